@@ -1,0 +1,380 @@
+"""Kernels as NumPy arrays with exact first and second derivatives in their few log-parameters.
+
+A *node* is a kernel whose parameters are positions in one flat vector ``theta``. ``node.at(theta, X, Z)``
+evaluates it once and gives
+
+* ``K``, the (n, m) matrix,
+* ``pullback(W)``: the gradient of <W, K>,
+* ``tangents()``: the derivatives dK/dtheta[a] that are not zero, as pairs (a, matrix),
+* ``curvature(W)``: the Hessian of <W, K>.
+
+Sums and products need only these four, by the sum and product rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_active.kernels.profiles import PROFILES
+
+Tangents = list[tuple[int, np.ndarray]]
+
+
+class Node:
+    """A kernel with parameters at fixed positions of ``theta``."""
+
+    indices: np.ndarray
+
+    def at(self, theta: np.ndarray, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
+        """Evaluate between the rows of ``X`` and of ``Z`` (default: ``X`` itself)."""
+        raise NotImplementedError
+
+    def diagonal(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, Tangents]:
+        """k(x, x) for every row of ``X``, shape (n,), and its derivatives."""
+        raise NotImplementedError
+
+
+def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
+    """Squared Euclidean distances between rows, as PyMC computes them (clipped at zero)."""
+    a = np.einsum("ij,ij->i", A, A)
+    b = a if B is None else np.einsum("ij,ij->i", B, B)
+    s = A @ (A if B is None else B).T
+    s *= -2.0
+    s += a[:, None]
+    s += b
+    return np.maximum(s, 0.0, out=s)
+
+
+class Stationary(Node):
+    """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g², by groups of inputs.
+
+    ``groups`` pairs a position of log lengthscale with the input columns it scales: one group is
+    isotropic, one group an input is ARD.
+    """
+
+    def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
+        self.profile = PROFILES[profile]
+        self.groups = [(index, np.asarray(columns)) for index, columns in groups]
+        self.log_outputscale = log_outputscale
+        self.indices = np.array([index for index, _ in self.groups] + [log_outputscale])
+
+    def at(self, theta, X, Z=None):
+        return _StationaryAt(self, theta, X, Z)
+
+    def diagonal(self, theta, X):
+        value = np.full(len(X), np.exp(2 * theta[self.log_outputscale]))
+        return value, [(self.log_outputscale, 2 * value)]
+
+
+class _StationaryAt:
+    def __init__(self, node, theta, X, Z):
+        self.node, self.theta, self.X, self.Z = node, theta, X, Z
+        columns = np.concatenate([c for _, c in node.groups])
+        weights = np.concatenate([np.full(len(c), np.exp(-theta[i])) for i, c in node.groups])
+        self.s = squared_distance(X[:, columns] * weights, None if Z is None else Z[:, columns] * weights)
+        self.variance = np.exp(2 * theta[node.log_outputscale])
+        self.K = node.profile(self.s, 0)[0]
+        self.K *= self.variance
+        self._derivatives: list[np.ndarray] | None = None
+
+    @property
+    def derivatives(self):
+        """First and second derivative of K in s."""
+        if self._derivatives is None:
+            self._derivatives = [self.variance * g for g in self.node.profile(self.s, 2)[1:]]
+        return self._derivatives
+
+    def parts(self) -> Iterator[tuple[int, np.ndarray]]:
+        """-1/2 ds/dlog lengthscale_g = s_g for every group, one (n, m) matrix at a time."""
+        if len(self.node.groups) == 1:
+            yield self.node.groups[0][0], self.s
+            return
+        for index, columns in self.node.groups:
+            w = np.exp(-self.theta[index])
+            Z = self.X if self.Z is None else self.Z
+            if len(columns) == 1:
+                part = np.subtract.outer(self.X[:, columns[0]] * w, Z[:, columns[0]] * w)
+                part *= part
+            else:
+                part = squared_distance(self.X[:, columns] * w, Z[:, columns] * w)
+            yield index, part
+
+    def pullback(self, W):
+        gradient = np.zeros(len(self.theta))
+        gradient[self.node.log_outputscale] = 2 * np.vdot(W, self.K)
+        Wk1 = W * (self.variance * self.node.profile(self.s, 1)[1])
+        groups = self.node.groups
+        if self.Z is None and len(groups) > 1 and all(len(c) == 1 for _, c in groups):
+            # Σ_ij Z_ij (x_i - x_j)² for all columns at once by two matrix products.
+            columns = np.concatenate([c for _, c in groups])
+            indices = np.array([i for i, _ in groups])
+            x = self.X[:, columns] * np.exp(-self.theta[indices])
+            gradient[indices] = -2 * ((Wk1.sum(0) + Wk1.sum(1)) @ (x * x) - 2 * np.einsum("ij,ij->j", x, Wk1 @ x))
+            return gradient
+        for index, part in self.parts():
+            gradient[index] = -2 * np.vdot(Wk1, part)
+        return gradient
+
+    def tangents(self):
+        k1 = self.derivatives[0]
+        return [*((i, -2 * k1 * part) for i, part in self.parts()), (self.node.log_outputscale, 2 * self.K)]
+
+    def curvature(self, W):
+        k1, k2 = self.derivatives
+        gradient = self.pullback(W)
+        H = np.zeros((len(self.theta), len(self.theta)))
+        o = self.node.log_outputscale
+        H[o, :] = H[:, o] = 2 * gradient
+        indices = [i for i, _ in self.node.groups]
+        parts = np.stack([part.ravel() for _, part in self.parts()])
+        H[np.ix_(indices, indices)] = 4 * (parts * (W * k2).ravel()) @ parts.T
+        H[indices, indices] += 4 * parts @ (W * k1).ravel()
+        return H
+
+
+class RationalQuadratic(Stationary):
+    """outputscale² (1 + s / (2 alpha))^(-alpha) on one group of inputs."""
+
+    def __init__(self, log_lengthscale: int, columns: np.ndarray, log_alpha: int, log_outputscale: int):
+        super().__init__("ExpQuad", [(log_lengthscale, columns)], log_outputscale)
+        self.log_alpha = log_alpha
+        self.indices = np.array([log_lengthscale, log_alpha, log_outputscale])
+
+    def at(self, theta, X, Z=None):
+        return _RationalQuadraticAt(self, theta, X, Z)
+
+
+class _RationalQuadraticAt:
+    def __init__(self, node, theta, X, Z):
+        self.node, self.theta = node, theta
+        [(index, columns)] = node.groups
+        w = np.exp(-theta[index])
+        self.s = squared_distance(X[:, columns] * w, None if Z is None else Z[:, columns] * w)
+        self.alpha = np.exp(theta[node.log_alpha])
+        self.t = 1 + self.s / (2 * self.alpha)
+        self.log_t = np.log(self.t)
+        self.K = np.exp(2 * theta[node.log_outputscale] - self.alpha * self.log_t)
+
+    def factors(self):
+        """dlogK/dlog lengthscale and dlogK/dlog alpha."""
+        half = self.s / (2 * self.t)
+        return 2 * half, half - self.alpha * self.log_t
+
+    def pullback(self, W):
+        node, WK = self.node, W * self.K
+        lengthscale, alpha = self.factors()
+        gradient = np.zeros(len(self.theta))
+        gradient[node.groups[0][0]] = np.vdot(WK, lengthscale)
+        gradient[node.log_alpha] = np.vdot(WK, alpha)
+        gradient[node.log_outputscale] = 2 * WK.sum()
+        return gradient
+
+    def tangents(self):
+        node = self.node
+        lengthscale, alpha = self.factors()
+        return [
+            (node.groups[0][0], self.K * lengthscale),
+            (node.log_alpha, self.K * alpha),
+            (node.log_outputscale, 2 * self.K),
+        ]
+
+    def curvature(self, W):
+        node, WK = self.node, W * self.K
+        i, a, o = node.groups[0][0], node.log_alpha, node.log_outputscale
+        lengthscale, alpha = self.factors()
+        half = lengthscale / 2
+        H = np.zeros((len(self.theta), len(self.theta)))
+        H[o, :] = H[:, o] = 2 * self.pullback(W)
+        # dlog lengthscale of s/t is -2 (s/t) / t; dlog alpha of it is (s/t)² / (2 alpha).
+        H[i, i] = np.vdot(WK, lengthscale * (lengthscale - 2 / self.t))
+        H[i, a] = H[a, i] = np.vdot(WK, lengthscale * alpha + 2 * half * half / self.alpha)
+        H[a, a] = np.vdot(WK, alpha * alpha + alpha + half * half / self.alpha)
+        return H
+
+
+class Periodic(Node):
+    """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""
+
+    def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
+        self.log_lengthscale, self.log_period = log_lengthscale, log_period
+        self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
+        self.indices = np.array([log_lengthscale, log_period, log_outputscale])
+
+    def at(self, theta, X, Z=None):
+        return _PeriodicAt(self, theta, X, Z)
+
+    diagonal = Stationary.diagonal
+
+
+class _PeriodicAt:
+    def __init__(self, node, theta, X, Z):
+        self.node, self.theta = node, theta
+        Z = X if Z is None else Z
+        self.w = np.exp(-2 * theta[node.log_lengthscale])
+        scale = np.pi * np.exp(-theta[node.log_period])
+        # One (n, m) matrix of angles an input column; nearly always there is one column.
+        self.angles = [scale * np.subtract.outer(X[:, c], Z[:, c]) for c in node.columns]
+        self.s = 4 * self.w * sum(np.square(np.sin(a)) for a in self.angles)
+        self.K = np.exp(2 * theta[node.log_outputscale] - 0.5 * self.s)
+
+    def period_derivatives(self, order=1):
+        """ds/dlog period and its own derivative."""
+        first = sum(-4 * self.w * a * np.sin(2 * a) for a in self.angles)
+        if order == 1:
+            return first
+        return first, sum(4 * self.w * a * (np.sin(2 * a) + 2 * a * np.cos(2 * a)) for a in self.angles)
+
+    def pullback(self, W):
+        node, WK = self.node, W * self.K
+        gradient = np.zeros(len(self.theta))
+        gradient[node.log_lengthscale] = np.vdot(WK, self.s)
+        gradient[node.log_period] = -0.5 * np.vdot(WK, self.period_derivatives())
+        gradient[node.log_outputscale] = 2 * WK.sum()
+        return gradient
+
+    def tangents(self):
+        node = self.node
+        return [
+            (node.log_lengthscale, self.K * self.s),
+            (node.log_period, -0.5 * self.K * self.period_derivatives()),
+            (node.log_outputscale, 2 * self.K),
+        ]
+
+    def curvature(self, W):
+        node, WK = self.node, W * self.K
+        i, p, o = node.log_lengthscale, node.log_period, node.log_outputscale
+        first, second = self.period_derivatives(2)
+        H = np.zeros((len(self.theta), len(self.theta)))
+        H[o, :] = H[:, o] = 2 * self.pullback(W)
+        H[i, i] = np.vdot(WK, self.s * (self.s - 2))
+        H[i, p] = H[p, i] = np.vdot(WK, first * (1 - 0.5 * self.s))
+        H[p, p] = np.vdot(WK, 0.25 * first * first - 0.5 * second)
+        return H
+
+
+class Linear(Node):
+    """outputscale² Σ_d (x_d - c_d)(x'_d - c_d); ``location`` None puts c at zero."""
+
+    def __init__(self, columns: np.ndarray, location: np.ndarray | None, log_outputscale: int):
+        self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
+        self.location = None if location is None else np.asarray(location)
+        self.indices = np.concatenate([[] if location is None else self.location, [log_outputscale]]).astype(int)
+
+    def centred(self, theta, X):
+        return X[:, self.columns] - (0.0 if self.location is None else theta[self.location])
+
+    def at(self, theta, X, Z=None):
+        return _LinearAt(self, theta, X, Z)
+
+    def diagonal(self, theta, X):
+        A = self.centred(theta, X)
+        variance = np.exp(2 * theta[self.log_outputscale])
+        value = variance * np.einsum("ij,ij->i", A, A)
+        tangents = [(self.log_outputscale, 2 * value)]
+        if self.location is not None:
+            tangents += [(int(i), -2 * variance * A[:, d]) for d, i in enumerate(self.location)]
+        return value, tangents
+
+
+class _LinearAt:
+    def __init__(self, node, theta, X, Z):
+        self.node, self.theta = node, theta
+        self.A = node.centred(theta, X)
+        self.B = self.A if Z is None else node.centred(theta, Z)
+        self.variance = np.exp(2 * theta[node.log_outputscale])
+        self.K = self.variance * (self.A @ self.B.T)
+
+    def pullback(self, W):
+        gradient = np.zeros(len(self.theta))
+        gradient[self.node.log_outputscale] = 2 * np.vdot(W, self.K)
+        if self.node.location is not None:
+            gradient[self.node.location] = -self.variance * (W.sum(1) @ self.A + W.sum(0) @ self.B)
+        return gradient
+
+    def tangents(self):
+        tangents = [(self.node.log_outputscale, 2 * self.K)]
+        if self.node.location is not None:
+            for d, index in enumerate(self.node.location):
+                tangents.append((int(index), -self.variance * np.add.outer(self.A[:, d], self.B[:, d])))
+        return tangents
+
+    def curvature(self, W):
+        H = np.zeros((len(self.theta), len(self.theta)))
+        o, location = self.node.log_outputscale, self.node.location
+        H[o, :] = H[:, o] = 2 * self.pullback(W)
+        if location is not None:
+            H[location, location] = 2 * self.variance * W.sum()
+        return H
+
+
+class Add(Node):
+    """A sum of nodes."""
+
+    def __init__(self, children: Sequence[Node]):
+        self.children = list(children)
+        self.indices = np.concatenate([child.indices for child in children])
+
+    def at(self, theta, X, Z=None):
+        return _AddAt([child.at(theta, X, Z) for child in self.children])
+
+    def diagonal(self, theta, X):
+        parts = [child.diagonal(theta, X) for child in self.children]
+        return sum(value for value, _ in parts), [t for _, tangents in parts for t in tangents]
+
+
+class _AddAt:
+    def __init__(self, children):
+        self.children = children
+        self.K = sum(child.K for child in children)
+
+    def pullback(self, W):
+        return sum(child.pullback(W) for child in self.children)
+
+    def tangents(self):
+        return [t for child in self.children for t in child.tangents()]
+
+    def curvature(self, W):
+        return sum(child.curvature(W) for child in self.children)
+
+
+class Multiply(Node):
+    """A product of two nodes."""
+
+    def __init__(self, left: Node, right: Node):
+        self.left, self.right = left, right
+        self.indices = np.concatenate([left.indices, right.indices])
+
+    def at(self, theta, X, Z=None):
+        return _MultiplyAt(self, self.left.at(theta, X, Z), self.right.at(theta, X, Z))
+
+    def diagonal(self, theta, X):
+        a, da = self.left.diagonal(theta, X)
+        b, db = self.right.diagonal(theta, X)
+        return a * b, [(i, t * b) for i, t in da] + [(i, a * t) for i, t in db]
+
+
+class _MultiplyAt:
+    def __init__(self, node, left, right):
+        self.node, self.left, self.right = node, left, right
+        self.K = left.K * right.K
+
+    def pullback(self, W):
+        return self.left.pullback(W * self.right.K) + self.right.pullback(W * self.left.K)
+
+    def tangents(self):
+        return [(i, t * self.right.K) for i, t in self.left.tangents()] + [
+            (i, self.left.K * t) for i, t in self.right.tangents()
+        ]
+
+    def curvature(self, W):
+        H = self.left.curvature(W * self.right.K) + self.right.curvature(W * self.left.K)
+        for i, a in self.left.tangents():
+            Wa = W * a
+            for j, b in self.right.tangents():
+                value = np.vdot(Wa, b)
+                H[i, j] += value
+                H[j, i] += value
+        return H

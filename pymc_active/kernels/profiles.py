@@ -1,0 +1,57 @@
+"""Radial profiles: a stationary kernel as a function of the squared scaled distance ``s``.
+
+Each profile returns ``g(s)`` and as many derivatives in ``s`` as asked for. They follow PyMC's own
+kernels to the last digit, including its ``r = sqrt(s + 1e-12)`` in the Matérn family, so that the
+array route and the PyMC graph are the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Profile = Callable[[np.ndarray, int], tuple[np.ndarray, ...]]
+
+# pm.gp.cov.Stationary adds this under the root to keep the derivative finite at r = 0.
+_ROOT_OFFSET = 1e-12
+
+
+def exp_quad(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """exp(-s / 2)."""
+    g = np.multiply(s, -0.5)
+    np.exp(g, out=g)
+    return (g, -0.5 * g, 0.25 * g)[: order + 1] if order else (g,)
+
+
+def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """(1 + √5 r + 5/3 r²) exp(-√5 r)."""
+    a = np.sqrt(5.0 * (s + _ROOT_OFFSET))
+    e = np.exp(-a)
+    g = (1.0 + a + a * a / 3.0) * e
+    return (g, -(5.0 / 6.0) * (1.0 + a) * e, (25.0 / 12.0) * e)[: order + 1] if order else (g,)
+
+
+def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """(1 + √3 r) exp(-√3 r)."""
+    a = np.sqrt(3.0 * (s + _ROOT_OFFSET))
+    e = np.exp(-a)
+    g = (1.0 + a) * e
+    return (g, -1.5 * e, 2.25 * e / a)[: order + 1] if order else (g,)
+
+
+def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """exp(-r)."""
+    r = np.sqrt(s + _ROOT_OFFSET)
+    g = np.exp(-r)
+    if not order:
+        return (g,)
+    return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1]
+
+
+PROFILES: dict[str, Profile] = {
+    "ExpQuad": exp_quad,
+    "Matern12": matern12,
+    "Matern32": matern32,
+    "Matern52": matern52,
+}

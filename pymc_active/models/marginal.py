@@ -1,0 +1,159 @@
+"""Any ``pm.gp.Marginal`` model that a user wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.tensor.random.basic import MvNormalRV
+
+from pymc_active.cov import Embedding, Rescaled
+from pymc_active.models.data import fit_scale, read_inputs, read_outputs
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.graph import GPGraphs, GraphPosterior
+from pymc_active.posterior.prior import vm_mode
+
+
+def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = None) -> GPModel:
+    """Take a marginal GP model as the user wrote it.
+
+    Parameters
+    ----------
+    gp : pm.gp.Marginal
+        Its ``marginal_likelihood`` must have been called. Any covariance, mean and priors; note that PyMC adds
+        1e-6 to the diagonal unless ``jitter=0`` was passed.
+    name : str
+        Name of the likelihood.
+    model : pm.Model, optional
+        Default: the model on the context stack.
+
+    Returns
+    -------
+    GPModel
+        In the model's own units. If X and y are ``pm.Data``, ``set_data`` works; with constants everything else does.
+
+    Raises
+    ------
+    TypeError
+        If ``gp`` is no ``pm.gp.Marginal``.
+    ValueError
+        If the likelihood is not there, is not observed, or its noise cannot be evaluated at new points.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> import pymc_active as pma
+    >>> with pm.Model() as model:
+    ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
+    ...     X = pm.Data("X", np.linspace(0, 1, 5)[:, None])
+    ...     _ = gp.marginal_likelihood("y", X=X, y=pm.Data("y_data", np.zeros(5)), sigma=0.1)
+    >>> pma.from_marginal(gp, "y", model=model)
+    <GPModel y: 5 points, 1 inputs; parameters ls>
+    """
+    if not isinstance(gp, pm.gp.Marginal):
+        raise TypeError(f"gp must be a pm.gp.Marginal; got {type(gp).__name__}")
+    model = pm.modelcontext(model)
+    if not hasattr(gp, "X"):
+        raise ValueError("call gp.marginal_likelihood(name, X=..., y=..., sigma=...) before from_marginal")
+    observed = {variable.name: variable for variable in model.observed_RVs}
+    if name not in observed:
+        raise ValueError(f"the model has no observed variable {name!r}; it has {sorted(observed) or 'none'}")
+    likelihood = observed[name]
+    if not isinstance(likelihood.owner.op, MvNormalRV):
+        raise ValueError(f"{name!r} is not a marginal GP likelihood but {likelihood.owner.op}")
+    if not model.free_RVs:
+        raise ValueError("the model has no free parameters: there is nothing to fit")
+    discrete = [variable.name for variable in model.discrete_value_vars]
+    if discrete:
+        raise ValueError(f"a Laplace approximation needs continuous parameters; these are discrete: {discrete}")
+
+    X_data, y_data = _data_of(gp.X), _data_of(model.rvs_to_values[likelihood])
+    X = read_inputs(_value(gp.X))
+    y = read_outputs(_value(model.rvs_to_values[likelihood]), len(X))
+
+    def store(X_new: np.ndarray, y_new: np.ndarray) -> None:
+        if X_data is None or y_data is None:
+            raise ValueError(
+                f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); "
+                f"{'X' if X_data is None else 'y'} is a constant here, so the data cannot change. "
+                "Everything else works."
+            )
+        if X_data.name in model.named_vars and y_data.name in model.named_vars:
+            coords = {}
+            for data, values in ((X_data, X_new), (y_data, y_new)):
+                dim = (model.named_vars_to_dims.get(data.name) or (None,))[0]
+                if dim is not None and model.coords.get(dim) is not None:
+                    coords[dim] = np.arange(len(values))
+            pm.set_data({X_data.name: X_new, y_data.name: y_new}, model=model, coords=coords or None)
+        else:
+            X_data.set_value(X_new)
+            y_data.set_value(y_new)
+
+    gpm = GPModel(
+        model,
+        gp,
+        name,
+        X=X,
+        y=y,
+        inputs=list(range(X.shape[1])),
+        x_map=fit_scale(None, X, "x_scale"),
+        y_map=fit_scale(None, y, "y_scale"),
+        build_posterior=graph_posterior,
+        store=store,
+        embedding=_embedding_name(gp.cov_func, model),
+        description=name,
+    )
+    _check_noise(gpm)
+    return gpm
+
+
+def graph_posterior(gpm: GPModel, compile_kwargs: dict | None) -> GraphPosterior:
+    """The graph route for a model."""
+    return GraphPosterior(GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes), compile_kwargs)
+
+
+def _data_of(variable) -> SharedVariable | None:
+    """The shared variable behind a model's data, through casts; None if it is a constant."""
+    while not isinstance(variable, SharedVariable):
+        owner = getattr(variable, "owner", None)
+        if owner is None or len(owner.inputs) != 1:
+            return None
+        variable = owner.inputs[0]
+    return variable
+
+
+def _value(variable) -> np.ndarray:
+    if isinstance(variable, SharedVariable):
+        return variable.get_value()
+    if isinstance(variable, Constant):
+        return variable.data
+    return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
+
+
+def _embedding_name(cov_func, model: pm.Model) -> str | None:
+    """Name of the value variable that is the R of an Embedding somewhere in the covariance."""
+    if isinstance(cov_func, Embedding):
+        value = model.rvs_to_values.get(cov_func.R)
+        return None if value is None or model.rvs_to_transforms.get(cov_func.R) is not None else value.name
+    children = getattr(cov_func, "_factor_list", [cov_func.base] if isinstance(cov_func, Rescaled) else [])
+    names = [_embedding_name(child, model) for child in children]
+    return next((name for name in names if name), None)
+
+
+def _check_noise(gpm: GPModel) -> None:
+    """Refuse a noise that exists only at the training points."""
+    probe = gpm.X[np.arange(len(gpm.X) + 1) % len(gpm.X)]
+    try:
+        noise = gpm.gp.sigma(probe, diag=True)
+        [noise] = gpm.model.replace_rvs_by_values([noise])
+        point = {variable: np.ones(gpm.shapes[variable.name]) for variable in gpm.model.value_vars}
+        shape = noise.eval(point, mode=vm_mode(), on_unused_input="ignore").shape
+    except Exception as error:  # PyTensor raises many kinds for a shape it cannot fit
+        shape = error
+    if shape != (len(probe),):
+        raise ValueError(
+            "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "
+            f"only ({shape}). Pass a scalar sigma or a covariance function of X, e.g. pm.gp.cov.WhiteNoise(sigma) or "
+            "your own pm.gp.cov.Covariance."
+        )

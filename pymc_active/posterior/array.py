@@ -1,0 +1,313 @@
+"""The array route of the builders' models: NumPy kernels with closed-form derivatives, nothing compiled."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from pymc_active.kernels.arrays import Node, squared_distance
+from pymc_active.kernels.profiles import PROFILES
+from pymc_active.models.data import Affine
+from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
+from pymc_active.posterior.factor import Factor
+from pymc_active.posterior.prior import GaussianPrior
+
+
+class ArrayPosterior(Posterior):
+    """Posterior with an array covariance, a mean linear in its parameters, and homoscedastic noise.
+
+    Parameters
+    ----------
+    X, y : ndarray, shapes (n, D) and (n,)
+        Data in the user's units; ``x_map`` and ``y_map`` take them to the units of the priors.
+    n_parameters : int
+        P. Entries of theta behind the first P are ``constants``: parameters that the user fixed.
+    constants : ndarray
+    prior : GaussianPrior
+    log_noise : int
+        Position of the log noise sd in (theta, constants).
+    mean_indices, mean_basis
+        The mean is ``mean_basis(X) @ theta[mean_indices]``.
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        *,
+        x_map: Affine,
+        y_map: Affine,
+        n_parameters: int,
+        constants: np.ndarray,
+        prior: GaussianPrior,
+        log_noise: int,
+        mean_indices: np.ndarray,
+        mean_basis: Callable[[np.ndarray], np.ndarray],
+    ):
+        self.x_map, self.y_map = x_map, y_map
+        self.n_parameters, self.constants, self.prior = n_parameters, constants, prior
+        self.log_noise, self.mean_indices, self.mean_basis = log_noise, mean_indices, mean_basis
+        self.set_data(X, y)
+
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        self.X, self.y = self.x_map(X), self.y_map(y)
+        self._basis = self.mean_basis(self.X)
+
+    def _extend(self, theta):
+        return np.concatenate([theta, self.constants]) if len(self.constants) else theta
+
+    def _factor(self, theta, K, extra_noise):
+        K.flat[:: len(K) + 1] += np.exp(2 * theta[self.log_noise]) + extra_noise
+        residual = self.y - self._basis @ theta[self.mean_indices] if len(self.mean_indices) else self.y
+        factor = Factor(K, residual)
+        factor.nll += len(K) * np.log(self.y_map.scale)
+        return factor
+
+    def moments(self, state, X_new, *, gradient=False):
+        moments = self._moments(state, self.x_map(X_new), gradient)
+        if self.y_map.is_identity:
+            return moments
+        s = float(self.y_map.scale)
+        return Moments(
+            self.y_map.shift + s * moments.mean,
+            *(s * s * part for part in moments[1:4]),
+            *(None if part is None else unit * part for unit, part in zip((s, s * s), moments[4:], strict=True)),
+        )
+
+    @abstractmethod
+    def _moments(self, state: State, X_new: np.ndarray, gradient: bool) -> Moments:
+        """Predictions in the units of the priors."""
+
+    def prior_value_and_gradient(self, theta):
+        return self.prior.value_and_gradient(theta)
+
+    def prior_hessian(self, theta):
+        return self.prior.hessian(theta)
+
+    def _add_noise_and_mean_gradient(self, gradient, theta, factor):
+        gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
+        if len(self.mean_indices):
+            gradient[self.mean_indices] -= factor.alpha @ self._basis
+        return gradient[: self.n_parameters]
+
+
+class KernelPosterior(ArrayPosterior):
+    """Any covariance with few parameters, as a :class:`~pymc_active.kernels.arrays.Node`."""
+
+    def __init__(self, X, y, *, kernel: Node, **keywords):
+        super().__init__(X, y, **keywords)
+        self.kernel = kernel
+
+    def state(self, theta, extra_noise=0.0):
+        full = self._extend(theta)
+        at = self.kernel.at(full, self.X)
+        return State(theta, self._factor(full, at.K.copy(), extra_noise), at)
+
+    def likelihood_gradient(self, state):
+        full = self._extend(state.theta)
+        return self._add_noise_and_mean_gradient(0.5 * state.extra.pullback(state.factor.W), full, state.factor)
+
+    def _tangents(self, state, full):
+        """Every non-zero derivative of G and of the mean, grouped by free parameter."""
+        n = len(self.y)
+        dG = np.zeros((self.n_parameters, n, n))
+        for i, t in state.extra.tangents():
+            if i < self.n_parameters:
+                dG[i] += t
+        if self.log_noise < self.n_parameters:
+            dG[self.log_noise].flat[:: n + 1] += 2 * np.exp(2 * full[self.log_noise])
+        dmu = np.zeros((self.n_parameters, n))
+        free = self.mean_indices < self.n_parameters
+        dmu[self.mean_indices[free]] = self._basis.T[free]
+        return dG, dmu
+
+    def likelihood_hessian(self, state):
+        full = self._extend(state.theta)
+        dG, dmu = self._tangents(state, full)
+        H = 0.5 * state.extra.curvature(state.factor.W)
+        H[self.log_noise, self.log_noise] += 2 * np.exp(2 * full[self.log_noise]) * np.trace(state.factor.W)
+        return H[: self.n_parameters, : self.n_parameters] + gram_terms(state.factor, dG, dmu)
+
+    def _moments(self, state, X_new, gradient):
+        full, factor = self._extend(state.theta), state.factor
+        at = self.kernel.at(full, self.X, X_new)
+        prior_variance, diagonal_tangents = self.kernel.diagonal(full, X_new)
+        basis = self.mean_basis(X_new)
+        mean = factor.alpha @ at.K + basis @ full[self.mean_indices]
+        noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
+        if not gradient:
+            variance = prior_variance - np.square(factor.half_solve(at.K)).sum(0)
+            return Moments(mean, variance, prior_variance, noise)
+        B = factor.solve(at.K)
+        variance = prior_variance - np.einsum("ij,ij->j", at.K, B)
+        dm = np.zeros((self.n_parameters, len(X_new)))
+        dV = np.zeros((self.n_parameters, len(X_new)))
+        for i, t in at.tangents():
+            if i < self.n_parameters:
+                dm[i] += factor.alpha @ t
+                dV[i] -= 2 * np.einsum("ij,ij->j", t, B)
+        for i, t in diagonal_tangents:
+            if i < self.n_parameters:
+                dV[i] += t
+        dG, dmu = self._tangents(state, full)
+        dm -= (dG @ factor.alpha + dmu) @ B
+        for i in range(self.n_parameters):
+            if dG[i].any():
+                dV[i] += np.einsum("ij,ij->j", B, dG[i] @ B)
+        free = self.mean_indices < self.n_parameters
+        dm[self.mean_indices[free]] += basis.T[free]
+        return Moments(mean, variance, prior_variance, noise, dm.T, dV.T)
+
+
+class EmbeddingPosterior(ArrayPosterior):
+    """outputscale² g(|R x - R x'|²) with a full R of shape (d, D): everything is done in U = X Rᵀ, then chained.
+
+    The likelihood depends on R through U only, so derivatives are taken in U (n x d) and multiplied by X at the
+    end: no array of size n x n x dD is ever formed.
+    """
+
+    def __init__(self, X, y, *, profile: str, shape: tuple[int, int], R_start: int, log_outputscale: int, **keywords):
+        super().__init__(X, y, **keywords)
+        self.profile, self.shape = PROFILES[profile], shape
+        self.R = slice(R_start, R_start + shape[0] * shape[1])
+        self.log_outputscale = log_outputscale
+
+    def embedding(self, theta: np.ndarray) -> np.ndarray:
+        """R, shape (d, D)."""
+        return self._extend(theta)[self.R].reshape(self.shape)
+
+    def state(self, theta, extra_noise=0.0):
+        full = self._extend(theta)
+        U = self.X @ full[self.R].reshape(self.shape).T
+        s = squared_distance(U)
+        variance = np.exp(2 * full[self.log_outputscale])
+        K = self.profile(s, 0)[0]
+        K *= variance
+        diagonal_noise = np.exp(2 * full[self.log_noise]) + extra_noise
+        return State(theta, self._factor(full, K.copy(), extra_noise), (U, s, variance, K, diagonal_noise))
+
+    def likelihood_gradient(self, state):
+        full = self._extend(state.theta)
+        U, s, variance, K, _ = state.extra
+        W = state.factor.W
+        gradient = np.zeros(len(full))
+        gradient[self.log_outputscale] = np.vdot(W, K)
+        Z = self.profile(s, 1)[1]
+        Z *= W
+        dU = 2 * variance * (Z.sum(0)[:, None] * U - Z @ U)
+        gradient[self.R] = (dU.T @ self.X).ravel()
+        return self._add_noise_and_mean_gradient(gradient, full, state.factor)
+
+    def likelihood_hessian(self, state):
+        full, factor = self._extend(state.theta), state.factor
+        U, s, variance, K, _ = state.extra
+        (d, D), n = self.shape, len(self.y)
+        G_inverse, W, alpha = factor.inverse, factor.W, factor.alpha
+        k1, k2 = (variance * g for g in self.profile(s, 2)[1:])
+        delta = [np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
+        # S[k][i, j] = dk(u_i, u_j)/du_ik; dK/du_ik has it as row and column i and is zero elsewhere.
+        S = [2 * k1 * delta[k] for k in range(d)]
+        SG = [S_k @ G_inverse for S_k in S]
+        # Columns of M[k] are (dK/du_ik) alpha.
+        M = [S_k.T * alpha + np.diag(S_k @ alpha) for S_k in S]
+        GM = [factor.solve(M_k) for M_k in M]
+
+        P = len(full)
+        H = np.zeros((P, P))
+        H_R = np.empty((d, D, d, D))
+        Wk1, Wk2 = 2 * W * k1, 4 * W * k2
+        for k in range(d):
+            for m in range(k + 1):
+                T = Wk2 * delta[k] * delta[m]
+                if k == m:
+                    T += Wk1
+                np.fill_diagonal(T, 0.0)
+                H_U = M[k].T @ GM[m] - G_inverse * (SG[k] @ S[m].T) - SG[k] * SG[m].T - T
+                H_U.flat[:: n + 1] += T.sum(1)
+                block = self.X.T @ (H_U @ self.X)
+                H_R[k, :, m, :] = block
+                if k != m:
+                    H_R[m, :, k, :] = block.T
+        H[self.R, self.R] = H_R.reshape(d * D, d * D)
+
+        # Rows of the few other parameters, against R and against each other.
+        o, s2 = self.log_outputscale, self.log_noise
+        noise = np.exp(2 * full[s2])
+        dG = np.stack([2 * K, 2 * noise * np.eye(n)])
+        few = np.concatenate([[o, s2], self.mean_indices]).astype(int)
+        dmu = np.zeros((len(few), n))
+        dmu[2:] = self._basis.T
+        v = dmu.copy()
+        v[:2] += dG @ alpha
+        GdG = G_inverse @ dG
+        Gv = factor.solve(v.T)
+        Q = GdG @ G_inverse
+        small = v @ Gv
+        small[:2, :2] -= 0.5 * np.einsum("aij,bji->ab", GdG, GdG)
+        small[0, 0] += 2 * np.vdot(W, K)
+        small[1, 1] += 2 * noise * np.trace(W)
+        # A position may be named twice only among constants, which are cut off below.
+        H[np.ix_(few, few)] = small
+        cross = np.empty((d, n, len(few)))
+        for k in range(d):
+            cross[k] = M[k].T @ Gv
+            for a in range(2):
+                cross[k][:, a] -= (S[k] * Q[a]).sum(1)
+            cross[k][:, 0] += 2 * (W * S[k]).sum(1)
+        H_few = np.concatenate([self.X.T @ cross[k] for k in range(d)])
+        H[self.R, few] = H_few
+        H[few, self.R] = H_few.T
+        return H[: self.n_parameters, : self.n_parameters]
+
+    def _moments(self, state, X_new, gradient):
+        full, factor = self._extend(state.theta), state.factor
+        U, s, variance, K, diagonal_noise = state.extra
+        d, _ = self.shape
+        U_new = X_new @ full[self.R].reshape(self.shape).T
+        s_new = squared_distance(U, U_new)
+        k_new = self.profile(s_new, 0)[0]
+        k_new *= variance
+        basis = self.mean_basis(X_new)
+        prior_variance = np.full(len(X_new), variance)
+        noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
+        mean = factor.alpha @ k_new
+        if len(self.mean_indices):
+            mean = mean + basis @ full[self.mean_indices]
+        if not gradient:
+            return Moments(mean, variance - np.square(factor.half_solve(k_new)).sum(0), prior_variance, noise)
+
+        alpha, m, P = factor.alpha, len(X_new), self.n_parameters
+        B = factor.inverse @ k_new
+        predictive = variance - np.einsum("ij,ij->j", k_new, B)
+        dm, dV = np.zeros((m, len(full))), np.zeros((m, len(full)))
+        k1 = self.profile(s, 1)[1]
+        k1 *= 2 * variance
+        q = self.profile(s_new, 1)[1]
+        q *= 2 * variance
+        D = self.X.shape[1]
+        for k in range(d):
+            S = k1 * np.subtract.outer(U[:, k], U[:, k])
+            E = q * np.subtract.outer(U[:, k], U_new[:, k])  # dk(u_i, u*)/du_ik
+            SB = S @ B
+            rows = slice(self.R.start + k * D, self.R.start + (k + 1) * D)
+            dm[:, rows] = -(alpha @ E)[:, None] * X_new
+            dV[:, rows] = 2 * np.einsum("ij,ij->j", B, E)[:, None] * X_new
+            # SB becomes dV/2 in u_i, E becomes dm in u_i.
+            E -= SB
+            dm[:, rows] += E.T @ (alpha[:, None] * self.X) - B.T @ ((S @ alpha)[:, None] * self.X)
+            E *= B
+            dV[:, rows] -= 2 * E.T @ self.X
+        o, s2 = self.log_outputscale, self.log_noise
+        noise_variance = np.exp(2 * full[s2])
+        BB = np.einsum("ij,ij->j", B, B)
+        dm[:, o] = 2 * (alpha @ k_new - (K @ alpha) @ B)
+        # BᵀKB = k_newᵀB - (diagonal of G - K) BᵀB.
+        dV[:, o] = 2 * predictive - 2 * diagonal_noise * BB
+        dm[:, s2] = -2 * noise_variance * (alpha @ B)
+        dV[:, s2] = 2 * noise_variance * BB
+        if len(self.mean_indices):
+            dm[:, self.mean_indices] = basis - B.T @ self._basis
+        return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
+

@@ -1,0 +1,116 @@
+"""The log posterior of a marginal GP: what every route (kernels, embedding, graph) shares.
+
+Only the covariance differs between the routes. With G = K + noise, r = y - mu, alpha = G⁻¹ r and
+W = G⁻¹ - alpha alphaᵀ, the negative log likelihood has gradient 1/2 <W, dG> - alphaᵀ dmu, and its Hessian
+splits into *curvature* 1/2 <W, d²G> - alphaᵀ d²mu, with W and alpha held constant, and *Gram* terms of first
+derivatives only. No derivative passes through a Cholesky.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
+
+
+class Moments(NamedTuple):
+    """Latent predictions at fixed hyperparameters, with derivatives in theta if they were asked for."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    prior_variance: np.ndarray
+    noise_variance: np.ndarray
+    mean_gradient: np.ndarray | None = None
+    variance_gradient: np.ndarray | None = None
+
+
+class State(NamedTuple):
+    """Everything computed once for one theta."""
+
+    theta: np.ndarray
+    factor: Factor
+    extra: object
+
+
+class Posterior(ABC):
+    """Log posterior over the flat unconstrained vector theta (P,), given the data.
+
+    All quantities are in nats and in the user's units of X and y.
+    """
+
+    n_parameters: int
+
+    @abstractmethod
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data (user's units); any number of rows."""
+
+    @abstractmethod
+    def state(self, theta: np.ndarray, extra_noise: float = 0.0) -> State:
+        """Factorise the data covariance, with ``extra_noise`` (a variance) on its diagonal.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+        """
+
+    @abstractmethod
+    def likelihood_gradient(self, state: State) -> np.ndarray:
+        """Gradient of the NEGATIVE log likelihood, (P,)."""
+
+    @abstractmethod
+    def likelihood_hessian(self, state: State) -> np.ndarray:
+        """Hessian of the NEGATIVE log likelihood, (P, P)."""
+
+    @abstractmethod
+    def prior_value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log prior (Jacobian included) and its gradient."""
+
+    @abstractmethod
+    def prior_hessian(self, theta: np.ndarray) -> np.ndarray:
+        """Hessian of the log prior, (P, P)."""
+
+    @abstractmethod
+    def moments(self, state: State, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
+        """Predict at the rows of ``X_new``; gradients are (m, P)."""
+
+    def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
+        """Log posterior and gradient; (-inf, zeros) where K + noise is not positive definite."""
+        try:
+            state = self.state(theta, extra_noise)
+        except NotPositiveDefiniteError:
+            return -np.inf, np.zeros_like(theta)
+        prior, gradient = self.prior_value_and_gradient(theta)
+        return prior - state.factor.nll, gradient - self.likelihood_gradient(state)
+
+    def hessian(self, state: State) -> np.ndarray:
+        """Hessian of the NEGATIVE log posterior, exact and symmetric."""
+        H = self.likelihood_hessian(state) - self.prior_hessian(state.theta)
+        return 0.5 * (H + H.T)
+
+
+def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:
+    """Part of the likelihood Hessian made of first derivatives.
+
+    Parameters
+    ----------
+    factor : Factor
+        Of G.
+    dG : ndarray, shape (P, n, n)
+        Derivatives of G, symmetric.
+    dmu : ndarray, shape (P, n)
+        Derivatives of the mean.
+
+    Returns
+    -------
+    ndarray, shape (P, P)
+        vᵀG⁻¹v' with v = dG alpha + dmu, minus half the trace of G⁻¹dG G⁻¹dG'.
+    """
+    v = dG @ factor.alpha + dmu
+    half = factor.half_solve(v.T)
+    GdG = factor.inverse @ dG
+    flat = GdG.reshape(len(dG), -1)
+    transposed = GdG.transpose(0, 2, 1).reshape(len(dG), -1)
+    return half.T @ half - 0.5 * flat @ transposed.T

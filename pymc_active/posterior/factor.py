@@ -1,0 +1,79 @@
+"""One Cholesky factorisation of the data covariance, shared by everything that needs it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from scipy.linalg import lapack
+from threadpoolctl import ThreadpoolController
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread():
+    """Context in which BLAS uses one thread: on small matrices several threads cost more than they give."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """The data covariance K + noise has no Cholesky factor at these hyperparameters."""
+
+
+class Factor:
+    """G = L Lᵀ, with alpha = G⁻¹ residual and, on demand, G⁻¹.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If G is not numerically positive definite.
+    """
+
+    __slots__ = ("L", "_inverse", "alpha", "nll", "residual")
+
+    def __init__(self, G: np.ndarray, residual: np.ndarray):
+        self.L, info = lapack.dpotrf(G, lower=1, clean=0)
+        if info != 0 or not np.isfinite(self.L[-1, -1]):
+            raise NotPositiveDefiniteError(
+                f"K + noise of shape {G.shape} is not positive definite (leading minor {info}). Rows of X may repeat, "
+                "the noise may be too small, or a lengthscale may be far too long; give log_noise a prior that "
+                "keeps it away from zero."
+            )
+        self.residual = residual
+        self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]
+        self.nll = 0.5 * (residual @ self.alpha + len(residual) * LOG_2PI) + np.log(np.diagonal(self.L)).sum()
+        self._inverse: np.ndarray | None = None
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """G⁻¹, symmetric."""
+        if self._inverse is None:
+            inverse = lapack.dpotri(self.L, lower=1)[0]
+            # dpotri leaves the other triangle alone; mirror it.
+            lower = np.tril(inverse, -1)
+            self._inverse = lower + lower.T
+            np.fill_diagonal(self._inverse, np.diagonal(inverse))
+        return self._inverse
+
+    @property
+    def W(self) -> np.ndarray:
+        """G⁻¹ - alpha alphaᵀ: twice the derivative of the negative log likelihood in G."""
+        return self.inverse - np.outer(self.alpha, self.alpha)
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """G⁻¹ B."""
+        return lapack.dpotrs(self.L, B, lower=1)[0]
+
+    def half_solve(self, B: np.ndarray) -> np.ndarray:
+        """L⁻¹ B, whose squared column norms are the explained variances."""
+        return lapack.dtrtrs(self.L, B, lower=1)[0]
+
+    def condition_number(self) -> float:
+        """Estimate of the 1-norm condition number of G (LAPACK ``dpocon``)."""
+        norm = np.abs(np.tril(self.L) @ np.tril(self.L).T).sum(0).max()
+        return float(1 / max(lapack.dpocon(self.L, norm, uplo="L")[0], np.finfo(float).tiny))
