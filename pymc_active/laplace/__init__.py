@@ -1,1 +1,5 @@
+"""Laplace approximation of the posterior over hyperparameters."""
 
+from pymc_active.laplace.fit import LaplaceFit, Mode, fit_laplace
+
+__all__ = ["LaplaceFit", "Mode", "fit_laplace"]

@@ -515,20 +515,16 @@ class _Builder:
                 return graph_posterior(gpm, compile_kwargs)
             return self._array_posterior(gpm, mean, kernel_posterior)
 
-        def store(X: np.ndarray, y: np.ndarray) -> None:
-            pm.set_data({"X": X, "y_data": y}, model=model, coords={"obs": np.arange(len(y))})
-
         return GPModel(
             model,
             gp,
             "y",
-            X=self.X,
-            y=self.y,
+            X_data=self.X_data,
+            y_data=self.y_data,
             inputs=self.inputs,
             x_map=self.x_map,
             y_map=self.y_map,
             build_posterior=build_posterior,
-            store=store,
             embedding=embedding if embedding in self._normal else None,
             description=description,
         )

@@ -8,9 +8,25 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import clone_replace, vectorize_graph
 
 from pymc_active.models.data import Affine, read_inputs, read_outputs
 from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.prior import vm_mode
+
+
+def data_value(variable: Any) -> np.ndarray:
+    """Value of a model's data: shared, constant, or an expression of these."""
+    if isinstance(variable, SharedVariable):
+        return variable.get_value()
+    if isinstance(variable, Constant):
+        return variable.data
+    return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
 
 
 class GPModel:
@@ -25,8 +41,6 @@ class GPModel:
     gp : pm.gp.Marginal
     name : str
         The likelihood's name in ``model``.
-    X, y : ndarray, shapes (n, D) and (n,)
-        The data it holds now, in the user's units.
     inputs : list
         Names of the D inputs.
     x_map, y_map : Affine
@@ -41,38 +55,50 @@ class GPModel:
         gp: pm.gp.Marginal,
         name: str,
         *,
-        X: np.ndarray,
-        y: np.ndarray,
+        X_data: Any,
+        y_data: Any,
         inputs: list,
         x_map: Affine,
         y_map: Affine,
         build_posterior: Callable[[GPModel, dict | None], Posterior],
-        store: Callable[[np.ndarray, np.ndarray], None],
         embedding: str | None = None,
         description: str = "",
     ):
         self.model, self.gp, self.name = model, gp, name
-        self.X, self.y, self.inputs = X, y, inputs
+        self._X_data, self._y_data, self.inputs = X_data, y_data, inputs
         self.x_map, self.y_map = x_map, y_map
         self.embedding = embedding
         self.description = description
-        self._build_posterior, self._store = build_posterior, store
+        self._build_posterior = build_posterior
         self._shapes: dict[str, tuple[int, ...]] | None = None
+        self._constrain: Callable | None = None
         self._posteriors: dict[Any, Posterior] = {}
 
     def __repr__(self) -> str:
         names = ", ".join(variable.name for variable in self.model.free_RVs)
         return f"<GPModel {self.description}: {len(self.y)} points, {self.X.shape[1]} inputs; parameters {names}>"
 
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs it holds now, (n, D), in the user's units."""
+        return np.asarray(data_value(self._X_data), float)
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs it holds now, (n,), in the user's units."""
+        return np.asarray(data_value(self._y_data), float)
+
     def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
-        """The log posterior as arrays (built once, reused for any data)."""
+        """The log posterior given the data held now; what was compiled is kept for other data."""
         key = None if not compile_kwargs else tuple(sorted((k, str(v)) for k, v in compile_kwargs.items()))
         if key not in self._posteriors:
             self._posteriors[key] = self._build_posterior(self, compile_kwargs)
-        return self._posteriors[key]
+        return self._posteriors[key].with_data(self.X, self.y)
 
     def set_data(self, X: Any, y: Any) -> None:
         """Replace the data, in the user's units; any number of rows, nothing is recompiled.
+
+        Fits made before keep the data they were made with.
 
         Parameters
         ----------
@@ -82,14 +108,22 @@ class GPModel:
         Raises
         ------
         ValueError
-            For NaN, wrong shapes, or a model whose X is a constant. The data held before are kept.
+            For NaN, wrong shapes, or a model whose X or y is a constant. The data held before are kept.
         """
         X = read_inputs(X, width=self.X.shape[1])
         y = read_outputs(y, len(X))
-        self._store(X, y)
-        self.X, self.y = X, y
-        for posterior in self._posteriors.values():
-            posterior.set_data(X, y)
+        for what, data in (("X", self._X_data), ("y", self._y_data)):
+            if not isinstance(data, SharedVariable):
+                raise ValueError(
+                    f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); {what} is a "
+                    "constant here, so the data cannot change. Everything else works."
+                )
+        coords = {}
+        for data in (self._X_data, self._y_data):
+            dim = (self.model.named_vars_to_dims.get(data.name) or (None,))[0]
+            if dim is not None and self.model.coords.get(dim) is not None:
+                coords[dim] = np.arange(len(y))
+        pm.set_data({self._X_data.name: X, self._y_data.name: y}, model=self.model, coords=coords or None)
 
     @property
     def value_names(self) -> list[str]:
@@ -149,6 +183,59 @@ class GPModel:
         point, start = {}, 0
         for name, shape in self.shapes.items():
             size = math.prod(shape)
-            point[name] = np.asarray(theta)[..., start : start + size].reshape(*np.shape(theta)[:-1], *shape)
+            point[name] = np.asarray(theta)[..., start : start + size].reshape((*np.shape(theta)[:-1], *shape))
             start += size
         return point
+
+    @property
+    def embedding_slice(self) -> tuple[slice, tuple[int, int]] | None:
+        """Where in theta the embedding matrix sits, and its shape (d, D)."""
+        if self.embedding is None:
+            return None
+        start = 0
+        for name, shape in self.shapes.items():
+            size = math.prod(shape)
+            if name == self.embedding:
+                return slice(start, start + size), (shape[0], shape[1])
+            start += size
+        return None
+
+    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of all free variables and Deterministics, in the user's space, for each theta.
+
+        Parameters
+        ----------
+        thetas : ndarray, shape (S, P)
+
+        Returns
+        -------
+        dict
+            Variable name -> array of shape (S, ...).
+        """
+        if self._constrain is None:
+            values = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
+            point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
+            outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
+            batch = pt.matrix("thetas", shape=(None, self.n_parameters))
+            vectorized = vectorize_graph(outputs, {theta: batch})
+            self._constrain = pytensor.function([batch], vectorized, mode=vm_mode(), on_unused_input="ignore")
+        names = [variable.name for variable in self.model.unobserved_RVs]
+        return dict(zip(names, (np.asarray(v) for v in self._constrain(thetas)), strict=True))
+
+    def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """Theta (S, P) from draws of the free variables in the user's space, (S, ...) each."""
+        rvs = self.model.free_RVs
+        transforms = self.model.rvs_to_transforms
+        if any(transforms[rv] is not None for rv in rvs):
+            inputs = {rv: rv.type(name=rv.name) for rv in rvs}
+            outputs = [
+                inputs[rv] if transforms[rv] is None else transforms[rv].forward(inputs[rv], *rv.owner.inputs)
+                for rv in rvs
+            ]
+            function = pytensor.function(
+                list(inputs.values()), clone_replace(outputs, inputs), mode=vm_mode(), on_unused_input="ignore"
+            )
+            names = [rv.name for rv in rvs]
+            rows = [function(*(values[name][s] for name in names)) for s in range(len(values[names[0]]))]
+            return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
+        return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)

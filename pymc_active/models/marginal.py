@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant
 from pytensor.tensor.random.basic import MvNormalRV
 
 from pymc_active.cov import Embedding, Rescaled
 from pymc_active.models.data import fit_scale, read_inputs, read_outputs
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, data_value
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior
 from pymc_active.posterior.prior import vm_mode
 
@@ -68,39 +67,20 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
     if discrete:
         raise ValueError(f"a Laplace approximation needs continuous parameters; these are discrete: {discrete}")
 
-    X_data, y_data = _data_of(gp.X), _data_of(model.rvs_to_values[likelihood])
-    X = read_inputs(_value(gp.X))
-    y = read_outputs(_value(model.rvs_to_values[likelihood]), len(X))
-
-    def store(X_new: np.ndarray, y_new: np.ndarray) -> None:
-        if X_data is None or y_data is None:
-            raise ValueError(
-                f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); "
-                f"{'X' if X_data is None else 'y'} is a constant here, so the data cannot change. "
-                "Everything else works."
-            )
-        if X_data.name in model.named_vars and y_data.name in model.named_vars:
-            coords = {}
-            for data, values in ((X_data, X_new), (y_data, y_new)):
-                dim = (model.named_vars_to_dims.get(data.name) or (None,))[0]
-                if dim is not None and model.coords.get(dim) is not None:
-                    coords[dim] = np.arange(len(values))
-            pm.set_data({X_data.name: X_new, y_data.name: y_new}, model=model, coords=coords or None)
-        else:
-            X_data.set_value(X_new)
-            y_data.set_value(y_new)
+    X_data, y_data = gp.X, model.rvs_to_values[likelihood]
+    X = read_inputs(data_value(X_data))
+    y = read_outputs(data_value(y_data), len(X))
 
     gpm = GPModel(
         model,
         gp,
         name,
-        X=X,
-        y=y,
+        X_data=_shared(X_data),
+        y_data=_shared(y_data),
         inputs=list(range(X.shape[1])),
         x_map=fit_scale(None, X, "x_scale"),
         y_map=fit_scale(None, y, "y_scale"),
         build_posterior=graph_posterior,
-        store=store,
         embedding=_embedding_name(gp.cov_func, model),
         description=name,
     )
@@ -110,25 +90,19 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
 
 def graph_posterior(gpm: GPModel, compile_kwargs: dict | None) -> GraphPosterior:
     """The graph route for a model."""
-    return GraphPosterior(GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes), compile_kwargs)
+    X_data, y_data = (data if isinstance(data, SharedVariable) else None for data in (gpm._X_data, gpm._y_data))
+    return GraphPosterior(GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes), X_data, y_data, compile_kwargs)
 
 
-def _data_of(variable) -> SharedVariable | None:
-    """The shared variable behind a model's data, through casts; None if it is a constant."""
-    while not isinstance(variable, SharedVariable):
-        owner = getattr(variable, "owner", None)
+def _shared(variable):
+    """The shared variable behind a model's data, through casts; the variable itself if there is none."""
+    root = variable
+    while not isinstance(root, SharedVariable):
+        owner = getattr(root, "owner", None)
         if owner is None or len(owner.inputs) != 1:
-            return None
-        variable = owner.inputs[0]
-    return variable
-
-
-def _value(variable) -> np.ndarray:
-    if isinstance(variable, SharedVariable):
-        return variable.get_value()
-    if isinstance(variable, Constant):
-        return variable.data
-    return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
+            return variable
+        root = owner.inputs[0]
+    return root if root.type.ndim == variable.type.ndim else variable
 
 
 def _embedding_name(cov_func, model: pm.Model) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,11 +51,20 @@ class ArrayPosterior(Posterior):
         self.x_map, self.y_map = x_map, y_map
         self.n_parameters, self.constants, self.prior = n_parameters, constants, prior
         self.log_noise, self.mean_indices, self.mean_basis = log_noise, mean_indices, mean_basis
-        self.set_data(X, y)
+        self._set_data(X, y)
 
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+    def _set_data(self, X, y):
         self.X, self.y = self.x_map(X), self.y_map(y)
         self._basis = self.mean_basis(self.X)
+
+    def with_data(self, X, y):
+        other = copy(self)
+        other._set_data(X, y)
+        return other
+
+    @property
+    def noise_unit(self):
+        return float(np.std(self.y)) or 1.0
 
     def _extend(self, theta):
         return np.concatenate([theta, self.constants]) if len(self.constants) else theta
@@ -83,11 +94,15 @@ class ArrayPosterior(Posterior):
     def prior_value_and_gradient(self, theta):
         return self.prior.value_and_gradient(theta)
 
+    def prior_scale(self):
+        return self.prior.mean, self.prior.sd
+
     def prior_hessian(self, theta):
         return self.prior.hessian(theta)
 
     def _add_noise_and_mean_gradient(self, gradient, theta, factor):
-        gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
+        if self.log_noise < self.n_parameters:
+            gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
         if len(self.mean_indices):
             gradient[self.mean_indices] -= factor.alpha @ self._basis
         return gradient[: self.n_parameters]
@@ -161,6 +176,17 @@ class KernelPosterior(ArrayPosterior):
         return Moments(mean, variance, prior_variance, noise, dm.T, dV.T)
 
 
+class _Embedded(NamedTuple):
+    """The kernel and its derivative in s, at the embedded inputs U (n, d)."""
+
+    U: np.ndarray
+    s: np.ndarray
+    variance: float
+    K: np.ndarray
+    k1: np.ndarray
+    diagonal_noise: float
+
+
 class EmbeddingPosterior(ArrayPosterior):
     """outputscale² g(|R x - R x'|²) with a full R of shape (d, D): everything is done in U = X Rᵀ, then chained.
 
@@ -183,29 +209,29 @@ class EmbeddingPosterior(ArrayPosterior):
         U = self.X @ full[self.R].reshape(self.shape).T
         s = squared_distance(U)
         variance = np.exp(2 * full[self.log_outputscale])
-        K = self.profile(s, 0)[0]
+        K, k1 = self.profile(s, 1)
         K *= variance
+        k1 *= variance
         diagonal_noise = np.exp(2 * full[self.log_noise]) + extra_noise
-        return State(theta, self._factor(full, K.copy(), extra_noise), (U, s, variance, K, diagonal_noise))
+        extra = _Embedded(U, s, variance, K, k1, diagonal_noise)
+        return State(theta, self._factor(full, K.copy(), extra_noise), extra)
 
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)
-        U, s, variance, K, _ = state.extra
-        W = state.factor.W
+        U, W = state.extra.U, state.factor.W
         gradient = np.zeros(len(full))
-        gradient[self.log_outputscale] = np.vdot(W, K)
-        Z = self.profile(s, 1)[1]
-        Z *= W
-        dU = 2 * variance * (Z.sum(0)[:, None] * U - Z @ U)
+        gradient[self.log_outputscale] = np.vdot(W, state.extra.K)
+        Z = W * state.extra.k1
+        dU = 2 * (Z.sum(0)[:, None] * U - Z @ U)
         gradient[self.R] = (dU.T @ self.X).ravel()
         return self._add_noise_and_mean_gradient(gradient, full, state.factor)
 
     def likelihood_hessian(self, state):
         full, factor = self._extend(state.theta), state.factor
-        U, s, variance, K, _ = state.extra
+        U, s, variance, K, k1, _ = state.extra
         (d, D), n = self.shape, len(self.y)
         G_inverse, W, alpha = factor.inverse, factor.W, factor.alpha
-        k1, k2 = (variance * g for g in self.profile(s, 2)[1:])
+        k2 = variance * self.profile(s, 2)[2]
         delta = [np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
         # S[k][i, j] = dk(u_i, u_j)/du_ik; dK/du_ik has it as row and column i and is zero elsewhere.
         S = [2 * k1 * delta[k] for k in range(d)]
@@ -263,11 +289,10 @@ class EmbeddingPosterior(ArrayPosterior):
 
     def _moments(self, state, X_new, gradient):
         full, factor = self._extend(state.theta), state.factor
-        U, s, variance, K, diagonal_noise = state.extra
+        U, _, variance, K, k1, diagonal_noise = state.extra
         d, _ = self.shape
         U_new = X_new @ full[self.R].reshape(self.shape).T
-        s_new = squared_distance(U, U_new)
-        k_new = self.profile(s_new, 0)[0]
+        k_new, *derivatives = self.profile(squared_distance(U, U_new), int(gradient))
         k_new *= variance
         basis = self.mean_basis(X_new)
         prior_variance = np.full(len(X_new), variance)
@@ -282,13 +307,11 @@ class EmbeddingPosterior(ArrayPosterior):
         B = factor.inverse @ k_new
         predictive = variance - np.einsum("ij,ij->j", k_new, B)
         dm, dV = np.zeros((m, len(full))), np.zeros((m, len(full)))
-        k1 = self.profile(s, 1)[1]
-        k1 *= 2 * variance
-        q = self.profile(s_new, 1)[1]
+        [q] = derivatives
         q *= 2 * variance
         D = self.X.shape[1]
         for k in range(d):
-            S = k1 * np.subtract.outer(U[:, k], U[:, k])
+            S = 2 * k1 * np.subtract.outer(U[:, k], U[:, k])
             E = q * np.subtract.outer(U[:, k], U_new[:, k])  # dk(u_i, u*)/du_ik
             SB = S @ B
             rows = slice(self.R.start + k * D, self.R.start + (k + 1) * D)

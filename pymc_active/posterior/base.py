@@ -9,9 +9,10 @@ derivatives only. No derivative passes through a Cholesky.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.optimize import minimize
 
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
@@ -36,16 +37,21 @@ class State(NamedTuple):
 
 
 class Posterior(ABC):
-    """Log posterior over the flat unconstrained vector theta (P,), given the data.
+    """Log posterior over the flat unconstrained vector theta (P,), given the data it holds.
 
-    All quantities are in nats and in the user's units of X and y.
+    A posterior does not change: new data make a new one. All quantities are in nats and in the user's units of X and y.
     """
 
     n_parameters: int
 
     @abstractmethod
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data (user's units); any number of rows."""
+    def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """The same posterior for other data (user's units), sharing everything compiled."""
+
+    @property
+    @abstractmethod
+    def noise_unit(self) -> float:
+        """Sd of y in the units of ``extra_noise``."""
 
     @abstractmethod
     def state(self, theta: np.ndarray, extra_noise: float = 0.0) -> State:
@@ -75,6 +81,22 @@ class Posterior(ABC):
     @abstractmethod
     def moments(self, state: State, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
         """Predict at the rows of ``X_new``; gradients are (m, P)."""
+
+    def prior_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Location and sd of the prior on the unconstrained space, (P,) each, from its mode and curvature.
+
+        Where the prior is flat the sd is one.
+        """
+
+        def objective(theta):
+            value, gradient = self.prior_value_and_gradient(theta)
+            return -value, -gradient
+
+        # Priors without a mode (flat ones) must not carry the search away.
+        bounds = [(-20.0, 20.0)] * self.n_parameters
+        center = minimize(objective, np.zeros(self.n_parameters), jac=True, method="L-BFGS-B", bounds=bounds).x
+        precision = -np.diag(self.prior_hessian(center))
+        return center, np.where(precision > 1e-4, 1 / np.sqrt(np.maximum(precision, 1e-4)), 1.0)
 
     def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient; (-inf, zeros) where K + noise is not positive definite."""

@@ -26,7 +26,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 
 class Factor:
-    """G = L Lᵀ, with alpha = G⁻¹ residual and, on demand, G⁻¹.
+    """G = L Lᵀ, with alpha = G⁻¹ residual and, on demand, G⁻¹. A C-contiguous G is overwritten.
 
     Raises
     ------
@@ -34,10 +34,11 @@ class Factor:
         If G is not numerically positive definite.
     """
 
-    __slots__ = ("L", "_inverse", "alpha", "nll", "residual")
+    __slots__ = ("L", "_W", "_inverse", "alpha", "nll", "residual")
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
-        self.L, info = lapack.dpotrf(G, lower=1, clean=0)
+        # G is symmetric: its transposed view is already in LAPACK's order, and overwritten.
+        self.L, info = lapack.dpotrf(G.T, lower=1, clean=1, overwrite_a=1)
         if info != 0 or not np.isfinite(self.L[-1, -1]):
             raise NotPositiveDefiniteError(
                 f"K + noise of shape {G.shape} is not positive definite (leading minor {info}). Rows of X may repeat, "
@@ -48,22 +49,24 @@ class Factor:
         self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]
         self.nll = 0.5 * (residual @ self.alpha + len(residual) * LOG_2PI) + np.log(np.diagonal(self.L)).sum()
         self._inverse: np.ndarray | None = None
+        self._W: np.ndarray | None = None
 
     @property
     def inverse(self) -> np.ndarray:
         """G⁻¹, symmetric."""
         if self._inverse is None:
-            inverse = lapack.dpotri(self.L, lower=1)[0]
-            # dpotri leaves the other triangle alone; mirror it.
-            lower = np.tril(inverse, -1)
+            # dpotri fills one triangle and leaves the other, which is zero here.
+            lower = lapack.dpotri(self.L, lower=1)[0]
             self._inverse = lower + lower.T
-            np.fill_diagonal(self._inverse, np.diagonal(inverse))
+            self._inverse.flat[:: len(lower) + 1] *= 0.5
         return self._inverse
 
     @property
     def W(self) -> np.ndarray:
         """G⁻¹ - alpha alphaᵀ: twice the derivative of the negative log likelihood in G."""
-        return self.inverse - np.outer(self.alpha, self.alpha)
+        if self._W is None:
+            self._W = self.inverse - self.alpha[:, None] * self.alpha
+        return self._W
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """G⁻¹ B."""

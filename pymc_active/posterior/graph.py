@@ -7,6 +7,7 @@ algebra stays in LAPACK. Nothing differentiates a Cholesky, and the graphs build
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -14,8 +15,10 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import pushforward
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
@@ -67,6 +70,10 @@ class GPGraphs:
             self.log_prior,
         ) = joined
         self.y = pt.as_tensor_variable(model.rvs_to_values[likelihood])
+        expressions = [
+            self.G, self.mean, self.cross, self.prior_variance, self.mean_new, self.noise_variance, self.log_prior, self.y
+        ]  # fmt: skip
+        self.data = [v for v in graph_inputs(expressions) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
 
     def tangents(self, expressions: list[TensorVariable], directions: TensorVariable) -> list[TensorVariable]:
@@ -79,85 +86,109 @@ class GPGraphs:
         return vectorize_graph(derivatives, {direction: directions})
 
 
+class _Functions:
+    """Compiled on first use. The model's data are arguments, so one compilation serves any data."""
+
+    def __init__(self, graphs: GPGraphs, compile_kwargs: dict):
+        self.graphs, self.compile_kwargs = graphs, compile_kwargs
+        self.inputs = [shared.type(name=shared.name) for shared in graphs.data]
+        self.directions = pt.matrix("directions", shape=(None, graphs.n_parameters))
+        self.W, self.alpha = pt.matrix("W"), pt.vector("alpha")
+        # Its derivatives, with W and alpha held constant, are the likelihood's gradient and curvature.
+        self.weighted = 0.5 * (self.W * graphs.G).sum() - (self.alpha * graphs.mean).sum()
+
+    def compile(self, inputs, outputs):
+        replacements = list(zip(self.graphs.data, self.inputs, strict=True))
+        return pytensor.function(
+            [*inputs, *self.inputs], outputs, givens=replacements, on_unused_input="ignore", **self.compile_kwargs
+        )
+
+    def grad(self, scalar):
+        return pytensor.grad(scalar, self.graphs.theta, disconnected_inputs="ignore")
+
+    @cached_property
+    def y(self):
+        return self.compile([], self.graphs.y)
+
+    @cached_property
+    def state(self):
+        g = self.graphs
+        return self.compile([g.theta], [g.G, g.mean])
+
+    @cached_property
+    def gradient(self):
+        return self.compile([self.graphs.theta, self.W, self.alpha], self.grad(self.weighted))
+
+    @cached_property
+    def prior(self):
+        g = self.graphs
+        return self.compile([g.theta], [g.log_prior, self.grad(g.log_prior)])
+
+    @cached_property
+    def tangents(self):
+        g = self.graphs
+        return self.compile([g.theta, self.directions], g.tangents([g.G, g.mean], self.directions))
+
+    @cached_property
+    def curvature(self):
+        [H] = self.graphs.tangents([self.grad(self.weighted)], self.directions)
+        return self.compile([self.graphs.theta, self.W, self.alpha, self.directions], H)
+
+    @cached_property
+    def prior_hessian(self):
+        [H] = self.graphs.tangents([self.grad(self.graphs.log_prior)], self.directions)
+        return self.compile([self.graphs.theta, self.directions], H)
+
+    @cached_property
+    def predictive(self):
+        g = self.graphs
+        return self.compile([g.theta, g.X_new], [g.cross, g.prior_variance, g.mean_new, g.noise_variance])
+
+    @cached_property
+    def predictive_tangents(self):
+        g = self.graphs
+        outputs = g.tangents([g.cross, g.prior_variance, g.mean_new], self.directions)
+        return self.compile([g.theta, g.X_new, self.directions], outputs)
+
+
 class GraphPosterior(Posterior):
     """Posterior of an arbitrary ``pm.gp.Marginal`` model.
 
     Parameters
     ----------
     graphs : GPGraphs
+    X_data, y_data : SharedVariable or None
+        The model's data, where they can change.
     compile_kwargs : dict, optional
         For ``pytensor.function``; the default is the VM linker without a JIT.
     """
 
-    def __init__(self, graphs: GPGraphs, compile_kwargs: dict | None = None):
-        self.graphs = graphs
+    def __init__(
+        self,
+        graphs: GPGraphs,
+        X_data: SharedVariable | None,
+        y_data: SharedVariable | None,
+        compile_kwargs: dict | None = None,
+    ):
         self.n_parameters = graphs.n_parameters
-        self._compile_kwargs = compile_kwargs or {"mode": vm_mode()}
+        self._X_data, self._y_data = X_data, y_data
+        self._shared = graphs.data
+        self._functions = _Functions(graphs, compile_kwargs or {"mode": vm_mode()})
+        self._set_data(None, None)
 
-    def _function(self, inputs, outputs):
-        return pytensor.function(inputs, outputs, on_unused_input="ignore", **self._compile_kwargs)
+    def _set_data(self, X, y):
+        new = {self._X_data: X, self._y_data: y}
+        self._data = [v.get_value() if new.get(v) is None else new[v] for v in self._shared]
+        self._y = np.asarray(self._functions.y(*self._data), float)
 
-    def set_data(self, X, y):
-        """Nothing to do: the graphs read the model's shared data."""
+    def with_data(self, X, y):
+        other = copy(self)
+        other._set_data(X, y)
+        return other
 
-    @cached_property
-    def _y(self):
-        return self._function([], self.graphs.y)
-
-    @cached_property
-    def _state(self):
-        g = self.graphs
-        return self._function([g.theta], [g.G, g.mean])
-
-    @cached_property
-    def _weighted(self):
-        """1/2 <W, G> - alphaᵀ mean with W and alpha held constant, whose derivatives are the likelihood's."""
-        W, alpha = pt.matrix("W"), pt.vector("alpha")
-        return W, alpha, 0.5 * (W * self.graphs.G).sum() - (alpha * self.graphs.mean).sum()
-
-    @cached_property
-    def _gradient(self):
-        W, alpha, weighted = self._weighted
-        return self._function([self.graphs.theta, W, alpha], self._grad(weighted))
-
-    @cached_property
-    def _prior(self):
-        g = self.graphs
-        return self._function([g.theta], [g.log_prior, self._grad(g.log_prior)])
-
-    def _grad(self, scalar):
-        return pytensor.grad(scalar, self.graphs.theta, disconnected_inputs="ignore")
-
-    @cached_property
-    def _tangents(self):
-        directions = pt.matrix("directions", shape=(None, self.n_parameters))
-        g = self.graphs
-        return self._function([g.theta, directions], g.tangents([g.G, g.mean], directions))
-
-    @cached_property
-    def _curvature(self):
-        W, alpha, weighted = self._weighted
-        directions = pt.matrix("directions", shape=(None, self.n_parameters))
-        [H] = self.graphs.tangents([self._grad(weighted)], directions)
-        return self._function([self.graphs.theta, W, alpha, directions], H)
-
-    @cached_property
-    def _prior_hessian(self):
-        directions = pt.matrix("directions", shape=(None, self.n_parameters))
-        [H] = self.graphs.tangents([self._grad(self.graphs.log_prior)], directions)
-        return self._function([self.graphs.theta, directions], H)
-
-    @cached_property
-    def _predictive(self):
-        g = self.graphs
-        return self._function([g.theta, g.X_new], [g.cross, g.prior_variance, g.mean_new, g.noise_variance])
-
-    @cached_property
-    def _predictive_tangents(self):
-        g = self.graphs
-        directions = pt.matrix("directions", shape=(None, self.n_parameters))
-        outputs = g.tangents([g.cross, g.prior_variance, g.mean_new], directions)
-        return self._function([g.theta, g.X_new, directions], outputs)
+    @property
+    def noise_unit(self):
+        return float(np.std(self._y)) or 1.0
 
     def _blocks(self, size):
         """Rows of the identity, few enough at a time that (rows, size) stays small."""
@@ -167,40 +198,40 @@ class GraphPosterior(Posterior):
             yield slice(start, start + step), eye[start : start + step]
 
     def state(self, theta, extra_noise=0.0):
-        G, mean = self._state(theta)
+        G, mean = self._functions.state(theta, *self._data)
         if extra_noise:
             G = G + extra_noise * np.eye(len(G))
         if not np.isfinite(G).all():
             G = np.full_like(G, np.nan)
-        return State(theta, Factor(G, np.asarray(self._y(), float) - mean), None)
+        return State(theta, Factor(G, self._y - mean), None)
 
     def likelihood_gradient(self, state):
-        return self._gradient(state.theta, state.factor.W, state.factor.alpha)
+        return self._functions.gradient(state.theta, state.factor.W, state.factor.alpha, *self._data)
 
     def _all_tangents(self, state):
         n = len(state.factor.alpha)
         dG, dmu = np.empty((self.n_parameters, n, n)), np.empty((self.n_parameters, n))
         for rows, directions in self._blocks(n * n):
-            dG[rows], dmu[rows] = self._tangents(state.theta, directions)
+            dG[rows], dmu[rows] = self._functions.tangents(state.theta, directions, *self._data)
         return dG, dmu
 
     def likelihood_hessian(self, state):
         W, alpha = state.factor.W, state.factor.alpha
         H = np.empty((self.n_parameters, self.n_parameters))
         for rows, directions in self._blocks(W.size):
-            H[rows] = self._curvature(state.theta, W, alpha, directions)
+            H[rows] = self._functions.curvature(state.theta, W, alpha, directions, *self._data)
         return H + gram_terms(state.factor, *self._all_tangents(state))
 
     def prior_value_and_gradient(self, theta):
-        value, gradient = self._prior(theta)
+        value, gradient = self._functions.prior(theta, *self._data)
         return float(value), gradient
 
     def prior_hessian(self, theta):
-        return self._prior_hessian(theta, np.eye(self.n_parameters))
+        return self._functions.prior_hessian(theta, np.eye(self.n_parameters), *self._data)
 
     def moments(self, state, X_new, *, gradient=False):
         factor = state.factor
-        cross, prior_variance, mean_new, noise = self._predictive(state.theta, X_new)
+        cross, prior_variance, mean_new, noise = self._functions.predictive(state.theta, X_new, *self._data)
         mean = mean_new + factor.alpha @ cross
         if not gradient:
             return Moments(mean, prior_variance - np.square(factor.half_solve(cross)).sum(0), prior_variance, noise)
@@ -209,7 +240,7 @@ class GraphPosterior(Posterior):
         dm, dV = (np.empty((self.n_parameters, len(X_new))) for _ in range(2))
         dG, dmu = self._all_tangents(state)
         for rows, directions in self._blocks(cross.size):
-            d_cross, d_prior, d_mean = self._predictive_tangents(state.theta, X_new, directions)
+            d_cross, d_prior, d_mean = self._functions.predictive_tangents(state.theta, X_new, directions, *self._data)
             dm[rows] = d_mean + factor.alpha @ d_cross
             dV[rows] = d_prior - 2 * np.einsum("aij,ij->aj", d_cross, B)
         dm -= (dG @ factor.alpha + dmu) @ B

@@ -1,0 +1,329 @@
+"""``fit_laplace``: search for the modes, expand the posterior at them, say what is doubtful."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import Executor
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy.special import logsumexp
+
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.search import NEGLIGIBLE, SAME, Found, Searcher, SearchResult, newton, search
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.progress import progress
+
+# Beyond this condition number half of the digits of a prediction are noise.
+ILL_CONDITIONED = 1e12
+
+
+class Mode(NamedTuple):
+    """One mode of the posterior."""
+
+    point: dict[str, np.ndarray]
+    log_posterior: float
+    log_evidence: float
+    weight: float
+
+
+class LaplaceFit:
+    """A Gaussian approximation of the posterior over the hyperparameters, on the unconstrained space.
+
+    The density that is expanded includes the Jacobian of the transforms; with the builders' default priors on
+    log-parameters there is none. Returned by :func:`fit_laplace`.
+
+    Attributes
+    ----------
+    gpm : GPModel
+    labels : list of str
+        P flat names such as ``"R[0,3]"``, in the order of everything below.
+    log_posterior : float
+        log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
+    gradient, hessian : ndarray, shapes (P,) and (P, P)
+        Of the NEGATIVE log posterior, exact.
+    covariance : ndarray, shape (P, P)
+        Inverse Hessian; a pseudo-inverse over directions of symmetry.
+    log_evidence : float
+        Laplace's log p(y) of this mode, nats; for embeddings the orbit of rotations (for d = 1 the factor 2 of ±R)
+        is integrated exactly.
+    modes : list of Mode
+        Distinct modes found within 10 nats, best first, weighted by their Laplace evidence.
+    diagnostics : dict
+        ``converged``, ``gradient_norm``, ``n_starts``, ``n_best`` (starts that reached the mode), ``n_evaluations``,
+        ``used_population``, ``smallest_eigenvalue``, ``largest_eigenvalue`` (of the Hessian outside symmetries),
+        ``n_symmetry``, ``log_orbit_volume``, ``n_floored``, ``condition_number`` (of K + noise),
+        ``n_duplicate_rows``, ``warnings``.
+    """
+
+    def __init__(self, gpm: GPModel, expansions: list[Expansion], result: SearchResult | None, converged: bool):
+        self.gpm = gpm
+        self.expansions = expansions
+        self.labels = gpm.labels
+        best = expansions[0]
+        self.theta = best.theta
+        self.log_posterior = best.log_posterior
+        self.gradient, self.hessian, self.covariance = best.gradient, best.hessian, best.covariance
+        self.log_evidence = best.log_evidence
+        evidence = np.array([e.log_evidence for e in expansions])
+        weights = np.exp(evidence - logsumexp(evidence))
+        self.modes = [
+            Mode(gpm.unflatten(e.theta), e.log_posterior, e.log_evidence, float(w))
+            for e, w in zip(expansions, weights, strict=True)
+        ]
+        X = gpm.X
+        self.diagnostics: dict[str, Any] = {
+            "converged": converged,
+            "gradient_norm": float(np.abs(best.gradient).max()),
+            "n_starts": 0 if result is None else result.n_starts,
+            "n_best": 0 if result is None else result.n_best,
+            "n_evaluations": 0 if result is None else result.n_evaluations,
+            "used_population": False if result is None else result.used_population,
+            "smallest_eigenvalue": best.curvature.smallest,
+            "largest_eigenvalue": best.curvature.largest,
+            "n_symmetry": len(best.symmetry.directions),
+            "log_orbit_volume": best.symmetry.log_volume,
+            "n_floored": best.curvature.n_floored,
+            "condition_number": best.state.factor.condition_number(),
+            "n_duplicate_rows": len(X) - len(np.unique(np.round(X / (X.std(0) + (X.std(0) == 0)), 8), axis=0)),
+            "warnings": [],
+        }
+
+    def __repr__(self) -> str:
+        d = self.diagnostics
+        notes = [f"{len(self.modes)} mode(s)"]
+        if d["n_symmetry"]:
+            notes.append(f"{d['n_symmetry']} symmetry direction(s)")
+        if not d["converged"]:
+            notes.append("NOT CONVERGED")
+        if d["n_floored"]:
+            notes.append(f"{d['n_floored']} direction(s) floored")
+        return (
+            f"<LaplaceFit of {self.gpm.description}: log posterior {self.log_posterior:.2f}, "
+            f"log evidence {self.log_evidence:.2f}, {len(self.labels)} parameters, {', '.join(notes)}>"
+        )
+
+    @property
+    def point(self) -> dict[str, np.ndarray]:
+        """The mode: value-variable name -> unconstrained array."""
+        return self.gpm.unflatten(self.theta)
+
+    @cached_property
+    def constrained_point(self) -> dict[str, np.ndarray]:
+        """The mode in the user's space: variable name -> array, Deterministics included."""
+        return {name: values[0] for name, values in self.gpm.constrain(self.theta[None]).items()}
+
+    @property
+    def best(self) -> Expansion:
+        """The expansion at the highest mode."""
+        return self.expansions[0]
+
+    def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
+        """The same mode expanded for other data (user's units), without a search; the model keeps its own data."""
+        return LaplaceFit(self.gpm, [self.best.given(X, y)], None, self.diagnostics["converged"])
+
+    def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
+        """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
+
+        Parameters
+        ----------
+        draws : int
+            One chain of this many independent draws from the highest mode's Gaussian, mapped to the user's space. Along directions of
+            symmetry they do not move.
+        random_seed : int, optional
+
+        Returns
+        -------
+        xarray.DataTree
+            Groups ``posterior``, ``fit`` (``mean_vector``, ``covariance_matrix``, as ``pm.find_MAP`` names them),
+            ``observed_data``, ``constant_data``.
+        """
+        from pymc_active.datatree import laplace_datatree
+
+        return laplace_datatree(self, draws, random_seed)
+
+    def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
+        """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""
+        rng = np.random.default_rng(random_seed)
+        root = self.best.curvature.root
+        return self.theta + rng.normal(size=(draws, root.shape[1])) @ root.T
+
+
+def fit_laplace(
+    gpm: GPModel,
+    *,
+    point: dict[str, Any] | None = None,
+    optimize: bool = True,
+    start: dict[str, Any] | list[dict[str, Any]] | LaplaceFit | None = None,
+    n_restarts: int = 12,
+    population: int | None = None,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+    executor: Executor | None = None,
+    compile_kwargs: dict | None = None,
+) -> LaplaceFit:
+    """Find the modes of the posterior over the hyperparameters and expand it there.
+
+    Parameters
+    ----------
+    gpm : GPModel
+    point : dict, optional
+        Unconstrained values by value-variable name. With ``optimize=False`` the posterior is expanded just there;
+        otherwise it is one more start.
+    optimize : bool
+        ``False`` needs ``point`` and searches for nothing.
+    start : dict, list of dict or LaplaceFit, optional
+        Warm starts: unconstrained points, or an earlier fit, all of whose modes are taken.
+    n_restarts : int
+        Starts of the noise ladder: the noise is annealed while the mode is followed.
+    population : int, optional
+        Particles of the population annealing that also runs when fewer than three starts agree on the best mode.
+        Default: 64, and fewer for models with many data or without an array route; 0 never runs it; a number runs it
+        always. See :mod:`pymc_active.laplace.search`.
+    random_seed : int, optional
+        The same seed gives the same fit, bit for bit.
+    progressbar : bool
+    executor : concurrent.futures.Executor, optional
+        Runs the restarts; results do not depend on it.
+    compile_kwargs : dict, optional
+        For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs and compile them so. By default
+        builders' models compile nothing, other models use PyTensor without a JIT.
+
+    Returns
+    -------
+    LaplaceFit
+
+    Raises
+    ------
+    ValueError
+        If a point has missing, unknown or wrongly shaped entries, or the posterior has no finite value anywhere.
+
+    Warns
+    -----
+    UserWarning
+        Once, if the fit is doubtful: not converged, directions without curvature, an ill-conditioned K, or an
+        embedding component that the data do not determine.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), section 2.1, eqs. 3-4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 15)
+    >>> gpm = pma.ard_gp(x[:, None], np.sin(x))
+    >>> fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+    >>> fit.labels
+    ['log_lengthscale[0]', 'log_outputscale', 'log_noise']
+    """
+    if not isinstance(gpm, GPModel):
+        raise TypeError(f"fit_laplace takes a GPModel (see ard_gp, embedding_gp, from_marginal); got {type(gpm).__name__}")
+    if not optimize and point is None:
+        raise ValueError("optimize=False expands at a given point: pass point={...}")
+    posterior = gpm.posterior(compile_kwargs)
+    embedding = gpm.embedding_slice
+    with one_blas_thread():
+        if not optimize:
+            theta = gpm.flatten(point)
+            if not np.isfinite(posterior.value_and_gradient(theta)[0]):
+                raise ValueError("the log posterior is not finite at this point: K + noise is not positive definite there")
+            fit = LaplaceFit(gpm, [Expansion(posterior, theta, embedding)], None, converged=True)
+        else:
+            fit = _search_and_expand(
+                gpm, posterior, embedding, _starts(gpm, point, start), n_restarts, population,
+                np.random.default_rng(random_seed), progressbar, executor,
+            )  # fmt: skip
+    _warn(fit, optimize)
+    return fit
+
+
+def _starts(gpm: GPModel, point, start) -> list[np.ndarray]:
+    starts = [] if point is None else [gpm.flatten(point)]
+    if isinstance(start, LaplaceFit):
+        starts += [gpm.flatten(mode.point) for mode in start.modes]
+    elif start is not None:
+        starts += [gpm.flatten(p) for p in ([start] if isinstance(start, dict) else start)]
+    return starts
+
+
+def _search_and_expand(
+    gpm, posterior, embedding, starts, n_restarts, population, rng, progressbar, executor
+) -> LaplaceFit:
+    center, sd = posterior.prior_scale()
+    searcher = Searcher(posterior, center, sd, posterior.noise_unit)
+    with progress("Searching modes", n_restarts, progressbar) as advance:
+        result = search(
+            searcher, rng, starts=starts, n_restarts=n_restarts, n_particles=population, executor=executor, advance=advance
+        )
+        if not result.modes:
+            raise ValueError(
+                "the log posterior is not finite at any start: K + noise is never positive definite. "
+                "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
+            )
+        expanded: list[tuple[Found, Expansion]] = []
+        for mode in result.modes:
+            expanded.append(_settle(posterior, mode, sd, embedding))
+    expanded.sort(key=lambda pair: -pair[1].log_posterior)
+    best = expanded[0][1].log_posterior
+    kept: list[tuple[Found, Expansion]] = []
+    for pair in expanded:
+        value = pair[1].log_posterior
+        if value > best - NEGLIGIBLE and (not kept or kept[-1][1].log_posterior - value > SAME):
+            kept.append(pair)
+    return LaplaceFit(gpm, [expansion for _, expansion in kept], result, kept[0][0].converged)
+
+
+def _settle(posterior, mode: Found, sd: np.ndarray, embedding) -> tuple[Found, Expansion]:
+    """Polish a mode; leave it along its negative curvature if it is a saddle."""
+    mode = newton(posterior, mode.theta, sd)
+    expansion = Expansion(posterior, mode.theta, embedding)
+    for _ in range(3):
+        if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
+            break
+        direction = np.linalg.eigh(expansion.hessian)[1][:, 0] * sd.mean() * 0.1
+        tries = [newton(posterior, mode.theta + sign * direction, sd) for sign in (1, -1)]
+        better = max(tries, key=lambda found: found.log_posterior)
+        if better.log_posterior < mode.log_posterior + SAME:
+            break
+        mode, expansion = better, Expansion(posterior, better.theta, embedding)
+    # The trust region stalls where rounding hides the decrease; plain Newton steps take the gradient to zero.
+    for _ in range(3):
+        if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
+            break
+        theta = mode.theta - expansion.covariance @ expansion.gradient
+        value, gradient = posterior.value_and_gradient(theta)
+        if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
+            break
+        mode, expansion = Found(theta, value, mode.converged), Expansion(posterior, theta, embedding)
+    return mode, expansion
+
+
+def _warn(fit: LaplaceFit, optimized: bool) -> None:
+    """One warning for everything that is doubtful about a fit."""
+    d, problems = fit.diagnostics, []
+    if optimized and not d["converged"]:
+        problems.append("the mode search did not converge (raise n_restarts, or rescale X and y)")
+    if d["n_floored"]:
+        problems.append(
+            f"{d['n_floored']} direction(s) have no positive curvature and were given a tenth of the prior's "
+            "(the point is no proper mode; raise n_restarts or use tighter priors)"
+        )
+    if d["condition_number"] > ILL_CONDITIONED:
+        rows = f", {d['n_duplicate_rows']} repeated row(s) of X" if d["n_duplicate_rows"] else ""
+        problems.append(
+            f"K + noise is nearly singular (condition number {d['condition_number']:.0e}{rows}; "
+            "give log_noise a prior that keeps it away from zero)"
+        )
+    if fit.best.smallest_singular_value_is_uncertain():
+        problems.append(
+            "the smallest singular value of R is below its posterior sd, so the Laplace evidence is poor "
+            "(more data or fewer components would mend it)"
+        )
+    d["warnings"] = problems
+    if problems:
+        warnings.warn("the Laplace fit is doubtful: " + "; ".join(problems), UserWarning, stacklevel=3)

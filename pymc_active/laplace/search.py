@@ -1,0 +1,252 @@
+"""Mode search: where the posterior over the hyperparameters has its highest modes.
+
+The posterior over an embedding is full of poor modes, and a local optimiser from prior draws hardly ever finds the
+good one. Everything here works on a *tempered* posterior in which the data have additional noise: with much noise
+the surface is smooth, and as the noise is taken away good regions stay good. Any
+:class:`~pymc_active.posterior.base.Posterior` can be searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.factor import NotPositiveDefiniteError
+
+# Additional noise of the ladder, as fractions of the sd of y.
+LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
+# The population starts where its particles can still move freely and ends where families no longer mix.
+HIGHEST, LOWEST = 0.6, 0.12
+LEAPFROG_STEPS = 8
+# Modes this much below the best (nats) carry no weight.
+NEGLIGIBLE = 10.0
+# Two polished modes whose densities agree to this (nats) are one mode, or copies of it under a symmetry.
+SAME = 1e-3
+
+
+class Found(NamedTuple):
+    """A local maximum."""
+
+    theta: np.ndarray
+    log_posterior: float
+    converged: bool
+
+
+class SearchResult(NamedTuple):
+    """Distinct modes, best first, and how they were found."""
+
+    modes: list[Found]
+    n_starts: int
+    n_evaluations: int
+    n_best: int
+    used_population: bool
+
+
+class Searcher:
+    """A posterior with a count of evaluations and a sensible scale for each parameter.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    center, sd : ndarray, shape (P,)
+        Location and scale of the prior on the unconstrained space.
+    y_sd : float
+        Unit of the additional noise.
+    """
+
+    def __init__(self, posterior: Posterior, center: np.ndarray, sd: np.ndarray, y_sd: float):
+        self.posterior, self.center, self.sd, self.y_sd = posterior, center, sd, y_sd
+        self.n_evaluations = 0
+
+    def evaluate(self, theta: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
+        """Log posterior and gradient with additional noise of sd ``level`` (in sds of y)."""
+        self.n_evaluations += 1
+        return self.posterior.value_and_gradient(theta, (level * self.y_sd) ** 2)
+
+    def climb(self, theta: np.ndarray, level: float = 0.0, *, rough: bool = False) -> Found:
+        """L-BFGS in units of the prior's sd."""
+
+        def objective(z):
+            value, gradient = self.evaluate(self.center + self.sd * z, level)
+            if not np.isfinite(value):
+                return 1e25, np.zeros_like(z)
+            return -value, -gradient * self.sd
+
+        options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 2000, "gtol": 1e-5, "ftol": 1e-13}
+        result = minimize(
+            objective,
+            (theta - self.center) / self.sd,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxcor": 20, **options},
+        )
+        return Found(self.center + self.sd * result.x, -float(result.fun), bool(result.success))
+
+    def draw(self, rng: np.random.Generator, spread: float) -> np.ndarray:
+        """A start at ``spread`` prior sds from the prior's centre."""
+        return self.center + spread * self.sd * rng.normal(size=len(self.center))
+
+    def ladder(self, theta: np.ndarray) -> Found:
+        """Anneal the noise, each rung started from the mode of the one before."""
+        for level in LADDER:
+            theta = self.climb(theta, level, rough=True).theta
+        return self.climb(theta)
+
+
+def population(
+    searcher: Searcher,
+    rng: np.random.Generator,
+    *,
+    n_particles: int = 64,
+    n_levels: int = 90,
+    spread: float = 0.5,
+    advance: Callable[..., None] = lambda *args: None,
+) -> tuple[np.ndarray, list[int]]:
+    """Population annealing in the noise level.
+
+    At each level the particles are reweighted by the ratio of the tempered posteriors, resampled systematically when
+    the effective sample size falls below half, and moved by one trajectory of Hamiltonian Monte Carlo each, whose
+    step is steered to 70 % acceptance.
+
+    Returns
+    -------
+    particles : ndarray, shape (n_particles, P)
+        Approximate draws at the lowest level, which is not yet the posterior itself.
+    families : list of int
+        The best particle of each surviving family, best first.
+    """
+    P, sd = len(searcher.center), searcher.sd
+    particles = np.stack([searcher.draw(rng, spread) for _ in range(n_particles)])
+    family = np.arange(n_particles)
+    value, gradient = np.empty(n_particles), np.empty((n_particles, P))
+    log_weight = np.zeros(n_particles)
+    previous: np.ndarray | None = None
+    step = 0.1
+    for level in np.geomspace(HIGHEST, LOWEST, n_levels):
+        for k in range(n_particles):
+            value[k], gradient[k] = searcher.evaluate(particles[k], level)
+        if previous is not None:
+            with np.errstate(invalid="ignore"):
+                log_weight += np.where(np.isfinite(value), value - previous, -np.inf)
+            weight = np.exp(log_weight - log_weight.max())
+            weight /= weight.sum()
+            if 1 / np.square(weight).sum() < n_particles / 2:
+                comb = (rng.uniform() + np.arange(n_particles)) / n_particles
+                chosen = np.minimum(np.searchsorted(np.cumsum(weight), comb), n_particles - 1)
+                particles, family = particles[chosen], family[chosen]
+                value, gradient = value[chosen], gradient[chosen]
+                log_weight[:] = 0.0
+        accepted = 0.0
+        for k in range(n_particles):
+            theta, slope, energy = particles[k], gradient[k], value[k]
+            momentum = rng.normal(size=P)
+            start = energy - 0.5 * momentum @ momentum
+            epsilon = step * rng.uniform(0.8, 1.2)
+            uniform = rng.uniform()
+            for _ in range(LEAPFROG_STEPS):
+                momentum = momentum + 0.5 * epsilon * sd * slope
+                theta = theta + epsilon * sd * momentum
+                energy, slope = searcher.evaluate(theta, level)
+                if not np.isfinite(energy):
+                    break
+                momentum = momentum + 0.5 * epsilon * sd * slope
+            ratio = energy - 0.5 * momentum @ momentum - start
+            probability = np.exp(min(ratio, 0.0)) if np.isfinite(ratio) else 0.0
+            accepted += probability
+            if uniform < probability:
+                particles[k], gradient[k], value[k] = theta, slope, energy
+        previous = value.copy()
+        step *= np.exp(0.5 * (accepted / n_particles - 0.7))
+        advance()
+    order = np.argsort(-value)
+    _, first = np.unique(family[order], return_index=True)
+    return particles, [int(k) for k in order[np.sort(first)]]
+
+
+def search(
+    searcher: Searcher,
+    rng: np.random.Generator,
+    *,
+    starts: Sequence[np.ndarray] = (),
+    n_restarts: int = 12,
+    n_particles: int | None = None,
+    agreement: int = 3,
+    n_families: int = 8,
+    max_modes: int = 8,
+    executor: Executor | None = None,
+    advance: Callable[..., None] = lambda *args: None,
+) -> SearchResult:
+    """A portfolio: warm starts, a noise ladder from several places, then a population if these disagree.
+
+    Parameters
+    ----------
+    starts : sequence of ndarray
+        Warm starts: modes found before.
+    n_restarts : int
+        Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds.
+    n_particles : int, optional
+        Size of the population; 0 never runs it. By default 64 particles run unless ``agreement`` ladder starts
+        reached the best mode.
+    """
+    # Drawn before anything runs, so that an executor changes nothing.
+    draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
+    run = map if executor is None else executor.map
+    found: list[Found] = list(run(searcher.climb, starts))
+    for mode in run(searcher.ladder, draws):
+        found.append(mode)
+        advance()
+
+    def count_best() -> int:
+        best = max((mode.log_posterior for mode in found), default=-np.inf)
+        return sum(mode.log_posterior > best - 0.1 for mode in found)
+
+    wanted = 64 if n_particles is None else n_particles
+    used_population = wanted > 0 and (n_particles is not None or count_best() < agreement)
+    if used_population:
+        particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
+        for k in families[:n_families]:
+            found.append(searcher.climb(searcher.climb(particles[k], LOWEST, rough=True).theta))
+    if not found:
+        raise ValueError("nothing to search from: give a start, n_restarts or a population")
+    found.sort(key=lambda mode: -mode.log_posterior)
+    distinct: list[Found] = []
+    for mode in found:
+        if not np.isfinite(mode.log_posterior) or mode.log_posterior < found[0].log_posterior - NEGLIGIBLE:
+            break
+        if not distinct or distinct[-1].log_posterior - mode.log_posterior > SAME:
+            distinct.append(mode)
+    return SearchResult(distinct[:max_modes], len(found), searcher.n_evaluations, count_best(), used_population)
+
+
+def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray, *, max_iterations: int = 100) -> Found:
+    """Polish a mode with the exact Hessian, leaving saddles along their negative curvature.
+
+    A trust-region Newton method; directions without curvature (symmetries) are not moved along.
+    """
+
+    def objective(z):
+        value, gradient = posterior.value_and_gradient(theta + sd * z)
+        return (-value, -gradient * sd) if np.isfinite(value) else (1e25, np.zeros_like(z))
+
+    def hessian(z):
+        try:
+            return posterior.hessian(posterior.state(theta + sd * z)) * np.outer(sd, sd)
+        except NotPositiveDefiniteError:
+            return np.eye(len(z))
+
+    result = minimize(
+        objective,
+        np.zeros_like(theta),
+        jac=True,
+        hess=hessian,
+        method="trust-exact",
+        options={"gtol": 1e-8, "maxiter": max_iterations, "initial_trust_radius": 0.1},
+    )
+    # The trust region stalls where rounding hides the decrease; the gradient tells whether that is a mode.
+    converged = np.abs(result.jac).max() < 1e-4
+    return Found(theta + sd * result.x, -float(result.fun), bool(converged))

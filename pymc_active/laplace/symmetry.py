@@ -1,0 +1,88 @@
+"""The orbit of an embedding under rotations and reflections of its components."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import ortho_group
+
+from pymc_active.posterior.base import Posterior
+
+# Singular values below this fraction of the largest count as zero.
+_RANK_TOLERANCE = 1e-5
+
+
+class Symmetry(NamedTuple):
+    """Directions of theta along which the posterior is constant, and the volume of its orbit."""
+
+    directions: np.ndarray
+    log_volume: float
+    singular_values: np.ndarray
+
+
+NO_SYMMETRY = Symmetry(np.empty((0, 0)), 0.0, np.empty(0))
+
+
+def log_sphere_surface(k: int) -> float:
+    """Log of the surface of the unit sphere S^k in k + 1 dimensions; S⁰ has two points."""
+    return np.log(2.0) + 0.5 * (k + 1) * np.log(np.pi) - gammaln(0.5 * (k + 1))
+
+
+def log_orbit_volume(singular_values: np.ndarray, d: int) -> float:
+    r"""Log volume of the orbit {QR : Q orthogonal} of a (d, D) matrix of rank r.
+
+    .. math:: \prod_{k=d-r}^{d-1} \mathrm{vol}(S^k) \prod_{i<j\le r} \sqrt{s_i^2 + s_j^2} \prod_{i\le r} s_i^{d-r}
+    """
+    s = np.asarray(singular_values)
+    r = len(s)
+    volume = sum(log_sphere_surface(k) for k in range(d - r, d))
+    volume += sum(0.5 * np.log(s[i] ** 2 + s[j] ** 2) for i, j in combinations(range(r), 2))
+    return float(volume + (d - r) * np.log(s).sum())
+
+
+def is_rotation_invariant(posterior: Posterior, theta: np.ndarray, where: slice, shape: tuple[int, int]) -> bool:
+    """Whether turning and reflecting R leaves the log posterior as it is (tested with a random rotation)."""
+    d = shape[0]
+    value, _ = posterior.value_and_gradient(theta)
+    rotations = [-np.eye(1)] if d == 1 else [ortho_group.rvs(d, random_state=seed) for seed in (1, 2)]
+    for rotation in rotations:
+        turned = theta.copy()
+        turned[where] = (rotation @ theta[where].reshape(shape)).ravel()
+        if abs(posterior.value_and_gradient(turned)[0] - value) > 1e-7 * max(1.0, abs(value)):
+            return False
+    return True
+
+
+def find_symmetry(
+    posterior: Posterior, theta: np.ndarray, hessian: np.ndarray, where: slice, shape: tuple[int, int]
+) -> Symmetry:
+    """Null directions of an embedding, checked against the Hessian.
+
+    The generators A R (A skew) span the orbit's tangent space; each is kept only if the Hessian indeed vanishes
+    along it, which it does at a mode but not where the gradient is still large.
+    """
+    if not is_rotation_invariant(posterior, theta, where, shape):
+        return NO_SYMMETRY
+    d, _ = shape
+    R = theta[where].reshape(shape)
+    singular = np.linalg.svd(R, compute_uv=False)
+    if not singular[0] > 0:
+        return NO_SYMMETRY
+    rank = int((singular > _RANK_TOLERANCE * singular[0]).sum())
+    generators = []
+    for i, j in combinations(range(d), 2):
+        A = np.zeros((d, d))
+        A[i, j], A[j, i] = 1.0, -1.0
+        direction = np.zeros(len(theta))
+        direction[where] = (A @ R).ravel()
+        generators.append(direction)
+    directions = np.empty((0, len(theta)))
+    if generators:
+        _, size, rows = np.linalg.svd(np.stack(generators), full_matrices=False)
+        directions = rows[size > _RANK_TOLERANCE * singular[0]]
+        scale = np.abs(hessian).max()
+        directions = directions[np.linalg.norm(directions @ hessian, axis=1) < 1e-5 * scale]
+    return Symmetry(directions, log_orbit_volume(singular[:rank], d), singular)

@@ -1,0 +1,1 @@
+"""Pictures of results (needs matplotlib, the extra ``plots``)."""

@@ -1,0 +1,211 @@
+"""Predictions with the hyperparameters fixed (MAP), marginalised (BBQ, MGP), or averaged over modes and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.data import read_inputs
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.factor import one_blas_thread
+
+METHODS = ("bbq", "map", "mgp", "modes")
+
+# Numbers in the largest array of one block of candidates.
+_BLOCK = 400_000
+# Below this fraction of the prior and noise variance a predictive variance is rounding.
+_SMALLEST_VARIANCE = 1e-10
+
+
+class Predictive(NamedTuple):
+    """Moments at m points; ``plug_in`` is the latent variance with the hyperparameters fixed at the mode."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    plug_in: np.ndarray
+    noise: np.ndarray
+
+
+def blocks(n_points: int, width: int) -> Iterator[slice]:
+    """Slices of at most ``_BLOCK / width`` points."""
+    step = int(np.clip(_BLOCK // max(width, 1), 64, 8192))
+    for start in range(0, n_points, step):
+        yield slice(start, min(start + step, n_points))
+
+
+def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp") -> Predictive:
+    r"""Latent moments under the Gaussian approximation of one mode, as arrays.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    X_new : ndarray, shape (m, D)
+    method : {"map", "bbq", "mgp"}
+        V; V + ∂mᵀΣ∂m; 4/3 V + ∂mᵀΣ∂m + ∂VᵀΣ∂V / (3V).
+
+    Returns
+    -------
+    Predictive
+        In units of y and their squares.
+
+    Notes
+    -----
+    V is kept above 1e-10 of the prior plus noise variance, where the last term would be 0/0.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), eq. 19; Osborne et al. (2012) for BBQ.
+    """
+    m = len(X_new)
+    out = Predictive(*(np.empty(m) for _ in range(4)))
+    root = expansion.curvature.root
+    width = max(len(expansion.state.factor.alpha), len(root) if method != "map" else 1)
+    for rows in blocks(m, width):
+        moments = expansion.moments(X_new[rows], gradient=method != "map")
+        floor = _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance) + np.finfo(float).tiny
+        V = np.maximum(moments.variance, floor)
+        variance = V
+        if method != "map":
+            spread = np.square(moments.mean_gradient @ root).sum(1)
+            variance = V + spread
+        if method == "mgp":
+            variance = 4 / 3 * V + spread + np.square(moments.variance_gradient @ root).sum(1) / (3 * V)
+        out.mean[rows], out.variance[rows], out.plug_in[rows] = moments.mean, variance, V
+        out.noise[rows] = moments.noise_variance
+    return out
+
+
+def mixture_moments(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Exact mean and variance of Gaussian mixtures; components along the first axis."""
+    mean = weights @ means
+    return mean, weights @ (variances + np.square(means - mean))
+
+
+def predict(
+    source: LaplaceFit | xr.DataTree,
+    X_new: Any,
+    *,
+    method: str = "mgp",
+    model: GPModel | None = None,
+) -> xr.Dataset:
+    """Predict the function and new observations, with the hyperparameters' uncertainty.
+
+    Parameters
+    ----------
+    source : LaplaceFit or xarray.DataTree
+        A fit, or a trace of draws from the same model.
+    X_new : array_like, DataFrame or DataArray, shape (m, D)
+        In the user's units. Row labels are kept.
+    method : {"mgp", "bbq", "map", "modes"}
+        For a fit. ``"map"`` fixes the hyperparameters at the mode; ``"bbq"`` adds the variance of the mean; ``"mgp"``
+        (default) also that of the variance, marginalising **every** hyperparameter; ``"modes"`` mixes the MGP
+        predictions of all modes found by their evidence.
+    model : GPModel
+        Needed for a trace: predictions are then the exact moments of the mixture over all its draws, given the data
+        that the model holds now.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (noise of the mode added) over ``point``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For an unknown method, points of the wrong width or with NaN, or a trace without ``model``.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), section 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 15)
+    >>> fit = pma.fit_laplace(pma.ard_gp(x[:, None], np.sin(x)), random_seed=1, progressbar=False)
+    >>> list(pma.predict(fit, [[0.5], [3.0]]).data_vars)
+    ['f_mean', 'f_variance', 'y_variance']
+    """
+    if isinstance(source, LaplaceFit):
+        gpm = source.gpm
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+        X = read_inputs(X_new, "X_new", width=gpm.X.shape[1])
+        if method == "modes":
+            parts = [marginal_moments(expansion, X) for expansion in source.expansions]
+            weights = np.array([mode.weight for mode in source.modes])
+        else:
+            parts, weights = [marginal_moments(source.best, X, method)], np.ones(1)
+        means, variances = np.stack([p.mean for p in parts]), np.stack([p.variance for p in parts])
+        noises = np.stack([p.noise for p in parts])
+    elif isinstance(source, xr.DataTree):
+        if model is None:
+            raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
+        X = read_inputs(X_new, "X_new", width=model.X.shape[1])
+        means, variances, noises = draw_moments(model, trace_thetas(model, source), X)
+        weights, method = np.full(len(means), 1 / len(means)), "trace"
+    else:
+        raise TypeError(f"predict takes a LaplaceFit or a DataTree of draws; got {type(source).__name__}")
+    mean, f_variance = mixture_moments(means, variances, weights)
+    return xr.Dataset(
+        {
+            "f_mean": ("point", mean),
+            "f_variance": ("point", f_variance),
+            "y_variance": ("point", f_variance + weights @ noises),
+        },
+        coords={"point": point_labels(X_new)},
+        attrs={"method": method},
+    )
+
+
+def point_labels(X: Any) -> np.ndarray:
+    """Labels of the rows of a data frame or DataArray, else 0, 1, ..."""
+    if isinstance(X, pd.DataFrame):
+        return X.index.to_numpy()
+    if isinstance(X, xr.DataArray) and X.dims[0] in X.coords:
+        return X[X.dims[0]].to_numpy()
+    return np.arange(len(X))
+
+
+def draw_moments(gpm: GPModel, thetas: np.ndarray, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Latent mean and variance and the noise variance for each draw of theta, (S, m) each."""
+    posterior = gpm.posterior()
+    S, m = len(thetas), len(X_new)
+    means, variances, noises = np.empty((S, m)), np.empty((S, m)), np.empty((S, m))
+    with one_blas_thread():
+        for s, theta in enumerate(thetas):
+            state = posterior.state(theta)
+            for rows in blocks(m, len(state.factor.alpha)):
+                moments = posterior.moments(state, X_new[rows])
+                means[s, rows], noises[s, rows] = moments.mean, moments.noise_variance
+                variances[s, rows] = np.maximum(moments.variance, 0.0)
+    return means, variances, noises
+
+
+def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
+    """Unconstrained draws (S, P) of a trace, chains one after another.
+
+    Raises
+    ------
+    ValueError
+        If the trace lacks the group ``posterior`` or a parameter of the model.
+    """
+    if "posterior" not in trace.children:
+        raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}")
+    posterior = trace["posterior"].to_dataset()
+    names = [variable.name for variable in gpm.model.free_RVs]
+    missing = [name for name in names if name not in posterior]
+    if missing:
+        raise ValueError(f"the trace was not drawn from this model: it lacks {', '.join(missing)}")
+    stacked = {
+        name: posterior[name].transpose("chain", "draw", ...).to_numpy().reshape(-1, *posterior[name].shape[2:])
+        for name in names
+    }
+    return gpm.unconstrain(stacked)

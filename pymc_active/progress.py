@@ -1,0 +1,24 @@
+"""The one place that touches PyMC's progress bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def progress(description: str, total: int, enabled: bool) -> Iterator[Callable[..., None]]:
+    """A bar that is advanced by calling what the context gives, ``advance(steps=1, description=None)``."""
+    if not enabled:
+        yield lambda *args, **keywords: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task(description, total=total)
+
+        def advance(steps: int = 1, description: str | None = None) -> None:
+            bar.update(task, advance=steps, **({} if description is None else {"description": description}))
+
+        yield advance
