@@ -112,6 +112,15 @@ class Learner:
         )
 
     @property
+    def asked_labels(self) -> np.ndarray:
+        """Pool labels (positions for an array) of what was told after the start, in order; foreign points left out."""
+        return self._index[[row for row in self._rows if row >= 0]]
+
+    @property
+    def _index(self) -> np.ndarray:
+        return self._pool.index.to_numpy() if isinstance(self._pool, pd.DataFrame) else np.arange(len(self._candidates))
+
+    @property
     def fit(self) -> LaplaceFit:
         """The fit to everything told so far."""
         n = len(self.gpm.y)
@@ -267,8 +276,7 @@ class Learner:
         """
         tree = self.fit.to_datatree(draws=draws, random_seed=self.random_seed)
         rows = np.array(self._rows, int)
-        index = self._pool.index.to_numpy() if isinstance(self._pool, pd.DataFrame) else np.arange(len(self._candidates))
-        labels = [str(index[row]) if row >= 0 else "" for row in rows]
+        labels = [str(self._index[row]) if row >= 0 else "" for row in rows]
         tree["design"] = xr.Dataset(
             {
                 "x": (("step", "input"), self.gpm.X[self._n_start :]),

@@ -180,9 +180,9 @@ def fit_laplace(
     n_restarts : int
         Starts of the noise ladder: the noise is annealed while the mode is followed.
     population : int, optional
-        Particles of the population annealing that also runs when fewer than three starts agree on the best mode.
-        Default: 64, and fewer for models with many data or without an array route; 0 never runs it; a number runs it
-        always. See :mod:`pymc_active.laplace.search`.
+        Particles of the population annealing that also runs when fewer than two thirds of the ladder starts agree on
+        the best mode. Default: at most 64, fewer with few or very many data, few parameters, or a model without an
+        array route; 0 never runs it; a number runs it always. See :mod:`pymc_active.laplace.search`.
     random_seed : int, optional
         The same seed gives the same fit, bit for bit.
     progressbar : bool

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
@@ -23,6 +25,8 @@ LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
 # The population starts where its particles can still move freely and ends where families no longer mix.
 HIGHEST, LOWEST = 0.6, 0.12
 LEAPFROG_STEPS = 8
+# Up to this many parameters plain climbs from all over the prior are worth their cost.
+FEW_PARAMETERS = 25
 # Modes this much below the best (nats) carry no weight.
 NEGLIGIBLE = 10.0
 # Two polished modes whose densities agree to this (nats) are one mode, or copies of it under a symmetry.
@@ -85,7 +89,8 @@ class Searcher:
             method="L-BFGS-B",
             options={"maxcor": 20, **options},
         )
-        return Found(self.center + self.sd * result.x, -float(result.fun), bool(result.success))
+        value = -float(result.fun) if result.fun < 1e25 else -np.inf
+        return Found(self.center + self.sd * result.x, value, bool(result.success))
 
     def draw(self, rng: np.random.Generator, spread: float) -> np.ndarray:
         """A start at ``spread`` prior sds from the prior's centre."""
@@ -175,38 +180,45 @@ def search(
     starts: Sequence[np.ndarray] = (),
     n_restarts: int = 12,
     n_particles: int | None = None,
-    agreement: int = 3,
+    agreement: float = 2 / 3,
     n_families: int = 8,
     max_modes: int = 8,
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
-    """A portfolio: warm starts, a noise ladder from several places, then a population if these disagree.
+    """A portfolio: warm starts, a noise ladder, plain climbs, then a population if these disagree.
 
     Parameters
     ----------
     starts : sequence of ndarray
         Warm starts: modes found before.
     n_restarts : int
-        Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds.
+        Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds. Models with
+        few parameters, where the ladder can hide small modes (of a period, say), get twice as many plain climbs
+        from a Latin hypercube over the prior.
     n_particles : int, optional
-        Size of the population; 0 never runs it. By default 64 particles run unless ``agreement`` ladder starts
-        reached the best mode.
+        Size of the population; 0 never runs it. By default it runs unless the share ``agreement`` of the ladder
+        starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles.
     """
     # Drawn before anything runs, so that an executor changes nothing.
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
+    P = len(searcher.center)
+    climbs = 2 * n_restarts if P <= FEW_PARAMETERS else 0
+    uniform = qmc.LatinHypercube(P, rng=rng).random(climbs) if climbs else np.empty((0, P))
     run = map if executor is None else executor.map
-    found: list[Found] = list(run(searcher.climb, starts))
+    found: list[Found] = []
     for mode in run(searcher.ladder, draws):
         found.append(mode)
         advance()
+    found += run(searcher.climb, [*starts, *(searcher.center + searcher.sd * ndtri(uniform))])
 
-    def count_best() -> int:
+    def count_best(modes: list[Found]) -> int:
         best = max((mode.log_posterior for mode in found), default=-np.inf)
-        return sum(mode.log_posterior > best - 0.1 for mode in found)
+        return sum(mode.log_posterior > best - 0.1 for mode in modes)
 
-    wanted = 64 if n_particles is None else n_particles
-    used_population = wanted > 0 and (n_particles is not None or count_best() < agreement)
+    wanted = searcher.posterior.population_size() if n_particles is None else n_particles
+    agree = n_restarts > 0 and count_best(found[:n_restarts]) >= agreement * n_restarts
+    used_population = wanted > 0 and (n_particles is not None or not agree)
     if used_population:
         particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
         for k in families[:n_families]:
@@ -220,7 +232,7 @@ def search(
             break
         if not distinct or distinct[-1].log_posterior - mode.log_posterior > SAME:
             distinct.append(mode)
-    return SearchResult(distinct[:max_modes], len(found), searcher.n_evaluations, count_best(), used_population)
+    return SearchResult(distinct[:max_modes], len(found), searcher.n_evaluations, count_best(found), used_population)
 
 
 def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray, *, max_iterations: int = 100) -> Found:

@@ -118,12 +118,19 @@ class GPModel:
                     f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); {what} is a "
                     "constant here, so the data cannot change. Everything else works."
                 )
+        stored = {data.name: values.astype(data.type.dtype) for data, values in ((self._X_data, X), (self._y_data, y))}
+        for name, values in ((self._X_data.name, X), (self._y_data.name, y)):
+            if stored[name].dtype.kind in "iu" and not np.array_equal(stored[name], values):
+                raise ValueError(
+                    f"{name} is stored as whole numbers ({stored[name].dtype}), and the new values are not: write "
+                    f"pm.Data({name!r}, values.astype(float)) in the model."
+                )
         coords = {}
         for data in (self._X_data, self._y_data):
             dim = (self.model.named_vars_to_dims.get(data.name) or (None,))[0]
             if dim is not None and self.model.coords.get(dim) is not None:
                 coords[dim] = np.arange(len(y))
-        pm.set_data({self._X_data.name: X, self._y_data.name: y}, model=self.model, coords=coords or None)
+        pm.set_data(stored, model=self.model, coords=coords or None)
 
     @property
     def value_names(self) -> list[str]:
@@ -217,7 +224,11 @@ class GPModel:
             point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
             outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
             batch = pt.matrix("thetas", shape=(None, self.n_parameters))
-            vectorized = vectorize_graph(outputs, {theta: batch})
+            # What depends on no parameter, as a Deterministic of fixed ones, is not vectorized.
+            vectorized = [
+                new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (batch.shape[0], *new.shape))
+                for old, new in zip(outputs, vectorize_graph(outputs, {theta: batch}), strict=True)
+            ]
             self._constrain = pytensor.function([batch], vectorized, mode=vm_mode(), on_unused_input="ignore")
         names = [variable.name for variable in self.model.unobserved_RVs]
         return dict(zip(names, (np.asarray(v) for v in self._constrain(thetas)), strict=True))

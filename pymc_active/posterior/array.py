@@ -94,6 +94,13 @@ class ArrayPosterior(Posterior):
     def prior_value_and_gradient(self, theta):
         return self.prior.value_and_gradient(theta)
 
+    def population_size(self):
+        # An evaluation costs about 0.2 ms at n = 100 and grows with the square of n at first; few data leave the
+        # posterior so wide that a large population is wasted on it.
+        n = len(self.y)
+        affordable = int(np.clip(64 * min(n / 50, (100 / n) ** 2), 16, 64))
+        return min(affordable, 4 * self.n_parameters)
+
     def prior_scale(self):
         return self.prior.mean, self.prior.sd
 

@@ -98,14 +98,23 @@ class Posterior(ABC):
         precision = -np.diag(self.prior_hessian(center))
         return center, np.where(precision > 1e-4, 1 / np.sqrt(np.maximum(precision, 1e-4)), 1.0)
 
+    def population_size(self) -> int:
+        """Particles that a population search can afford: its cost is that of about 800 evaluations each."""
+        return 16
+
     def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient; (-inf, zeros) where K + noise is not positive definite."""
-        try:
-            state = self.state(theta, extra_noise)
-        except NotPositiveDefiniteError:
+        # A line search also tries absurd places; that something overflows there is no news.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            try:
+                state = self.state(theta, extra_noise)
+            except NotPositiveDefiniteError:
+                return -np.inf, np.zeros_like(theta)
+            prior, gradient = self.prior_value_and_gradient(theta)
+            value, gradient = prior - state.factor.nll, gradient - self.likelihood_gradient(state)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return -np.inf, np.zeros_like(theta)
-        prior, gradient = self.prior_value_and_gradient(theta)
-        return prior - state.factor.nll, gradient - self.likelihood_gradient(state)
+        return value, gradient
 
     def hessian(self, state: State) -> np.ndarray:
         """Hessian of the NEGATIVE log posterior, exact and symmetric."""

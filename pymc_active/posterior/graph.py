@@ -89,9 +89,15 @@ class GPGraphs:
 class _Functions:
     """Compiled on first use. The model's data are arguments, so one compilation serves any data."""
 
-    def __init__(self, graphs: GPGraphs, compile_kwargs: dict):
+    def __init__(self, graphs: GPGraphs, compile_kwargs: dict, real: tuple = ()):
         self.graphs, self.compile_kwargs = graphs, compile_kwargs
-        self.inputs = [shared.type(name=shared.name) for shared in graphs.data]
+        # X and y given as whole numbers may still be asked about at numbers between them.
+        self.inputs = [
+            pt.tensor(shared.name, dtype="float64", shape=shared.type.shape)
+            if shared in real and shared.type.dtype.startswith(("int", "uint"))
+            else shared.type(name=shared.name)
+            for shared in graphs.data
+        ]
         self.directions = pt.matrix("directions", shape=(None, graphs.n_parameters))
         self.W, self.alpha = pt.matrix("W"), pt.vector("alpha")
         # Its derivatives, with W and alpha held constant, are the likelihood's gradient and curvature.
@@ -100,7 +106,13 @@ class _Functions:
     def compile(self, inputs, outputs):
         replacements = list(zip(self.graphs.data, self.inputs, strict=True))
         return pytensor.function(
-            [*inputs, *self.inputs], outputs, givens=replacements, on_unused_input="ignore", **self.compile_kwargs
+            [*inputs, *self.inputs],
+            outputs,
+            givens=replacements,
+            on_unused_input="ignore",
+            # An input that replaces whole numbers has another type.
+            rebuild_strict=False,
+            **self.compile_kwargs,
         )
 
     def grad(self, scalar):
@@ -173,7 +185,7 @@ class GraphPosterior(Posterior):
         self.n_parameters = graphs.n_parameters
         self._X_data, self._y_data = X_data, y_data
         self._shared = graphs.data
-        self._functions = _Functions(graphs, compile_kwargs or {"mode": vm_mode()})
+        self._functions = _Functions(graphs, compile_kwargs or {"mode": vm_mode()}, (X_data, y_data))
         self._set_data(None, None)
 
     def _set_data(self, X, y):

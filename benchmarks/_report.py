@@ -1,0 +1,174 @@
+"""What the benchmarks share: fresh processes, quartiles, results as table, JSON and picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import operator
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("numpy", "scipy", "pymc", "pytensor", "jax", "numba")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+ONE_XLA_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+BLUE, ORANGE, GREY = "#1f6fb4", "#d9822b", "#8a8a8a"
+
+
+def parser(docstring: str) -> argparse.ArgumentParser:
+    """Command line of a benchmark; ``--child`` is how it starts itself in a fresh process."""
+    result = argparse.ArgumentParser(
+        description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    result.add_argument("--quick", action="store_true", help="few repeats; results end in _quick")
+    result.add_argument("--child", help=argparse.SUPPRESS)
+    return result
+
+
+def child(
+    arguments: dict[str, Any],
+    *,
+    threads: int | None = None,
+    environment: dict[str, str] | None = None,
+    timeout: float | None = None,
+) -> dict[str, Any]:
+    """Run this script again in a fresh process and return the JSON it prints last.
+
+    With ``threads=1`` the process has one thread in BLAS and XLA and stays on one CPU.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired, RuntimeError
+        If it takes longer than ``timeout`` seconds, or fails.
+    """
+    env = dict(os.environ)
+    if threads is not None:
+        env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    if threads == 1:
+        env["XLA_FLAGS"] = ONE_XLA_THREAD
+    env.update(environment or {})
+    everywhere = os.sched_getaffinity(0)
+    if threads == 1:
+        os.sched_setaffinity(0, {min(everywhere)})
+    try:
+        process = subprocess.run(
+            [sys.executable, sys.argv[0], "--child", json.dumps(arguments)],
+            env=env,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=timeout,
+        )
+    finally:
+        os.sched_setaffinity(0, everywhere)
+    if process.returncode:
+        raise RuntimeError(f"the case {arguments} ended with code {process.returncode}")
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def peak_memory() -> int:
+    """Largest resident size of this process so far, bytes (Linux)."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def quartiles(seconds: Sequence[float]) -> dict[str, Any]:
+    """Median and quartiles of repeated times."""
+    if len(seconds) > 1:
+        lower, median, upper = quantiles(seconds, n=4, method="inclusive")
+    else:
+        lower = median = upper = seconds[0]
+    return {"median": median, "lower": lower, "upper": upper, "repeats": len(seconds)}
+
+
+def target(what: str, value: float, relation: str, limit: float) -> dict[str, Any]:
+    """One target: ``value`` should stand in ``relation`` (such as ``">="``) to ``limit``."""
+    compare = {">=": operator.ge, "<=": operator.le, "<": operator.lt}[relation]
+    return {
+        "what": what,
+        "value": value,
+        "target": f"{relation} {limit:g}",
+        "met": bool(compare(value, limit)),
+    }
+
+
+def show(time: dict[str, Any]) -> str:
+    """A time as ``median [lower, upper]`` with a fitting unit."""
+    unit, factor = ("s", 1.0) if time["median"] >= 1 else ("ms", 1e3)
+    values = [f"{factor * time[key]:.3g}" for key in ("median", "lower", "upper")]
+    return f"{values[0]} [{values[1]}, {values[2]}] {unit}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print aligned columns."""
+    cells = [list(map(str, row)) for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for i, row in enumerate(cells):
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
+        if i == 0:
+            print("  ".join("-" * width for width in widths))
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def write(
+    docstring: str, *, quick: bool, threads: str, targets: list[dict], results: Any, figure: Any
+) -> None:
+    """Print the targets; write ``results/<script>.json`` and ``.png``."""
+    script = Path(sys.argv[0])
+    RESULTS.mkdir(exist_ok=True)
+    stem = script.stem + ("_quick" if quick else "")
+    report = {
+        "question": next(line for line in docstring.splitlines() if line.endswith("?")),
+        "command": " ".join(["python", f"benchmarks/{script.name}", *sys.argv[1:]]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "cpu": _cpu(),
+            "cpus": len(os.sched_getaffinity(0)),
+            "system": platform.system(),
+            "load_average_at_the_end": [round(load, 2) for load in os.getloadavg()],
+        },
+        "threads": threads,
+        "versions": {
+            "python": platform.python_version(),
+            **{package: _version(package) for package in PACKAGES},
+            "pymc_active": _version("pymc-active"),
+        },
+        "targets": targets,
+        "results": results,
+    }
+    (RESULTS / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+    figure.savefig(RESULTS / f"{stem}.png", dpi=130, bbox_inches="tight")
+    print()
+    table(
+        ("target", "wanted", "measured", ""),
+        [
+            (t["what"], t["target"], f"{t['value']:.3g}", "" if t["met"] else "MISSED")
+            for t in targets
+        ],
+    )
+    print(f"\nWritten: benchmarks/results/{stem}.json and .png")

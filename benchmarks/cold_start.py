@@ -1,0 +1,297 @@
+"""The first minute: imports, the first question, the first Hessian.
+
+How long from import to the first suggested point?
+
+    python benchmarks/cold_start.py [--quick]
+
+Every measurement is a fresh process with empty compile caches of PyTensor and Numba; files and byte
+code are warm. (a) ``import pymc``. (b) From starting Python to the first point that a learner asks
+for: import, an ``embedding_gp`` with 10 inputs, d = 2 and 20 data, a pool of 2,000, the full mode
+search, BALD. Each repeat draws another function, since the search works longer on some. (c) The
+Hessian of the same model's log posterior as PyMC compiles it, ``model.compile_d2logp()`` and one
+call, against ours at the same point. (d) ``import pymc_active`` against ``import pymc``; once more
+with JAX hidden, since ArviZ imports JAX where it is installed.
+
+Beside the times: whether the row asked is the one that plain formulas choose (the marginal GP by
+complex steps, at the fitted mode), and the difference between both Hessians.
+
+Targets: (b) less than 4 times (a); (d) adds less than 10 %.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import _report
+
+N, D, COMPONENTS, POOL = 20, 10, 2, 2_000
+STAGES = {
+    "start_python": "start Python",
+    "import_pymc": "import pymc",
+    "import_pymc_active": "import pymc_active",
+    "build_model": "build model",
+    "learner": "make learner",
+    "fit": "mode search",
+    "score": "BALD",
+}
+TIME_LIMIT = 600.0
+IMPORT = """
+import sys, time
+{hide}
+start = time.perf_counter()
+import {module}
+print(time.perf_counter() - start)
+"""
+
+
+def fresh_caches(folder: str) -> dict[str, str]:
+    """Environment with empty compile caches."""
+    flags = [flag for flag in os.environ.get("PYTENSOR_FLAGS", "").split(",") if flag]
+    flags = [flag for flag in flags if not flag.startswith(("base_compiledir", "compiledir"))]
+    return {
+        "PYTENSOR_FLAGS": ",".join([*flags, f"base_compiledir={folder}/pytensor"]),
+        "NUMBA_CACHE_DIR": f"{folder}/numba",
+    }
+
+
+def time_import(module: str, *, without_jax: bool = False) -> float:
+    """Seconds that an import takes in a fresh process."""
+    hide = 'sys.modules["jax"] = None' if without_jax else ""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.run(
+            [sys.executable, "-c", IMPORT.format(module=module, hide=hide)],
+            env={**os.environ, **fresh_caches(folder)},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return float(process.stdout)
+
+
+def run_stage(stage: str, seed: int) -> dict:
+    """Run one of the stages below in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The clock is the system's, the same in both processes.
+        arguments = {"stage": stage, "seed": seed, "started": time.monotonic()}
+        return _report.child(arguments, environment=fresh_caches(folder), timeout=TIME_LIMIT)
+
+
+def first_ask(seed: int, started: float) -> dict:
+    times = [started, time.monotonic()]
+    import pymc  # noqa: F401
+
+    times.append(time.monotonic())
+    import pymc_active as pma
+
+    times.append(time.monotonic())
+    import numpy as np
+    from _reference import bald, draw_problem
+
+    X, y, _ = draw_problem(N, D, COMPONENTS, seed)
+    pool = np.random.default_rng((seed, 1)).uniform(-1, 1, size=(POOL, D))
+    # Drawing the data is the user's business.
+    gone = time.monotonic() - times[-1]
+    gpm = pma.embedding_gp(X, y, n_components=COMPONENTS)
+    times.append(time.monotonic() - gone)
+    learner = pma.active.Learner(gpm, learn="hyperparameters", pool=pool, random_seed=seed)
+    times.append(time.monotonic() - gone)
+    fit = learner.fit
+    times.append(time.monotonic() - gone)
+    asked = learner.ask()
+    times.append(time.monotonic() - gone)
+
+    score = bald(X, y, (COMPONENTS, D), fit.theta, fit.covariance, pool)
+    best = int(score.argmax())
+    return {
+        "seed": seed,
+        "seconds": times[-1] - started,
+        "stages": dict(zip(STAGES, np.diff(times).tolist(), strict=True)),
+        "asks_the_best_row": bool((pool[best] == asked[0]).all()),
+        "log_posterior": fit.log_posterior,
+        "search": {
+            key: fit.diagnostics[key]
+            for key in ("converged", "n_evaluations", "n_starts", "n_best", "used_population")
+        },
+    }
+
+
+def stock_hessian(seed: int, started: float) -> dict:
+    import numpy as np
+    import pytensor
+    from _reference import draw_problem
+
+    import pymc_active as pma
+    from pymc_active.posterior.factor import one_blas_thread
+
+    X, y, R = draw_problem(N, D, COMPONENTS, seed)
+    gpm = pma.embedding_gp(X, y, n_components=COMPONENTS)
+    point = {"R": R, "log_outputscale": np.array(0.0), "log_noise": np.array(np.log(0.1))}
+    start = time.perf_counter()
+    with one_blas_thread():
+        posterior = gpm.posterior()
+        ours = posterior.hessian(posterior.state(gpm.flatten(point)))
+    our_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    function = gpm.model.compile_d2logp()
+    compiled = time.perf_counter()
+    theirs = np.asarray(function(point))
+    called = time.perf_counter()
+    function(point)
+    again = time.perf_counter()
+    # Older PyMC returns the Hessian of the negative log density.
+    difference = min(np.abs(ours - sign * theirs).max() for sign in (1, -1))
+    return {
+        "seconds": called - start,
+        "compile_seconds": compiled - start,
+        "first_call_seconds": called - compiled,
+        "second_call_seconds": again - called,
+        "pymc_active_first_hessian_seconds": our_seconds,
+        "relative_difference": float(difference / np.abs(ours).max()),
+        "linker": str(pytensor.config.linker),
+        "has_c_compiler": bool(pytensor.config.cxx),
+    }
+
+
+def measure_hessians(repeats: int) -> dict:
+    """The stock route, as often as asked or until it takes too long."""
+    runs: list[dict] = []
+    for _ in range(repeats):
+        try:
+            runs.append(run_stage("hessian", seed=0))
+        except subprocess.TimeoutExpired:
+            return {"runs": runs, "time_limit_reached": TIME_LIMIT}
+    return {"runs": runs}
+
+
+def draw(imports: dict, asks: list[dict], hessians: dict):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9.5, 3.8))
+    rows = [name for name in imports if not name.endswith("without JAX")]
+    colors = dict(zip(STAGES, plt.get_cmap("tab10").colors, strict=False))
+    for row, name in enumerate(rows):
+        t = imports[name]
+        axes.barh(row, t["median"], color=_report.GREY)
+        axes.text(t["median"], row, f"  {t['median']:.2f} s", va="center", fontsize=9)
+    asks = sorted(asks, key=lambda run: run["seconds"])
+    for name, run in {
+        "first ask, fastest": asks[0],
+        "first ask, median": asks[len(asks) // 2],
+        "first ask, slowest": asks[-1],
+    }.items():
+        left = 0.0
+        for stage, seconds in run["stages"].items():
+            label = STAGES[stage] if name.endswith("median") else None
+            axes.barh(len(rows), seconds, left=left, color=colors[stage], label=label)
+            left += seconds
+        axes.text(left, len(rows), f"  {left:.2f} s", va="center", fontsize=9)
+        rows.append(name)
+    if hessians["runs"]:
+        run = hessians["runs"][0]
+        label = f"  {run['seconds']:.1f} s  (pymc_active: "
+        label += f"{1e3 * run['pymc_active_first_hessian_seconds']:.0f} ms)"
+        axes.barh(len(rows), run["compile_seconds"], color=_report.ORANGE)
+        axes.barh(
+            len(rows), run["first_call_seconds"], left=run["compile_seconds"], color=_report.ORANGE
+        )
+        axes.text(run["seconds"], len(rows), label, va="center", fontsize=9)
+        rows.append("stock compile_d2logp()\nand first call")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(0, 1.3 * axes.get_xlim()[1])
+    axes.axvline(4 * imports["import pymc"]["median"], color="black", linestyle="--", linewidth=1)
+    axes.set_xlabel("seconds in a fresh process, compile caches empty (dashed: 4 × import pymc)")
+    axes.set_title(f"From import to the first suggested point: D = {D}, d = {COMPONENTS}, n = {N}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def main() -> None:
+    arguments = _report.parser(__doc__).parse_args()
+    if arguments.child:
+        case = json.loads(arguments.child)
+        stage = {"ask": first_ask, "hessian": stock_hessian}[case.pop("stage")]
+        print(json.dumps(stage(**case)))
+        return
+    repeats = 2 if arguments.quick else 9
+    tasks = {
+        "import pymc": lambda seed: time_import("pymc"),
+        "import pymc_active": lambda seed: time_import("pymc_active"),
+        "import pymc_active without JAX": lambda seed: time_import("pymc_active", without_jax=True),
+        "first ask": lambda seed: run_stage("ask", seed),
+    }
+    # Once for the byte code and the system's file cache.
+    for task in tasks.values():
+        task(0)
+    raw: dict[str, list] = {name: [] for name in tasks}
+    for repeat in range(repeats):
+        order = list(tasks) if repeat % 2 else list(reversed(tasks))
+        for name in order:
+            raw[name].append(tasks[name](repeat))
+    hessians = measure_hessians(1 if arguments.quick else 2)
+
+    asks = raw.pop("first ask")
+    imports = {name: _report.quartiles(values) for name, values in raw.items()}
+    first = _report.quartiles([run["seconds"] for run in asks])
+    stages = {stage: _report.quartiles([run["stages"][stage] for run in asks]) for stage in STAGES}
+    rows = [
+        (name, _report.show(t)) for name, t in {**imports, "first ask, all in all": first}.items()
+    ]
+    rows += [(f"    {STAGES[stage]}", _report.show(t)) for stage, t in stages.items()]
+    for run in hessians["runs"]:
+        rows.append(("stock compile_d2logp", f"{run['compile_seconds']:.3g} s"))
+        rows.append(("    first call", f"{run['first_call_seconds']:.3g} s"))
+        rows.append(("    second call", f"{1e3 * run['second_call_seconds']:.3g} ms"))
+        ours = run["pymc_active_first_hessian_seconds"]
+        rows.append(("    pymc_active, first Hessian", f"{1e3 * ours:.3g} ms"))
+    if "time_limit_reached" in hessians:
+        rows.append(("stock compile_d2logp", f"gave up after {TIME_LIMIT:.0f} s"))
+    _report.table(("what", "median [quartiles]"), rows)
+    print()
+    _report.table(
+        ("function", "seconds", "evaluations", "population", "starts at the best mode", "best row"),
+        [
+            (
+                run["seed"],
+                f"{run['seconds']:.2f}",
+                run["search"]["n_evaluations"],
+                "yes" if run["search"]["used_population"] else "no",
+                f"{run['search']['n_best']} of {run['search']['n_starts']}",
+                "yes" if run["asks_the_best_row"] else "NO",
+            )
+            for run in asks
+        ],
+    )
+
+    pymc = imports["import pymc"]["median"]
+    targets = [_report.target("first ask / import pymc", first["median"] / pymc, "<", 4)]
+    for name in ("import pymc_active", "import pymc_active without JAX"):
+        added = imports[name]["median"] / pymc - 1
+        targets.append(_report.target(f"{name}: added to import pymc (%)", 100 * added, "<", 10))
+    right = sum(run["asks_the_best_row"] for run in asks) / len(asks)
+    targets.append(_report.target("asks that chose the best row (share)", right, ">=", 1))
+    for run in hessians["runs"]:
+        what = "difference from the stock Hessian (relative)"
+        targets.append(_report.target(what, run["relative_difference"], "<", 1e-8))
+    _report.write(
+        __doc__,
+        quick=arguments.quick,
+        threads="as installed: nothing is set",
+        targets=targets,
+        results={
+            "imports": imports,
+            "first_ask": {"total": first, "stages": stages, "runs": asks},
+            "stock_hessian": hessians,
+        },
+        figure=draw(imports, asks, hessians),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,667 @@
+"""``fit_laplace``: the mode, the Gaussian around it, symmetries, evidence, and what is said about doubtful fits."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import arviz_stats
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from differences import central_difference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm, ortho_group
+
+import pymc_active as pma
+from pymc_active.laplace.curvature import FLOOR, invert
+from pymc_active.laplace.symmetry import log_orbit_volume, log_sphere_surface
+
+
+def data(n=15, D=2, seed=1, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, D))
+    return X, np.sin(3 * X[:, 0]) + 0.5 * X[:, -1] + noise * rng.normal(size=n)
+
+
+def fit(gpm, **keywords):
+    options = {"n_restarts": 4, "population": 0, "random_seed": 1, "progressbar": False}
+    return pma.fit_laplace(gpm, **{**options, **keywords})
+
+
+def expand(gpm, theta):
+    return pma.fit_laplace(gpm, point=gpm.unflatten(np.asarray(theta, float)), optimize=False)
+
+
+@pytest.fixture(scope="module")
+def ard():
+    return pma.ard_gp(*data(), mean="constant")
+
+
+@pytest.fixture(scope="module")
+def ard_fit(ard):
+    return fit(ard)
+
+
+# The mode.
+
+
+def test_no_random_start_finds_a_better_mode(ard, ard_fit):
+    """Sixty starts from the prior, by another optimiser."""
+    posterior = ard.posterior()
+    rng = np.random.default_rng(2)
+
+    def objective(theta):
+        value, gradient = posterior.value_and_gradient(theta)
+        return -value, -gradient
+
+    center, sd = posterior.prior_scale()
+    starts = center + sd * rng.normal(size=(60, len(center)))
+    best = max(-minimize(objective, start, jac=True, method="BFGS").fun for start in starts)
+    assert ard_fit.log_posterior >= best - 1e-9
+    assert ard_fit.diagnostics["converged"]
+
+
+def test_the_gradient_vanishes_at_the_mode(ard_fit):
+    assert np.abs(ard_fit.gradient).max() < 1e-8
+    assert np.linalg.eigvalsh(ard_fit.hessian)[0] > 0
+
+
+def test_the_covariance_is_the_inverse_hessian(ard_fit):
+    assert_allclose(ard_fit.covariance @ ard_fit.hessian, np.eye(len(ard_fit.labels)), atol=1e-10)
+
+
+def test_the_evidence_is_laplaces(ard_fit):
+    _, log_determinant = np.linalg.slogdet(ard_fit.hessian)
+    P = len(ard_fit.labels)
+    expected = ard_fit.log_posterior + 0.5 * P * np.log(2 * np.pi) - 0.5 * log_determinant
+    assert_allclose(ard_fit.log_evidence, expected, rtol=1e-12)
+
+
+def test_population_annealing_finds_the_mode(ard, ard_fit):
+    other = fit(ard, n_restarts=0, population=8)
+    assert other.diagnostics["used_population"]
+    assert_allclose(other.log_posterior, ard_fit.log_posterior, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("population", [0, 4])
+def test_the_same_seed_gives_the_same_fit(ard, population):
+    a, b, c = (fit(ard, random_seed=seed, population=population) for seed in (3, 3, 4))
+    assert_array_equal(a.theta, b.theta)
+    assert_array_equal(a.hessian, b.hessian)
+    assert a.diagnostics == b.diagnostics
+    # Another seed takes another way.
+    assert a.diagnostics["n_evaluations"] != c.diagnostics["n_evaluations"]
+
+
+def test_an_executor_changes_nothing(ard):
+    with ThreadPoolExecutor(2) as executor:
+        parallel = fit(ard, executor=executor)
+    serial = fit(ard)
+    assert_array_equal(parallel.theta, serial.theta)
+    assert_array_equal(parallel.hessian, serial.hessian)
+
+
+def test_modes_are_distinct_ordered_and_weighted():
+    """A period that can be mistaken for its multiples."""
+    x = np.linspace(0, 1, 12)[:, None]
+    gpm = pma.composite_gp(x, np.sin(25 * x[:, 0]), "PER", priors={"log_noise": -2.0})
+    result = fit(gpm, n_restarts=16)
+    values = [mode.log_posterior for mode in result.modes]
+    assert len(result.modes) > 1
+    assert values == sorted(values, reverse=True)
+    assert min(-np.diff(values)) > 1e-3
+    assert result.log_posterior == values[0]
+    evidence = [mode.log_evidence for mode in result.modes]
+    assert_allclose([m.weight for m in result.modes], np.exp(evidence - logsumexp(evidence)))
+    for mode in result.modes:
+        # Each is expanded at its own place.
+        single = pma.fit_laplace(gpm, point=mode.point, optimize=False)
+        assert_allclose(single.log_evidence, mode.log_evidence, rtol=1e-12)
+        assert np.abs(single.gradient).max() < 1e-4
+
+
+def test_a_warm_start_is_kept(ard, ard_fit):
+    """Restarting from a fit, a point or points ends at the same mode without any restart."""
+    theta = ard_fit.theta
+    near = ard.unflatten(theta + 0.05)
+    for start in (ard_fit, near, [near, ard_fit.point]):
+        again = fit(ard, start=start, n_restarts=0)
+        assert_allclose(again.theta, theta, rtol=0, atol=1e-7)
+    assert_allclose(fit(ard, point=near, n_restarts=0).theta, theta, rtol=0, atol=1e-7)
+
+
+def test_expanding_at_a_point_searches_for_nothing(ard):
+    theta = np.array([0.2, 0.1, 0.3, 0.05, -1.0])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the Laplace fit is doubtful")
+        there = expand(ard, theta)
+    assert_array_equal(there.theta, theta)
+    assert there.diagnostics["n_evaluations"] == 0
+    posterior = ard.posterior()
+    numerical = -central_difference(lambda t: posterior.value_and_gradient(t)[0], theta)
+    assert_allclose(there.gradient, numerical, rtol=0, atol=1e-6)
+
+
+def test_points_are_dicts_by_name():
+    """``point`` is unconstrained, ``constrained_point`` is in the user's space with the Deterministics."""
+    X, y = data(8)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    result = fit(pma.ard_gp(frame, 10 * y, y_scale=(0, 10)))
+    assert set(result.point) == {"log_lengthscale", "log_outputscale", "log_noise"}
+    assert result.labels == [
+        "log_lengthscale[0]", "log_lengthscale[1]", "log_outputscale", "log_noise"
+    ]  # fmt: skip
+    assert result.point["log_lengthscale"].shape == (2,)
+    constrained = result.constrained_point
+    assert_allclose(constrained["lengthscale"], np.exp(result.point["log_lengthscale"]))
+    assert_allclose(constrained["noise"], 10 * np.exp(result.point["log_noise"]))
+    assert_allclose(constrained["log_noise"], result.point["log_noise"])
+
+
+def test_a_bounded_parameter_is_expanded_on_its_unconstrained_scale():
+    """One HalfNormal sd: Laplace of its logarithm, Jacobian included, against a fine grid."""
+    X, y = data(12, 1)
+    with pm.Model() as model:
+        sigma = pm.HalfNormal("sigma", 1)
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=0.7))
+        gp.marginal_likelihood("y", X, y, sigma=sigma, jitter=0)
+    result = fit(pma.from_marginal(gp, "y", model=model))
+    K = np.exp(-0.5 * np.square((X - X.T) / 0.7))
+
+    def log_density(u):
+        s = np.exp(u)
+        likelihood = multivariate_normal(np.zeros(12), K + s**2 * np.eye(12)).logpdf(y)
+        return likelihood + np.log(2) + norm.logpdf(s) + u
+
+    [mode] = result.theta
+    assert_allclose(result.log_posterior, log_density(mode), rtol=1e-10)
+    step = 1e-4
+    assert abs(log_density(mode + step) - log_density(mode - step)) / (2 * step) < 1e-6
+    grid = np.linspace(mode - 2.5, mode + 2.5, 401)
+    evidence = np.log(np.trapezoid(np.exp([log_density(u) for u in grid]), grid))
+    # Skewness costs Laplace little in a single well-determined parameter.
+    assert abs(result.log_evidence - evidence) < 0.05
+    assert_allclose(result.constrained_point["sigma"], np.exp(mode))
+
+
+# Exactly Gaussian posteriors.
+
+FIXED = {"log_lengthscale": -0.4, "log_outputscale": 0.2, "log_noise": -1.6}
+
+
+def linear_gaussian(mean, n=10, **units):
+    """Only the mean is free, so the posterior over theta is exactly Gaussian."""
+    X, y = data(n)
+    return pma.ard_gp(X, y, mean=mean, priors=FIXED, **units), X, y
+
+
+def augmented(X, Z, mean):
+    """The covariance with the mean's N(0, 1) coefficients integrated out."""
+    square = ((X[:, None] - Z) ** 2).sum(-1) / np.exp(2 * FIXED["log_lengthscale"])
+    K = np.exp(2 * FIXED["log_outputscale"] - 0.5 * square) + 1
+    return K + X @ Z.T if mean == "linear" else K
+
+
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+def test_evidence_and_predictions_are_exact_where_the_posterior_is_gaussian(mean):
+    gpm, X, y = linear_gaussian(mean)
+    result = fit(gpm)
+    noise = np.exp(2 * FIXED["log_noise"])
+    G = augmented(X, X, mean) + noise * np.eye(len(y))
+    exact = multivariate_normal(np.zeros(len(y)), G).logpdf(y)
+    assert_allclose(result.log_evidence, exact, rtol=0, atol=1e-10)
+
+    X_new = data(6, seed=3)[0]
+    cross = augmented(X, X_new, mean)
+    f_mean = cross.T @ np.linalg.solve(G, y)
+    f_variance = np.diag(augmented(X_new, X_new, mean) - cross.T @ np.linalg.solve(G, cross))
+    prediction = pma.predict(result, X_new, method="bbq")
+    assert_allclose(prediction.f_mean, f_mean, rtol=0, atol=1e-10)
+    assert_allclose(prediction.f_variance, f_variance, rtol=1e-9)
+    assert_allclose(prediction.y_variance, f_variance + noise, rtol=1e-9)
+
+
+def test_scaled_outputs_bring_their_jacobian():
+    gpm, _, y = linear_gaussian("constant", y_scale=(0.3, 5.0))
+    X = gpm.X
+    G = augmented(X, X, "constant") + np.exp(2 * FIXED["log_noise"]) * np.eye(len(y))
+    exact = multivariate_normal(np.full(len(y), 0.3), 25 * G).logpdf(y)
+    assert_allclose(fit(gpm).log_evidence, exact, rtol=0, atol=1e-10)
+
+
+def test_evidence_of_two_parameters_by_quadrature():
+    """Lengthscale and noise on a grid of six posterior sds."""
+    X, y = data(40, 1)
+    gpm = pma.ard_gp(X, y, priors={"log_outputscale": 0.0})
+    result = fit(gpm)
+    posterior = gpm.posterior()
+    root = np.linalg.cholesky(result.covariance)
+    z = np.linspace(-6, 6, 61)
+    values = [
+        posterior.value_and_gradient(result.theta + root @ point)[0] for point in product(z, z)
+    ]
+    # Trapezoidal in both; the step of 0.2 sds is exact for smooth decaying functions.
+    cell = np.log((z[1] - z[0]) ** 2 * np.linalg.det(root))
+    # Laplace errs by O(1/n), a tenth of a nat here. A lost sqrt(2 pi) or factor 2 would be 0.9 or 0.7 nats.
+    assert abs(result.log_evidence - (logsumexp(values) + cell)) < 0.15
+
+
+# Symmetry.
+
+
+def embedding(d, **keywords):
+    """Three inputs and data from as many components as the model has, enough to determine all of them."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(60, 3))
+    R = np.linalg.qr(rng.normal(size=(3, 3)))[0][:d] * np.array([1.5, 1.2, 0.9])[:d, None]
+    U = X @ R.T
+    y = np.sin(2 * U).sum(1) + U[:, 0] * U[:, -1] + 0.05 * rng.normal(size=60)
+    return pma.embedding_gp(X, y, n_components=d, **keywords)
+
+
+@pytest.fixture(scope="module")
+def embeddings():
+    return {d: fit(embedding(d), n_restarts=6) for d in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(("d", "n_directions"), [(1, 0), (2, 1), (3, 3)])
+def test_rotations_are_found(embeddings, d, n_directions):
+    assert embeddings[d].diagnostics["n_symmetry"] == n_directions
+    assert embeddings[d].diagnostics["n_floored"] == 0
+    assert embeddings[d].diagnostics["smallest_eigenvalue"] > 0.1
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_covariance_vanishes_along_rotations(embeddings, d):
+    result = embeddings[d]
+    R = result.point["R"]
+    for i, j in [(0, 1), (0, 2), (1, 2)][: d * (d - 1) // 2]:
+        A = np.zeros((d, d))
+        A[i, j], A[j, i] = 1, -1
+        direction = np.zeros(len(result.labels))
+        direction[: R.size] = (A @ R).ravel()
+        # The Hessian has no curvature there, and its pseudo-inverse no variance.
+        assert np.abs(result.hessian @ direction).max() < 1e-6 * np.abs(result.hessian).max()
+        assert np.abs(result.covariance @ direction).max() < 1e-12
+    assert_allclose(
+        result.covariance,
+        np.linalg.pinv(result.hessian, rcond=1e-8, hermitian=True),
+        rtol=0,
+        atol=1e-6 * np.abs(result.covariance).max(),
+    )
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_turning_the_embedding_changes_nothing(embeddings, d):
+    result = embeddings[d]
+    gpm, X_new = result.gpm, np.random.default_rng(6).uniform(-1, 1, size=(7, 3))
+    Q = -np.eye(1) if d == 1 else ortho_group.rvs(d, random_state=np.random.default_rng(7))
+    turned = pma.fit_laplace(
+        gpm, point={**result.point, "R": Q @ result.point["R"]}, optimize=False
+    )
+    # A condition number of about 1e5 leaves this much of the digits.
+    assert_allclose(turned.log_posterior, result.log_posterior, rtol=0, atol=1e-9)
+    assert_allclose(turned.log_evidence, result.log_evidence, rtol=0, atol=1e-6)
+    a, b = pma.predict(result, X_new), pma.predict(turned, X_new)
+    for name in a.data_vars:
+        assert_allclose(a[name], b[name], rtol=1e-6, err_msg=name)
+
+
+def test_components_with_priors_of_their_own_do_not_turn():
+    """Another prior for each row of R breaks the symmetry, and no orbit is integrated."""
+    broken = embedding(2, prior_scale=np.array([[1.0] * 3, [0.3] * 3]))
+    result = fit(broken)
+    assert result.diagnostics["n_symmetry"] == 0
+    assert result.diagnostics["log_orbit_volume"] == 0.0
+
+
+def test_per_input_scales_keep_the_symmetry():
+    result = fit(embedding(2, prior_scale=[2.0, 1.0, 0.5]), n_restarts=6)
+    assert result.diagnostics["n_symmetry"] == 1
+
+
+def test_surface_of_spheres():
+    surfaces = np.exp([log_sphere_surface(k) for k in range(4)])
+    assert_allclose(surfaces, [2, 2 * np.pi, 4 * np.pi, 2 * np.pi**2], rtol=1e-14)
+
+
+def matrix_with(singular_values, d, D=4):
+    rng = np.random.default_rng(8)
+    left = np.linalg.qr(rng.normal(size=(d, d)))[0][:, : len(singular_values)]
+    right = np.linalg.qr(rng.normal(size=(D, D)))[0][: len(singular_values)]
+    return left @ np.diag(singular_values) @ right
+
+
+def plane_rotation(angle):
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+@pytest.mark.parametrize(
+    ("singular_values", "components"),
+    # At full rank a reflection leads to a second circle, at rank one into the first.
+    [([2.0, 0.7], 2), ([1.0, 1.0], 2), ([1.3], 1)],
+)
+def test_volume_of_an_orbit_in_two_dimensions(singular_values, components):
+    """The length of the curve that R describes when it is turned once."""
+    R = matrix_with(singular_values, 2)
+    angles = np.linspace(0, 2 * np.pi, 20_001)
+    curve = np.array([(plane_rotation(angle) @ R).ravel() for angle in angles])
+    length = components * np.linalg.norm(np.diff(curve, axis=0), axis=1).sum()
+    # A polygon is short by (step)²/24.
+    assert_allclose(np.exp(log_orbit_volume(np.array(singular_values), 2)), length, rtol=1e-7)
+
+
+def test_volume_of_the_orbit_of_a_number():
+    assert_allclose(np.exp(log_orbit_volume(np.array([1.7]), 1)), 2)
+
+
+def rotation(angles):
+    """Euler angles zyz."""
+
+    def about_z(angle):
+        Q = np.eye(3)
+        Q[:2, :2] = plane_rotation(angle)
+        return Q
+
+    a, b, c = angles
+    tilt = np.array([[np.cos(b), 0, np.sin(b)], [0, 1, 0], [-np.sin(b), 0, np.cos(b)]])
+    return about_z(a) @ tilt @ about_z(c)
+
+
+@pytest.mark.parametrize(
+    ("singular_values", "components"), [([2.0, 1.0, 0.6], 2), ([1.5, 0.8], 1)]
+)
+def test_volume_of_an_orbit_in_three_dimensions(singular_values, components):
+    """The surface integral over Euler angles, with numerical tangents."""
+    R = matrix_with(singular_values, 3)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    total = 0.0
+    turns = 2 * np.pi * np.arange(4) / 4
+    for b, weight in zip(np.pi / 2 * (nodes + 1), np.pi / 2 * weights, strict=True):
+        for a, c in product(turns, turns):
+            J = central_difference(lambda t: (rotation(t) @ R).ravel(), np.array([a, b, c]))
+            total += weight * (2 * np.pi / 4) ** 2 * np.sqrt(np.linalg.det(J.T @ J))
+    # Differences are good to 1e-9, twelve nodes integrate sin(b) to 1e-15.
+    volume = np.exp(log_orbit_volume(np.array(singular_values), 3))
+    assert_allclose(volume, components * total, rtol=1e-7)
+
+
+def test_volume_of_the_orbit_of_one_component_in_three_dimensions():
+    """A vector of length s describes a sphere of area 4 pi s²."""
+    assert_allclose(np.exp(log_orbit_volume(np.array([1.5]), 3)), 4 * np.pi * 1.5**2)
+
+
+def test_evidence_of_an_embedding_of_one_input_by_quadrature():
+    """R and -R both count: one of them alone would have log 2 = 0.69 nats less."""
+    X, y = data(100, 1)
+    gpm = pma.embedding_gp(
+        X, y, n_components=1, priors={"log_outputscale": 0.0, "log_noise": -2.0}
+    )
+    result, posterior = fit(gpm), gpm.posterior()
+    grid = np.linspace(-5, 5, 2001)
+    values = [posterior.value_and_gradient(np.array([r]))[0] for r in grid]
+    exact = logsumexp(values) + np.log(grid[1] - grid[0])
+    # The log posterior is lopsided: at two sds it has fallen by 7.3 nats on one side and 1.2 on the other.
+    assert abs(result.log_evidence - exact) < 0.1
+
+
+@pytest.mark.parametrize(("d", "volume"), [(2, 4 * np.pi), (3, 16 * np.pi**2)])
+def test_evidence_of_an_embedding_in_triangular_coordinates(embeddings, d, volume):
+    """R = QT with T upper triangular: Q integrates to vol O(d), T has no symmetry left.
+
+    The leading order of Laplace's method does not depend on the coordinates, with the Jacobian
+    t₁₁^(d-1) t₂₂^(d-2) ... of the mode.
+    """
+    result = embeddings[d]
+    T = np.linalg.qr(result.point["R"])[1]
+    turned = pma.fit_laplace(result.gpm, point={**result.point, "R": T}, optimize=False)
+    is_free = np.ones(len(result.labels), bool)
+    is_free[: T.size] = np.triu(np.ones(T.shape, bool)).ravel()
+    _, log_determinant = np.linalg.slogdet(turned.hessian[np.ix_(is_free, is_free)])
+    evidence = (
+        turned.log_posterior
+        + 0.5 * is_free.sum() * np.log(2 * np.pi)
+        - 0.5 * log_determinant
+        + np.log(volume)
+        + np.arange(d - 1, -1, -1) @ np.log(np.abs(np.diag(T)))
+    )
+    assert_allclose(result.log_evidence, evidence, rtol=0, atol=1e-6)
+
+
+def test_evidence_of_an_embedding_of_two_inputs_by_quadrature():
+    """R = QT with T triangular, dR = t₁₁ dT dQ: the rotations integrate to vol O(2) = 4 pi."""
+    rng = np.random.default_rng(9)
+    X = rng.uniform(-1, 1, size=(20, 2))
+    y = np.cos(3 * X[:, 0]) + np.sin(3 * X[:, 1]) + 0.1 * rng.normal(size=20)
+    sd, noise = 2.0, 0.2
+    gpm = pma.embedding_gp(
+        X,
+        y,
+        n_components=2,
+        prior_scale=sd,
+        priors={"log_outputscale": 0.0, "log_noise": np.log(noise)},
+    )
+    result = fit(gpm)
+    assert result.diagnostics["n_symmetry"] == 1
+
+    t, step = np.linspace(0.05, 5.05, 50, endpoint=False, retstep=True)
+    off = np.linspace(-4, 4, 81)
+    difference = X[:, None] - X
+    total = -np.inf
+    for t11 in t:
+        t12, t22 = (part.ravel() for part in np.meshgrid(off, t, indexing="ij"))
+        u = t11 * difference[..., 0] + t12[:, None, None] * difference[..., 1]
+        v = t22[:, None, None] * difference[..., 1]
+        L = np.linalg.cholesky(np.exp(-0.5 * (u * u + v * v)) + noise**2 * np.eye(20))
+        half = np.linalg.solve(L, np.broadcast_to(y[:, None], (len(L), 20, 1)))[..., 0]
+        likelihood = -0.5 * (half**2).sum(1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1)
+        prior = norm.logpdf(np.array([t11, *([0.0] * 3)]), 0, sd).sum()
+        prior = prior - 0.5 * (t12**2 + t22**2) / sd**2
+        total = np.logaddexp(total, logsumexp(likelihood + prior + np.log(t11)))
+    exact = total - 10 * np.log(2 * np.pi) + np.log(4 * np.pi * step**2 * (off[1] - off[0]))
+    # Laplace's own error, as the posterior has a heavy tail towards large R; the orbit contributes more than 3 nats.
+    assert result.diagnostics["log_orbit_volume"] > 3
+    assert abs(result.log_evidence - exact) < 0.7
+
+
+# Doubtful fits.
+
+
+def test_negative_curvature_is_floored_counted_and_warned_of_once():
+    """Between a wiggly and a noisy explanation of the data."""
+    rng = np.random.default_rng(3)
+    x = np.linspace(-1, 1, 12)[:, None]
+    gpm = pma.ard_gp(x, np.sin(8 * x[:, 0]) + 0.4 * rng.normal(size=12))
+    with pytest.warns(UserWarning, match=r"1 direction\(s\) have no positive curvature") as caught:
+        result = expand(gpm, [-1.0, 0.0, -1.0])
+    assert len(caught) == 1
+    assert result.diagnostics["n_floored"] == 1
+    assert result.diagnostics["smallest_eigenvalue"] < 0
+    assert len(result.diagnostics["warnings"]) == 1
+    assert np.linalg.eigvalsh(result.covariance)[0] > 0
+    # Directions of positive curvature keep it; the other has a tenth of the prior's, whose sds are one.
+    values, vectors = np.linalg.eigh(result.hessian)
+    variances = np.einsum("pi,pq,qi->i", vectors, result.covariance, vectors)
+    assert_allclose(variances, [1 / FLOOR, *(1 / values[1:])], rtol=1e-9)
+
+
+def test_the_search_leaves_a_saddle():
+    """At R = 0 the gradient in R vanishes by symmetry, and an optimiser that starts there stays there."""
+    X, y = data(20, 1)
+    gpm = pma.embedding_gp(X, y, n_components=1)
+    start = {"R": np.zeros((1, 1)), "log_outputscale": 0.0, "log_noise": 0.0}
+    result = fit(gpm, point=start, n_restarts=0)
+    assert abs(result.point["R"].item()) > 0.5
+    assert result.diagnostics["n_floored"] == 0
+    assert result.diagnostics["smallest_eigenvalue"] > 0
+    assert_allclose(result.log_posterior, fit(gpm).log_posterior, rtol=0, atol=1e-8)
+
+
+def test_the_floor_is_a_fraction_of_the_prior_precision():
+    hessian = np.diag([4.0, 1e-20, -3.0])
+    curvature = invert(hessian, np.empty((0, 3)), np.diag([1.0, 2.0, 50.0]))
+    covariance = curvature.root @ curvature.root.T
+    assert_allclose(covariance, np.diag([0.25, 1 / (FLOOR * 2), 1 / (FLOOR * 50)]), rtol=1e-12)
+    assert curvature.n_floored == 2
+    assert_allclose(curvature.log_determinant, np.log([4, FLOOR * 2, FLOOR * 50]).sum())
+
+
+def test_null_directions_leave_determinant_and_covariance():
+    rng = np.random.default_rng(4)
+    basis = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    hessian = basis @ np.diag([0.0, 2.0, 3.0, 5.0]) @ basis.T
+    curvature = invert(hessian, basis[:, :1].T, np.eye(4))
+    assert_allclose(curvature.log_determinant, np.log(30), rtol=1e-12)
+    assert curvature.n_floored == 0
+    covariance = curvature.root @ curvature.root.T
+    assert_allclose(covariance, basis @ np.diag([0, 1 / 2, 1 / 3, 1 / 5]) @ basis.T, atol=1e-12)
+
+
+def test_a_nearly_singular_covariance_is_warned_of_once():
+    X, y = data(8, 1)
+    X[4], y[4] = X[3], y[3]
+    gpm = pma.ard_gp(X, y, priors={"log_noise": np.log(1e-7)})
+    with pytest.warns(UserWarning, match=r"nearly singular .* 1 repeated row") as caught:
+        result = expand(gpm, [-0.5, 0.0])
+    assert len(caught) == 1
+    assert result.diagnostics["condition_number"] > 1e12
+    assert result.diagnostics["n_duplicate_rows"] == 1
+
+
+def test_condition_number_and_duplicates_of_a_sound_fit(ard, ard_fit):
+    X = ard.X
+    theta = ard_fit.theta
+    lengthscale = np.exp(theta[:2])
+    square = (((X[:, None] - X) / lengthscale) ** 2).sum(-1)
+    names = dict(zip(ard.labels, theta, strict=True))
+    K = np.exp(2 * names["log_outputscale"] - 0.5 * square)
+    K += np.exp(2 * names["log_noise"]) * np.eye(len(X))
+    exact = np.linalg.cond(K, 1)
+    # LAPACK's estimate is a lower bound, hardly ever by more than a factor of three.
+    assert exact / 3 < ard_fit.diagnostics["condition_number"] <= exact * (1 + 1e-8)
+    assert ard_fit.diagnostics["n_duplicate_rows"] == 0
+    assert ard_fit.diagnostics["warnings"] == []
+
+
+def test_an_undetermined_component_is_warned_of():
+    """One relevant direction, two components."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(20, 3))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=20)
+    gpm = pma.embedding_gp(X, y, n_components=2)
+    with pytest.warns(UserWarning, match="smallest singular value of R is below") as caught:
+        fit(gpm, n_restarts=6)
+    assert len(caught) == 1
+
+
+def test_a_point_where_nothing_is_finite_is_refused():
+    X, y = data(8, 1)
+    gpm = pma.ard_gp(np.repeat(X, 2, axis=0), np.repeat(y, 2), priors={"log_noise": -60.0})
+    with pytest.raises(ValueError, match="not finite at this point"):
+        expand(gpm, [0.0, 0.0])
+    with pytest.raises(ValueError, match="not finite at any start"):
+        fit(gpm)
+
+
+# What comes out.
+
+
+def test_fixed_parameters_are_reported_like_others():
+    """Deterministics of a fixed parameter are constants, in the point and in every draw."""
+    X, y = data(9)
+    result = fit(pma.ard_gp(X, y, priors={"log_noise": -1.5, "log_lengthscale": np.array([0.1, 0.2])}))
+    assert_allclose(result.constrained_point["noise"], np.exp(-1.5))
+    assert_allclose(result.constrained_point["lengthscale"], np.exp([0.1, 0.2]))
+    posterior = result.to_datatree(draws=3, random_seed=1)["posterior"]
+    assert_allclose(posterior["noise"], np.full((1, 3), np.exp(-1.5)))
+    assert posterior["lengthscale"].shape == (1, 3, 2)
+    assert np.ptp(posterior["outputscale"].to_numpy()) > 0
+
+
+def test_to_datatree_has_the_groups_of_arviz():
+    X, y = data(9)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    result = fit(pma.ard_gp(frame, y))
+    tree = result.to_datatree(draws=50, random_seed=1)
+    assert {"posterior", "fit", "observed_data", "constant_data"} <= set(tree.children)
+    posterior = tree["posterior"]
+    assert posterior["lengthscale"].dims == ("chain", "draw", "input")
+    assert list(posterior["input"].to_numpy()) == ["a", "b"]
+    assert dict(posterior.sizes) == {"chain": 1, "draw": 50, "input": 2}
+    assert_array_equal(tree["fit"]["mean_vector"], result.theta)
+    assert_array_equal(tree["fit"]["covariance_matrix"], result.covariance)
+    assert list(tree["fit"]["rows"].to_numpy()) == result.labels
+    assert_array_equal(tree["observed_data"]["y"], y)
+    assert_array_equal(tree["constant_data"]["X"], X)
+    assert_allclose(posterior["noise"], np.exp(posterior["log_noise"]))
+
+
+def test_arviz_reads_the_draws(ard_fit):
+    tree = ard_fit.to_datatree(draws=400, random_seed=1)
+    summary = arviz_stats.summary(tree)
+    assert "log_lengthscale[1]" in summary.index
+    ess = arviz_stats.ess(tree)
+    # The draws are independent.
+    assert float(ess["log_noise"]) > 200
+
+
+def test_a_tree_can_be_written_and_read(ard_fit, tmp_path):
+    tree = ard_fit.to_datatree(draws=10, random_seed=1)
+    tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
+    with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as read:
+        xr.testing.assert_equal(read["fit"].to_dataset(), tree["fit"].to_dataset())
+        xr.testing.assert_equal(read["posterior"].to_dataset(), tree["posterior"].to_dataset())
+
+
+def test_draws_have_the_mean_and_covariance_of_the_fit(ard_fit):
+    n = 20_000
+    draws = ard_fit.draw(n, random_seed=1)
+    sd = np.sqrt(np.diag(ard_fit.covariance))
+    assert np.all(np.abs(draws.mean(0) - ard_fit.theta) < 4.5 * sd / np.sqrt(n))
+    Sigma = ard_fit.covariance
+    error = np.cov(draws.T) - Sigma
+    standard_error = np.sqrt((np.outer(sd, sd) ** 2 + Sigma**2) / n)
+    assert np.all(np.abs(error) < 4.5 * standard_error)
+
+
+def test_draws_of_an_embedding_do_not_turn(embeddings):
+    """Their covariance, too, is that of the fit: zero along the rotation."""
+    result = embeddings[2]
+    direction = np.zeros(len(result.labels))
+    R = result.point["R"]
+    direction[: R.size] = (np.array([[0, 1], [-1, 0]]) @ R).ravel()
+    differences = result.draw(100, random_seed=1) - result.theta
+    assert np.abs(differences @ direction).max() < 1e-10
+    assert np.abs(differences).max() > 0.01
+
+
+def test_datatree_draws_are_reproducible(ard_fit):
+    a, b, c = (ard_fit.to_datatree(draws=5, random_seed=seed) for seed in (1, 1, 2))
+    xr.testing.assert_identical(
+        a["posterior"].to_dataset().drop_attrs(), b["posterior"].to_dataset().drop_attrs()
+    )
+    assert not a["posterior"].to_dataset().equals(c["posterior"].to_dataset())
+
+
+def test_repr_says_what_to_know(embeddings):
+    text = repr(embeddings[2])
+    assert "embedding_gp(ExpQuad, d=2)" in text
+    assert "1 symmetry direction(s)" in text
+    assert f"log evidence {embeddings[2].log_evidence:.2f}" in text
+
+
+def test_given_is_the_expansion_for_other_data(ard, ard_fit):
+    more = data(20, seed=11)
+    try:
+        ard.set_data(*more)
+        expected = expand(ard, ard_fit.theta)
+    finally:
+        ard.set_data(*data())
+    other = ard_fit.given(*more)
+    assert_array_equal(other.theta, ard_fit.theta)
+    assert_allclose(other.hessian, expected.hessian, rtol=1e-12)
+    assert_array_equal(ard.y, data()[1])

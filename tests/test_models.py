@@ -1,0 +1,610 @@
+"""Builders and ``from_marginal``: what a model looks like, its data, its units, its covariance functions."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+from pytensor.compile.maker import FunctionMaker
+
+import pymc_active as pma
+
+
+def data(n=10, D=2, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, D))
+    return X, np.sin(3 * X[:, 0]) + 0.5 * X[:, -1] + 0.1 * rng.normal(size=n)
+
+
+X, y = data()
+FRAME = pd.DataFrame(X, columns=["temperature", "dose"], index=[f"run{i}" for i in range(len(X))])
+
+
+def by_hand(X=X, y=y, *, sigma=None, shared=True, jitter=0):
+    """A user's own model with transformed parameters."""
+    with pm.Model() as model:
+        lengthscale = pm.LogNormal("lengthscale", 0, 1)
+        eta = pm.HalfNormal("eta", 1)
+        gp = pm.gp.Marginal(cov_func=eta**2 * pm.gp.cov.Matern52(X.shape[1], ls=lengthscale))
+        noise = pm.HalfNormal("noise", 0.5) if sigma is None else sigma()
+        X_data, y_data = (pm.Data("X", X), pm.Data("y_data", y)) if shared else (X, y)
+        gp.marginal_likelihood("y", X_data, y_data, sigma=noise, jitter=jitter)
+    return pma.from_marginal(gp, "y", model=model)
+
+
+def quick_fit(gpm):
+    return pma.fit_laplace(gpm, n_restarts=2, population=0, random_seed=1, progressbar=False)
+
+
+def at_zero(gpm):
+    """The expansion where every unconstrained parameter is zero: a place that needs no search."""
+    point = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
+    return pma.fit_laplace(gpm, point=point, optimize=False)
+
+
+@contextmanager
+def compilations():
+    """A list that grows by one with every PyTensor function that is made, by whatever way."""
+    made = []
+    create = FunctionMaker.__init__
+
+    def counted(self, *arguments, **keywords):
+        made.append(self)
+        create(self, *arguments, **keywords)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FunctionMaker, "__init__", counted)
+        yield made
+
+
+def use_everything(gpm, n):
+    gpm.set_data(*data(n, seed=n))
+    fit = quick_fit(gpm)
+    pma.predict(fit, X)
+    fit.to_datatree(draws=2, random_seed=1)
+    pma.active.bald(fit, X)
+
+
+@pytest.fixture(scope="module")
+def used():
+    """One model by hand for the whole module, and the number of compilations of its first use."""
+    gpm = by_hand()
+    with compilations() as made:
+        use_everything(gpm, 9)
+    return gpm, len(made)
+
+
+@pytest.fixture
+def hand(used):
+    """The shared model, with its first data."""
+    gpm, _ = used
+    gpm.set_data(X, y)
+    return gpm
+
+
+# Coordinates and dimensions.
+
+
+def test_columns_of_a_frame_become_coordinates():
+    gpm = pma.ard_gp(FRAME, y)
+    assert gpm.model.coords["input"] == ("temperature", "dose")
+    assert gpm.model.named_vars_to_dims["lengthscale"] == ("input",)
+    assert gpm.model.named_vars_to_dims["log_lengthscale"] == ("input",)
+    assert gpm.model.named_vars_to_dims["X"] == ("obs", "input")
+    assert gpm.model.named_vars_to_dims["y"] == ("obs",)
+    assert gpm.inputs == ["temperature", "dose"]
+
+
+def test_coordinates_of_a_data_array_become_coordinates():
+    array = xr.DataArray(X, dims=("run", "channel"), coords={"channel": ["a", "b"]})
+    gpm = pma.ard_gp(array, xr.DataArray(y, dims="run"))
+    assert gpm.model.coords["input"] == ("a", "b")
+    assert_array_equal(gpm.X, X)
+    assert_array_equal(gpm.y, y)
+
+
+def test_an_embedding_has_components_and_inputs():
+    gpm = pma.embedding_gp(FRAME, y, n_components=1)
+    assert gpm.model.named_vars_to_dims["R"] == ("component", "input")
+    assert gpm.labels == ["R[0,0]", "R[0,1]", "log_outputscale", "log_noise"]
+    assert gpm.shapes["R"] == (1, 2)
+
+
+def test_repeated_base_kernels_are_numbered():
+    gpm = pma.composite_gp(X, y, "SE[0] + SE[1] * PER", mean="zero")
+    assert "log_lengthscale_SE_1" in gpm.labels
+    assert "log_lengthscale_SE_2" in gpm.labels
+    assert "log_period_PER" in gpm.labels
+
+
+def test_a_builder_extends_the_model_around_it():
+    with pm.Model() as model:
+        gpm = pma.ard_gp(X, y)
+    assert gpm.model is model
+
+
+def test_a_potential_of_the_user_counts():
+    """It moves the value and the gradient of the log posterior by its own."""
+    plain, extended = pma.ard_gp(X, y), pma.ard_gp(X, y)
+    with extended.model:
+        pm.Potential("quiet", -3.0 * extended.model["log_noise"] ** 2)
+    theta = np.array([0.1, 0.2, 0.3, -1.5])
+    value, gradient = plain.posterior().value_and_gradient(theta)
+    expected = value - 3 * 1.5**2, gradient + np.array([0, 0, 0, 9.0])
+    got = extended.posterior().value_and_gradient(theta)
+    assert_allclose(got[0], expected[0], rtol=1e-12)
+    assert_allclose(got[1], expected[1], rtol=1e-10)
+
+
+def test_flatten_and_unflatten_are_inverse():
+    gpm = pma.embedding_gp(X, y, n_components=2, mean="linear")
+    theta = np.arange(gpm.n_parameters, dtype=float)
+    point = gpm.unflatten(theta)
+    assert_array_equal(gpm.flatten(point), theta)
+    assert point["R"][1, 0] == theta[gpm.labels.index("R[1,0]")]
+
+
+@pytest.mark.parametrize("route", ["builder", "by hand"])
+def test_unconstrain_inverts_constrain(route, hand):
+    gpm = hand if route == "by hand" else pma.ard_gp(X, y)
+    thetas = np.random.default_rng(3).normal(size=(4, gpm.n_parameters))
+    constrained = gpm.constrain(thetas)
+    assert_allclose(gpm.unconstrain(constrained), thetas, rtol=0, atol=1e-12)
+
+
+def test_constrain_gives_the_users_space(hand):
+    theta = np.array([0.3, -0.4, -2.0])
+    values = hand.constrain(theta[None])
+    assert hand.value_names == ["lengthscale_log__", "eta_log__", "noise_log__"]
+    for name, expected in zip(("lengthscale", "eta", "noise"), np.exp(theta), strict=True):
+        assert_allclose(values[name], [expected], rtol=1e-14)
+
+
+# Changing the data.
+
+
+def test_new_data_compile_nothing(used):
+    gpm, at_first = used
+    assert at_first > 5
+    with compilations() as made:
+        use_everything(gpm, 14)
+        use_everything(gpm, 3)
+    assert made == []
+
+
+def test_builders_compile_nothing_for_new_data():
+    """But for mapping draws to the user's space; and PyMC evaluates the length of each dimension once."""
+    gpm = pma.ard_gp(X, y)
+    with compilations() as made:
+        fit = quick_fit(gpm)
+        pma.predict(fit, X)
+        assert made == []
+        use_everything(gpm, 9)
+        assert len(made) > 0
+    with compilations() as made:
+        use_everything(gpm, 14)
+        use_everything(gpm, 3)
+    assert made == []
+
+
+def has_the_data(gpm, more):
+    assert_array_equal(gpm.X, more[0])
+    assert_array_equal(gpm.y, more[1])
+
+
+def log_posterior(gpm):
+    return gpm.posterior().value_and_gradient(np.zeros(gpm.n_parameters))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda X, y: pma.ard_gp(X, y, mean="linear"),
+        lambda X, y: pma.embedding_gp(X, y, n_components=2, x_scale=(0.5, 2), y_scale=(1, 3)),
+    ],
+    ids=["ard_gp", "embedding_gp"],
+)
+def test_a_model_with_new_data_is_the_model_of_these_data(build):
+    gpm, more = build(X, y), data(17, seed=5)
+    before, _ = log_posterior(gpm)
+    gpm.set_data(*more)
+    has_the_data(gpm, more)
+    value, gradient = log_posterior(gpm)
+    expected, expected_gradient = log_posterior(build(*more))
+    assert value != before
+    # The same operations on the same numbers.
+    assert_allclose(value, expected, rtol=1e-14)
+    assert_allclose(gradient, expected_gradient, rtol=1e-12)
+
+
+def test_a_users_model_with_new_data_is_the_model_of_these_data(hand):
+    more = data(17, seed=5)
+    hand.set_data(*more)
+    has_the_data(hand, more)
+    value, gradient = log_posterior(hand)
+    expected, expected_gradient = log_posterior(by_hand(*more))
+    assert_allclose(value, expected, rtol=1e-14)
+    assert_allclose(gradient, expected_gradient, rtol=1e-12)
+
+
+def test_new_data_reach_the_pymc_model():
+    """``model.logp`` sees them, and the coordinate ``obs`` has their length."""
+    gpm, more = pma.ard_gp(X, y), data(5, seed=5)
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")
+    gpm.set_data(*more)
+    fit = at_zero(gpm)
+    assert_allclose(fit.log_posterior, logp(fit.point), rtol=1e-12)
+    assert len(gpm.model.coords["obs"]) == 5
+
+
+def test_scales_are_frozen_when_data_change():
+    gpm = pma.ard_gp(X, y, x_scale="box", y_scale="standardize")
+    shift, scale = gpm.x_map.shift.copy(), gpm.x_map.scale.copy()
+    gpm.set_data(2 * X, 2 * y)
+    assert_array_equal(gpm.x_map.shift, shift)
+    assert_array_equal(gpm.x_map.scale, scale)
+    frozen = {"x_scale": (shift, scale), "y_scale": (gpm.y_map.shift, gpm.y_map.scale)}
+    reference = pma.ard_gp(2 * X, 2 * y, **frozen)
+    assert_allclose(log_posterior(gpm)[0], log_posterior(reference)[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("route", ["builder", "by hand"])
+def test_a_fit_keeps_predicting_from_its_own_data(route, hand):
+    gpm = hand if route == "by hand" else pma.ard_gp(X, y)
+    fit = at_zero(gpm)
+    before = pma.predict(fit, X)
+    gpm.set_data(*data(5, seed=5))
+    xr.testing.assert_equal(before, pma.predict(fit, X))
+    assert not np.allclose(pma.predict(at_zero(gpm), X).f_mean, before.f_mean)
+
+
+@pytest.mark.parametrize(
+    ("bad_X", "bad_y", "message"),
+    [
+        (X[:, :1], y, "X must have 2 columns"),
+        (X, y[:-1], "equally many points"),
+        (X, np.where(np.arange(len(y)) == 3, np.nan, y), "first at position 3"),
+        (np.where(X == X[2, 1], np.inf, X), y, "first at row 2, column 1"),
+    ],
+)
+def test_refused_data_change_nothing(bad_X, bad_y, message):
+    gpm = pma.ard_gp(X, y)
+    with pytest.raises(ValueError, match=message):
+        gpm.set_data(bad_X, bad_y)
+    assert_array_equal(gpm.X, X)
+    assert_array_equal(gpm.y, y)
+
+
+def test_constant_data_allow_everything_but_other_data(hand):
+    constant = by_hand(shared=False)
+    with pytest.raises(ValueError, match=r"set_data needs X and y as pm\.Data inside the model"):
+        constant.set_data(X, y)
+    ours, theirs = at_zero(constant), at_zero(hand)
+    assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=1e-13)
+    xr.testing.assert_allclose(pma.predict(ours, X + 0.1), pma.predict(theirs, X + 0.1))
+    assert constant.X.shape == X.shape
+
+
+def test_whole_numbers_are_data_like_others(hand):
+    """Counts and integer inputs: PyMC keeps them as integers behind a cast."""
+    whole_X, counts = np.arange(20).reshape(10, 2) % 7, np.arange(10)
+    hand.set_data(whole_X.astype(float), counts.astype(float))
+    expected, expected_gradient = log_posterior(hand)
+    gpm = by_hand(whole_X, counts)
+    value, gradient = log_posterior(gpm)
+    assert_allclose(value, expected, rtol=1e-14)
+    assert_allclose(gradient, expected_gradient, rtol=1e-12)
+    gpm.set_data(whole_X[:4], [3, 1, 2, 0])
+    assert_array_equal(gpm.y, [3, 1, 2, 0])
+    # Between them, as a fit conditioned on its own predictions needs it.
+    zero = np.zeros(gpm.n_parameters)
+    value, _ = gpm.posterior().with_data(X, y).value_and_gradient(zero)
+    hand.set_data(X, y)
+    assert_allclose(value, log_posterior(hand)[0], rtol=1e-14)
+    with pytest.raises(ValueError, match=r"X is stored as whole numbers .* values\.astype\(float\)"):
+        gpm.set_data(X, counts)
+
+
+# from_marginal: noise, and what is refused.
+
+
+class InputNoise(pm.gp.cov.Covariance):
+    """Noise whose sd grows with the first input."""
+
+    def __init__(self, sd):
+        super().__init__(input_dim=2)
+        self.sd = sd
+
+    def diag(self, X):
+        return (self.sd * pt.exp(X[:, 0])) ** 2
+
+    def full(self, X, Xs=None):
+        return pt.diag(self.diag(X)) if Xs is None else pt.zeros((X.shape[0], Xs.shape[0]))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "variance"),
+    [
+        (lambda: pm.HalfNormal("noise", 0.5), np.ones(len(X))),
+        (lambda: pm.gp.cov.WhiteNoise(pm.HalfNormal("noise", 0.5)), np.ones(len(X))),
+        (lambda: InputNoise(pm.HalfNormal("noise", 0.5)), np.exp(2 * X[:, 0])),
+        (lambda: 0.3, np.full(len(X), 0.09)),
+    ],
+    ids=["scalar", "WhiteNoise", "covariance of x", "number"],
+)
+def test_noise_enters_the_observation(sigma, variance):
+    """At the origin of the unconstrained space every sd above is one."""
+    posterior = by_hand(sigma=sigma).posterior()
+    moments = posterior.moments(posterior.state(np.zeros(posterior.n_parameters)), X)
+    assert_allclose(moments.noise_variance, variance, rtol=1e-12)
+    # The likelihood by hand: Matérn 5/2 with unit scales.
+    r = np.linalg.norm(X[:, None] - X, axis=-1)
+    K = (1 + np.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-np.sqrt(5) * r) + np.diag(variance)
+    assert_allclose(moments.mean, (K - np.diag(variance)) @ np.linalg.solve(K, y), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "sigma",
+    [
+        lambda: np.full(len(X), 0.3),
+        lambda: pm.HalfNormal("noise", 0.5, shape=len(X)),
+        lambda: pt.exp(pm.Normal("a", 0, 1)) * np.linspace(1, 2, len(X)),
+    ],
+    ids=["vector", "random vector", "expression"],
+)
+def test_noise_of_the_training_rows_only_is_refused(sigma):
+    with pytest.raises(ValueError, match="sigma cannot be evaluated at new points"):
+        by_hand(sigma=sigma)
+
+
+def test_from_marginal_takes_the_model_around_it():
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", 0, 1)))
+        gp.marginal_likelihood("y", X, y, sigma=0.1)
+        assert pma.from_marginal(gp, "y").model is model
+
+
+def test_from_marginal_needs_a_marginal_gp():
+    with pytest.raises(TypeError, match="must be a pm.gp.Marginal; got Latent"):
+        pma.from_marginal(pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0)), "y")
+
+
+def test_from_marginal_needs_a_likelihood():
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", 0, 1)))
+        with pytest.raises(ValueError, match="call gp.marginal_likelihood"):
+            pma.from_marginal(gp, "y", model=model)
+        gp.marginal_likelihood("y", X, y, sigma=0.1)
+        pm.Normal("other", 0, 1, observed=[1.0])
+        with pytest.raises(ValueError, match="no observed variable 'f'; it has"):
+            pma.from_marginal(gp, "f", model=model)
+        with pytest.raises(ValueError, match="'other' is not a marginal GP likelihood"):
+            pma.from_marginal(gp, "other", model=model)
+
+
+def test_from_marginal_needs_free_continuous_parameters():
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=1.0))
+        gp.marginal_likelihood("y", X, y, sigma=0.1)
+    with pytest.raises(ValueError, match="no free parameters"):
+        pma.from_marginal(gp, "y", model=model)
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=1.0 + pm.Poisson("k", 3)))
+        gp.marginal_likelihood("y", X, y, sigma=0.1)
+    with pytest.raises(ValueError, match=r"these are discrete: \['k'\]"):
+        pma.from_marginal(gp, "y", model=model)
+
+
+# Units.
+
+SHIFT, SCALE = np.array([1000.0, -7.0]), np.array([25.0, 0.01])
+Y_SHIFT, Y_SCALE = -40.0, 300.0
+UNITS = {"x_scale": (SHIFT, SCALE), "y_scale": (Y_SHIFT, Y_SCALE)}
+BUILDERS = {
+    "ard": lambda X, y, **units: pma.ard_gp(X, y, kernel="Matern52", **units),
+    "ard, linear mean": lambda X, y, **units: pma.ard_gp(X, y, mean="linear", **units),
+    "embedding": lambda X, y, **units: pma.embedding_gp(
+        X, y, n_components=1, mean="constant", **units
+    ),
+    "composite": lambda X, y, **units: pma.composite_gp(X, y, "LIN + PER[0] * RQ[1]", **units),
+}
+
+
+def user_units(X, y):
+    return SHIFT + SCALE * X, Y_SHIFT + Y_SCALE * y
+
+
+@pytest.mark.parametrize("name", list(BUILDERS))
+def test_units_change_nothing_but_units(name):
+    """The model in the user's units is the scaled one; only the Jacobian of y's scale enters the evidence."""
+    scaled = BUILDERS[name](X, y)
+    users = BUILDERS[name](*user_units(X, y), **UNITS)
+    theta = 0.3 * np.random.default_rng(2).normal(size=scaled.n_parameters)
+    theta[scaled.labels.index("log_noise")] -= 1.0
+    # Any point will do, whatever its curvature: so the posterior itself, not a fit.
+    ours, theirs = scaled.posterior(), users.posterior()
+    jacobian = len(y) * np.log(Y_SCALE)
+    # Undoing the units costs 1000/0.01 of the 16 digits in X.
+    value, gradient = theirs.value_and_gradient(theta)
+    expected, expected_gradient = ours.value_and_gradient(theta)
+    assert_allclose(value, expected - jacobian, rtol=1e-9)
+    assert_allclose(gradient, expected_gradient, rtol=0, atol=1e-8 * np.abs(gradient).max())
+    states = ours.state(theta), theirs.state(theta)
+    hessian = ours.hessian(states[0])
+    scale = np.abs(hessian).max()
+    assert_allclose(theirs.hessian(states[1]), hessian, rtol=0, atol=1e-8 * scale)
+
+    X_new = data(6, seed=9)[0]
+    a = ours.moments(states[0], X_new, gradient=True)
+    b = theirs.moments(states[1], user_units(X_new, 0)[0], gradient=True)
+    assert_allclose(b.mean, Y_SHIFT + Y_SCALE * a.mean, rtol=1e-8)
+    assert_allclose(b.mean_gradient, Y_SCALE * a.mean_gradient, rtol=1e-6, atol=1e-6)
+    for part in ("variance", "prior_variance", "noise_variance"):
+        assert_allclose(getattr(b, part), Y_SCALE**2 * getattr(a, part), rtol=1e-7, err_msg=part)
+    assert_allclose(b.variance_gradient, Y_SCALE**2 * a.variance_gradient, rtol=1e-6, atol=1e-3)
+
+
+def test_evidence_and_predictions_in_the_users_units():
+    scaled = BUILDERS["ard"](X, y)
+    users = BUILDERS["ard"](*user_units(X, y), **UNITS)
+    a, b = quick_fit(scaled), quick_fit(users)
+    assert_allclose(b.log_evidence, a.log_evidence - len(y) * np.log(Y_SCALE), rtol=1e-8)
+    X_new = data(6, seed=9)[0]
+    p, q = pma.predict(a, X_new), pma.predict(b, user_units(X_new, 0)[0])
+    assert_allclose(q.f_mean, Y_SHIFT + Y_SCALE * p.f_mean, rtol=1e-6)
+    assert_allclose(q.f_variance, Y_SCALE**2 * p.f_variance, rtol=1e-6)
+    assert_allclose(q.y_variance, Y_SCALE**2 * p.y_variance, rtol=1e-6)
+
+
+def test_natural_parameters_are_in_the_users_units():
+    gpm = pma.ard_gp(*user_units(X, y), **UNITS)
+    values = gpm.constrain(np.array([[0.1, -0.2, 0.3, -1.4]]))
+    assert_allclose(values["lengthscale"][0], SCALE * np.exp([0.1, -0.2]), rtol=1e-14)
+    assert_allclose(values["outputscale"], Y_SCALE * np.exp(0.3), rtol=1e-14)
+    assert_allclose(values["noise"], Y_SCALE * np.exp(-1.4), rtol=1e-14)
+
+
+def test_periods_are_in_the_users_units():
+    gpm = pma.composite_gp(*user_units(X, y), "SE[1] * PER[0] + LIN", **UNITS)
+    theta = np.zeros((1, gpm.n_parameters))
+    theta[0, gpm.labels.index("log_period_PER")] = 0.7
+    theta[0, gpm.labels.index("log_lengthscale_SE")] = -0.4
+    values = gpm.constrain(theta)
+    assert_allclose(values["period_PER"], SCALE[0] * np.exp(0.7), rtol=1e-14)
+    assert_allclose(values["lengthscale_SE"], SCALE[1] * np.exp(-0.4), rtol=1e-14)
+
+
+def test_an_embedding_is_also_given_in_the_users_units():
+    """``R_original_units`` times the user's differences are the components' differences."""
+    gpm = pma.embedding_gp(*user_units(X, y), n_components=1, **UNITS)
+    theta = np.array([[0.5, -2.0, 0.0, -1.0]])
+    R = gpm.constrain(theta)["R_original_units"][0]
+    difference = np.array([3.0, 0.002])
+    assert_allclose(R @ difference, theta[:, :2] @ (difference / SCALE), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("scale", "low", "high"), [("unit", 0.0, 1.0), ("box", -1.0, 1.0), ("standardize", None, None)]
+)
+def test_named_scales(scale, low, high):
+    gpm = pma.ard_gp(*user_units(X, y), x_scale=scale, y_scale=scale)
+    mapped, outputs = gpm.x_map(gpm.X), gpm.y_map(gpm.y)
+    if scale == "standardize":
+        assert_allclose(mapped.mean(0), 0, atol=1e-10)
+        assert_allclose(mapped.std(0), 1, rtol=1e-12)
+        assert_allclose([outputs.mean(), outputs.std()], [0, 1], atol=1e-10)
+    else:
+        assert_allclose([mapped.min(0), mapped.max(0)], [[low] * 2, [high] * 2], atol=1e-10)
+        assert_allclose([outputs.min(), outputs.max()], [low, high], atol=1e-12)
+
+
+def test_a_constant_input_keeps_its_unit():
+    gpm = pma.ard_gp(np.column_stack([X[:, 0], np.full(len(X), 5.0)]), y, x_scale="standardize")
+    assert gpm.x_map.scale[1] == 1.0
+    assert_array_equal(gpm.x_map(gpm.X)[:, 1], 0.0)
+
+
+# PyMC on the builders' models.
+
+
+def test_prior_draws_of_pymc():
+    """In the user's units, with the model's coordinates."""
+    users_X, users_y = user_units(X, y)
+    frame = pd.DataFrame(users_X, columns=["temperature", "dose"])
+    gpm = pma.ard_gp(frame, users_y, mean="constant", **UNITS)
+    prior = pm.sample_prior_predictive(
+        draws=200, model=gpm.model, random_seed=1, compile_kwargs={"mode": "FAST_COMPILE"}
+    )
+    assert list(prior["prior"]["input"].to_numpy()) == ["temperature", "dose"]
+    assert prior["prior_predictive"]["y"].sizes["obs"] == len(y)
+    # mean_constant ~ N(0, 1), outputscale and noise are log-normal: the median |y - shift| is of the size of Y_SCALE.
+    size = np.median(np.abs(prior["prior_predictive"]["y"].to_numpy() - Y_SHIFT))
+    assert 0.3 * Y_SCALE < size < 3 * Y_SCALE
+
+
+def test_the_graph_of_the_model_can_be_drawn():
+    pytest.importorskip("graphviz", reason="only the plots extra brings it")
+    source = pm.model_to_graphviz(pma.embedding_gp(FRAME, y, n_components=1).model).source
+    assert "log_noise" in source
+    assert "component" in source
+
+
+# Covariance functions.
+
+
+def evaluate(cov, *arguments, **keywords):
+    return cov(*arguments, **keywords).eval(mode="FAST_COMPILE")
+
+
+R = np.array([[0.5, -1.0, 0.3], [2.0, 0.1, -0.7]])
+X3 = np.random.default_rng(4).normal(size=(6, 3))
+Z3 = np.random.default_rng(5).normal(size=(4, 3))
+MATERN = pm.gp.cov.Matern52(2, ls=[0.7, 1.3])
+
+
+def test_an_embedding_is_its_base_on_the_embedded_inputs():
+    cov = pma.cov.Embedding(MATERN, R, 3)
+    assert_allclose(evaluate(cov, X3), evaluate(MATERN, X3 @ R.T), rtol=1e-14)
+    assert_allclose(evaluate(cov, X3, Z3), evaluate(MATERN, X3 @ R.T, Z3 @ R.T), rtol=1e-14)
+    assert_allclose(evaluate(cov, X3, diag=True), np.diag(evaluate(cov, X3)), rtol=1e-5)
+
+
+def test_embeddings_add_multiply_and_nest():
+    ard = pm.gp.cov.ExpQuad(3, ls=[1.0, 2.0, 3.0])
+    cov = pma.cov.Embedding(MATERN, R, 3)
+    embedded, plain = evaluate(cov, X3, Z3), evaluate(ard, X3, Z3)
+    assert_allclose(evaluate(cov + ard, X3, Z3), embedded + plain, rtol=1e-14)
+    assert_allclose(evaluate(cov * ard, X3, Z3), embedded * plain, rtol=1e-14)
+    assert_allclose(evaluate(3.0 * cov + 1.0, X3, Z3), 3 * embedded + 1, rtol=1e-14)
+    twice = pma.cov.Embedding(pma.cov.Embedding(pm.gp.cov.ExpQuad(1, ls=1.0), [[1.0, -2.0]], 2), R, 3)
+    once = pma.cov.Embedding(pm.gp.cov.ExpQuad(1, ls=1.0), [[1.0, -2.0]] @ R, 3)
+    assert_allclose(evaluate(twice, X3, Z3), evaluate(once, X3, Z3), rtol=1e-12)
+
+
+def test_a_diagonal_embedding_is_ard():
+    lengthscale = np.array([0.5, 1.0, 4.0])
+    cov = pma.cov.Embedding(pm.gp.cov.ExpQuad(3, ls=1.0), np.diag(1 / lengthscale), 3)
+    assert_allclose(
+        evaluate(cov, X3, Z3), evaluate(pm.gp.cov.ExpQuad(3, ls=lengthscale), X3, Z3), rtol=1e-12
+    )
+
+
+def test_an_embedding_of_one_input_is_an_inverse_lengthscale():
+    cov = pma.cov.Embedding(pm.gp.cov.Matern32(1, ls=1.0), [[1 / 0.3]], 1)
+    other = pm.gp.cov.Matern32(1, ls=0.3)
+    assert_allclose(
+        evaluate(cov, X3[:, :1], Z3[:, :1]), evaluate(other, X3[:, :1], Z3[:, :1]), rtol=1e-10
+    )
+
+
+def test_the_model_of_a_diagonal_embedding_is_that_of_ard():
+    """The likelihood and predictions of two builders at the same lengthscales."""
+    theta = np.array([0.3, -0.6, 0.2, -1.1])
+    ard = pma.ard_gp(X, y).posterior()
+    embedding = pma.embedding_gp(X, y, n_components=2).posterior()
+    as_R = np.concatenate([np.diag(np.exp(-theta[:2])).ravel(), theta[2:]])
+    a, b = ard.state(theta), embedding.state(as_R)
+    assert_allclose(a.factor.nll, b.factor.nll, rtol=1e-12)
+    X_new = data(6, seed=9)[0]
+    for p, q in zip(ard.moments(a, X_new), embedding.moments(b, X_new), strict=True):
+        if p is not None:
+            assert_allclose(p, q, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("ExpQuad", R, 3), TypeError, "base must be a PyMC covariance"),
+        ((MATERN, R[0], 3), ValueError, r"R must be a matrix of shape \(d, 3\); got 1 dimension"),
+        ((MATERN, R.T, 3), ValueError, "Transpose it if rows are inputs"),
+        ((MATERN, R, 4), ValueError, r"R must have shape \(2, 4\)"),
+        ((MATERN, R[:1], 3), ValueError, r"R must have shape \(2, 3\)"),
+    ],
+)
+def test_a_malformed_embedding_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        pma.cov.Embedding(*arguments)
