@@ -24,18 +24,14 @@ def map_moments(X, y, shape: tuple[int, int], theta, X_new):
     prior, noise = np.exp(2 * theta[-2]), np.exp(2 * theta[-1])
 
     def kernel(A, B):
-        return prior * np.exp(
-            -0.5 * sum(np.subtract.outer(A[:, k], B[:, k]) ** 2 for k in range(shape[0]))
-        )
+        return prior * np.exp(-0.5 * sum(np.subtract.outer(A[:, k], B[:, k]) ** 2 for k in range(shape[0])))
 
     k_new = kernel(U, U_new)
     solved = np.linalg.solve(kernel(U, U) + noise * np.eye(len(y)), np.column_stack([y, k_new]))
     return k_new.T @ solved[:, 0], prior - (k_new * solved[:, 1:]).sum(0), noise
 
 
-def bald(
-    X, y, shape: tuple[int, int], theta, covariance, X_new, *, target: str = "y"
-) -> np.ndarray:
+def bald(X, y, shape: tuple[int, int], theta, covariance, X_new, *, target: str = "y") -> np.ndarray:
     """Half the log ratio of the MGP's variance (eq. 19 of Garnett et al. 2014) to the plain one.
 
     The derivatives in theta are complex steps, exact to rounding.

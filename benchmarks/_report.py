@@ -25,9 +25,7 @@ BLUE, ORANGE, GREY = "#1f6fb4", "#d9822b", "#8a8a8a"
 
 def parser(docstring: str) -> argparse.ArgumentParser:
     """Command line of a benchmark; ``--child`` is how it starts itself in a fresh process."""
-    result = argparse.ArgumentParser(
-        description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    result = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
     result.add_argument("--quick", action="store_true", help="few repeats; results end in _quick")
     result.add_argument("--child", help=argparse.SUPPRESS)
     return result
@@ -112,9 +110,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     cells = [list(map(str, row)) for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for i, row in enumerate(cells):
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         if i == 0:
             print("  ".join("-" * width for width in widths))
 
@@ -135,9 +131,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def write(
-    docstring: str, *, quick: bool, threads: str, targets: list[dict], results: Any, figure: Any
-) -> None:
+def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], results: Any, figure: Any) -> None:
     """Print the targets; write ``results/<script>.json`` and ``.png``."""
     script = Path(sys.argv[0])
     RESULTS.mkdir(exist_ok=True)
@@ -166,9 +160,6 @@ def write(
     print()
     table(
         ("target", "wanted", "measured", ""),
-        [
-            (t["what"], t["target"], f"{t['value']:.3g}", "" if t["met"] else "MISSED")
-            for t in targets
-        ],
+        [(t["what"], t["target"], f"{t['value']:.3g}", "" if t["met"] else "MISSED") for t in targets],
     )
     print(f"\nWritten: benchmarks/results/{stem}.json and .png")

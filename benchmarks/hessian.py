@@ -56,11 +56,7 @@ def embedding(n: int, D: int, d: int):
         G = jnp.exp(2 * log_outputscale - 0.5 * s) + jnp.exp(2 * log_noise) * jnp.eye(n)
         factor = cho_factor(G, lower=True)
         nll = 0.5 * y @ cho_solve(factor, y) + jnp.log(jnp.diagonal(factor[0])).sum()
-        log_prior = (
-            norm.logpdf(R, 0.0, sd).sum()
-            + norm.logpdf(log_outputscale)
-            + norm.logpdf(log_noise, np.log(0.1))
-        )
+        log_prior = norm.logpdf(R, 0.0, sd).sum() + norm.logpdf(log_outputscale) + norm.logpdf(log_noise, np.log(0.1))
         return nll + 0.5 * n * np.log(2 * np.pi) - log_prior
 
     return gpm, theta, negative_log_posterior
@@ -154,9 +150,7 @@ def run(case: dict) -> dict:
 
         return jax.lax.map(column, np.eye(P), batch_size=COLUMNS)
 
-    rivals: dict[str, Callable] = {
-        "jax.hessian": all_three if is_composite else jax.hessian(function)
-    }
+    rivals: dict[str, Callable] = {"jax.hessian": all_three if is_composite else jax.hessian(function)}
     gigabytes = LIVE_MATRICES * 8e-9 * P * n**2
     result: dict = {"n": n, "P": P, "jax_hessian_estimated_gigabytes": gigabytes}
     if gigabytes > case["memory"]:
@@ -177,9 +171,7 @@ def run(case: dict) -> dict:
         mine = ours()
         compiled, values, compilation = {}, {}, {}
         for name, rival in rivals.items():
-            compilation[name], compiled[name] = clock(
-                lambda rival=rival: jax.jit(rival).lower(theta).compile()
-            )
+            compilation[name], compiled[name] = clock(lambda rival=rival: jax.jit(rival).lower(theta).compile())
             values[name] = clock(lambda name=name: compiled[name](theta))[1]
         times: dict[str, list[float]] = {name: [] for name in ("pymc_active", *rivals)}
         for _ in range(case["rounds"]):
@@ -188,17 +180,14 @@ def run(case: dict) -> dict:
                 times[name].append(clock(lambda call=call: call(theta))[0])
     names = ("value", "gradient", "hessian") if is_composite else ("hessian",)
     theirs = next(iter(values.values()))
-    pairs = zip(
-        names, mine if is_composite else (mine,), theirs if is_composite else (theirs,), strict=True
-    )
+    pairs = zip(names, mine if is_composite else (mine,), theirs if is_composite else (theirs,), strict=True)
     result["relative_difference"] = {
         name: float(np.abs(a - np.asarray(b)).max() / np.abs(b).max()) for name, a, b in pairs
     }
     result["seconds"] = {name: _report.quartiles(values) for name, values in times.items()}
     result["jax_compilation_seconds"] = compilation
     result["speedup"] = {
-        name: result["seconds"][name]["median"] / result["seconds"]["pymc_active"]["median"]
-        for name in rivals
+        name: result["seconds"][name]["median"] / result["seconds"]["pymc_active"]["median"] for name in rivals
     }
     result["peak_memory_of_the_process_gigabytes"] = _report.peak_memory() / 1e9
     return result
@@ -237,17 +226,13 @@ def draw(results: dict[str, dict]):
     axes.grid(axis="x", alpha=0.3)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(
-        drawn.values(), drawn, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False
-    )
+    figure.legend(drawn.values(), drawn, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
     return figure
 
 
 def main() -> None:
     command = _report.parser(__doc__)
-    command.add_argument(
-        "--memory", type=float, default=4.0, help="gigabytes allowed for jax.hessian"
-    )
+    command.add_argument("--memory", type=float, default=4.0, help="gigabytes allowed for jax.hessian")
     arguments = command.parse_args()
     if arguments.child:
         print(json.dumps(run(json.loads(arguments.child))))
@@ -266,10 +251,7 @@ def main() -> None:
         "n": 144,
         "rounds": 3 if arguments.quick else 30,
     }
-    results = {
-        name: _report.child({**case, "memory": arguments.memory}, threads=1)
-        for name, case in cases.items()
-    }
+    results = {name: _report.child({**case, "memory": arguments.memory}, threads=1) for name, case in cases.items()}
     rows, targets = [], []
     for name, r in results.items():
         for method, t in r["seconds"].items():
@@ -278,11 +260,7 @@ def main() -> None:
         [limit] = [limit for key, limit in LEAST_SPEEDUP.items() if key in name]
         targets.append(_report.target(f"speed-up, {name}", min(r["speedup"].values()), ">=", limit))
         for what, difference in r["relative_difference"].items():
-            targets.append(
-                _report.target(
-                    f"difference of the {what}, {name}", difference, "<", LARGEST_DIFFERENCE
-                )
-            )
+            targets.append(_report.target(f"difference of the {what}, {name}", difference, "<", LARGEST_DIFFERENCE))
     _report.table(("case", "P", "method", "time: median [quartiles]", "speed-up"), rows)
     for r in results.values():
         if "left_out" in r:

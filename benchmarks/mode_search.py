@@ -39,9 +39,7 @@ def embedding(D: int, d: int, n: int, known: bool) -> Callable:
         X = rng.uniform(-1, 1, (n, D))
         U = X @ R.T
         s = np.square(U[:, None] - U).sum(-1)
-        y = rng.multivariate_normal(
-            np.zeros(n), np.exp(-s / 2) + 0.01 * np.eye(n), method="cholesky"
-        )
+        y = rng.multivariate_normal(np.zeros(n), np.exp(-s / 2) + 0.01 * np.eye(n), method="cholesky")
         gpm = pma.embedding_gp(X, y, n_components=d, priors=KNOWN if known else None)
         return gpm, R.ravel() if known else np.r_[R.ravel(), 0.0, np.log(0.1)]
 
@@ -67,16 +65,12 @@ def drawn_from_prior(build: Callable) -> Callable:
 
 
 def ard(D: int, n: int) -> Callable:
-    return drawn_from_prior(
-        lambda rng, _: pma.ard_gp(rng.uniform(-1.7, 1.7, (n, D)), rng.normal(size=n))
-    )
+    return drawn_from_prior(lambda rng, _: pma.ard_gp(rng.uniform(-1.7, 1.7, (n, D)), rng.normal(size=n)))
 
 
 def composite(expression: str, n: int) -> Callable:
     return drawn_from_prior(
-        lambda rng, _: pma.composite_gp(
-            np.sort(rng.uniform(0, 1, n))[:, None], rng.normal(size=n), expression
-        )
+        lambda rng, _: pma.composite_gp(np.sort(rng.uniform(0, 1, n))[:, None], rng.normal(size=n), expression)
     )
 
 
@@ -145,9 +139,7 @@ def run_one(make: Callable, seed: int) -> dict:
         )
         best = -np.inf
         for _ in range(36):
-            best = max(
-                best, searcher.ladder(searcher.draw(rng, rng.choice([0.3, 1.0]))).log_posterior
-            )
+            best = max(best, searcher.ladder(searcher.draw(rng, rng.choice([0.3, 1.0]))).log_posterior)
             best = max(best, searcher.climb(searcher.draw(rng, 1.0)).log_posterior)
         for _ in range(2):
             particles, families = population(searcher, rng, n_particles=96, n_levels=120)
@@ -225,17 +217,13 @@ def plot(table: dict):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one problem of each family")
     parser.add_argument("--only", default="", help="families whose name contains this")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     partial = RESULTS / "mode_search_problems.json"
-    results: dict = (
-        json.loads(partial.read_text()) if partial.exists() and not arguments.quick else {}
-    )
+    results: dict = json.loads(partial.read_text()) if partial.exists() and not arguments.quick else {}
     for family, (make, repeats) in FAMILIES.items():
         if arguments.only not in family:
             continue
@@ -244,12 +232,9 @@ def main() -> None:
             records.append(run_one(make, seed))
             r = records[-1]
             gaps = {
-                m: round(r[m]["log_posterior"] - r["best"], 2)
-                for m in ("default", "ladder", "plain L-BFGS", "truth")
+                m: round(r[m]["log_posterior"] - r["best"], 2) for m in ("default", "ladder", "plain L-BFGS", "truth")
             }
-            print(
-                f"{family} #{seed}: {gaps}, default {r['default']['cpu_seconds']:.1f} s", flush=True
-            )
+            print(f"{family} #{seed}: {gaps}, default {r['default']['cpu_seconds']:.1f} s", flush=True)
             if not arguments.quick:
                 partial.write_text(json.dumps(results))
     table = summarize(results)

@@ -118,9 +118,7 @@ def run_speed(n_candidates: int, rounds: int) -> dict:
         "block_of_the_plain_variance": block,
         "seconds_by_block": tried,
         "largest_difference_of_bald_nats": difference,
-        "largest_relative_difference_of_the_plain_variance": float(
-            np.abs(plain(pool)[sample] / V - 1).max()
-        ),
+        "largest_relative_difference_of_the_plain_variance": float(np.abs(plain(pool)[sample] / V - 1).max()),
     }
 
 
@@ -162,9 +160,7 @@ def draw(speed: dict[str, dict], memory: dict, n_candidates: int):
                 color=colors[name],
                 label=name if not row else None,
             )
-            label = f"{1e3 * t['median']:.0f} ms" + (
-                f"  ({result['ratio']:.1f} ×)" if name == "BALD" else ""
-            )
+            label = f"{1e3 * t['median']:.0f} ms" + (f"  ({result['ratio']:.1f} ×)" if name == "BALD" else "")
             left.text(1e3 * t["upper"], y, "  " + label, va="center", fontsize=9)
     left.set_yticks(range(len(speed)), speed)
     left.set_ylim(len(speed) - 0.5, -0.5)
@@ -178,13 +174,9 @@ def draw(speed: dict[str, dict], memory: dict, n_candidates: int):
         "scoring": memory["peak_bytes"] - memory["peak_before_scoring_bytes"],
     }
     bottom = 0.0
-    for (name, size), color in zip(
-        parts.items(), ("0.75", _report.ORANGE, _report.BLUE), strict=True
-    ):
+    for (name, size), color in zip(parts.items(), ("0.75", _report.ORANGE, _report.BLUE), strict=True):
         right.bar(0, size / 1e6, 0.5, bottom=bottom, color=color)
-        right.text(
-            0.3, bottom + size / 2e6, f"{name}: {size / 1e6:.0f} MB", va="center", fontsize=9
-        )
+        right.text(0.3, bottom + size / 2e6, f"{name}: {size / 1e6:.0f} MB", va="center", fontsize=9)
         bottom += size / 1e6
     right.axhline(GIB / 1e6, color="black", linestyle="--", linewidth=1)
     right.text(1.35, GIB / 1e6 - 15, "1 GiB", ha="right", va="top", fontsize=9)
@@ -221,22 +213,14 @@ def main() -> None:
     rows, targets = [], []
     for name, r in speed.items():
         for method, t in r["seconds"].items():
-            rows.append(
-                (name, method, _report.show(t), f"{r['ratio']:.2f}" if method == "BALD" else "")
-            )
-        targets.append(
-            _report.target(f"BALD / plain variance, {name}", r["ratio"], "<=", LARGEST_RATIO)
-        )
+            rows.append((name, method, _report.show(t), f"{r['ratio']:.2f}" if method == "BALD" else ""))
+        targets.append(_report.target(f"BALD / plain variance, {name}", r["ratio"], "<=", LARGEST_RATIO))
         for target, difference in r["largest_difference_of_bald_nats"].items():
             what = f"difference of BALD, target {target}, {name} (nats)"
             targets.append(_report.target(what, difference, "<", LARGEST_DIFFERENCE))
     gib = memory["peak_bytes"] / GIB
-    targets.append(
-        _report.target(f"peak for {memory['candidates']:,} candidates (GiB)", gib, "<", 1)
-    )
-    _report.table(
-        ("threads", "score", f"{n_candidates:,} candidates: median [quartiles]", "ratio"), rows
-    )
+    targets.append(_report.target(f"peak for {memory['candidates']:,} candidates (GiB)", gib, "<", 1))
+    _report.table(("threads", "score", f"{n_candidates:,} candidates: median [quartiles]", "ratio"), rows)
     added = (memory["peak_bytes"] - memory["peak_before_scoring_bytes"]) / 2**20
     print(
         f"\n{memory['candidates']:,} candidates in {memory['seconds']:.2f} s; "

@@ -84,9 +84,7 @@ class Rescaled(pm.gp.cov.Covariance):
     def full(self, X, Xs=None):
         """Covariance matrix between the rows of X and Xs."""
         X, Xs = self._slice(X, Xs)
-        return self.base(
-            (X - self.shift) / self.scale, None if Xs is None else (Xs - self.shift) / self.scale
-        )
+        return self.base((X - self.shift) / self.scale, None if Xs is None else (Xs - self.shift) / self.scale)
 
     def diag(self, X):
         """Prior variance at the rows of X."""

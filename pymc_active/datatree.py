@@ -32,7 +32,11 @@ def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[st
 def data_groups(gpm: GPModel) -> dict[str, xr.Dataset]:
     """``observed_data`` and ``constant_data`` of the data the model holds."""
     observed = to_dataset(gpm, {gpm.name: gpm.y}, [])
-    constant = to_dataset(gpm, {"X": gpm.X}, []) if "X" in gpm.model.named_vars else xr.Dataset({"X": (("obs", "input"), gpm.X)})
+    constant = (
+        to_dataset(gpm, {"X": gpm.X}, [])
+        if "X" in gpm.model.named_vars
+        else xr.Dataset({"X": (("obs", "input"), gpm.X)})
+    )
     return {"observed_data": observed, "constant_data": constant}
 
 

@@ -1,4 +1,4 @@
-"""The demonstration: which meat samples should go to the wet lab?
+"""The demonstration: choosing meat samples for the wet lab.
 
 215 near-infrared spectra are known; their fat content costs an assay each. A Gaussian process on a learned
 two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
@@ -129,7 +129,11 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(2, mp_context=context) as executor:
         report = manager.Queue()
-        jobs = [(m, s, n_asks, report, folder if (m, s) == ("function", 0) else None) for s in range(n_splits) for m in METHODS]
+        jobs = [
+            (m, s, n_asks, report, folder if (m, s) == ("function", 0) else None)
+            for s in range(n_splits)
+            for m in METHODS
+        ]
         futures = [executor.submit(_worker, job) for job in jobs]
         total = len(jobs) * (n_asks + 1)
         with progress("Asking", total, enabled=True) as advance:
@@ -154,7 +158,7 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
         tree = stored.load()
     tree["learning_curves"] = results
     tree.to_netcdf(folder / "meats_trace.nc", engine="h5netcdf")
-    _curves(results, folder)
+    curves_figure(results).savefig(folder / "learning_curves.png", dpi=150)
     _table(results, console)
     console.print(
         f"Written to {folder}/: learning_curves.png, plane.png, wavelengths.png, and meats_trace.nc "
@@ -163,18 +167,21 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
     return results
 
 
-def _curves(results: xr.Dataset, folder: Path) -> None:
+def curves_figure(results: xr.Dataset):
+    """RMSE and NLL against the number of assays, as a matplotlib figure."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     fig, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for ax, metric, label in zip(axes, ("rmse", "nll"), ("RMSE (% fat)", "negative log likelihood (nats)"), strict=True):
+    for ax, metric, label in zip(
+        axes, ("rmse", "nll"), ("RMSE (% fat)", "negative log likelihood (nats)"), strict=True
+    ):
         plots.plot_learning_curves(results, metric=metric, ax=ax)
         ax.set(xlabel="assays", ylabel=label)
     axes[0].set_yscale("log")
-    fig.savefig(folder / "learning_curves.png", dpi=150)
+    return fig
 
 
 def _table(results: xr.Dataset, console: Console) -> None:

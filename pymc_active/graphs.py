@@ -86,9 +86,7 @@ class _Algebra:
         B = self.solve(g.cross)
         mean = g.mean_new + self.alpha @ g.cross
         variance = g.prior_variance - (g.cross * B).sum(0)
-        d_cross, d_prior, d_mean, dG, dmu = g.tangents(
-            [g.cross, g.prior_variance, g.mean_new, g.G, g.mean], self.eye
-        )
+        d_cross, d_prior, d_mean, dG, dmu = g.tangents([g.cross, g.prior_variance, g.mean_new, g.G, g.mean], self.eye)
         dm = d_mean + self.alpha @ d_cross - (dG @ self.alpha + dmu) @ B
         dV = d_prior - 2 * (d_cross * B).sum(1) + (B * (dG @ B)).sum(1)
         return Predictive(mean, variance, dm.T, dV.T)

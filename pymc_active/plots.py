@@ -1,1 +1,641 @@
-"""Pictures of results (needs matplotlib, the extra ``plots``)."""
+"""Pictures of fits, designs and results (needs matplotlib, the extra ``plots``).
+
+Every function takes the object first, draws into ``ax`` or into a new figure, and returns the Axes. Colours are those
+of Okabe and Ito, which colour-blind readers can tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.data import read_inputs, read_outputs
+from pymc_active.predict import predict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "plot_check",
+    "plot_embedding",
+    "plot_learning_curves",
+    "plot_parameters",
+    "plot_predictions",
+    "plot_relevance",
+]
+
+BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
+INK, GREY = "#222222", "#8A8A8A"
+_CYCLE = (BLUE, VERMILION, GREEN, PINK, ORANGE, INK)
+# Half the width of a central 95 % interval of a Gaussian, in sds.
+_Z95 = 1.959964
+_INTERVAL = (0.055, 0.25, 0.5, 0.75, 0.945)
+# More inputs than this are drawn as a curve if their labels are numbers, such as wavelengths.
+_CONTINUOUS = 10
+
+
+def plot_predictions(
+    fit: LaplaceFit,
+    *,
+    input: Any = 0,
+    n_points: int = 200,
+    target: str = "f",
+    X: Any = None,
+    y: Any = None,
+    highlight: Any = None,
+    number: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Data and predictions along one input, with the hyperparameters marginalised (MGP) and fixed (MAP).
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    input : int or label
+        The input along the x axis, by position or by name. Others stay at the median of the data, which are then
+        drawn faintly, since they do not lie on this slice.
+    n_points : int
+        Points of the grid, which reaches a tenth beyond the data on either side.
+    target : {"f", "y"}
+        Bands of the latent function or of a new observation.
+    X, y : array_like, shapes (n, D) and (n,), optional
+        Data to show. Default: those the model holds.
+    highlight : array_like of int or bool, optional
+        Rows of X to ring.
+    number : bool
+        Write 1, 2, ... beside the ringed points.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        The band is mean ± 1.96 sd of ``predict(fit, grid, method="mgp")``, the dashed lines those of ``"map"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, an unknown input or target, or data that are not the fit's.
+    """
+    _check_fit(fit, "plot_predictions")
+    if target not in ("f", "y"):
+        raise ValueError(f"target must be 'f' or 'y'; got {target!r}")
+    column, name = _column(fit, input)
+    X, y = _data(fit, X, y)
+    ax = _axes(ax, (6.4, 4.0))
+    low, high = X[:, column].min(), X[:, column].max()
+    margin = 0.1 * (high - low) or 1.0
+    grid = np.tile(np.median(X, axis=0), (n_points, 1))
+    grid[:, column] = x = np.linspace(low - margin, high + margin, n_points)
+
+    mean, half = _band(predict(fit, grid, method="mgp"), target)
+    what = "function" if target == "f" else "new observation"
+    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"MGP, 95 % of {what}")
+    ax.plot(x, mean, color=BLUE, lw=1.8, label="MGP mean")
+    center, half = _band(predict(fit, grid, method="map"), target)
+    for sign, label in ((-1, f"MAP, 95 % of {what}"), (1, None)):
+        ax.plot(x, center + sign * half, color=INK, lw=0.9, ls=(0, (5, 3)), label=label)
+    slice_only = X.shape[1] > 1
+    ax.plot(
+        X[:, column], y, "o", ms=5, color=INK, mec="white", mew=0.5, alpha=0.35 if slice_only else 1.0,
+        label="data (off the slice)" if slice_only else "data", zorder=3,
+    )  # fmt: skip
+    _ring(ax, X[:, column], y, highlight, number)
+    ax.set(xlabel=name, ylabel=fit.gpm.name)
+    ax.set_xlim(x[0], x[-1])
+    _legend_above(ax)
+    return ax
+
+
+def plot_parameters(
+    fit: LaplaceFit,
+    *,
+    trace: xr.DataTree | None = None,
+    var_names: Sequence[str] | None = None,
+    draws: int = 1000,
+    random_seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Medians, 50 % and 89 % intervals of the parameters on their natural scale.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    trace : xarray.DataTree, optional
+        Draws of the same model by MCMC, shown beside the Laplace approximation.
+    var_names : sequence of str, optional
+        Default: scalars and vectors in the user's units; ``log_noise`` only where the model has no ``noise``, matrices
+        such as an embedding's R never.
+    draws, random_seed : int
+        For :meth:`LaplaceFit.to_datatree`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        The x axis is logarithmic if every draw is positive.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, an unknown variable, or a trace that lacks one.
+    """
+    _check_fit(fit, "plot_parameters")
+    posterior = fit.to_datatree(draws, random_seed)["posterior"].to_dataset()
+    if var_names is None:
+        var_names = [name for name, values in posterior.items() if values.ndim <= 3]
+        var_names = [name for name in var_names if name.removeprefix("log_") not in set(var_names) - {name}]
+    if not var_names:
+        raise ValueError("the model has no scalar or vector parameters; plot_relevance shows an embedding")
+    sources = {"Laplace": posterior}
+    if trace is not None:
+        if "posterior" not in getattr(trace, "children", {}):
+            raise ValueError("trace must be a DataTree with a group 'posterior', as pma.sample returns it")
+        sources["MCMC"] = trace["posterior"].to_dataset()
+    for source, dataset in sources.items():
+        missing = [name for name in var_names if name not in dataset]
+        if missing:
+            raise ValueError(f"{source} has no {', '.join(missing)}; it has {', '.join(map(str, dataset))}")
+
+    samples = {s: _rows(dataset, var_names) for s, dataset in sources.items()}
+    labels = list(samples["Laplace"])
+    ax = _axes(ax, (6.4, 1.1 + (0.34 if trace is None else 0.44) * len(labels)))
+    offset = 0.0 if trace is None else 0.15
+    for source, color, shift in (("Laplace", BLUE, -offset), ("MCMC", VERMILION, offset)):
+        if source not in samples:
+            continue
+        at = np.arange(len(labels)) + shift
+        q = np.array([np.quantile(samples[source][label], _INTERVAL) for label in labels])
+        ax.hlines(at, q[:, 0], q[:, 4], color=color, lw=1.4)
+        ax.hlines(at, q[:, 1], q[:, 3], color=color, lw=4.0)
+        ax.plot(q[:, 2], at, "o", ms=5, color="white", mec=color, mew=1.6, label=source, zorder=3)
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    if all((values > 0).all() for rows in samples.values() for values in rows.values()):
+        _log_axis(ax)
+    ax.set_xlabel("posterior median, 50 % and 89 % interval")
+    if trace is not None:
+        _legend_above(ax)
+    return ax
+
+
+def plot_embedding(
+    fit: LaplaceFit,
+    *,
+    X: Any = None,
+    y: Any = None,
+    highlight: Any = None,
+    number: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Points in the plane that the model has learned, coloured by y.
+
+    The plane is turned to the principal axes of R (its singular vectors, the largest first, the largest weight of
+    each positive): the model does not know any rotation or reflection of it.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+        Of a model with an embedding.
+    X, y : array_like, shapes (m, D) and (m,), optional
+        Points to show, in the user's units. Default: the data that the model holds. X without y is drawn in grey.
+    highlight : array_like of int or bool, optional
+        Rows of X to ring, such as those that were asked for.
+    number : bool
+        Write 1, 2, ... beside the ringed points, in the order of ``highlight``.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        For one component u against y, for more than two the first two. The colour bar is the figure's last Axes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, a model without an embedding, or rows to ring that are not there.
+    """
+    _check_fit(fit, "plot_embedding")
+    axes_of_R = _principal_rotation(fit)
+    R = axes_of_R @ fit.point[fit.gpm.embedding]
+    given = X is not None
+    if y is not None and not given:
+        raise ValueError("y belongs to points: pass X with it")
+    if given:
+        X = read_inputs(X, "X", width=fit.gpm.X.shape[1])
+        y = None if y is None else read_outputs(y, len(X))
+    else:
+        X, y = _data(fit, None, None)
+    if y is None and len(R) == 1:
+        raise ValueError("an embedding with one component is drawn against y: pass y with X")
+    u = fit.gpm.x_map(X) @ R.T
+    if len(R) == 1:
+        ax = _axes(ax, (6.0, 4.0))
+        ax.plot(u[:, 0], y, "o", ms=5.5, color=BLUE, mec="white", mew=0.5)
+        _ring(ax, u[:, 0], y, highlight, number)
+        ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
+        return ax
+    ax = _axes(ax, (6.4, 4.8))
+    style = {"s": 34, "linewidths": 0.4, "edgecolors": "white"}
+    if y is None:
+        ax.scatter(u[:, 0], u[:, 1], color=GREY, **style)
+    else:
+        points = ax.scatter(u[:, 0], u[:, 1], c=y, cmap="viridis", **style)
+        bar = ax.figure.colorbar(points, ax=ax, pad=0.02, aspect=28)
+        bar.outline.set_visible(False)
+        bar.set_label(fit.gpm.name)
+    _ring(ax, u[:, 0], u[:, 1], highlight, number)
+    ax.set(xlabel="first learned component $u_1$", ylabel="second learned component $u_2$")
+    # One unit is one lengthscale in both directions; a thin cloud would be no more than a line.
+    spans = np.ptp(u[:, :2], axis=0)
+    if spans.max() < 3 * spans.min():
+        ax.set_aspect("equal", adjustable="datalim")
+    return ax
+
+
+def plot_relevance(
+    fit: LaplaceFit,
+    *,
+    draws: int = 500,
+    random_seed: int = 0,
+    labels: Sequence | None = None,
+    var_name: str = "lengthscale",
+    ax: Axes | None = None,
+) -> Axes:
+    """How much each input matters: medians and 89 % intervals of draws from the Laplace approximation.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    draws, random_seed : int
+    labels : sequence, optional
+        Of the inputs; default those of X. More than ten increasing numbers, as wavelengths, make a curve with a band.
+    var_name : str
+        For models without an embedding: the variable with one lengthscale for each input, in the units of X.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        For an embedding the norms of the columns of R, which no rotation changes; else 1 / lengthscale. Both refer
+        to the inputs as the kernel sees them (``x_scale``).
+
+    Notes
+    -----
+    A norm is never zero: an input that does not matter has a small one, whose interval reaches down to it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, a model with neither an embedding nor such a variable, or too few labels.
+    """
+    _check_fit(fit, "plot_relevance")
+    gpm = fit.gpm
+    D = gpm.X.shape[1]
+    if gpm.embedding is not None:
+        values = _column_norms(fit, draws, random_seed)
+        what = "relevance, norm of the column of R"
+    else:
+        drawn = gpm.constrain(fit.draw(draws, random_seed))
+        if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
+            raise ValueError(
+                f"plot_relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} "
+                f"inputs; the model has {', '.join(sorted(drawn))}. Name another one with var_name=..."
+            )
+        values = gpm.x_map.scale / drawn[var_name]
+        what = f"relevance, 1 / {var_name}"
+    labels = list(gpm.inputs if labels is None else labels)
+    if len(labels) != D:
+        raise ValueError(f"labels must name the {D} inputs; got {len(labels)}")
+    low, middle, high = np.quantile(values, (0.055, 0.5, 0.945), axis=0)
+    if _is_continuous(labels):
+        ax = _axes(ax, (6.8, 3.6))
+        x = np.asarray(labels, float)
+        ax.fill_between(x, low, high, color=BLUE, alpha=0.22, lw=0, label="89 % interval")
+        ax.plot(x, middle, color=BLUE, lw=1.6, label="median")
+        ax.set_xlim(x[0], x[-1])
+        ax.set_xlabel("input")
+        _legend_above(ax)
+    else:
+        ax = _axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
+        at = np.arange(D)
+        ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
+        ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
+        shown = at[:: -(-D // 25)]
+        names = [str(labels[i]) for i in shown]
+        is_long = sum(map(len, names)) > 60
+        ax.set_xticks(shown, names, rotation=40 if is_long else 0, ha="right" if is_long else "center")
+        ax.set_xlim(-0.6, D - 0.4)
+        if labels == list(range(D)):
+            ax.set_xlabel("input")
+        _legend_above(ax)
+    ax.set_ylabel(what)
+    ax.set_ylim(0, None)
+    return ax
+
+
+def plot_learning_curves(
+    curves: xr.Dataset | xr.DataArray,
+    *,
+    metric: str | None = None,
+    reference: float | Mapping[str, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Error against the number of points: the mean over repetitions, with the band of their quartiles.
+
+    Parameters
+    ----------
+    curves : xarray.Dataset or DataArray
+        Over ``n``, and ``method`` and ``split`` where there are several. NaN are left out.
+    metric : str, optional
+        Variable of a Dataset; needed if it has several.
+    reference : float or dict, optional
+        Horizontal lines, by label: ``{"noise floor": 0.1}``.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        Methods are labelled at the ends of their lines; ``attrs["units"]`` of the metric goes to the y axis.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object, an unknown metric or dimension, or none named ``n``.
+    """
+    if isinstance(curves, xr.Dataset):
+        if metric is None and len(curves.data_vars) == 1:
+            metric = str(next(iter(curves.data_vars)))
+        if metric not in curves:
+            raise ValueError(f"metric must be one of {', '.join(sorted(map(str, curves.data_vars)))}; got {metric!r}")
+        values = curves[metric]
+    elif isinstance(curves, xr.DataArray):
+        values = curves
+    else:
+        raise TypeError(
+            f"curves must be an xarray Dataset or DataArray over method, split and n; got {type(curves).__name__}"
+        )
+    values = values.expand_dims([dim for dim in ("method", "split") if dim not in values.dims])
+    if set(values.dims) != {"method", "split", "n"}:
+        raise ValueError(f"curves must have the dims method, split and n; got {', '.join(map(str, values.dims))}")
+    values = values.transpose("method", "split", "n")
+    ax = _axes(ax, (6.8, 4.0))
+    n = values.n.to_numpy()
+    ends = []
+    for i, method in enumerate(values.method.to_numpy() if "method" in values.coords else [""]):
+        color, part = _CYCLE[i % len(_CYCLE)], values.isel(method=i)
+        if part.sizes["split"] > 1:
+            low, high = (part.quantile(q, "split").to_numpy() for q in (0.25, 0.75))
+            ax.fill_between(n, low, high, color=color, alpha=0.15, lw=0)
+        mean = part.mean("split").to_numpy()
+        ax.plot(n, mean, color=color, lw=1.8, marker="o", ms=3, label=str(method))
+        last = np.flatnonzero(np.isfinite(mean))
+        if len(last) and method != "":
+            ends.append((str(method), n[last[-1]], mean[last[-1]], color))
+    references = reference if isinstance(reference, Mapping) else {} if reference is None else {"": reference}
+    for name, level in references.items():
+        ax.axhline(level, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+        ax.annotate(
+            name, (0.01, level), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points",
+            color=GREY, fontsize=9,
+        )  # fmt: skip
+    units = values.attrs.get("units")
+    ax.set(xlabel="number of points n", ylabel=f"{metric or values.name or 'error'}" + (f" ({units})" if units else ""))
+    _label_ends(ax, ends)
+    return ax
+
+
+def plot_check(tree: xr.DataTree, *, metric: str = "skl", ax: Axes | None = None) -> Axes:
+    """How far MAP, BBQ and MGP are from the truth: one dot a point, a bar at the median.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        From :func:`pymc_active.check`.
+    metric : {"skl", "skl_mixture", "skl_y"}
+        Divergence to show.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        With a logarithmic x axis; zeros are left out.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a tree that does not come from ``check``, or an unknown metric.
+    """
+    if not isinstance(tree, xr.DataTree):
+        raise TypeError(f"plot_check takes the DataTree of pma.check; got {type(tree).__name__}")
+    if "predictions" not in tree.children:
+        raise ValueError(f"the tree does not come from pma.check: no group 'predictions' among {sorted(tree.children)}")
+    what = {
+        "skl": "symmetrised KL of f from MCMC, moments",
+        "skl_mixture": "symmetrised KL of f from MCMC, mixture",
+        "skl_y": "symmetrised KL of y from MCMC, moments",
+    }
+    if metric not in what:
+        raise ValueError(f"metric must be one of {', '.join(sorted(what))}; got {metric!r}")
+    values = tree["predictions"][metric].transpose("method", "point")
+    methods = [str(method) for method in values.method.to_numpy()]
+    ax = _axes(ax, (6.4, 0.9 + 0.62 * len(methods)))
+    for i, (method, row) in enumerate(zip(methods, values.to_numpy(), strict=True)):
+        shown = np.sort(row[row > 0])
+        color = BLUE if method == "MGP" else GREY
+        # Neighbours in value are kept apart by a low-discrepancy sequence.
+        jitter = 0.24 * (2 * ((np.arange(len(shown)) * 0.6180339887) % 1) - 1)
+        ax.plot(shown, i + jitter, "o", ms=4, color=color, alpha=0.45, mew=0)
+        middle = float(np.median(row))
+        ax.vlines(middle, i - 0.32, i + 0.32, color=INK, lw=2)
+        ax.annotate(
+            f"{middle:.2g}", (middle, i - 0.32), xytext=(0, 1), textcoords="offset points", ha="center", va="bottom",
+            fontsize=9, color=INK,
+        )  # fmt: skip
+    ax.set_yticks(range(len(methods)), methods)
+    ax.set_ylim(len(methods) - 0.5, -0.65)
+    ax.tick_params(axis="y", length=0)
+    _log_axis(ax)
+    ax.set_xlabel(f"{what[metric]} ({tree['predictions'].attrs.get('units', 'nats')})")
+    return ax
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The Axes given, or a new one; without the frame's right and upper side."""
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError("plots need matplotlib: pip install 'pymc-active[plots]'") from None
+        _, ax = plt.subplots(figsize=size, layout="constrained")
+    ax.spines[["right", "top"]].set_visible(False)
+    return ax
+
+
+def _check_fit(fit: Any, function: str) -> None:
+    if not isinstance(fit, LaplaceFit):
+        raise TypeError(f"{function} takes a LaplaceFit (see fit_laplace; learner.fit); got {type(fit).__name__}")
+
+
+def _data(fit: LaplaceFit, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The data given, or those the model holds if they can be the fit's."""
+    if (X is None) != (y is None):
+        raise ValueError("pass both X and y, or neither")
+    if X is not None:
+        X = read_inputs(X, "X", width=fit.gpm.X.shape[1])
+        return X, read_outputs(y, len(X))
+    n = len(fit.best.state.factor.alpha)
+    if n != len(fit.gpm.y):
+        raise ValueError(
+            f"the fit was made with {n} points, and its model holds {len(fit.gpm.y)} now: fit again, or pass X and y"
+        )
+    return fit.gpm.X, fit.gpm.y
+
+
+def _column(fit: LaplaceFit, input: Any) -> tuple[int, str]:
+    """Position and label of an input given by either; names come first."""
+    inputs = fit.gpm.inputs
+    if input in inputs:
+        column = inputs.index(input)
+    elif isinstance(input, int | np.integer) and 0 <= input < len(inputs):
+        column = int(input)
+    else:
+        raise ValueError(f"input must be one of {', '.join(map(str, inputs))} or a position; got {input!r}")
+    if isinstance(inputs[column], str):
+        return column, inputs[column]
+    return column, "x" if len(inputs) == 1 else f"input {inputs[column]}"
+
+
+def _band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:
+    return prediction.f_mean.to_numpy(), _Z95 * np.sqrt(prediction[f"{target}_variance"].to_numpy())
+
+
+def _rows(posterior: xr.Dataset, var_names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Draws by row of the picture: a scalar's name, or name[coordinate]."""
+    rows = {}
+    for name in var_names:
+        stacked = posterior[name].stack(sample=("chain", "draw"), create_index=False)
+        stacked = stacked.transpose(..., "sample")
+        dims = [dim for dim in stacked.dims if dim != "sample"]
+        for index in np.ndindex(stacked.shape[:-1]):
+            where = [
+                str(stacked[dim].to_numpy()[i]) if dim in stacked.coords else str(i)
+                for dim, i in zip(dims, index, strict=True)
+            ]
+            rows[f"{name}[{', '.join(where)}]" if where else str(name)] = stacked.to_numpy()[index]
+    return rows
+
+
+def _principal_rotation(fit: LaplaceFit) -> np.ndarray:
+    """The orthogonal (d, d) matrix that takes R to its principal axes, signs fixed."""
+    name = fit.gpm.embedding
+    if name is None:
+        raise ValueError("the model has no embedding to show (see embedding_gp); plot_predictions shows other models")
+    R = fit.point[name]
+    if R.shape[1] != fit.gpm.X.shape[1]:
+        raise ValueError(f"R acts on {R.shape[1]} of the {fit.gpm.X.shape[1]} inputs only; this cannot be drawn")
+    left = np.linalg.svd(R, full_matrices=False)[0]
+    turned = left.T @ R
+    largest = turned[np.arange(len(turned)), np.abs(turned).argmax(1)]
+    return np.where(largest < 0, -1.0, 1.0)[:, None] * left.T
+
+
+def _column_norms(fit: LaplaceFit, draws: int, random_seed: int) -> np.ndarray:
+    """Norms of the columns of R for each draw, (draws, D), the same numbers for every rotation of R."""
+    rotation = _principal_rotation(fit)
+    embedding = fit.gpm.embedding_slice
+    assert embedding is not None  # _principal_rotation has refused such a model
+    where, (d, D) = embedding
+    root = fit.best.curvature.root[where]
+    root = np.einsum("ij,jkp->ikp", rotation, root.reshape(d, D, -1)).reshape(d * D, -1)
+    # The symmetric root of the covariance, unlike the eigenvectors, is unique.
+    left, size, _ = np.linalg.svd(root, full_matrices=False)
+    noise = np.random.default_rng(random_seed).normal(size=(draws, d * D))
+    mean = (rotation @ fit.theta[where].reshape(d, D)).ravel()
+    R = mean + ((noise @ left) * size) @ left.T
+    return np.linalg.norm(R.reshape(draws, d, D), axis=1)
+
+
+def _is_continuous(labels: list) -> bool:
+    if len(labels) <= _CONTINUOUS or labels == list(range(len(labels))):
+        return False
+    is_number = all(isinstance(label, int | float | np.number) for label in labels)
+    return is_number and bool((np.diff(np.asarray(labels, float)) > 0).all())
+
+
+def _ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -> None:
+    """Ring points, and number them in the order given."""
+    if highlight is None:
+        return
+    rows = np.asarray(highlight)
+    rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == len(x) else rows
+    if rows.size == 0:
+        return
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(x):
+        raise ValueError(
+            f"highlight must hold rows of X, 0 to {len(x) - 1}, or be a mask of that length; got {highlight!r}"
+        )
+    ax.scatter(x[rows], y[rows], s=95, facecolors="none", edgecolors=VERMILION, linewidths=1.4, zorder=4, label="asked")
+    if number:
+        for i, row in enumerate(rows):
+            ax.annotate(
+                str(i + 1), (x[row], y[row]), xytext=(5, 5), textcoords="offset points", fontsize=8, color=VERMILION,
+                zorder=5,
+            )  # fmt: skip
+
+
+def _legend_above(ax: Axes) -> None:
+    """A legend in one line above the frame, where it hides nothing."""
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=5, frameon=False, fontsize=9, handlelength=1.6,
+        columnspacing=1.4, borderaxespad=0.2,
+    )  # fmt: skip
+
+
+def _log_axis(ax: Axes) -> None:
+    """A logarithmic x axis with plain numbers, also where it spans less than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    decades = np.log10(high / low)
+    steps = (1.0,) if decades > 3.5 else (1.0, 3.0) if decades > 1.6 else (1.0, 2.0, 5.0)
+    ax.xaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_major_formatter(plain if decades <= 6 else ax.xaxis.get_major_formatter())
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
+    """Names at the right ends of lines, moved apart where they would overlap; also after a change of scale."""
+    gap = 12.0
+    texts = [
+        ax.annotate(
+            name, (x, y), xytext=(6, 0), textcoords="offset points", color=color, va="center", fontsize=9.5,
+            annotation_clip=False,
+        )
+        for name, x, y, color in ends
+    ]  # fmt: skip
+
+    def separate(axes: Axes) -> None:
+        points = 72 / axes.figure.dpi
+        at = np.array([axes.transData.transform((x, y))[1] * points for _, x, y, _ in ends])
+        order = np.argsort(at)
+        placed = at[order].copy()
+        # Pool neighbours that are too close into blocks around their common middle.
+        blocks: list[list[float]] = []
+        for position in placed:
+            blocks.append([position, 1])
+            while len(blocks) > 1 and blocks[-1][0] - blocks[-2][0] < gap * (blocks[-1][1] + blocks[-2][1]) / 2:
+                (a, k), (b, m) = blocks[-2:]
+                blocks[-2:] = [[(k * a + m * b) / (k + m), k + m]]
+        placed = np.concatenate([c + gap * (np.arange(k) - (k - 1) / 2) for c, k in blocks]) if blocks else placed
+        for i, target in zip(order, placed, strict=True):
+            texts[i].xyann = (6, target - at[i])
+
+    ax.callbacks.connect("ylim_changed", separate)
+    separate(ax)

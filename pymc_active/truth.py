@@ -8,8 +8,6 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from arviz_base import dict_to_dataset
-from arviz_stats import ess, rhat
-from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from pymc_active.active.bald import bald
@@ -59,9 +57,7 @@ def sample(
             if step not in STEPS:
                 raise ValueError(f"step must be one of {', '.join(STEPS)} or a PyMC step method; got {step!r}")
             step = pm.Slice() if step == "slice" else None
-        return pm.sample(
-            draws=draws, tune=tune, chains=chains, random_seed=random_seed, step=step, **pm_sample_kwargs
-        )
+        return pm.sample(draws=draws, tune=tune, chains=chains, random_seed=random_seed, step=step, **pm_sample_kwargs)
 
 
 def check(
@@ -117,7 +113,9 @@ def check(
     thetas = trace_thetas(gpm, trace)
     means, variances, noises = draw_moments(gpm, thetas, X)
     groups = {
-        "predictions": _predictions(fit, X, means, variances, noises, observed).assign_coords(point=point_labels(X_new)),
+        "predictions": _predictions(fit, X, means, variances, noises, observed).assign_coords(
+            point=point_labels(X_new)
+        ),
         "trace_diagnostics": _trace_diagnostics(gpm, trace, means),
         "laplace": xr.Dataset({"pareto_k": pareto_k(fit, random_seed=random_seed)}),
     }
@@ -168,16 +166,17 @@ def _mixture_symmetrized_kl(means, variances, q_mean, q_variance) -> np.ndarray:
 
 
 def _trace_diagnostics(gpm: GPModel, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:
+    # Imported where it is needed: it takes as long to load as the rest of the package.
+    from arviz_stats import ess, rhat
+
     posterior = trace["posterior"].to_dataset()
     names = [variable.name for variable in gpm.model.free_RVs]
     shape = (posterior.sizes["chain"], posterior.sizes["draw"], -1)
     predictive = dict_to_dataset({"f_mean": means.reshape(shape)})
     parts = xr.merge([posterior[names], predictive], compat="override", combine_attrs="override")
-    tree = xr.DataTree.from_dict({"posterior": parts})
     table = {}
     for name, function, worst in (("rhat", rhat, "max"), ("ess_bulk", ess, "min")):
-        values = function(tree)
-        values = values["posterior"].to_dataset() if isinstance(values, xr.DataTree) else values
+        values = function(parts)
         table[name] = ("variable", [float(getattr(values[v], worst)()) for v in [*names, "f_mean"]])
     return xr.Dataset(table, coords={"variable": [*names, "f_mean"]})
 
@@ -187,16 +186,19 @@ def pareto_k(fit: LaplaceFit, draws: int = 1000, random_seed: int | None = 0) ->
 
     Draws do not move along an embedding's rotations; the density is that of orbits, volume included.
     """
+    from arviz_stats.base import array_stats
+
     thetas = fit.draw(draws, random_seed)
     posterior = fit.best.posterior
     embedding = fit.gpm.embedding_slice
-    has_orbit = embedding is not None and len(fit.best.symmetry.singular_values) > 0
+    if not len(fit.best.symmetry.singular_values):
+        embedding = None
     log_ratio = np.empty(draws)
     with one_blas_thread():
         for s, theta in enumerate(thetas):
             difference = theta - fit.theta
             value = posterior.value_and_gradient(theta)[0]
-            if has_orbit:
+            if embedding is not None:
                 where, shape = embedding
                 value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
             log_ratio[s] = value + 0.5 * difference @ fit.best.positive_hessian @ difference

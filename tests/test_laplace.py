@@ -567,6 +567,21 @@ def test_a_point_where_nothing_is_finite_is_refused():
         fit(gpm)
 
 
+@pytest.mark.parametrize(
+    "expression", ["SE", "PER", "LIN + RQ", "MAT12 * MAT32[1]"]
+)
+@pytest.mark.parametrize("size", [-900.0, 900.0])
+def test_absurd_parameters_have_no_density_and_no_warning(expression, size):
+    """A line search may try anything; exp of it overflows or vanishes."""
+    posterior = pma.composite_gp(*data(6), expression).posterior()
+    for index in range(posterior.n_parameters):
+        theta = np.zeros(posterior.n_parameters)
+        theta[index] = size
+        value, gradient = posterior.value_and_gradient(theta)
+        assert value < -1e4
+        assert np.isfinite(gradient).all()
+
+
 # What comes out.
 
 

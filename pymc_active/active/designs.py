@@ -92,4 +92,6 @@ def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generat
     array([0., 1., 2., 3.])
     """
     low, high = read_bounds(bounds)
-    return qmc.scale(qmc.LatinHypercube(len(low), rng=np.random.default_rng(random_seed)).random(_check_n(n)), low, high)
+    return qmc.scale(
+        qmc.LatinHypercube(len(low), rng=np.random.default_rng(random_seed)).random(_check_n(n)), low, high
+    )

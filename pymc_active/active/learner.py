@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,10 @@ class Learner:
         Offer a row again after it was asked. By default each is offered once.
     minimize : bool
         For :meth:`recommend`.
+    executor : concurrent.futures.Executor, optional
+        Runs the restarts of full mode searches.
+    verify : {"never"}
+        Checking against MCMC on the way is not there yet; use :func:`pymc_active.check` on ``learner.fit``.
     random_seed : int
         The same seed, data and answers give the same questions, bit for bit.
 
@@ -78,6 +83,8 @@ class Learner:
         bounds: Any = None,
         repeat: bool = False,
         minimize: bool = False,
+        executor: Executor | None = None,
+        verify: str = "never",
         random_seed: int = 0,
     ):
         if not isinstance(gpm, GPModel):
@@ -86,8 +93,12 @@ class Learner:
             raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
         if bounds is not None or pool is None:
             raise ValueError(
-                "this learner chooses from a pool: pass pool=X_pool, e.g. pool=latin_hypercube(bounds, 5000, random_seed)"
+                "this learner chooses from a pool: pass pool=X_pool, e.g. "
+                "pool=latin_hypercube(bounds, 5000, random_seed)"
             )
+        if verify != "never":
+            raise ValueError(f"verify must be 'never'; got {verify!r}. Call pymc_active.check(learner.fit) instead.")
+        self.executor = executor
         self.gpm, self.learn, self.repeat, self.minimize = gpm, learn, repeat, minimize
         self.criterion, self.criterion_name = _read_criterion(criterion, learn)
         self._pool = pool
@@ -138,6 +149,7 @@ class Learner:
                     population=None if is_full else 0,
                     random_seed=seed,
                     progressbar=False,
+                    executor=self.executor,
                 )
             if is_full:
                 self._last_search = n
@@ -260,10 +272,19 @@ class Learner:
     def recommend(self) -> Any:
         """The row of the pool with the best posterior mean: largest, or smallest with ``minimize=True``."""
         mean = np.concatenate(
-            [self.fit.best.moments(part).mean for part in np.array_split(self._candidates, len(self._candidates) // 4096 + 1)]
+            [
+                self.fit.best.moments(part).mean
+                for part in np.array_split(self._candidates, len(self._candidates) // 4096 + 1)
+            ]
         )
         row = int(np.argmin(mean) if self.minimize else np.argmax(mean))
         return self._pool.iloc[[row]] if isinstance(self._pool, pd.DataFrame) else self._candidates[[row]]
+
+    def plot(self, **keywords: Any) -> Any:
+        """The fit (see :meth:`LaplaceFit.plot`), with the points told after the start ringed and numbered."""
+        if "X" not in keywords:
+            keywords = {"highlight": np.arange(self._n_start, len(self.gpm.y)), "number": True} | keywords
+        return self.fit.plot(**keywords)
 
     def to_datatree(self, draws: int = 1000) -> xr.DataTree:
         """Everything as ArviZ reads it.
@@ -299,5 +320,7 @@ def _read_criterion(criterion: str | Criterion | None, learn: str) -> tuple[Crit
     if criterion == "random":
         return None, "random"
     if criterion not in CRITERIA:
-        raise ValueError(f"criterion must be callable or one of {', '.join(sorted([*CRITERIA, 'random']))}; got {criterion!r}")
+        raise ValueError(
+            f"criterion must be callable or one of {', '.join(sorted([*CRITERIA, 'random']))}; got {criterion!r}"
+        )
     return CRITERIA[criterion], criterion

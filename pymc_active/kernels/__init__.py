@@ -1,1 +1,1 @@
-
+"""Kernels: expressions, radial profiles, and arrays with exact derivatives."""

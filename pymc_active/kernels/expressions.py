@@ -97,8 +97,7 @@ class _Parser:
     def error(self, problem: str) -> ValueError:
         at = self.position + len(self.text[self.position :]) - len(self.text[self.position :].lstrip())
         return ValueError(
-            f"cannot read the kernel expression at position {at}: {problem}\n"
-            f"  {self.text}\n  {' ' * at}^"
+            f"cannot read the kernel expression at position {at}: {problem}\n  {self.text}\n  {' ' * at}^"
         )
 
     def take(self, kind: str, accepted: str | None = None) -> str | None:

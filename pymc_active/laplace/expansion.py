@@ -26,9 +26,7 @@ class Expansion:
         Where in theta an embedding matrix sits.
     """
 
-    def __init__(
-        self, posterior: Posterior, theta: np.ndarray, embedding: tuple[slice, tuple[int, int]] | None = None
-    ):
+    def __init__(self, posterior: Posterior, theta: np.ndarray, embedding: tuple[slice, tuple[int, int]] | None = None):
         P = len(theta)
         if P > LARGEST_DENSE:
             raise ValueError(

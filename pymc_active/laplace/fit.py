@@ -131,8 +131,8 @@ class LaplaceFit:
         Parameters
         ----------
         draws : int
-            One chain of this many independent draws from the highest mode's Gaussian, mapped to the user's space. Along directions of
-            symmetry they do not move.
+            One chain of this many independent draws from the highest mode's Gaussian, mapped to the user's space.
+            Along directions of symmetry they do not move.
         random_seed : int, optional
 
         Returns
@@ -144,6 +144,12 @@ class LaplaceFit:
         from pymc_active.datatree import laplace_datatree
 
         return laplace_datatree(self, draws, random_seed)
+
+    def plot(self, **keywords: Any) -> Any:
+        """The learned plane of an embedding, else predictions; see ``plot_embedding`` and ``plot_predictions``."""
+        from pymc_active import plots
+
+        return (plots.plot_embedding if self.gpm.embedding else plots.plot_predictions)(self, **keywords)
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""
@@ -160,7 +166,7 @@ def fit_laplace(
     start: dict[str, Any] | list[dict[str, Any]] | LaplaceFit | None = None,
     n_restarts: int = 12,
     population: int | None = None,
-    random_seed: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
     compile_kwargs: dict | None = None,
@@ -180,10 +186,11 @@ def fit_laplace(
     n_restarts : int
         Starts of the noise ladder: the noise is annealed while the mode is followed.
     population : int, optional
-        Particles of the population annealing that also runs when fewer than two thirds of the ladder starts agree on
-        the best mode. Default: at most 64, fewer with few or very many data, few parameters, or a model without an
-        array route; 0 never runs it; a number runs it always. See :mod:`pymc_active.laplace.search`.
-    random_seed : int, optional
+        Particles of the population annealing, which also runs for embeddings, and for other models when fewer than
+        two thirds of the ladder starts agree on the best mode. Default: at most 64, fewer with few or very many data,
+        few parameters, or a model without an array route; 0 never runs it; a number runs it always. See
+        :mod:`pymc_active.laplace.search`.
+    random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
     progressbar : bool
     executor : concurrent.futures.Executor, optional
@@ -222,16 +229,20 @@ def fit_laplace(
     ['log_lengthscale[0]', 'log_outputscale', 'log_noise']
     """
     if not isinstance(gpm, GPModel):
-        raise TypeError(f"fit_laplace takes a GPModel (see ard_gp, embedding_gp, from_marginal); got {type(gpm).__name__}")
-    if not optimize and point is None:
-        raise ValueError("optimize=False expands at a given point: pass point={...}")
+        raise TypeError(
+            f"fit_laplace takes a GPModel (see ard_gp, embedding_gp, from_marginal); got {type(gpm).__name__}"
+        )
     posterior = gpm.posterior(compile_kwargs)
     embedding = gpm.embedding_slice
     with one_blas_thread():
         if not optimize:
+            if point is None:
+                raise ValueError("optimize=False expands at a given point: pass point={...}")
             theta = gpm.flatten(point)
             if not np.isfinite(posterior.value_and_gradient(theta)[0]):
-                raise ValueError("the log posterior is not finite at this point: K + noise is not positive definite there")
+                raise ValueError(
+                    "the log posterior is not finite at this point: K + noise is not positive definite there"
+                )
             fit = LaplaceFit(gpm, [Expansion(posterior, theta, embedding)], None, converged=True)
         else:
             fit = _search_and_expand(
@@ -258,7 +269,15 @@ def _search_and_expand(
     searcher = Searcher(posterior, center, sd, posterior.noise_unit)
     with progress("Searching modes", n_restarts, progressbar) as advance:
         result = search(
-            searcher, rng, starts=starts, n_restarts=n_restarts, n_particles=population, executor=executor, advance=advance
+            searcher,
+            rng,
+            starts=starts,
+            n_restarts=n_restarts,
+            n_particles=population,
+            # Most ladder starts may agree on a wrong mode of an embedding: only the population tells.
+            agreement=np.inf if embedding is not None else 2 / 3,
+            executor=executor,
+            advance=advance,
         )
         if not result.modes:
             raise ValueError(

@@ -379,11 +379,11 @@ class _Builder:
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._variables: dict[str, Any] = {}
         self._normal: dict[str, tuple[Any, Any]] = {}
-        self.model: pm.Model | None = None
+        self._model: pm.Model | None = None
 
     def __enter__(self) -> _Builder:
-        if self.model is None:
-            self.model = pm.Model.get_context(error_if_none=False) or pm.Model()
+        if self._model is None:
+            self._model = pm.Model.get_context(error_if_none=False) or pm.Model()
             self.model.__enter__()
             self.add_coord("obs", range(len(self.y)))
             self.add_coord("input", self.inputs)
@@ -392,6 +392,11 @@ class _Builder:
         else:
             self.model.__enter__()
         return self
+
+    @property
+    def model(self) -> pm.Model:
+        assert self._model is not None, "the builder is entered before anything is added"
+        return self._model
 
     def __exit__(self, *error) -> None:
         self.model.__exit__(*error)

@@ -23,6 +23,7 @@ class Affine:
     is_identity: bool = False
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
+        """Scale values."""
         return value if self.is_identity else (value - self.shift) / self.scale
 
 

@@ -1,1 +1,1 @@
-
+"""The log posterior over the hyperparameters, by arrays or by PyTensor graphs."""

@@ -340,4 +340,3 @@ class EmbeddingPosterior(ArrayPosterior):
         if len(self.mean_indices):
             dm[:, self.mean_indices] = basis - B.T @ self._basis
         return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
-

@@ -80,8 +80,7 @@ class GPGraphs:
         """Derivatives of the expressions along each row of ``directions`` (p, P), stacked in front."""
         direction = pt.vector("direction", shape=(self.n_parameters,))
         derivatives = [
-            pushforward(expression, self.theta, direction, disconnected_outputs="ignore")
-            for expression in expressions
+            pushforward(expression, self.theta, direction, disconnected_outputs="ignore") for expression in expressions
         ]
         return vectorize_graph(derivatives, {direction: directions})
 

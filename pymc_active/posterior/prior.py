@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from pymc.logprob.transforms import Transform
 from pytensor.compile.mode import Mode
 from pytensor.link.vm import VMLinker
 

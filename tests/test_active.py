@@ -1,0 +1,232 @@
+"""Criteria and designs."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+from pymc_active.active import bald, latin_hypercube, random_design, uncertainty
+
+# BALD of the latent function under MGP: the factor 4/3 of its variance is a floor.
+FLOOR = 0.5 * np.log(4 / 3)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, size=(12, 2))
+    y = np.sin(3 * X[:, 0]) + 0.2 * rng.normal(size=12)
+    gpm = pma.ard_gp(X, 50 * y + 10, mean="constant", y_scale=(10, 50))
+    return pma.fit_laplace(gpm, n_restarts=3, population=0, random_seed=1, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    return np.random.default_rng(2).uniform(-2, 2, size=(300, 2))
+
+
+# Criteria.
+
+
+@pytest.mark.parametrize("method", ["mgp", "bbq"])
+def test_bald_is_half_the_log_ratio_of_variances(fit, pool, method):
+    plug_in = pma.predict(fit, pool, method="map")
+    marginal = pma.predict(fit, pool, method=method)
+    for target, name in (("f", "f_variance"), ("y", "y_variance")):
+        expected = 0.5 * np.log(marginal[name] / plug_in[name])
+        assert_allclose(bald(fit, pool, target=target, method=method), expected, atol=1e-12)
+
+
+def test_bald_of_an_observation_is_the_default(fit, pool):
+    xr.testing.assert_identical(bald(fit, pool), bald(fit, pool, target="y", method="mgp"))
+
+
+def test_latent_bald_has_a_floor(fit, pool):
+    score = bald(fit, pool, target="f")
+    assert (score >= FLOOR - 1e-12).all()
+    # Far from everything nothing but the output scale and the mean can be learned; near the data less.
+    assert score.max() > FLOOR + 0.01
+
+
+def test_bald_of_an_observation_is_below_that_of_the_function(fit, pool):
+    """Noise in both variances brings their ratio closer to one."""
+    noisy, latent = bald(fit, pool, target="y"), bald(fit, pool, target="f")
+    assert (noisy < latent).all()
+    assert (noisy > 0).all()
+
+
+def test_bald_does_not_depend_on_units(fit, pool):
+    scaled = pma.ard_gp(fit.gpm.X, (fit.gpm.y - 10) / 50, mean="constant")
+    same = pma.fit_laplace(scaled, point=fit.point, optimize=False)
+    for target in ("y", "f"):
+        assert_allclose(
+            bald(same, pool, target=target), bald(fit, pool, target=target), rtol=1e-6
+        )
+
+
+def test_known_hyperparameters_leave_nothing_to_learn(fit, pool):
+    """With a prior as sharp as a number BBQ's ratio is one and MGP's is its floor."""
+    priors = {
+        name: pm.Normal.dist(float(np.mean(value)), 1e-6) for name, value in fit.point.items()
+    }
+    gpm = pma.ard_gp(fit.gpm.X, fit.gpm.y, mean="constant", y_scale=(10, 50), priors=priors)
+    sharp = pma.fit_laplace(gpm, n_restarts=1, population=0, random_seed=1, progressbar=False)
+    assert_allclose(bald(sharp, pool, target="f", method="bbq"), 0, atol=1e-6)
+    assert_allclose(bald(sharp, pool, target="f"), FLOOR, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["map", "bbq", "mgp"])
+def test_uncertainty_is_the_latent_sd_in_units_of_y(fit, pool, method):
+    score = uncertainty(fit, pool, method=method)
+    expected = np.sqrt(pma.predict(fit, pool, method=method).f_variance)
+    assert_allclose(score, expected, rtol=1e-12)
+    assert score.attrs["units"] == "units of y"
+
+
+def test_scores_are_named_labelled_and_have_units(fit, pool):
+    frame = pd.DataFrame(pool, index=[f"c{i}" for i in range(len(pool))])
+    score = bald(fit, frame)
+    assert score.dims == ("point",)
+    assert score.attrs["units"] == "nats"
+    assert score.name == "bald"
+    assert list(score.point.to_numpy()) == list(frame.index)
+    assert_array_equal(score, bald(fit, pool))
+
+
+@pytest.mark.parametrize("criterion", [bald, uncertainty])
+def test_a_dask_pool_is_scored_lazily_and_alike(fit, pool, criterion):
+    dask_array = pytest.importorskip("dask.array", reason="only the dask extra brings it")
+    lazy = criterion(fit, dask_array.from_array(pool, chunks=(70, 1)))
+    assert lazy.chunks is not None
+    assert lazy.shape == (len(pool),)
+    assert_allclose(lazy.compute(), criterion(fit, pool), rtol=1e-9)
+    assert lazy.attrs == criterion(fit, pool).attrs
+
+
+def test_a_dask_pool_of_the_wrong_width_is_refused(fit, pool):
+    dask_array = pytest.importorskip("dask.array", reason="only the dask extra brings it")
+    with pytest.raises(ValueError, match=r"X_pool must have shape \(m, 2\); got \(300, 1\)"):
+        bald(fit, dask_array.from_array(pool[:, :1]))
+
+
+def test_a_dask_pool_of_the_right_width_is_checked_for_nan(fit, pool):
+    dask_array = pytest.importorskip("dask.array", reason="only the dask extra brings it")
+    bad = pool.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(ValueError, match="first at row 3, column 1"):
+        bald(fit, dask_array.from_array(bad)).compute()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "z"}, "target must be 'y' or 'f'; got 'z'"),
+        ({"method": "map"}, "method must be 'mgp' or 'bbq'; got 'map'"),
+    ],
+)
+def test_unknown_options_of_bald_are_refused(fit, pool, options, message):
+    with pytest.raises(ValueError, match=message):
+        bald(fit, pool, **options)
+
+
+def test_unknown_options_of_uncertainty_are_refused(fit, pool):
+    with pytest.raises(ValueError, match="method must be 'mgp', 'bbq' or 'map'; got 'modes'"):
+        uncertainty(fit, pool, method="modes")
+
+
+@pytest.mark.parametrize("criterion", [bald, uncertainty])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.empty((0, 2)), "X_pool is empty"),
+        (np.zeros((4, 3)), "X_pool must have 2 columns"),
+        ([[0.0, np.nan]], "X_pool must be finite"),
+        (np.zeros(2), r"write X_pool\[:, None\]"),
+    ],
+)
+def test_malformed_pools_are_refused(fit, criterion, bad, message):
+    with pytest.raises(ValueError, match=message):
+        criterion(fit, bad)
+
+
+# Designs.
+
+BOUNDS = [(0.0, 1.0), (-5.0, 10.0), (100.0, 101.0)]
+
+
+@pytest.mark.parametrize("design", [random_design, latin_hypercube])
+def test_designs_fill_their_bounds(design):
+    points = design(BOUNDS, 400, random_seed=1)
+    low, high = np.array(BOUNDS).T
+    assert points.shape == (400, 3)
+    assert (points >= low).all()
+    assert (points <= high).all()
+    # 400 uniform points leave a gap of 3 % at an end with probability 0.97^400 = 5e-6.
+    assert (points.min(0) < low + 0.03 * (high - low)).all()
+    assert (points.max(0) > high - 0.03 * (high - low)).all()
+
+
+@pytest.mark.parametrize("design", [random_design, latin_hypercube])
+def test_designs_are_reproducible(design):
+    assert_array_equal(design(BOUNDS, 5, random_seed=1), design(BOUNDS, 5, random_seed=1))
+    assert not np.array_equal(design(BOUNDS, 5, random_seed=1), design(BOUNDS, 5, random_seed=2))
+    generator = np.random.default_rng(1)
+    assert not np.array_equal(design(BOUNDS, 5, generator), design(BOUNDS, 5, generator))
+
+
+def test_a_latin_hypercube_has_one_point_in_each_interval():
+    low, high = np.array(BOUNDS).T
+    cells = np.floor(20 * (latin_hypercube(BOUNDS, 20, random_seed=3) - low) / (high - low))
+    assert_array_equal(np.sort(cells, axis=0), np.tile(np.arange(20.0)[:, None], 3))
+    # Independently by input.
+    assert not np.array_equal(cells[:, 0], cells[:, 1])
+
+
+def test_rows_of_a_pool_are_drawn_without_repetition():
+    pool = np.arange(20.0).reshape(10, 2)
+    drawn = random_design(pool, 10, random_seed=1)
+    assert_array_equal(np.sort(drawn[:, 0]), pool[:, 0])
+    assert not np.array_equal(drawn, pool)
+
+
+def test_drawn_rows_of_a_frame_keep_their_labels():
+    frame = pd.DataFrame({"a": np.arange(5.0), "b": 2.0}, index=list("vwxyz"))
+    drawn = random_design(frame, 3, random_seed=1)
+    assert isinstance(drawn, pd.DataFrame)
+    pd.testing.assert_frame_equal(drawn, frame.loc[drawn.index])
+    assert drawn.index.is_unique
+
+
+def test_a_pool_has_no_more_points_than_it_has():
+    with pytest.raises(ValueError, match="the pool has 3 points; cannot draw 4"):
+        random_design(np.zeros((3, 2)), 4)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        [(1, 0)],
+        [(0, 0)],
+        [(0, np.inf)],
+        [(0, np.nan)],
+        [(0, 1, 2)],
+        [0, 1],
+        [],
+        [(0, 1), (0,)],
+        [("a", "b")],
+    ],
+)
+def test_malformed_bounds_are_refused(bounds):
+    for design in (random_design, latin_hypercube):
+        with pytest.raises(ValueError, match=r"bounds must be a list of finite pairs \(low, high\)"):
+            design(bounds, 3)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, True, "3"])
+def test_a_design_has_a_positive_whole_number_of_points(n):
+    for design in (random_design, latin_hypercube):
+        with pytest.raises(ValueError, match="n must be a positive whole number"):
+            design([(0, 1)], n)

@@ -1,0 +1,396 @@
+"""The loop: what is asked, what is told, and what survives when something goes wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+from pymc_active.active import Learner, bald, uncertainty
+
+GRID = np.linspace(-3, 3, 25)[:, None]
+
+
+def truth(X):
+    return np.sin(2 * np.asarray(X, float)[:, 0]) + 0.3 * np.asarray(X, float)[:, 0]
+
+
+def model(rows=(4, 12, 20)):
+    X = GRID[list(rows)]
+    return pma.ard_gp(X, truth(X))
+
+
+def learner(learn="function", pool=GRID, **keywords):
+    return Learner(model(), learn, pool=pool, **{"random_seed": 1, **keywords})
+
+
+def is_in_pool(x, pool=GRID):
+    return [int(np.flatnonzero((pool == row).all(1))[0]) for row in np.atleast_2d(x)]
+
+
+# Asking.
+
+
+@pytest.mark.parametrize(
+    ("learn", "criterion", "score"),
+    [
+        ("function", None, uncertainty),
+        ("hyperparameters", None, bald),
+        ("function", "bald", bald),
+        ("function", "bald_f", lambda fit, X: bald(fit, X, target="f")),
+        ("hyperparameters", "uncertainty", uncertainty),
+    ],
+)
+def test_the_best_candidate_is_asked_for(learn, criterion, score):
+    active = learner(learn, criterion=criterion)
+    values = score(active.fit, GRID).to_numpy()
+    values[[4, 12, 20]] = -np.inf
+    assert is_in_pool(active.ask()) == [int(np.argmax(values))]
+
+
+@pytest.mark.parametrize("criterion", [None, "bald", "random"])
+def test_nothing_is_asked_twice(criterion):
+    """Neither rows that the model began with nor rows asked before, told or not."""
+    pool = GRID[::3]
+    active = Learner(model((0, 12)), pool=pool, criterion=criterion, random_seed=1)
+    asked = []
+    for step in range(len(pool) - 2):
+        x = active.ask()
+        asked += is_in_pool(x, pool)
+        if step % 2:
+            active.tell(x, truth(x))
+    assert sorted(asked) == [i for i in range(len(pool)) if i not in (0, 4)]
+    with pytest.raises(ValueError, match=r"0 candidate\(s\) left and 1 were asked for"):
+        active.ask()
+
+
+def test_more_than_is_left_is_refused_and_changes_nothing():
+    active = learner(pool=GRID[:3], criterion="random")
+    with pytest.raises(ValueError, match=r"3 candidate\(s\) left and 4 .* repeat=True"):
+        active.ask(4)
+    assert len(active.ask(3)) == 3
+
+
+def test_several_at_once_differ():
+    x = learner().ask(3)
+    assert x.shape == (3, 1)
+    assert len(set(is_in_pool(x))) == 3
+
+
+def test_two_asks_in_a_row_differ():
+    active = learner()
+    first, second = active.ask(), active.ask()
+    assert is_in_pool(first) != is_in_pool(second)
+
+
+def test_pending_points_are_conditioned_on():
+    """The second question is the best given that the first came out as predicted."""
+    # The widest gap is inside: without it, a neighbour of the first would come second.
+    start = [0, 3, 24]
+    active = Learner(model(start), pool=GRID, random_seed=1)
+    first = active.ask()
+    [row] = is_in_pool(first)
+    fit = active.fit
+    imagined = fit.given(
+        np.concatenate([fit.gpm.X, first]),
+        np.append(fit.gpm.y, pma.predict(fit, first, method="map").f_mean),
+    )
+    values = uncertainty(imagined, GRID).to_numpy()
+    values[[*start, row]] = -np.inf
+    unconditioned = uncertainty(fit, GRID).to_numpy()
+    unconditioned[[*start, row]] = -np.inf
+    assert abs(np.argmax(unconditioned) - row) == 1
+    assert abs(np.argmax(values) - row) > 1
+    assert is_in_pool(active.ask()) == [int(np.argmax(values))]
+    # The model itself knows nothing of it.
+    assert len(active.gpm.y) == 3
+
+
+def test_asking_for_several_is_asking_one_after_another():
+    together, one_by_one = learner(), learner()
+    rows = is_in_pool(together.ask(3))
+    assert rows == [is_in_pool(one_by_one.ask())[0] for _ in range(3)]
+
+
+def test_a_row_may_be_repeated_on_request():
+    active = learner(pool=GRID[[4, 12]], repeat=True, criterion="random")
+    for _ in range(4):
+        x = active.ask()
+        active.tell(x, truth(x))
+    assert len(active.gpm.y) == 7
+
+
+def test_equal_rows_of_a_pool_are_two_candidates():
+    """Replicates in the pool are offered one by one."""
+    pool = np.concatenate([GRID[[2]], GRID[[2]], GRID[[22]]])
+    active = learner(pool=pool)
+    asked = []
+    for _ in range(3):
+        x = active.ask()
+        active.tell(x, truth(x))
+        asked.append(float(x[0, 0]))
+    assert sorted(asked) == sorted(pool[:, 0])
+    rows = active.to_datatree(draws=2)["design"]["pool_row"].to_numpy()
+    assert_array_equal(np.sort(rows), [0, 1, 2])
+
+
+def test_the_same_seed_asks_the_same_questions():
+    def questions(seed, criterion):
+        active = learner("hyperparameters", random_seed=seed, criterion=criterion)
+        asked = []
+        for _ in range(4):
+            x = active.ask()
+            asked.append(float(x[0, 0]))
+            active.tell(x, truth(x))
+        return asked, active.fit.theta
+
+    for criterion in (None, "random"):
+        (first, theta), (second, same_theta) = questions(5, criterion), questions(5, criterion)
+        assert first == second
+        assert_array_equal(theta, same_theta)
+    assert questions(6, "random")[0] != first
+
+
+def test_looking_at_the_fit_changes_nothing():
+    watched, left_alone = learner("hyperparameters"), learner("hyperparameters")
+    for _ in range(3):
+        assert watched.fit.log_posterior < np.inf
+        pma.predict(watched.fit, GRID)
+        a, b = watched.ask(), left_alone.ask()
+        assert_array_equal(a, b)
+        watched.tell(a, truth(a))
+        left_alone.tell(b, truth(b))
+
+
+def test_a_criterion_of_the_user():
+    """It sees the fit and the rows that are left, and the largest value wins."""
+    seen = []
+
+    def leftmost(fit, X):
+        seen.append((fit, X.shape))
+        return -X[:, 0]
+
+    active = learner(criterion=leftmost)
+    assert is_in_pool(active.ask()) == [0]
+    assert seen == [(active.fit, (22, 1))]
+    assert "criterion leftmost" in repr(active)
+
+
+def test_nan_scores_are_never_chosen():
+    active = learner(criterion=lambda fit, X: np.where(X[:, 0] > 0, np.nan, X[:, 0]))
+    assert active.ask()[0, 0] <= 0
+
+
+@pytest.mark.parametrize(
+    ("criterion", "message"),
+    [
+        (lambda fit, X: np.full(len(X), np.nan), "NaN for every candidate"),
+        (lambda fit, X: np.zeros(3), r"one number a candidate, shape \(22,\); got \(3,\)"),
+    ],
+)
+def test_a_broken_criterion_is_named(criterion, message):
+    with pytest.raises(ValueError, match=message):
+        learner(criterion=criterion).ask()
+
+
+# Telling.
+
+
+def test_told_points_reach_the_model_and_the_fit():
+    active = learner()
+    before = active.fit
+    x = active.ask()
+    active.tell(x, truth(x))
+    assert_array_equal(active.gpm.X[-1:], x)
+    assert active.gpm.y[-1] == truth(x)[0]
+    assert active.fit is not before
+    prediction = pma.predict(active.fit, x, method="map")
+    assert_allclose(prediction.f_mean, truth(x), atol=0.3)
+
+
+def test_points_nobody_asked_for_are_welcome():
+    active = learner()
+    active.tell([[0.123], [GRID[7, 0]]], [1.0, 2.0])
+    active.tell([10.0], 3.0)
+    assert_array_equal(active.gpm.y[-3:], [1, 2, 3])
+    # The one that is in the pool is not offered any more.
+    assert "21 left in the pool" in repr(active)
+    design = active.to_datatree(draws=2)["design"]
+    assert design["pool_row"].to_numpy().tolist() == [-1, 7, -1]
+    assert design["label"].to_numpy().tolist() == ["", "7", ""]
+    assert np.isnan(design["score"]).all()
+
+
+def test_answers_may_come_in_any_order():
+    active = learner()
+    x = active.ask(3)
+    active.tell(x[[2, 0]], truth(x[[2, 0]]))
+    active.tell(x[1], truth(x[[1]]))
+    rows = is_in_pool(x)
+    design = active.to_datatree(draws=2)["design"]
+    assert design["pool_row"].to_numpy().tolist() == [rows[2], rows[0], rows[1]]
+    # Nothing is pending any more: the next question is that of a learner who knew all along.
+    assert len(set(is_in_pool(active.ask())) & set(rows)) == 0
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([[0.5]], [np.nan], "y must be finite"),
+        ([[0.5]], [1.0, 2.0], r"1 row\(s\) of X and 2 value\(s\) of y"),
+        ([[0.5, 1.0]], [1.0], "x must have 1 columns"),
+        ([[np.inf]], [1.0], "x must be finite"),
+    ],
+)
+def test_bad_answers_are_refused_and_nothing_is_lost(x, y, message):
+    active = learner()
+    asked = active.ask()
+    active.tell(asked, truth(asked))
+    X_before, y_before = active.gpm.X, active.gpm.y
+    with pytest.raises(ValueError, match=message):
+        active.tell(x, y)
+    assert_array_equal(active.gpm.X, X_before)
+    assert_array_equal(active.gpm.y, y_before)
+    assert active.to_datatree(draws=2)["design"].sizes["step"] == 1
+
+
+# Frames.
+
+
+def test_rows_of_a_frame_come_back_with_their_labels():
+    frame = pd.DataFrame({"dose": GRID[:, 0]}, index=[f"vial{i}" for i in range(len(GRID))])
+    active = learner(pool=frame)
+    x = active.ask(2)
+    assert isinstance(x, pd.DataFrame)
+    assert x.columns.tolist() == ["dose"]
+    pd.testing.assert_frame_equal(x, frame.loc[x.index])
+    active.tell(x, pd.Series(truth(x), index=x.index))
+    design = active.to_datatree(draws=2)["design"]
+    assert design["label"].to_numpy().tolist() == x.index.tolist()
+    assert isinstance(active.recommend(), pd.DataFrame)
+
+
+# Running.
+
+
+def test_run_asks_and_tells():
+    active = learner()
+    calls = []
+
+    def oracle(x):
+        calls.append(x)
+        return truth(x)
+
+    active.run(oracle, n=3, progressbar=False)
+    assert len(active.gpm.y) == 6
+    assert all(x.shape == (1, 1) for x in calls)
+    by_hand = learner()
+    for x in calls:
+        assert_array_equal(by_hand.ask(), x)
+        by_hand.tell(x, truth(x))
+
+
+def test_run_draws_a_progress_bar(capsys):
+    learner(criterion="random").run(truth, n=2, progressbar=True)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("failure", ["raises", "nan"])
+def test_a_failing_oracle_loses_nothing(failure):
+    active, calls = learner(), []
+
+    def oracle(x):
+        calls.append(x)
+        if len(calls) == 3:
+            if failure == "raises":
+                raise RuntimeError("the robot stopped")
+            return np.nan
+        return truth(x)
+
+    message = "the robot stopped" if failure == "raises" else "y must be finite"
+    with pytest.raises((RuntimeError, ValueError), match=message):
+        active.run(oracle, n=5, progressbar=False)
+    assert len(active.gpm.y) == 5
+    assert np.isfinite(active.gpm.y).all()
+    # The failed point stays pending: it is not asked again, and its answer can still be told.
+    assert is_in_pool(active.ask()) != is_in_pool(calls[2])
+    active.tell(calls[2], truth(calls[2]))
+    active.run(truth, n=1, progressbar=False)
+    assert len(active.gpm.y) == 7
+
+
+def test_learning_helps():
+    """Fifteen chosen points predict the function to a few hundredths."""
+    active = learner()
+    active.run(truth, n=12, progressbar=False)
+    error = pma.predict(active.fit, GRID).f_mean - truth(GRID)
+    assert np.sqrt(np.mean(error**2)) < 0.05
+
+
+# Reading off.
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_recommend_takes_the_best_posterior_mean(minimize):
+    active = learner(minimize=minimize)
+    mean = pma.predict(active.fit, GRID).f_mean.to_numpy()
+    expected = np.argmin(mean) if minimize else np.argmax(mean)
+    assert is_in_pool(active.recommend()) == [int(expected)]
+
+
+def test_to_datatree_records_the_design():
+    active = learner("hyperparameters")
+    xs = []
+    for _ in range(3):
+        x = active.ask()
+        best = float(bald(active.fit, GRID).to_numpy()[is_in_pool(x)[0]])
+        active.tell(x, truth(x))
+        xs.append((x, best))
+    tree = active.to_datatree(draws=5)
+    assert {"posterior", "fit", "observed_data", "constant_data", "design"} <= set(tree.children)
+    design = tree["design"]
+    assert_array_equal(design["x"], np.concatenate([x for x, _ in xs]))
+    assert_array_equal(design["y"], truth(np.concatenate([x for x, _ in xs])))
+    assert_array_equal(design["pool_row"], [is_in_pool(x)[0] for x, _ in xs])
+    assert_allclose(design["score"], [score for _, score in xs], rtol=1e-9)
+    assert design.attrs["learn"] == "hyperparameters"
+    assert design.attrs["n_start"] == 3
+    assert tree["observed_data"].sizes["obs"] == 6
+
+
+def test_repr_counts():
+    active = learner()
+    active.run(truth, n=1, progressbar=False)
+    assert repr(active) == (
+        "<Learner learn='function', criterion uncertainty: 4 points, 1 asked, 21 left in the pool>"
+    )
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"pool": np.empty((0, 1))}, "pool is empty"),
+        ({"pool": np.zeros((3, 2))}, "pool must have 1 columns"),
+        ({"pool": [[np.nan]]}, "pool must be finite"),
+        ({"pool": None}, "pass pool=X_pool"),
+        ({"learn": "everything"}, "learn must be one of"),
+        ({"criterion": "gut feeling"}, "criterion must be callable or one of"),
+    ],
+)
+def test_malformed_learners_are_refused(keywords, message):
+    with pytest.raises(ValueError, match=message):
+        learner(**keywords)
+
+
+def test_a_learner_needs_a_model():
+    with pytest.raises(TypeError, match="Learner takes a GPModel"):
+        Learner("model", pool=GRID)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5])
+def test_a_positive_whole_number_is_asked_for(n):
+    with pytest.raises(ValueError, match="n must be a positive whole number"):
+        learner().ask(n)
