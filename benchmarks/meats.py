@@ -3,8 +3,8 @@
     python benchmarks/meats.py            # 8 splits, a few minutes on two cores
 
 The demonstration (``make demo``) on more splits: 215 near-infrared spectra of meat, 5 random assays, 40 more chosen by
-``learn="function"``, ``learn="hyperparameters"`` or at random; RMSE and NLL on 65 held-out spectra. Every method has the
-same model, mode search, starts and splits. The pictures are in ``results/meats/``.
+``learn="function"``, ``learn="hyperparameters"`` or at random; RMSE and NLL on 65 held-out spectra. Every method has
+the same model, mode search, starts and splits. The pictures are in ``results/meats/``.
 """
 
 import numpy as np

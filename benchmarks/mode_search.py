@@ -4,8 +4,8 @@
     python benchmarks/mode_search.py --quick    # one problem of each family
 
 Every problem is drawn from its own model. A search succeeds if it ends within 0.5 nats of the best that anything here
-found: a climb from the true parameters, a very long search (a population of 96 particles, 24 ladder starts, 96 L-BFGS
-starts) and all the competitors. Competitors: ``pma.fit_laplace`` with its defaults; its ladder
+found: a climb from the true parameters, a very long search (24 ladder starts, a population of 96 particles for
+embeddings, 96 L-BFGS starts and a population for the others) and all the competitors. Competitors: ``pma.fit_laplace`` with its defaults; its ladder
 alone (12 starts); plain L-BFGS from 12 prior draws, the paper's local search.
 
 Target: 95 % of the 10/2, ARD and composite problems, 85 % at 20/2, at most 15 s a problem on one core.
@@ -17,6 +17,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import json
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -222,12 +223,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="families whose name contains this")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
-    partial = RESULTS / "mode_search_problems.json"
-    results: dict = json.loads(partial.read_text()) if partial.exists() and not arguments.quick else {}
+    parts = RESULTS / "mode_search_parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    results: dict = {}
     for family, (make, repeats) in FAMILIES.items():
         if arguments.only not in family:
             continue
-        records = results.setdefault(family, [])
+        part = parts / f"{re.sub('[^0-9A-Za-z]+', '_', family)}.json"
+        stored = part.exists() and not arguments.quick
+        records = results[family] = json.loads(part.read_text()) if stored else []
         for seed in range(len(records), 1 if arguments.quick else repeats):
             records.append(run_one(make, seed))
             r = records[-1]
@@ -236,7 +240,7 @@ def main() -> None:
             }
             print(f"{family} #{seed}: {gaps}, default {r['default']['cpu_seconds']:.1f} s", flush=True)
             if not arguments.quick:
-                partial.write_text(json.dumps(results))
+                part.write_text(json.dumps(records))
     table = summarize(results)
     for family, row in table.items():
         d, p = row["default"], row["plain L-BFGS"]
@@ -245,7 +249,7 @@ def main() -> None:
             f"(max {d['max_cpu_seconds']:.1f}), ladder {row['ladder']['solved']}, plain {p['solved']} "
             f"({100 * p['solved_per_start']:.0f} % of starts)"
         )
-    if not arguments.quick:
+    if not arguments.quick and not arguments.only:
         write(
             __doc__,
             quick=False,

@@ -1,12 +1,15 @@
 """Gaussian process models in PyMC that choose their own data."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from pymc_active import active, cov, graphs, plots
-from pymc_active.laplace import LaplaceFit, fit_laplace
-from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
-from pymc_active.predict import predict
-from pymc_active.truth import check, sample
+if TYPE_CHECKING:
+    from pymc_active import active, cov, datasets, graphs, plots
+    from pymc_active.laplace import LaplaceFit, fit_laplace
+    from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
+    from pymc_active.predictions import predict
+    from pymc_active.truth import check, sample
 
 __version__ = version("pymc-active")
 
@@ -18,6 +21,7 @@ __all__ = [
     "check",
     "composite_gp",
     "cov",
+    "datasets",
     "embedding_gp",
     "fit_laplace",
     "from_marginal",
@@ -26,3 +30,24 @@ __all__ = [
     "predict",
     "sample",
 ]
+
+# Loaded on first use (SPEC 1 of Scientific Python): PyMC itself loads no SciPy, which would be most of our import time.
+_HOME = {
+    **dict.fromkeys(("GPModel", "ard_gp", "composite_gp", "embedding_gp", "from_marginal"), "models"),
+    **dict.fromkeys(("LaplaceFit", "fit_laplace"), "laplace"),
+    **dict.fromkeys(("check", "sample"), "truth"),
+    "predict": "predictions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'pymc_active' has no attribute {name!r}")
+    module = import_module(f"pymc_active.{_HOME.get(name, name)}")
+    value = getattr(module, name) if name in _HOME else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

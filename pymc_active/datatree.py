@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from arviz_base import dict_to_dataset
-from pymc.backends.arviz import coords_and_dims_for_inferencedata
 
 import pymc_active
 
@@ -18,6 +16,10 @@ if TYPE_CHECKING:
 
 def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[str]) -> xr.Dataset:
     """Arrays by variable name to a Dataset with the model's coords and dims."""
+    # Loading ArviZ takes as long as the rest of the package.
+    from arviz_base import dict_to_dataset
+    from pymc.backends.arviz import coords_and_dims_for_inferencedata
+
     coords, dims = coords_and_dims_for_inferencedata(gpm.model)
     coords["obs"] = np.arange(len(gpm.y)) if "obs" in coords else coords.get("obs")
     return dict_to_dataset(

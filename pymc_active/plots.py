@@ -14,7 +14,7 @@ import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs, read_outputs
-from pymc_active.predict import predict
+from pymc_active.predictions import predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,17 +92,25 @@ def plot_predictions(
     grid[:, column] = x = np.linspace(low - margin, high + margin, n_points)
 
     mean, half = _band(predict(fit, grid, method="mgp"), target)
-    what = "function" if target == "f" else "new observation"
-    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"MGP, 95 % of {what}")
+    what = f"95 % of {target}"
+    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"MGP, {what}")
     ax.plot(x, mean, color=BLUE, lw=1.8, label="MGP mean")
     center, half = _band(predict(fit, grid, method="map"), target)
-    for sign, label in ((-1, f"MAP, 95 % of {what}"), (1, None)):
+    for sign, label in ((-1, f"MAP, {what}"), (1, None)):
         ax.plot(x, center + sign * half, color=INK, lw=0.9, ls=(0, (5, 3)), label=label)
     slice_only = X.shape[1] > 1
     ax.plot(
-        X[:, column], y, "o", ms=5, color=INK, mec="white", mew=0.5, alpha=0.35 if slice_only else 1.0,
-        label="data (off the slice)" if slice_only else "data", zorder=3,
-    )  # fmt: skip
+        X[:, column],
+        y,
+        "o",
+        ms=5,
+        color=INK,
+        mec="white",
+        mew=0.5,
+        alpha=0.35 if slice_only else 1.0,
+        label="data off the slice" if slice_only else "data",
+        zorder=3,
+    )
     _ring(ax, X[:, column], y, highlight, number)
     ax.set(xlabel=name, ylabel=fit.gpm.name)
     ax.set_xlim(x[0], x[-1])
@@ -136,7 +144,8 @@ def plot_parameters(
     Returns
     -------
     matplotlib Axes
-        The x axis is logarithmic if every draw is positive.
+        Its x axis is logarithmic if every draw is positive. Without ``ax``, a model that also has parameters of either
+        sign gives an array of two Axes: the positive ones, on a logarithmic axis, and the others.
 
     Raises
     ------
@@ -146,7 +155,7 @@ def plot_parameters(
     _check_fit(fit, "plot_parameters")
     posterior = fit.to_datatree(draws, random_seed)["posterior"].to_dataset()
     if var_names is None:
-        var_names = [name for name, values in posterior.items() if values.ndim <= 3]
+        var_names = [str(name) for name, values in posterior.items() if values.ndim <= 3]
         var_names = [name for name in var_names if name.removeprefix("log_") not in set(var_names) - {name}]
     if not var_names:
         raise ValueError("the model has no scalar or vector parameters; plot_relevance shows an embedding")
@@ -162,6 +171,9 @@ def plot_parameters(
 
     samples = {s: _rows(dataset, var_names) for s, dataset in sources.items()}
     labels = list(samples["Laplace"])
+    is_positive = {name: all((sources[s][name] > 0).all() for s in sources) for name in var_names}
+    if ax is None and len(set(is_positive.values())) > 1:
+        return _parameters_by_sign(fit, is_positive, labels, trace, draws, random_seed)
     ax = _axes(ax, (6.4, 1.1 + (0.34 if trace is None else 0.44) * len(labels)))
     offset = 0.0 if trace is None else 0.15
     for source, color, shift in (("Laplace", BLUE, -offset), ("MCMC", VERMILION, offset)):
@@ -175,12 +187,26 @@ def plot_parameters(
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
-    if all((values > 0).all() for rows in samples.values() for values in rows.values()):
-        _log_axis(ax)
+    if all(is_positive.values()):
+        _log_axis(ax, "x")
     ax.set_xlabel("posterior median, 50 % and 89 % interval")
     if trace is not None:
         _legend_above(ax)
     return ax
+
+
+def _parameters_by_sign(fit, is_positive, labels, trace, draws, random_seed):
+    """Two panels: positive parameters on a logarithmic axis, others below."""
+    groups = [[name for name, positive in is_positive.items() if positive == wanted] for wanted in (True, False)]
+    heights = [sum(label.split("[")[0] in group for label in labels) for group in groups]
+    height = 1.7 + (0.34 if trace is None else 0.44) * len(labels)
+    _, axes = _pyplot().subplots(2, figsize=(6.4, height), height_ratios=heights, layout="constrained")
+    for panel, group in zip(axes, groups, strict=True):
+        plot_parameters(fit, trace=trace, var_names=group, draws=draws, random_seed=random_seed, ax=panel)
+    axes[0].set_xlabel("")
+    if trace is not None:
+        axes[1].get_legend().remove()
+    return axes
 
 
 def plot_embedding(
@@ -220,8 +246,7 @@ def plot_embedding(
         For another object than a fit, a model without an embedding, or rows to ring that are not there.
     """
     _check_fit(fit, "plot_embedding")
-    axes_of_R = _principal_rotation(fit)
-    R = axes_of_R @ fit.point[fit.gpm.embedding]
+    R = _principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
     given = X is not None
     if y is not None and not given:
         raise ValueError("y belongs to points: pass X with it")
@@ -240,7 +265,7 @@ def plot_embedding(
         ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
         return ax
     ax = _axes(ax, (6.4, 4.8))
-    style = {"s": 34, "linewidths": 0.4, "edgecolors": "white"}
+    style: dict[str, Any] = {"s": 34, "linewidths": 0.4, "edgecolors": "white"}
     if y is None:
         ax.scatter(u[:, 0], u[:, 1], color=GREY, **style)
     else:
@@ -343,6 +368,7 @@ def plot_learning_curves(
     *,
     metric: str | None = None,
     reference: float | Mapping[str, float] | None = None,
+    log: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
     """Error against the number of points: the mean over repetitions, with the band of their quartiles.
@@ -355,6 +381,8 @@ def plot_learning_curves(
         Variable of a Dataset; needed if it has several.
     reference : float or dict, optional
         Horizontal lines, by label: ``{"noise floor": 0.1}``.
+    log : bool
+        A logarithmic y axis.
     ax : matplotlib Axes, optional
 
     Returns
@@ -400,11 +428,18 @@ def plot_learning_curves(
     for name, level in references.items():
         ax.axhline(level, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
         ax.annotate(
-            name, (0.01, level), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points",
-            color=GREY, fontsize=9,
-        )  # fmt: skip
+            name,
+            (0.01, level),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            color=GREY,
+            fontsize=9,
+        )
     units = values.attrs.get("units")
     ax.set(xlabel="number of points n", ylabel=f"{metric or values.name or 'error'}" + (f" ({units})" if units else ""))
+    if log:
+        _log_axis(ax, "y")
     _label_ends(ax, ends)
     return ax
 
@@ -435,9 +470,9 @@ def plot_check(tree: xr.DataTree, *, metric: str = "skl", ax: Axes | None = None
     if "predictions" not in tree.children:
         raise ValueError(f"the tree does not come from pma.check: no group 'predictions' among {sorted(tree.children)}")
     what = {
-        "skl": "symmetrised KL of f from MCMC, moments",
-        "skl_mixture": "symmetrised KL of f from MCMC, mixture",
-        "skl_y": "symmetrised KL of y from MCMC, moments",
+        "skl": "symmetrised KL to MCMC, function f",
+        "skl_mixture": "symmetrised KL to MCMC's mixture, function f",
+        "skl_y": "symmetrised KL to MCMC, observation y",
     }
     if metric not in what:
         raise ValueError(f"metric must be one of {', '.join(sorted(what))}; got {metric!r}")
@@ -453,25 +488,35 @@ def plot_check(tree: xr.DataTree, *, metric: str = "skl", ax: Axes | None = None
         middle = float(np.median(row))
         ax.vlines(middle, i - 0.32, i + 0.32, color=INK, lw=2)
         ax.annotate(
-            f"{middle:.2g}", (middle, i - 0.32), xytext=(0, 1), textcoords="offset points", ha="center", va="bottom",
-            fontsize=9, color=INK,
-        )  # fmt: skip
+            f"{middle:.2g}",
+            (middle, i - 0.32),
+            xytext=(0, 1),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=9,
+            color=INK,
+        )
     ax.set_yticks(range(len(methods)), methods)
     ax.set_ylim(len(methods) - 0.5, -0.65)
     ax.tick_params(axis="y", length=0)
-    _log_axis(ax)
+    _log_axis(ax, "x")
     ax.set_xlabel(f"{what[metric]} ({tree['predictions'].attrs.get('units', 'nats')})")
     return ax
+
+
+def _pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'pymc-active[plots]'") from None
+    return plt
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """The Axes given, or a new one; without the frame's right and upper side."""
     if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("plots need matplotlib: pip install 'pymc-active[plots]'") from None
-        _, ax = plt.subplots(figsize=size, layout="constrained")
+        _, ax = _pyplot().subplots(figsize=size, layout="constrained")
     ax.spines[["right", "top"]].set_visible(False)
     return ax
 
@@ -583,31 +628,44 @@ def _ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) 
     if number:
         for i, row in enumerate(rows):
             ax.annotate(
-                str(i + 1), (x[row], y[row]), xytext=(5, 5), textcoords="offset points", fontsize=8, color=VERMILION,
+                str(i + 1),
+                (x[row], y[row]),
+                xytext=(5, 5),
+                textcoords="offset points",
+                fontsize=8,
+                color=VERMILION,
                 zorder=5,
-            )  # fmt: skip
+            )
 
 
 def _legend_above(ax: Axes) -> None:
-    """A legend in one line above the frame, where it hides nothing."""
+    """A legend above the frame, where it hides nothing."""
+    n = len(ax.get_legend_handles_labels()[0])
     ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=5, frameon=False, fontsize=9, handlelength=1.6,
-        columnspacing=1.4, borderaxespad=0.2,
-    )  # fmt: skip
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=n if n <= 4 else 3,
+        frameon=False,
+        fontsize=9,
+        handlelength=1.6,
+        columnspacing=1.4,
+        borderaxespad=0.2,
+    )
 
 
-def _log_axis(ax: Axes) -> None:
-    """A logarithmic x axis with plain numbers, also where it spans less than a decade."""
+def _log_axis(ax: Axes, which: str) -> None:
+    """A logarithmic axis with plain numbers, also where it spans less than a decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    ax.set_xscale("log")
-    low, high = ax.get_xlim()
+    ax.set(**{f"{which}scale": "log"})
+    axis = getattr(ax, f"{which}axis")
+    low, high = getattr(ax, f"get_{which}lim")()
     decades = np.log10(high / low)
     steps = (1.0,) if decades > 3.5 else (1.0, 3.0) if decades > 1.6 else (1.0, 2.0, 5.0)
-    ax.xaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    ax.xaxis.set_major_formatter(plain if decades <= 6 else ax.xaxis.get_major_formatter())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    if decades <= 6:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
@@ -615,11 +673,17 @@ def _label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
     gap = 12.0
     texts = [
         ax.annotate(
-            name, (x, y), xytext=(6, 0), textcoords="offset points", color=color, va="center", fontsize=9.5,
+            name,
+            (x, y),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=color,
+            va="center",
+            fontsize=9.5,
             annotation_clip=False,
         )
         for name, x, y, color in ends
-    ]  # fmt: skip
+    ]
 
     def separate(axes: Axes) -> None:
         points = 72 / axes.figure.dpi

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 
 @contextmanager
 def progress(description: str, total: int, enabled: bool) -> Iterator[Callable[..., None]]:
-    """A bar that is advanced by calling what the context gives, ``advance(steps=1, description=None)``."""
+    """A bar that is advanced by calling what the context gives, ``advance(steps=1)``."""
     if not enabled:
         yield lambda *args, **keywords: None
         return
+    # Loaded only where something is shown.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task(description, total=total)
 
-        def advance(steps: int = 1, description: str | None = None) -> None:
-            bar.update(task, advance=steps, **({} if description is None else {"description": description}))
+        def advance(steps: int = 1) -> None:
+            bar.advance(task, steps)
 
         yield advance

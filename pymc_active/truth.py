@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from arviz_base import dict_to_dataset
 from scipy.special import logsumexp
 
 from pymc_active.active.bald import bald
@@ -17,7 +16,7 @@ from pymc_active.laplace.symmetry import log_orbit_volume
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
-from pymc_active.predict import draw_moments, marginal_moments, mixture_moments, point_labels, trace_thetas
+from pymc_active.predictions import draw_moments, marginal_moments, mixture_moments, point_labels, trace_thetas
 
 STEPS = ("nuts", "slice")
 # Mixture components used where a grid is integrated for every point.
@@ -56,7 +55,9 @@ def sample(
         if isinstance(step, str):
             if step not in STEPS:
                 raise ValueError(f"step must be one of {', '.join(STEPS)} or a PyMC step method; got {step!r}")
-            step = pm.Slice() if step == "slice" else None
+            # pm.sample passes compile_kwargs only to the steps that it makes itself.
+            compile_kwargs = pm_sample_kwargs.get("compile_kwargs")
+            step = pm.Slice(compile_kwargs=compile_kwargs) if step == "slice" else None
         return pm.sample(draws=draws, tune=tune, chains=chains, random_seed=random_seed, step=step, **pm_sample_kwargs)
 
 
@@ -166,7 +167,8 @@ def _mixture_symmetrized_kl(means, variances, q_mean, q_variance) -> np.ndarray:
 
 
 def _trace_diagnostics(gpm: GPModel, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:
-    # Imported where it is needed: it takes as long to load as the rest of the package.
+    # Loading ArviZ takes as long as the rest of the package.
+    from arviz_base import dict_to_dataset
     from arviz_stats import ess, rhat
 
     posterior = trace["posterior"].to_dataset()
@@ -204,7 +206,10 @@ def pareto_k(fit: LaplaceFit, draws: int = 1000, random_seed: int | None = 0) ->
             log_ratio[s] = value + 0.5 * difference @ fit.best.positive_hessian @ difference
     finite = np.isfinite(log_ratio)
     log_ratio[~finite] = log_ratio[finite].min() - 1e3
-    _, k = array_stats.psislw(log_ratio - logsumexp(log_ratio))
+    if np.ptp(log_ratio) < 1e-8:
+        return 0.0  # the approximation is exact, and a tail of equal weights has no shape
+    # ArviZ takes log likelihoods, whose inverses are its weights.
+    _, k = array_stats.psislw(logsumexp(log_ratio) - log_ratio)
     return float(k)
 
 

@@ -13,7 +13,7 @@ from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.predict import blocks, mixture_moments, trace_thetas
+from pymc_active.predictions import blocks, mixture_moments, trace_thetas
 
 
 def data(n=12, D=2, seed=1):
@@ -244,8 +244,8 @@ def test_predictions_at_noise_free_data_are_finite():
 def test_the_size_of_blocks_changes_nothing(fit, method, monkeypatch):
     X_new = np.tile(points(fit), (30, 1)) + np.linspace(0, 0.1, 30 * len(NEW))[:, None]
     whole = pma.predict(fit, X_new, method=method)
-    # ``pymc_active.predict`` is the function; its module is found by name only.
-    monkeypatch.setattr(import_module("pymc_active.predict"), "_BLOCK", 1)
+    # The size of a block is private to the module.
+    monkeypatch.setattr(import_module("pymc_active.predictions"), "_BLOCK", 1)
     assert len(list(blocks(len(X_new), 10))) == 5
     in_blocks = pma.predict(fit, X_new, method=method)
     # BLAS sums in another order.

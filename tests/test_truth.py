@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 import pymc_active as pma
 from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_log_density
-from pymc_active.predict import draw_moments, trace_thetas
+from pymc_active.predictions import draw_moments, trace_thetas
 from pymc_active.truth import mutual_information, pareto_k, symmetrized_kl
 
 CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())
@@ -28,19 +28,23 @@ def columns(case):
     return (*(np.array(case[key])[:, None] for key in ("mu", "var")), np.array(case["w"]))
 
 
-@pytest.mark.parametrize("case", CASES["cases"], ids=lambda case: f"mu{case['mu']}-var{case['var']}")
+def is_within_the_grid(case):
+    """The documented limit: no component narrower than the range / 4096."""
+    return np.sqrt(min(case["var"])) > (np.ptp(case["mu"]) + 16 * np.sqrt(max(case["var"]))) / 4096
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES["cases"] if is_within_the_grid(case)],
+    ids=lambda case: f"mu{case['mu']}-var{case['var']}",
+)
 def test_entropy_of_reference_mixtures(case):
-    """The narrowest component has 1/32 000 of the range of its mixture: 4 grid points in a sd."""
     means, variances, weights = columns(case)
     [entropy] = mixture_entropy(means, variances, weights)
-    narrowest = np.sqrt(min(case["var"])) / (np.ptp(case["mu"]) + 16 * np.sqrt(max(case["var"])))
-    if narrowest < 1 / 4096:
-        # Documented: beyond the grid.
-        assert case["var"] == [1e-6, 1.0, 4.0]
-        return
-    assert_allclose(entropy, case["mixture_entropy"], rtol=0, atol=1e-9)
+    # Between well separated components the log density has a sharp bend, where the density is 1e-6.
+    assert_allclose(entropy, case["mixture_entropy"], rtol=0, atol=1e-7)
     information = entropy - weights @ gaussian_entropy(variances[:, 0])
-    assert_allclose(information, case["mi"], rtol=0, atol=1e-9)
+    assert_allclose(information, case["mi"], rtol=0, atol=1e-7)
 
 
 def test_several_mixtures_at_once():
@@ -130,6 +134,11 @@ def report(fit, trace):
     return pma.check(fit, trace, X_new=NEW, pool=np.linspace(-4, 4, 9)[:, None])
 
 
+def at_method(report, name):
+    # ``method`` is also an option of ``sel``, so it cannot be a keyword here.
+    return report["predictions"].to_dataset().sel({"method": name})
+
+
 def test_check_has_the_documented_groups(report):
     assert set(report.children) == {"predictions", "trace_diagnostics", "laplace", "decision"}
     predictions = report["predictions"]
@@ -148,7 +157,7 @@ def test_kl_is_that_to_the_matched_mixture(fit, trace, report):
     mixture = pma.predict(trace, NEW, model=fit.gpm)
     for method in ("map", "bbq", "mgp"):
         q = pma.predict(fit, NEW, method=method)
-        row = report["predictions"].sel(method=method.upper())
+        row = at_method(report, method.upper())
         for name, variance in (("skl", "f_variance"), ("skl_y", "y_variance")):
             expected = symmetrized_kl(mixture.f_mean, mixture[variance], q.f_mean, q[variance])
             assert_allclose(row[name], expected, rtol=1e-9)
@@ -173,7 +182,7 @@ def test_kl_to_the_exact_mixture_is_an_integral(fit, trace, report):
         reach = 9 * np.sqrt(max(variances[:, j].max(), q.var()))
         center = q.mean()
         expected, _ = quad(integrand, center - reach, center + reach, limit=400, epsabs=1e-10)
-        got = float(report["predictions"]["skl_mixture"].sel(method="MGP")[j])
+        got = float(at_method(report, "MGP")["skl_mixture"][j])
         assert_allclose(got, expected, rtol=1e-5, atol=1e-8)
 
 
@@ -182,7 +191,7 @@ def test_observations_replace_the_expectation(fit, trace):
     report = pma.check(fit, trace, X_new=NEW, y_new=y_new)
     q = pma.predict(fit, NEW)
     expected = -norm.logpdf(y_new, q.f_mean, np.sqrt(q.y_variance))
-    assert_allclose(report["predictions"]["nll"].sel(method="MGP"), expected, rtol=1e-10)
+    assert_allclose(at_method(report, "MGP")["nll"], expected, rtol=1e-10)
     assert "decision" not in report.children
 
 
@@ -194,7 +203,7 @@ def test_regret_is_the_utility_of_our_pick(fit, trace, report):
     assert_allclose(decision["true_utility"], utility, rtol=1e-9)
     score = pma.active.bald(fit, pool)
     assert_allclose(decision["bald"], score, rtol=1e-12)
-    pick = int(score.argmax())
+    pick = int(np.argmax(score.to_numpy()))
     assert int(decision["pick"]) == pick
     assert_allclose(float(decision["regret_ratio"]), utility[pick] / utility.max(), rtol=1e-9)
     assert 0 < float(decision["regret_ratio"]) <= 1
@@ -221,42 +230,51 @@ def test_points_of_comparison_default_to_pool_then_data(fit, trace):
 
 
 def gaussian_fit():
-    """Only the mean is free: the posterior is Gaussian and Laplace exact."""
+    """Only the two parameters of the mean are free: the posterior is Gaussian and Laplace exact."""
     X = np.linspace(-1, 1, 6)[:, None]
     fixed = {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -1.0}
     gpm = pma.ard_gp(X, X[:, 0] + 2, mean="linear", priors=fixed)
     return pma.fit_laplace(gpm, n_restarts=1, population=0, random_seed=1, progressbar=False)
 
 
-def test_pareto_k_of_an_exact_approximation_is_small():
-    """All weights are equal up to rounding, whose tail is short."""
-    assert pareto_k(gaussian_fit()) < 0.3
+def test_pareto_k_of_an_exact_approximation_is_zero():
+    """Its weights are equal."""
+    assert pareto_k(gaussian_fit()) == 0.0
 
 
-def test_pareto_k_of_a_bad_approximation_is_large(fit):
-    """The same posterior, approximated with a twentieth of the sd."""
+@pytest.mark.parametrize(("width", "k"), [(0.5, 0.75), (0.7, 0.51)])
+def test_pareto_k_of_a_narrow_approximation(width, k):
+    """Draws with ``width`` of the sds: in two dimensions the weights are exactly Pareto with k = 1 - width².
 
-    class Narrow:
-        gpm, theta, best = fit.gpm, fit.theta, fit.best
+    The weight is exp(e (1 - width²)) with e = |z|²/2 exponentially distributed.
+    """
+    narrow = gaussian_fit()
+    root = narrow.best.curvature.root
+    narrow.best.curvature = narrow.best.curvature._replace(root=width * root)
+    n = 20_000
+    # The estimate uses the 3 sqrt(n) largest weights; its sd is about (1 + k) / sqrt of their number.
+    error = 4 * (1 + k) / np.sqrt(3 * np.sqrt(n))
+    assert abs(pareto_k(narrow, draws=n) - k) < error
 
-        def draw(self, draws, random_seed):
-            return fit.theta + (fit.draw(draws, random_seed) - fit.theta) / 20
 
-    assert pareto_k(fit) < 0.7
-    rng = np.random.default_rng(3)
-    off = pma.fit_laplace(fit.gpm, point=fit.gpm.unflatten(fit.theta + 0.1), optimize=False)
-    del rng, off, Narrow
+def test_pareto_k_of_a_wide_approximation_is_negative():
+    """Weights with an upper bound have a tail that ends."""
+    wide = gaussian_fit()
+    root = wide.best.curvature.root
+    wide.best.curvature = wide.best.curvature._replace(root=2 * root)
+    assert pareto_k(wide, draws=2000) < 0.1
 
 
-def test_pareto_k_counts_orbits():
-    """Draws of an embedding do not turn: their density must be that of orbits."""
+def test_pareto_k_of_an_embedding():
+    """Two well determined components are well approximated; the rotation between them is no tail."""
     rng = np.random.default_rng(5)
-    X = rng.uniform(-1, 1, size=(60, 2))
-    y = np.sin(2 * X[:, 0]) + np.cos(3 * X[:, 1]) + 0.05 * rng.normal(size=60)
-    gpm = pma.embedding_gp(X, y, n_components=2)
+    X = rng.uniform(-1, 1, size=(120, 2))
+    y = np.sin(2 * X[:, 0]) + np.cos(3 * X[:, 1]) + 0.05 * rng.normal(size=120)
+    fixed = {"log_outputscale": 0.0, "log_noise": -3.0}
+    gpm = pma.embedding_gp(X, y, n_components=2, priors=fixed)
     result = pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
     assert result.diagnostics["n_symmetry"] == 1
-    assert pareto_k(result, draws=500) < 0.7
+    assert pareto_k(result, draws=2000) < 0.7
 
 
 # Sampling.
@@ -292,7 +310,7 @@ def test_sampling_gives_a_trace_to_predict_from(step):
 def test_sampling_takes_a_step_method():
     gpm = cheap_model()
     with gpm.model:
-        step = pm.Metropolis()
+        step = pm.Metropolis(compile_kwargs=CHEAP["compile_kwargs"])
     trace = pma.sample(gpm, draws=5, tune=5, step=step, **CHEAP)
     assert trace["posterior"].sizes["draw"] == 5
 

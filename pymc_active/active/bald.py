@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs
-from pymc_active.predict import marginal_moments, point_labels
+from pymc_active.predictions import marginal_moments, point_labels
 
 
 def bald(

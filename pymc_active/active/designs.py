@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import qmc
 
 from pymc_active.models.data import read_inputs
 
@@ -91,6 +90,9 @@ def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generat
     >>> np.sort(np.floor(latin_hypercube([(0, 4)], 4, random_seed=1)[:, 0]))
     array([0., 1., 2., 3.])
     """
+    # scipy.stats takes long to load.
+    from scipy.stats import qmc
+
     low, high = read_bounds(bounds)
     return qmc.scale(
         qmc.LatinHypercube(len(low), rng=np.random.default_rng(random_seed)).random(_check_n(n)), low, high

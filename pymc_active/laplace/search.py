@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
@@ -200,6 +199,9 @@ def search(
         Size of the population; 0 never runs it. By default it runs unless the share ``agreement`` of the ladder
         starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles.
     """
+    # scipy.stats takes long to load, and not everyone searches.
+    from scipy.stats import qmc
+
     # Drawn before anything runs, so that an executor changes nothing.
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)

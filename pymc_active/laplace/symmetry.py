@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import ortho_group
 
 from pymc_active.posterior.base import Posterior
 
@@ -47,7 +46,9 @@ def is_rotation_invariant(posterior: Posterior, theta: np.ndarray, where: slice,
     """Whether turning and reflecting R leaves the log posterior as it is (tested with a random rotation)."""
     d = shape[0]
     value, _ = posterior.value_and_gradient(theta)
-    rotations = [-np.eye(1)] if d == 1 else [ortho_group.rvs(d, random_state=seed) for seed in (1, 2)]
+    rng = np.random.default_rng(0)
+    # In one dimension the only other element of the group is -1.
+    rotations = [-np.eye(1)] if d == 1 else [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2)]
     for rotation in rotations:
         turned = theta.copy()
         turned[where] = (rotation @ theta[where].reshape(shape)).ravel()

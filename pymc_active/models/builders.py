@@ -542,11 +542,7 @@ class _Builder:
 
         constants = [self._variables[n].ravel() for n in self._shapes if self.is_fixed(n)]
         names = {"zero": [], "constant": ["mean_constant"], "linear": ["mean_constant", "mean_slope"]}[mean]
-        basis = {
-            "zero": lambda X: np.empty((len(X), 0)),
-            "constant": lambda X: np.ones((len(X), 1)),
-            "linear": lambda X: np.column_stack([np.ones(len(X)), X]),
-        }[mean]
+        basis = {"zero": _no_basis, "constant": _constant_basis, "linear": _linear_basis}[mean]
         return kernel_posterior(
             self,
             X=gpm.X,
@@ -560,6 +556,18 @@ class _Builder:
             mean_indices=np.concatenate([self.positions(n) for n in names]).astype(int) if names else np.empty(0, int),
             mean_basis=basis,
         )
+
+
+def _no_basis(X: np.ndarray) -> np.ndarray:
+    return np.empty((len(X), 0))
+
+
+def _constant_basis(X: np.ndarray) -> np.ndarray:
+    return np.ones((len(X), 1))
+
+
+def _linear_basis(X: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.ones(len(X)), X])
 
 
 def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine) -> None:

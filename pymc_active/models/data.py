@@ -54,8 +54,8 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None) -> np.ndarray
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise ValueError(
-            f"{what} must be finite: {bad.sum()} value(s) are NaN or infinite, the first at row {row}, column {column}. "
-            "Drop or impute these rows."
+            f"{what} must be finite: {bad.sum()} value(s) are NaN or infinite, the first at row {row}, column "
+            f"{column}. Drop or impute these rows."
         )
     return np.ascontiguousarray(values)
 

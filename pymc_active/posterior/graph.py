@@ -70,16 +70,13 @@ class GPGraphs:
             self.log_prior,
         ) = joined
         self.y = pt.as_tensor_variable(model.rvs_to_values[likelihood])
-        expressions = [
-            self.G, self.mean, self.cross, self.prior_variance, self.mean_new, self.noise_variance, self.log_prior, self.y
-        ]  # fmt: skip
-        self.data = [v for v in graph_inputs(expressions) if isinstance(v, SharedVariable)]
+        self.data = [v for v in graph_inputs([*joined, self.y]) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
 
-    def tangents(self, expressions: list[TensorVariable], directions: TensorVariable) -> list[TensorVariable]:
+    def tangents(self, expressions: list, directions: TensorVariable) -> list:
         """Derivatives of the expressions along each row of ``directions`` (p, P), stacked in front."""
         direction = pt.vector("direction", shape=(self.n_parameters,))
-        derivatives = [
+        derivatives: list = [
             pushforward(expression, self.theta, direction, disconnected_outputs="ignore") for expression in expressions
         ]
         return vectorize_graph(derivatives, {direction: directions})

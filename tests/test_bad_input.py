@@ -1,0 +1,338 @@
+"""What the user reads when something is wrong, and what looks wrong but works."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+
+rng = np.random.default_rng(1)
+X = rng.uniform(-1, 1, size=(8, 2))
+y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=8)
+
+BUILDERS = {
+    "ard": pma.ard_gp,
+    "embedding": lambda X, y, **keywords: pma.embedding_gp(X, y, n_components=1, **keywords),
+    "composite": lambda X, y, **keywords: pma.composite_gp(X, y, "SE", **keywords),
+}
+
+
+@pytest.fixture(params=list(BUILDERS))
+def build(request):
+    return BUILDERS[request.param]
+
+
+def with_entry(array, index, value):
+    changed = np.array(array, float)
+    changed[index] = value
+    return changed
+
+
+# Data.
+
+
+@pytest.mark.parametrize(
+    ("bad_X", "bad_y", "error", "message"),
+    [
+        (with_entry(X, (2, 1), np.nan), y, ValueError, "X must be finite: 1 .* row 2, column 1"),
+        (with_entry(X, (0, 0), np.inf), y, ValueError, "X must be finite: 1 .* row 0, column 0"),
+        (X, with_entry(y, 3, np.nan), ValueError, "y must be finite: 1 .* first at position 3"),
+        (X, with_entry(y, 0, -np.inf), ValueError, "y must be finite: 1 .* first at position 0"),
+        (X, y[:-1], ValueError, r"8 row\(s\) of X and 7 value\(s\) of y"),
+        (X[:, 0], y, ValueError, r"For a single input write X\[:, None\]"),
+        (X[None], y, ValueError, r"got shape \(1, 8, 2\)"),
+        (X, y[:, None], ValueError, r"y must be a vector .* got shape \(8, 1\)"),
+        (X, 1.0, ValueError, "y must be a vector"),
+        (np.empty((0, 2)), np.empty(0), ValueError, "X is empty: .* at least one row"),
+        (np.empty((8, 0)), y, ValueError, "X is empty: .* and one column"),
+        ([["a", "b"]], [1.0], TypeError, "X must hold numbers"),
+        (X, ["a"] * 8, TypeError, "y must hold numbers"),
+        ([[1.0, 2.0], [3.0]], [1.0, 2.0], TypeError, "X must hold numbers"),
+        (None, y, ValueError, "X must be a matrix"),
+    ],
+)
+def test_malformed_data_are_refused(build, bad_X, bad_y, error, message):
+    with pytest.raises(error, match=message):
+        build(bad_X, bad_y)
+
+
+def test_repeated_column_names_are_refused(build):
+    frame = pd.DataFrame(X, columns=["dose", "dose"])
+    with pytest.raises(ValueError, match="input names must be unique; these repeat: dose"):
+        build(frame, y)
+
+
+def test_repeated_coordinates_are_refused(build):
+    array = xr.DataArray(X, dims=("run", "input"), coords={"input": ["a", "a"]})
+    with pytest.raises(ValueError, match="these repeat: a"):
+        build(array, y)
+
+
+def test_the_users_data_are_not_changed(build):
+    mine_X, mine_y = X.copy(), y.copy()
+    gpm = build(mine_X, mine_y, x_scale="box", y_scale="standardize")
+    fit(gpm)
+    assert_array_equal(mine_X, X)
+    assert_array_equal(mine_y, y)
+
+
+# Options.
+
+
+def test_unknown_kernels_are_refused_with_the_known_ones():
+    message = "unknown kernel 'RBF'; the known ones are ExpQuad, Matern12, Matern32, Matern52"
+    with pytest.raises(ValueError, match=message):
+        pma.ard_gp(X, y, kernel="RBF")
+    with pytest.raises(ValueError, match=message):
+        pma.embedding_gp(X, y, n_components=1, kernel="RBF")
+
+
+def test_unknown_means_are_refused(build):
+    with pytest.raises(ValueError, match="mean must be one of constant, linear, zero or a pm.gp.mean"):
+        build(X, y, mean="quadratic")
+
+
+@pytest.mark.parametrize(
+    ("n_components", "error", "message"),
+    [
+        (3, ValueError, "between 1 and the number of inputs, 2; got 3"),
+        (0, ValueError, "between 1 and the number of inputs, 2; got 0"),
+        (1.0, TypeError, "n_components must be an integer; got 1.0"),
+        (True, TypeError, "n_components must be an integer; got True"),
+    ],
+)
+def test_impossible_numbers_of_components_are_refused(n_components, error, message):
+    with pytest.raises(error, match=message):
+        pma.embedding_gp(X, y, n_components=n_components)
+
+
+@pytest.mark.parametrize("prior_scale", [0.0, -1.0, np.nan, [1.0, 2.0, 3.0], [1.0, np.inf]])
+def test_malformed_prior_scales_are_refused(prior_scale):
+    with pytest.raises(ValueError, match="prior_scale must be positive"):
+        pma.embedding_gp(X, y, n_components=1, prior_scale=prior_scale)
+
+
+@pytest.mark.parametrize(
+    ("scales", "message"),
+    [
+        ({"x_scale": "log"}, "x_scale must be None, one of box, standardize, unit, or .* got 'log'"),
+        ({"y_scale": "log"}, "y_scale must be None"),
+        ({"x_scale": (0.0, 0.0)}, "needs finite shifts and positive scales"),
+        ({"x_scale": (0.0, [1.0, -1.0])}, "needs finite shifts and positive scales"),
+        ({"x_scale": (np.nan, 1.0)}, "needs finite shifts and positive scales"),
+        ({"x_scale": (0.0, [1.0, 2.0, 3.0])}, r"must be \(shift, scale\), numbers or arrays"),
+        ({"x_scale": 3.0}, r"x_scale as a pair must be \(shift, scale\)"),
+        ({"x_scale": (1.0, 2.0, 3.0)}, r"x_scale as a pair must be \(shift, scale\)"),
+        ({"y_scale": ([0.0, 1.0], 1.0)}, r"y_scale as a pair must be \(shift, scale\)"),
+    ],
+)
+def test_malformed_scales_are_refused(build, scales, message):
+    with pytest.raises(ValueError, match=message):
+        build(X, y, **scales)
+
+
+@pytest.mark.parametrize(
+    ("priors", "error", "message"),
+    [
+        (
+            {"lengthscale": 1.0},
+            ValueError,
+            "unknown parameters: lengthscale; this model has log_lengthscale, log_noise, log_outp",
+        ),
+        ({"log_noise": "small"}, TypeError, r"priors\['log_noise'\] must be a distribution .* 'small'"),
+        ({"log_noise": pm.Normal}, TypeError, "must be a distribution"),
+        ({"log_noise": np.nan}, ValueError, "the fixed value of log_noise must be finite"),
+        ({"log_lengthscale": np.zeros(3)}, ValueError, r"must be finite with shape \(2,\)"),
+        (
+            {"log_lengthscale": pm.Normal.dist(0, 1, shape=3)},
+            ValueError,
+            r"the prior of log_lengthscale must be scalar or of shape \(2,\); got \(3,\)",
+        ),
+        (
+            {"log_noise": pm.Normal.dist(0, 1, shape=2)},
+            ValueError,
+            r"the prior of log_noise must be scalar or of shape \(\); got \(2,\)",
+        ),
+        (
+            {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": 0.0},
+            ValueError,
+            "every parameter is fixed: there is nothing to learn",
+        ),
+    ],
+)
+def test_malformed_priors_are_refused(priors, error, message):
+    with pytest.raises(error, match=message):
+        pma.ard_gp(X, y, priors=priors)
+
+
+def test_a_scalar_prior_is_shared_by_the_entries():
+    gpm = pma.ard_gp(X, y, priors={"log_lengthscale": pm.Normal.dist(0.5, 2.0)})
+    assert gpm.shapes["log_lengthscale"] == (2,)
+    center, sd = gpm.posterior().prior_scale()
+    assert_array_equal(center[:2], 0.5)
+    assert_array_equal(sd[:2], 2.0)
+
+
+# Points and fits.
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p.pop("log_noise"), r"needs exactly .* got \['log_lengthscale', 'log_outputsc"),
+        (lambda p: p.update(noise=1.0), "needs exactly the unconstrained value variables"),
+        (lambda p: p.update(log_lengthscale=0.0), r"point\['log_lengthscale'\] must be finite with"),
+        (lambda p: p.update(log_noise=np.nan), r"point\['log_noise'\] must be finite with shape \(\)"),
+    ],
+)
+def test_malformed_points_are_refused(change, message):
+    gpm = pma.ard_gp(X, y)
+    point = {"log_lengthscale": [0.0, 0.0], "log_outputscale": 0.0, "log_noise": -1.0}
+    change(point)
+    for keywords in ({"point": point, "optimize": False}, {"point": point}, {"start": [point]}):
+        with pytest.raises(ValueError, match=message):
+            pma.fit_laplace(gpm, progressbar=False, **keywords)
+
+
+def test_a_fit_needs_a_model():
+    with pytest.raises(TypeError, match="fit_laplace takes a GPModel .* got Model"):
+        pma.fit_laplace(pm.Model())
+
+
+def test_an_expansion_needs_a_point():
+    with pytest.raises(ValueError, match=r"optimize=False expands at a given point: pass point="):
+        pma.fit_laplace(pma.ard_gp(X, y), optimize=False)
+
+
+def test_a_search_needs_a_start():
+    with pytest.raises(ValueError, match="nothing to search from"):
+        pma.fit_laplace(pma.ard_gp(X, y), n_restarts=0, population=0, progressbar=False)
+
+
+def test_draws_are_at_least_one():
+    with pytest.raises(ValueError, match="draws must be at least 1; got 0"):
+        fit(pma.ard_gp(X, y)).to_datatree(draws=0)
+
+
+def test_too_many_parameters_for_a_dense_hessian_are_refused():
+    wide = np.random.default_rng(2).uniform(-1, 1, size=(3, 2600))
+    gpm = pma.embedding_gp(wide, [1.0, 2.0, 3.0], n_components=2)
+    point = {"R": np.zeros((2, 2600)), "log_outputscale": 0.0, "log_noise": 0.0}
+    with pytest.raises(ValueError, match="5202 parameters; a dense Hessian is limited to 5000"):
+        pma.fit_laplace(gpm, point=point, optimize=False)
+
+
+# What works.
+
+
+def fit(gpm, **keywords):
+    options = {"n_restarts": 2, "population": 0, "random_seed": 1, "progressbar": False}
+    return pma.fit_laplace(gpm, **{**options, **keywords})
+
+
+def test_one_observation_is_enough(build):
+    """It moves the function where it is, and says little elsewhere."""
+    gpm = build([[0.3, -0.2]], [1.7])
+    result = fit(gpm)
+    assert np.isfinite(result.log_evidence)
+    here, far = pma.predict(result, [[0.3, -0.2], [1e3, 1e3]], method="map").f_mean
+    assert abs(here - 1.7) < 1.0
+    assert abs(far) < abs(here)
+    active = pma.active.bald(result, [[0.3, -0.2], [2.0, 2.0]])
+    assert np.isfinite(active).all()
+
+
+def test_one_observation_cannot_be_standardized(build):
+    with pytest.raises(ValueError, match="needs at least two different values of y"):
+        build([[0.3, -0.2]], [1.7], y_scale="standardize")
+
+
+@pytest.mark.parametrize("y_scale", ["unit", "box", "standardize"])
+def test_constant_outputs_cannot_be_scaled(build, y_scale):
+    message = rf"y_scale='{y_scale}' needs at least two different values of y; they are all 2.0"
+    with pytest.raises(ValueError, match=message):
+        build(X, np.full(8, 2.0), y_scale=y_scale)
+
+
+def test_constant_outputs_are_data():
+    result = fit(pma.ard_gp(X, np.full(8, 2.0), mean="constant"))
+    prediction = pma.predict(result, [[0.0, 0.0]])
+    assert_allclose(prediction.f_mean, 2.0, atol=0.1)
+
+
+def test_a_constant_column_is_an_input():
+    result = fit(pma.ard_gp(np.column_stack([X[:, 0], np.ones(8)]), y, x_scale="standardize"))
+    # The data say nothing about its lengthscale: the posterior is the prior.
+    index = result.labels.index("log_lengthscale[1]")
+    assert_allclose(result.theta[index], 0.5 * np.log(2), atol=1e-6)
+    assert_allclose(result.covariance[index, index], 1.0, rtol=1e-6)
+
+
+def test_repeated_rows_with_different_outputs_are_noise():
+    """Five replicates: the noise is learned from them, whose sd is 0.3."""
+    inputs = np.repeat(np.linspace(-1, 1, 6), 5)[:, None]
+    noise = 0.3 * np.random.default_rng(3).normal(size=30)
+    result = fit(pma.ard_gp(inputs, np.sin(2 * inputs[:, 0]) + noise))
+    assert result.diagnostics["n_duplicate_rows"] == 24
+    # 24 degrees of freedom give the log sd a standard error of 0.14.
+    assert abs(result.point["log_noise"] - np.log(0.3)) < 0.5
+
+
+def test_lists_and_integers_are_data(build):
+    gpm = build([[0, 1], [1, 0], [1, 1]], [0, 1, 2])
+    assert gpm.X.dtype == gpm.y.dtype == np.float64
+
+
+# Units.
+
+
+def years(n=12):
+    return np.linspace(1990, 2001, n)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pma.ard_gp(years(), np.sin(years()[:, 0])), r"pass x_scale='box' \(X reaches 2e\+03\)"),
+        (lambda: pma.ard_gp(X, 1e4 * y), r"pass y_scale='standardize' \(y reaches"),
+        (lambda: pma.composite_gp(years(), y.mean() + years()[:, 0], "SE"), "x_scale=.* and y_scale="),
+        (lambda: pma.embedding_gp(1e-4 * X, y, n_components=1), "x_scale='box'"),
+    ],
+    ids=["years", "large outputs", "both", "small inputs"],
+)
+def test_units_that_the_priors_do_not_mean_are_warned_of_once(make, message):
+    with pytest.warns(UserWarning, match=message) as caught:
+        make()
+    assert len(caught) == 1
+    # It points at the line that built the model.
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pma.ard_gp(years(), np.sin(years()[:, 0]), x_scale="box"),
+        lambda: pma.ard_gp(1e4 * X, 1e4 * y, x_scale="unit", y_scale="standardize"),
+        lambda: pma.ard_gp(X, y),
+        lambda: pma.ard_gp(
+            years(),
+            np.sin(years()[:, 0]),
+            priors={
+                "log_lengthscale": pm.Normal.dist(1.0, 1.0),
+                "log_outputscale": pm.Normal.dist(0.0, 1.0),
+                "log_noise": -2.0,
+            },
+        ),
+        lambda: pma.ard_gp(years(2), [1.0, 2.0]),
+    ],
+    ids=["years in the box", "scaled", "unit scale", "own priors", "two points"],
+)
+def test_units_that_are_meant_are_not_warned_of(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make()

@@ -1,0 +1,352 @@
+"""What the pictures show: the numbers behind the artists, invariances, and wrong objects."""
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import ortho_group
+
+import pymc_active as pma
+from pymc_active import plots
+
+RNG = np.random.default_rng(20260301)
+X = RNG.uniform(-1, 1, size=(25, 4))
+Y = np.sin(2 * X[:, 0] - X[:, 1]) + 0.5 * X[:, 2] + 0.05 * RNG.normal(size=25)
+NAMES = ["heat", "acid", "salt", "noise"]
+QUICK = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def curve_fit():
+    x = np.linspace(0, 10, 9)
+    return pma.fit_laplace(pma.ard_gp(x[:, None], np.sin(x), x_scale="box"), **QUICK)
+
+
+@pytest.fixture(scope="module")
+def ard_fit():
+    frame = pd.DataFrame(10 * X, columns=NAMES)
+    return pma.fit_laplace(pma.ard_gp(frame, Y, mean="linear", x_scale=(0, 10)), **QUICK)
+
+
+@pytest.fixture(scope="module")
+def plane_fit():
+    return pma.fit_laplace(pma.embedding_gp(10 * X, Y, n_components=2, x_scale=(0, 10)), **QUICK)
+
+
+def turned(fit, seed=3):
+    """The same mode in another orientation."""
+    R = fit.point["R"]
+    rotation = ortho_group.rvs(len(R), random_state=seed) if len(R) > 1 else -np.eye(1)
+    point = {**fit.point, "R": rotation @ R}
+    return pma.fit_laplace(fit.gpm, point=point, optimize=False)
+
+
+def draws_trace(names, draws=50):
+    values = np.random.default_rng(5).lognormal(size=(2, draws))
+    return xr.DataTree.from_dict({"posterior": xr.Dataset({n: (("chain", "draw"), values) for n in names})})
+
+
+def line(ax, label):
+    [found] = [artist for artist in ax.lines if artist.get_label() == label]
+    return found.get_xdata(), found.get_ydata()
+
+
+def band(collection):
+    """Lower and upper edge of a ``fill_between``, by x."""
+    x, y = collection.get_paths()[0].vertices.T
+    grid = np.unique(x)
+    return grid, np.array([(y[x == g].min(), y[x == g].max()) for g in grid]).T
+
+
+def test_import_needs_no_matplotlib():
+    code = "import sys, pymc_active.plots; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_missing_matplotlib_names_the_extra(curve_fit, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'pymc-active\[plots\]'"):
+        curve_fit.plot()
+
+
+def test_all_lists_every_function():
+    functions = {name for name in vars(plots) if name.startswith("plot_")}
+    assert set(plots.__all__) == functions
+
+
+@pytest.mark.parametrize("target", ["f", "y"])
+def test_predictions_show_what_predict_returns(curve_fit, target):
+    ax = plots.plot_predictions(curve_fit, n_points=30, target=target)
+    grid, (low, high) = band(ax.collections[0])
+    assert_allclose(grid[[0, -1]], [-1, 11])
+    expected = pma.predict(curve_fit, grid[:, None])
+    half = 1.959964 * np.sqrt(expected[f"{target}_variance"])
+    assert_allclose(low, expected.f_mean - half, rtol=1e-9)
+    assert_allclose(high, expected.f_mean + half, rtol=1e-9)
+    assert_array_equal(line(ax, "MGP mean")[1], expected.f_mean)
+    fixed = pma.predict(curve_fit, grid[:, None], method="map")
+    lower = fixed.f_mean - 1.959964 * np.sqrt(fixed[f"{target}_variance"])
+    assert_allclose(line(ax, f"MAP, 95 % of {target}")[1], lower, rtol=1e-9)
+    assert_array_equal(line(ax, "data")[1], curve_fit.gpm.y)
+
+
+def test_a_slice_keeps_the_other_inputs_at_their_median(ard_fit):
+    ax = plots.plot_predictions(ard_fit, input="acid", n_points=20)
+    x, mean = line(ax, "MGP mean")
+    grid = np.tile(np.median(10 * X, axis=0), (20, 1))
+    grid[:, 1] = x
+    assert_array_equal(mean, pma.predict(ard_fit, grid).f_mean)
+    assert ax.get_xlabel() == "acid"
+    assert_array_equal(line(plots.plot_predictions(ard_fit, input=1, n_points=20), "MGP mean")[1], mean)
+
+
+def test_an_axes_that_is_given_is_used(curve_fit):
+    for function in (plots.plot_predictions, plots.plot_parameters, plots.plot_relevance):
+        _, ax = plt.subplots()
+        assert function(curve_fit, ax=ax) is ax
+
+
+def test_parameters_are_quantiles_of_the_draws(curve_fit):
+    ax = plots.plot_parameters(curve_fit, draws=400, random_seed=2)
+    posterior = curve_fit.to_datatree(400, 2)["posterior"]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["outputscale", "lengthscale[0]", "noise"]
+    medians, _ = line(ax, "Laplace")
+    expected = [float(posterior[name].median()) for name in ("outputscale", "lengthscale", "noise")]
+    assert_allclose(medians, expected)
+    wide = np.array([segment[:, 0] for segment in ax.collections[0].get_segments()])
+    assert_allclose(wide[2], np.quantile(posterior["noise"], [0.055, 0.945]))
+    assert ax.get_xscale() == "log"
+
+
+def test_parameters_beside_a_trace(curve_fit):
+    trace = draws_trace(["noise", "outputscale"])
+    ax = plots.plot_parameters(curve_fit, trace=trace, var_names=["noise", "outputscale"])
+    medians, at = line(ax, "MCMC")
+    assert_allclose(medians, float(trace["posterior"]["noise"].median()))
+    assert (at > line(ax, "Laplace")[1]).all()
+
+
+def test_parameters_of_either_sign_get_an_axis_of_their_own(ard_fit):
+    positive, others = plots.plot_parameters(ard_fit)
+    assert (positive.get_xscale(), others.get_xscale()) == ("log", "linear")
+    assert others.get_yticklabels()[0].get_text() == "mean_constant"
+    assert len(positive.get_yticks()) == 6
+    assert plots.plot_parameters(ard_fit, ax=plt.figure().add_subplot()).get_xscale() == "linear"
+
+
+def test_embedding_shows_principal_components(plane_fit):
+    ax = plots.plot_embedding(plane_fit, highlight=[4, 2], number=True)
+    u, rings = (np.asarray(collection.get_offsets()) for collection in ax.collections)
+    R = plane_fit.point["R"]
+    size = np.linalg.svd(R, compute_uv=False)
+    # Distances are the kernel's own, and the axes are those of R.
+    assert_allclose(u @ u.T, X @ R.T @ R @ X.T, atol=1e-9)
+    weights = np.linalg.lstsq(X, u, rcond=None)[0].T
+    assert_allclose(weights @ weights.T, np.diag(size**2), atol=1e-9)
+    assert_array_equal(ax.collections[0].get_array(), Y)
+    assert_array_equal(rings, u[[4, 2]])
+    assert [text.get_text() for text in ax.texts] == ["1", "2"]
+    assert ax.figure.axes[-1].get_ylabel() == "y"
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_no_rotation_changes_a_picture(plane_fit, seed):
+    other = turned(plane_fit, seed)
+    assert not np.allclose(plane_fit.point["R"], other.point["R"])
+    u, v = (np.asarray(plots.plot_embedding(fit).collections[0].get_offsets()) for fit in (plane_fit, other))
+    assert_allclose(u, v, atol=1e-9)
+    norms, other_norms = (line(plots.plot_relevance(fit), "median")[1] for fit in (plane_fit, other))
+    # The covariance is a pseudo-inverse: half of the digits are left where directions are poorly determined.
+    assert_allclose(norms, other_norms, rtol=1e-6)
+
+
+def test_one_component_is_drawn_against_y():
+    fit = pma.fit_laplace(pma.embedding_gp(X, Y, n_components=1), **QUICK)
+    ax, other = plots.plot_embedding(fit), plots.plot_embedding(turned(fit))
+    assert_allclose(ax.lines[0].get_xdata(), other.lines[0].get_xdata())
+    assert_allclose(np.abs(ax.lines[0].get_xdata()), np.abs(X @ fit.point["R"][0]))
+    assert_array_equal(ax.lines[0].get_ydata(), fit.gpm.y)
+    with pytest.raises(ValueError, match="pass y with X"):
+        plots.plot_embedding(fit, X=X)
+
+
+def test_other_points_in_the_plane(plane_fit):
+    new = RNG.uniform(-10, 10, size=(7, 4))
+    grey = plots.plot_embedding(plane_fit, X=new)
+    assert len(grey.collections[0].get_offsets()) == 7
+    assert len(grey.figure.axes) == 1
+    coloured = plots.plot_embedding(plane_fit, X=new, y=np.arange(7.0), highlight=np.arange(7) > 4)
+    assert len(coloured.collections[1].get_offsets()) == 2
+
+
+def test_relevance_of_an_embedding(plane_fit):
+    """The picture's draws agree with draws of the fit to Monte-Carlo error; input 3 matters least."""
+    ax = plots.plot_relevance(plane_fit, draws=4000)
+    _, median = line(ax, "median")
+    where, shape = plane_fit.gpm.embedding_slice
+    R = plane_fit.draw(4000, 9)[:, where].reshape(-1, *shape)
+    norms = np.linalg.norm(R, axis=1)
+    # A median's standard error is about 1.25 sd / sqrt(n).
+    assert (np.abs(median - np.median(norms, axis=0)) < 4 * 1.25 * np.sqrt(2 / 4000) * norms.std(axis=0)).all()
+    assert median.argmin() == 3
+
+
+def test_relevance_of_lengthscales(ard_fit):
+    """1 / lengthscale on the scaled inputs, with the inputs' names."""
+    ax = plots.plot_relevance(ard_fit, draws=200, random_seed=4)
+    log_lengthscale = ard_fit.draw(200, 4)[:, [label.startswith("log_lengthscale") for label in ard_fit.labels]]
+    assert_allclose(line(ax, "median")[1], np.median(np.exp(-log_lengthscale), axis=0))
+    assert [text.get_text() for text in ax.get_xticklabels()] == NAMES
+    ax = plots.plot_relevance(ard_fit, labels=["a", "b", "c", "d"])
+    assert ax.get_xticklabels()[3].get_text() == "d"
+
+
+def test_relevance_over_wavelengths():
+    wavelengths = np.linspace(850, 1050, 30)
+    frame = pd.DataFrame(RNG.normal(size=(12, 30)), columns=wavelengths)
+    gpm = pma.embedding_gp(frame, frame.iloc[:, 3].to_numpy(), n_components=1)
+    point = {"R": np.ones((1, 30)), "log_outputscale": 0.0, "log_noise": -1.0}
+    with pytest.warns(UserWarning, match="doubtful"):
+        fit = pma.fit_laplace(gpm, point=point, optimize=False)
+    ax = plots.plot_relevance(fit, draws=50)
+    x, median = line(ax, "median")
+    grid, (low, high) = band(ax.collections[0])
+    assert_array_equal(x, wavelengths)
+    assert_array_equal(grid, wavelengths)
+    assert (low <= median).all()
+    assert (median <= high).all()
+    # Without names there is no order between inputs: points with thinned labels.
+    assert len(plots.plot_relevance(fit, draws=50, labels=list(range(30))).get_xticks()) == 15
+
+
+def curves():
+    values = np.random.default_rng(2).lognormal(size=(5, 3, 4))
+    return xr.Dataset(
+        {"rmse": (("split", "method", "n"), values, {"units": "mm"}), "nll": (("split", "method", "n"), -values)},
+        coords={"method": ["ours", "random", "grid"], "n": [5, 10, 15, 20]},
+    )
+
+
+def test_learning_curves():
+    data = curves()
+    ax = plots.plot_learning_curves(data, metric="rmse", reference={"floor": 0.1}, log=True)
+    for i, method in enumerate(data.method.to_numpy()):
+        n, mean = line(ax, method)
+        part = data.rmse.isel(method=i)
+        assert_array_equal(n, data.n)
+        assert_allclose(mean, part.mean("split"))
+        _, (low, high) = band(ax.collections[i])
+        assert_allclose(low, part.quantile(0.25, "split"))
+        assert_allclose(high, part.quantile(0.75, "split"))
+    assert {text.get_text() for text in ax.texts} == {"ours", "random", "grid", "floor"}
+    assert (ax.get_ylabel(), ax.get_yscale()) == ("rmse (mm)", "log")
+
+
+def test_one_curve_alone():
+    data = curves().nll.isel(split=0, method=0, drop=True)
+    ax = plots.plot_learning_curves(data)
+    assert_array_equal(ax.lines[0].get_ydata(), data)
+    assert not ax.collections
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_labels_at_line_ends_do_not_overlap(scale):
+    """Three lines that end at the same place, also when the scale is changed afterwards."""
+    data = xr.DataArray(
+        np.array([[3, 1.0], [2, 1.0], [5, 1.001]]),
+        dims=("method", "n"),
+        coords={"method": ["a", "b", "c"], "n": [1, 2]},
+    )
+    ax = plots.plot_learning_curves(data)
+    ax.set_yscale(scale)
+    ax.figure.canvas.draw()
+    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+    assert all(lower.y1 <= upper.y0 for lower, upper in pairwise(boxes))
+
+
+def test_check_shows_every_point_and_the_median():
+    skl = np.random.default_rng(1).lognormal(size=(3, 20))
+    skl[1, 0] = 0.0
+    tree = xr.DataTree.from_dict(
+        {"predictions": xr.Dataset({"skl": (("method", "point"), skl)}, coords={"method": ["MAP", "BBQ", "MGP"]})}
+    )
+    ax = plots.plot_check(tree)
+    assert ax.get_xscale() == "log"
+    assert_array_equal(ax.lines[0].get_xdata(), np.sort(skl[0]))
+    assert len(ax.lines[1].get_xdata()) == 19
+    assert_allclose(ax.collections[2].get_segments()[0][:, 0], np.median(skl[2]))
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["MAP", "BBQ", "MGP"]
+
+
+def test_a_learner_numbers_what_it_asked(plane_fit):
+    gpm = pma.embedding_gp(X[:20], Y[:20], n_components=2)
+    learner = pma.active.Learner(gpm, pool=X)
+    learner.tell(X[20:22], Y[20:22])
+    ax = learner.plot()
+    u, rings = (np.asarray(collection.get_offsets()) for collection in ax.collections)
+    assert_array_equal(rings, u[20:22])
+    assert len(learner.plot(X=X).collections) == 1
+    gpm = pma.ard_gp(X[:5, :1], Y[:5])
+    learner = pma.active.Learner(gpm, pool=X[:, :1])
+    ax = learner.plot()
+    assert not ax.texts
+    learner.tell(X[7, :1], Y[7])
+    assert_array_equal(learner.plot().collections[1].get_offsets(), [[X[7, 0], Y[7]]])
+
+
+def test_data_told_after_the_fit_are_not_passed_off_as_its_own():
+    gpm = pma.ard_gp(X[:6, :1], Y[:6])
+    fit = pma.fit_laplace(gpm, **QUICK)
+    gpm.set_data(X[:9, :1], Y[:9])
+    with pytest.raises(ValueError, match="made with 6 points, and its model holds 9 now"):
+        fit.plot()
+    ax = fit.plot(X=X[:6, :1], y=Y[:6])
+    assert len(line(ax, "data")[0]) == 6
+
+
+@pytest.mark.parametrize("name", ["plot_embedding", "plot_parameters", "plot_predictions", "plot_relevance"])
+def test_wrong_objects_are_refused(name):
+    with pytest.raises(TypeError, match=f"{name} takes a LaplaceFit .*got GPModel"):
+        getattr(plots, name)(pma.ard_gp(X, Y))
+
+
+def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
+    cases = [
+        (lambda: plots.plot_predictions(curve_fit, target="x"), "target must be 'f' or 'y'"),
+        (lambda: plots.plot_predictions(curve_fit, input=3), "input must be one of 0 or a position"),
+        (lambda: plots.plot_predictions(curve_fit, X=X[:, :1]), "both X and y"),
+        (lambda: plots.plot_predictions(curve_fit, highlight=[9]), "rows of X, 0 to 8"),
+        (lambda: plots.plot_embedding(curve_fit), "no embedding to show"),
+        (lambda: plots.plot_embedding(plane_fit, y=Y), "pass X with it"),
+        (lambda: plots.plot_relevance(plane_fit, labels=["a"]), "must name the 4 inputs; got 1"),
+        (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
+        (lambda: plots.plot_parameters(curve_fit, var_names=["ls"]), "Laplace has no ls"),
+        (lambda: plots.plot_parameters(curve_fit, trace=xr.DataTree()), "group 'posterior'"),
+        (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no outputscale"),
+        (lambda: plots.plot_learning_curves(curves()), "metric must be one of nll, rmse"),
+        (lambda: plots.plot_learning_curves(curves().rmse.rename(n="x")), "dims method, split and n"),
+        (lambda: plots.plot_check(xr.DataTree()), "does not come from pma.check"),
+    ]
+    for call, message in cases:
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(TypeError, match="got list"):
+        plots.plot_learning_curves([1, 2])
+    with pytest.raises(TypeError, match="got Dataset"):
+        plots.plot_check(xr.Dataset())
