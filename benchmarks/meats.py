@@ -25,7 +25,7 @@ def main() -> None:
         mean, sd = results[metric].mean("split"), results[metric].std("split", ddof=1)
         table[metric] = {
             str(m): {
-                int(n): {"mean": float(mean.sel(method=m, n=n)), "sd": float(sd.sel(method=m, n=n))}
+                int(n): {"mean": float(mean.sel({"method": m, "n": n})), "sd": float(sd.sel({"method": m, "n": n}))}
                 for n in results.n.to_numpy()
             }
             for m in results.method.to_numpy()

@@ -178,9 +178,8 @@ def curves_figure(results: xr.Dataset):
     for ax, metric, label in zip(
         axes, ("rmse", "nll"), ("RMSE (% fat)", "negative log likelihood (nats)"), strict=True
     ):
-        plots.plot_learning_curves(results, metric=metric, ax=ax)
+        plots.plot_learning_curves(results, metric=metric, log=metric == "rmse", ax=ax)
         ax.set(xlabel="assays", ylabel=label)
-    axes[0].set_yscale("log")
     return fig
 
 
@@ -194,7 +193,7 @@ def _table(results: xr.Dataset, console: Console) -> None:
     for method in results.method.to_numpy():
         row = [str(method)]
         for metric in ("rmse", "nll"):
-            part = results[metric].sel(method=method)
+            part = results[metric].sel({"method": method})
             row += [f"{float(part.sel(n=n).mean()):.2f} ± {float(part.sel(n=n).std()):.2f}" for n in shown]
         table.add_row(*row)
     console.print(table)

@@ -438,6 +438,7 @@ def plot_learning_curves(
         )
     units = values.attrs.get("units")
     ax.set(xlabel="number of points n", ylabel=f"{metric or values.name or 'error'}" + (f" ({units})" if units else ""))
+    ax.locator_params(axis="x", integer=True)
     if log:
         _log_axis(ax, "y")
     _label_ends(ax, ends)

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.laplace.expansion import Expansion
-from pymc_active.laplace.search import NEGLIGIBLE, SAME, Found, Searcher, SearchResult, newton, search
+from pymc_active.laplace.search import N_LEVELS, NEGLIGIBLE, SAME, Found, Searcher, SearchResult, newton, search
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.progress import progress
@@ -267,7 +267,7 @@ def _search_and_expand(
 ) -> LaplaceFit:
     center, sd = posterior.prior_scale()
     searcher = Searcher(posterior, center, sd, posterior.noise_unit)
-    with progress("Searching modes", n_restarts, progressbar) as advance:
+    with progress("Searching modes", n_restarts + (0 if population == 0 else N_LEVELS), progressbar) as advance:
         result = search(
             searcher,
             rng,

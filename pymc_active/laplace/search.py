@@ -23,6 +23,7 @@ from pymc_active.posterior.factor import NotPositiveDefiniteError
 LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
 # The population starts where its particles can still move freely and ends where families no longer mix.
 HIGHEST, LOWEST = 0.6, 0.12
+N_LEVELS = 90
 LEAPFROG_STEPS = 8
 # Up to this many parameters plain climbs from all over the prior are worth their cost.
 FEW_PARAMETERS = 25
@@ -107,7 +108,7 @@ def population(
     rng: np.random.Generator,
     *,
     n_particles: int = 64,
-    n_levels: int = 90,
+    n_levels: int = N_LEVELS,
     spread: float = 0.5,
     advance: Callable[..., None] = lambda *args: None,
 ) -> tuple[np.ndarray, list[int]]:

@@ -134,7 +134,9 @@ def embedding_gp(
         which functions are nearly linear and its own figures do not come out.
     priors : dict, optional
         ``R`` (d, D): Normal(0, prior_scale); ``log_outputscale``, ``log_noise`` and the mean's as in :func:`ard_gp`.
-        Rotations of R leave the posterior unchanged as long as its prior is the same for every component.
+        Rotations of R leave the posterior unchanged as long as its prior is the same for every component. With few
+        points and many inputs a free noise level can fall to zero and the mode then overfits: state what you know
+        of the measurement's error, e.g. ``pm.Normal.dist(np.log(0.03), 0.1)``.
 
     Returns
     -------
