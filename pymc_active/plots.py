@@ -7,6 +7,7 @@ of Okabe and Ito, which colour-blind readers can tell apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "plot_check",
     "plot_embedding",
     "plot_learning_curves",
+    "plot_loadings",
     "plot_parameters",
     "plot_predictions",
     "plot_relevance",
@@ -360,6 +362,80 @@ def plot_relevance(
         _legend_above(ax)
     ax.set_ylabel(what)
     ax.set_ylim(0, None)
+    return ax
+
+
+def plot_loadings(
+    fit: LaplaceFit,
+    *,
+    X: Any = None,
+    draws: int = 300,
+    random_seed: int = 0,
+    labels: Sequence | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Which inputs the learned components load on: their correlations over the rows of X, with 89 % bands.
+
+    Where inputs are strongly correlated, as neighbouring wavelengths are, single entries of R mean little: many R give
+    the same components. What the components *are* shows in their correlations with the inputs.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+        Of a model with an embedding.
+    X : array_like, shape (m, D), optional
+        Points to correlate over, in the user's units; default those of the fit.
+    draws, random_seed : int
+        Draws of R from the Laplace approximation, each turned onto the mode (orthogonal Procrustes).
+    labels : sequence, optional
+        Increasing numbers, one for each input; default those of X.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        A curve with a band for each component, on the principal axes of R at the mode.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, a model without an embedding, or labels that are no increasing numbers.
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    _check_fit(fit, "plot_loadings")
+    gpm = fit.gpm
+    rotation = _principal_rotation(fit)
+    embedding = gpm.embedding_slice
+    assert embedding is not None  # _principal_rotation has refused such a model
+    where, shape = embedding
+    labels = list(gpm.inputs if labels is None else labels)
+    if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
+        raise ValueError(f"labels must be {shape[1]} increasing numbers, one for each input; got {labels!r}")
+    points = gpm.x_map(read_inputs(gpm.X if X is None else X, width=shape[1]))
+    centred = points - points.mean(0)
+    spread = np.linalg.norm(centred, axis=0)
+    mode = centred @ (rotation @ fit.theta[where].reshape(shape)).T
+    loadings = np.empty((draws, *shape))
+    for s, theta in enumerate(fit.draw(draws, random_seed)):
+        U = centred @ theta[where].reshape(shape).T
+        U = U @ orthogonal_procrustes(U, mode)[0]
+        loadings[s] = U.T @ centred / np.outer(np.linalg.norm(U, axis=0), spread + (spread == 0))
+    ax = _axes(ax, (6.8, 3.6))
+    x = np.asarray(labels, float)
+    ends = []
+    for k, color in zip(range(shape[0]), _CYCLE, strict=False):
+        low, middle, high = np.quantile(loadings[:, k], (0.055, 0.5, 0.945), axis=0)
+        ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
+        ax.plot(x, middle, color=color, lw=1.6)
+        ends.append((f"$u_{k + 1}$", float(x[-1]), float(middle[-1]), color))
+    for text, end, height, color in ends:
+        ax.annotate(text, (end, height), xytext=(5, 0), textcoords="offset points", color=color, va="center")
+    ax.axhline(0, color=GREY, lw=0.8, zorder=0)
+    ax.set_xlim(x[0], x[-1])
+    ax.set_ylim(-1.03, 1.03)
+    ax.set_xlabel("input")
+    ax.set_ylabel("correlation with the component")
     return ax
 
 

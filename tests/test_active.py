@@ -62,16 +62,12 @@ def test_bald_does_not_depend_on_units(fit, pool):
     scaled = pma.ard_gp(fit.gpm.X, (fit.gpm.y - 10) / 50, mean="constant")
     same = pma.fit_laplace(scaled, point=fit.point, optimize=False)
     for target in ("y", "f"):
-        assert_allclose(
-            bald(same, pool, target=target), bald(fit, pool, target=target), rtol=1e-6
-        )
+        assert_allclose(bald(same, pool, target=target), bald(fit, pool, target=target), rtol=1e-6)
 
 
 def test_known_hyperparameters_leave_nothing_to_learn(fit, pool):
     """With a prior as sharp as a number BBQ's ratio is one and MGP's is its floor."""
-    priors = {
-        name: pm.Normal.dist(float(np.mean(value)), 1e-6) for name, value in fit.point.items()
-    }
+    priors = {name: pm.Normal.dist(float(np.mean(value)), 1e-6) for name, value in fit.point.items()}
     gpm = pma.ard_gp(fit.gpm.X, fit.gpm.y, mean="constant", y_scale=(10, 50), priors=priors)
     sharp = pma.fit_laplace(gpm, n_restarts=1, population=0, random_seed=1, progressbar=False)
     assert_allclose(bald(sharp, pool, target="f", method="bbq"), 0, atol=1e-6)

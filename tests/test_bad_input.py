@@ -93,7 +93,7 @@ def test_unknown_kernels_are_refused_with_the_known_ones():
 
 
 def test_unknown_means_are_refused(build):
-    with pytest.raises(ValueError, match="mean must be one of constant, linear, zero or a pm.gp.mean"):
+    with pytest.raises(ValueError, match="mean must be one of constant, linear, zero or a pm"):
         build(X, y, mean="quadratic")
 
 
@@ -200,7 +200,7 @@ def test_malformed_points_are_refused(change, message):
 
 
 def test_a_fit_needs_a_model():
-    with pytest.raises(TypeError, match="fit_laplace takes a GPModel .* got Model"):
+    with pytest.raises(TypeError, match=r"fit_laplace takes a GPModel .* got Model"):
         pma.fit_laplace(pm.Model())
 
 

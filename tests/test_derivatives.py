@@ -50,9 +50,7 @@ def in_user_units(build, *arguments, **keywords):
 ARRAY_MODELS = {
     "ard ExpQuad": lambda: pma.ard_gp(X3, y3),
     "ard Matern52, constant mean": lambda: pma.ard_gp(X3, y3, kernel="Matern52", mean="constant"),
-    "ard Matern32, linear mean, user units": lambda: in_user_units(
-        pma.ard_gp, kernel="Matern32", mean="linear"
-    ),
+    "ard Matern32, linear mean, user units": lambda: in_user_units(pma.ard_gp, kernel="Matern32", mean="linear"),
     "ard Matern12": lambda: pma.ard_gp(X3, y3, kernel="Matern12"),
     "ard, fixed noise": lambda: pma.ard_gp(X3, y3, priors={"log_noise": -1.5}),
     "ard, fixed lengthscales and slopes": lambda: pma.ard_gp(
@@ -61,9 +59,7 @@ ARRAY_MODELS = {
         mean="linear",
         priors={"log_lengthscale": np.array([0.1, -0.2, 0.4]), "mean_slope": 0.3},
     ),
-    "ard, only the noise is free": lambda: pma.ard_gp(
-        X3, y3, priors={"log_lengthscale": 0.0, "log_outputscale": 0.0}
-    ),
+    "ard, only the noise is free": lambda: pma.ard_gp(X3, y3, priors={"log_lengthscale": 0.0, "log_outputscale": 0.0}),
     "embedding d=1": lambda: pma.embedding_gp(X3, y3, n_components=1),
     "embedding d=2, Matern52, constant mean": lambda: in_user_units(
         pma.embedding_gp, n_components=2, kernel="Matern52", mean="constant"
@@ -82,9 +78,7 @@ ARRAY_MODELS = {
     "composite of single inputs, user units": lambda: in_user_units(
         pma.composite_gp, "LIN + PER[1] * RQ[0]", mean="linear"
     ),
-    "nested composite": lambda: pma.composite_gp(
-        X3, y3, "(SE[0] + LIN0) * (MAT52 + PER) * RQ + MAT12[2]"
-    ),
+    "nested composite": lambda: pma.composite_gp(X3, y3, "(SE[0] + LIN0) * (MAT52 + PER) * RQ + MAT12[2]"),
     "composite, fixed period": lambda: pma.composite_gp(
         X1, y1, "SE * PER", mean="zero", priors={"log_period_PER": -0.5}
     ),
@@ -98,9 +92,7 @@ def hand_written(build):
         with pm.Model() as model:
             cov, mean, sigma = build()
             gp = pm.gp.Marginal(cov_func=cov, mean_func=mean)
-            gp.marginal_likelihood(
-                "y", pm.Data("X", X3), pm.Data("y_data", y3), sigma=sigma, jitter=0
-            )
+            gp.marginal_likelihood("y", pm.Data("X", X3), pm.Data("y_data", y3), sigma=sigma, jitter=0)
         return pma.from_marginal(gp, "y", model=model)
 
     return make

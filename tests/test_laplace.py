@@ -19,6 +19,8 @@ from scipy.stats import multivariate_normal, norm, ortho_group
 import pymc_active as pma
 from pymc_active.laplace.curvature import FLOOR, invert
 from pymc_active.laplace.symmetry import log_orbit_volume, log_sphere_surface
+from pymc_active.posterior.array import ArrayPosterior
+from pymc_active.posterior.graph import GraphPosterior
 
 
 def data(n=15, D=2, seed=1, noise=0.1):
@@ -146,6 +148,21 @@ def test_expanding_at_a_point_searches_for_nothing(ard):
     assert_allclose(there.gradient, numerical, rtol=0, atol=1e-6)
 
 
+def test_compile_arguments_ask_for_graphs():
+    """Another route to the same expansion, compiled once for each set of arguments."""
+    X, y = data(6, 1)
+    gpm = pma.ard_gp(X, y)
+    point = {"log_lengthscale": [-0.5], "log_outputscale": 0.1, "log_noise": -1.5}
+    expected = pma.fit_laplace(gpm, point=point, optimize=False)
+    options = {"mode": "FAST_COMPILE"}
+    got = pma.fit_laplace(gpm, point=point, optimize=False, compile_kwargs=options)
+    assert isinstance(got.best.posterior, GraphPosterior)
+    assert isinstance(expected.best.posterior, ArrayPosterior)
+    assert gpm.posterior(options)._functions is got.best.posterior._functions
+    assert_allclose(got.hessian, expected.hessian, rtol=0, atol=1e-9)
+    assert_allclose(got.log_evidence, expected.log_evidence, rtol=1e-11)
+
+
 def test_points_are_dicts_by_name():
     """``point`` is unconstrained, ``constrained_point`` is in the user's space with the Deterministics."""
     X, y = data(8)
@@ -241,9 +258,7 @@ def test_evidence_of_two_parameters_by_quadrature():
     posterior = gpm.posterior()
     root = np.linalg.cholesky(result.covariance)
     z = np.linspace(-6, 6, 61)
-    values = [
-        posterior.value_and_gradient(result.theta + root @ point)[0] for point in product(z, z)
-    ]
+    values = [posterior.value_and_gradient(result.theta + root @ point)[0] for point in product(z, z)]
     # Trapezoidal in both; the step of 0.2 sds is exact for smooth decaying functions.
     cell = np.log((z[1] - z[0]) ** 2 * np.linalg.det(root))
     # Laplace errs by O(1/n), a tenth of a nat here. A lost sqrt(2 pi) or factor 2 would be 0.9 or 0.7 nats.
@@ -260,7 +275,8 @@ def embedding(d, **keywords):
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0][:d] * np.array([1.5, 1.2, 0.9])[:d, None]
     U = X @ R.T
     y = np.sin(2 * U).sum(1) + U[:, 0] * U[:, -1] + 0.05 * rng.normal(size=60)
-    return pma.embedding_gp(X, y, n_components=d, **keywords)
+    priors = {"log_outputscale": pm.Normal.dist(0.0, 1.0), "log_noise": pm.Normal.dist(-2.3, 1.0)}
+    return pma.embedding_gp(X, y, n_components=d, priors=priors, **keywords)
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +288,8 @@ def embeddings():
 def test_rotations_are_found(embeddings, d, n_directions):
     assert embeddings[d].diagnostics["n_symmetry"] == n_directions
     assert embeddings[d].diagnostics["n_floored"] == 0
+    assert embeddings[d].diagnostics["converged"]
+    assert embeddings[d].diagnostics["gradient_norm"] < 1e-6
     assert embeddings[d].diagnostics["smallest_eigenvalue"] > 0.1
 
 
@@ -300,9 +318,7 @@ def test_turning_the_embedding_changes_nothing(embeddings, d):
     result = embeddings[d]
     gpm, X_new = result.gpm, np.random.default_rng(6).uniform(-1, 1, size=(7, 3))
     Q = -np.eye(1) if d == 1 else ortho_group.rvs(d, random_state=np.random.default_rng(7))
-    turned = pma.fit_laplace(
-        gpm, point={**result.point, "R": Q @ result.point["R"]}, optimize=False
-    )
+    turned = pma.fit_laplace(gpm, point={**result.point, "R": Q @ result.point["R"]}, optimize=False)
     # A condition number of about 1e5 leaves this much of the digits.
     assert_allclose(turned.log_posterior, result.log_posterior, rtol=0, atol=1e-9)
     assert_allclose(turned.log_evidence, result.log_evidence, rtol=0, atol=1e-6)
@@ -372,9 +388,7 @@ def rotation(angles):
     return about_z(a) @ tilt @ about_z(c)
 
 
-@pytest.mark.parametrize(
-    ("singular_values", "components"), [([2.0, 1.0, 0.6], 2), ([1.5, 0.8], 1)]
-)
+@pytest.mark.parametrize(("singular_values", "components"), [([2.0, 1.0, 0.6], 2), ([1.5, 0.8], 1)])
 def test_volume_of_an_orbit_in_three_dimensions(singular_values, components):
     """The surface integral over Euler angles, with numerical tangents."""
     R = matrix_with(singular_values, 3)
@@ -398,9 +412,7 @@ def test_volume_of_the_orbit_of_one_component_in_three_dimensions():
 def test_evidence_of_an_embedding_of_one_input_by_quadrature():
     """R and -R both count: one of them alone would have log 2 = 0.69 nats less."""
     X, y = data(100, 1)
-    gpm = pma.embedding_gp(
-        X, y, n_components=1, priors={"log_outputscale": 0.0, "log_noise": -2.0}
-    )
+    gpm = pma.embedding_gp(X, y, n_components=1, priors={"log_outputscale": 0.0, "log_noise": -2.0})
     result, posterior = fit(gpm), gpm.posterior()
     grid = np.linspace(-5, 5, 2001)
     values = [posterior.value_and_gradient(np.array([r]))[0] for r in grid]
@@ -489,11 +501,13 @@ def test_negative_curvature_is_floored_counted_and_warned_of_once():
     assert_allclose(variances, [1 / FLOOR, *(1 / values[1:])], rtol=1e-9)
 
 
-def test_the_search_leaves_a_saddle():
+@pytest.mark.parametrize("free", [True, False], ids=["all free", "only R free"])
+def test_the_search_leaves_a_saddle(free):
     """At R = 0 the gradient in R vanishes by symmetry, and an optimiser that starts there stays there."""
     X, y = data(20, 1)
-    gpm = pma.embedding_gp(X, y, n_components=1)
-    start = {"R": np.zeros((1, 1)), "log_outputscale": 0.0, "log_noise": 0.0}
+    priors = None if free else {"log_outputscale": 0.0, "log_noise": -1.5}
+    gpm = pma.embedding_gp(X, y, n_components=1, priors=priors)
+    start = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
     result = fit(gpm, point=start, n_restarts=0)
     assert abs(result.point["R"].item()) > 0.5
     assert result.diagnostics["n_floored"] == 0
@@ -567,9 +581,7 @@ def test_a_point_where_nothing_is_finite_is_refused():
         fit(gpm)
 
 
-@pytest.mark.parametrize(
-    "expression", ["SE", "PER", "LIN + RQ", "MAT12 * MAT32[1]"]
-)
+@pytest.mark.parametrize("expression", ["SE", "PER", "LIN + RQ", "MAT12 * MAT32[1]"])
 @pytest.mark.parametrize("size", [-900.0, 900.0])
 def test_absurd_parameters_have_no_density_and_no_warning(expression, size):
     """A line search may try anything; exp of it overflows or vanishes."""
@@ -656,9 +668,7 @@ def test_draws_of_an_embedding_do_not_turn(embeddings):
 
 def test_datatree_draws_are_reproducible(ard_fit):
     a, b, c = (ard_fit.to_datatree(draws=5, random_seed=seed) for seed in (1, 1, 2))
-    xr.testing.assert_identical(
-        a["posterior"].to_dataset().drop_attrs(), b["posterior"].to_dataset().drop_attrs()
-    )
+    xr.testing.assert_identical(a["posterior"].to_dataset().drop_attrs(), b["posterior"].to_dataset().drop_attrs())
     assert not a["posterior"].to_dataset().equals(c["posterior"].to_dataset())
 
 

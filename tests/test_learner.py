@@ -361,9 +361,7 @@ def test_to_datatree_records_the_design():
 def test_repr_counts():
     active = learner()
     active.run(truth, n=1, progressbar=False)
-    assert repr(active) == (
-        "<Learner learn='function', criterion uncertainty: 4 points, 1 asked, 21 left in the pool>"
-    )
+    assert repr(active) == ("<Learner learn='function', criterion uncertainty: 4 points, 1 asked, 21 left in the pool>")
 
 
 # What is refused.

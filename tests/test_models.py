@@ -369,14 +369,14 @@ def test_from_marginal_takes_the_model_around_it():
 
 
 def test_from_marginal_needs_a_marginal_gp():
-    with pytest.raises(TypeError, match="must be a pm.gp.Marginal; got Latent"):
+    with pytest.raises(TypeError, match=r"must be a pm\.gp\.Marginal; got Latent"):
         pma.from_marginal(pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0)), "y")
 
 
 def test_from_marginal_needs_a_likelihood():
     with pm.Model() as model:
         gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", 0, 1)))
-        with pytest.raises(ValueError, match="call gp.marginal_likelihood"):
+        with pytest.raises(ValueError, match=r"call gp\.marginal_likelihood"):
             pma.from_marginal(gp, "y", model=model)
         gp.marginal_likelihood("y", X, y, sigma=0.1)
         pm.Normal("other", 0, 1, observed=[1.0])
@@ -407,9 +407,7 @@ UNITS = {"x_scale": (SHIFT, SCALE), "y_scale": (Y_SHIFT, Y_SCALE)}
 BUILDERS = {
     "ard": lambda X, y, **units: pma.ard_gp(X, y, kernel="Matern52", **units),
     "ard, linear mean": lambda X, y, **units: pma.ard_gp(X, y, mean="linear", **units),
-    "embedding": lambda X, y, **units: pma.embedding_gp(
-        X, y, n_components=1, mean="constant", **units
-    ),
+    "embedding": lambda X, y, **units: pma.embedding_gp(X, y, n_components=1, mean="constant", **units),
     "composite": lambda X, y, **units: pma.composite_gp(X, y, "LIN + PER[0] * RQ[1]", **units),
 }
 
@@ -568,17 +566,13 @@ def test_embeddings_add_multiply_and_nest():
 def test_a_diagonal_embedding_is_ard():
     lengthscale = np.array([0.5, 1.0, 4.0])
     cov = pma.cov.Embedding(pm.gp.cov.ExpQuad(3, ls=1.0), np.diag(1 / lengthscale), 3)
-    assert_allclose(
-        evaluate(cov, X3, Z3), evaluate(pm.gp.cov.ExpQuad(3, ls=lengthscale), X3, Z3), rtol=1e-12
-    )
+    assert_allclose(evaluate(cov, X3, Z3), evaluate(pm.gp.cov.ExpQuad(3, ls=lengthscale), X3, Z3), rtol=1e-12)
 
 
 def test_an_embedding_of_one_input_is_an_inverse_lengthscale():
     cov = pma.cov.Embedding(pm.gp.cov.Matern32(1, ls=1.0), [[1 / 0.3]], 1)
     other = pm.gp.cov.Matern32(1, ls=0.3)
-    assert_allclose(
-        evaluate(cov, X3[:, :1], Z3[:, :1]), evaluate(other, X3[:, :1], Z3[:, :1]), rtol=1e-10
-    )
+    assert_allclose(evaluate(cov, X3[:, :1], Z3[:, :1]), evaluate(other, X3[:, :1], Z3[:, :1]), rtol=1e-10)
 
 
 def test_the_model_of_a_diagonal_embedding_is_that_of_ard():

@@ -33,9 +33,7 @@ def quick_fit(gpm, **keywords):
 
 @pytest.fixture(scope="module")
 def ard_fit():
-    return quick_fit(
-        pma.ard_gp(20 + 4 * X, 100 * y, mean="linear", x_scale=(20, 4), y_scale=(0, 100))
-    )
+    return quick_fit(pma.ard_gp(20 + 4 * X, 100 * y, mean="linear", x_scale=(20, 4), y_scale=(0, 100)))
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +67,7 @@ def points(fit):
 def test_map_is_the_prediction_of_pymc(fit, noisy):
     gpm = fit.gpm
     with gpm.model, pytensor.config.change_flags(mode="FAST_COMPILE"):
-        mean, variance = gpm.gp.predict(
-            points(fit), point=fit.constrained_point, diag=True, pred_noise=noisy, jitter=0
-        )
+        mean, variance = gpm.gp.predict(points(fit), point=fit.constrained_point, diag=True, pred_noise=noisy, jitter=0)
     ours = pma.predict(fit, points(fit), method="map")
     assert_allclose(ours.f_mean, mean, rtol=1e-8)
     assert_allclose(ours.y_variance if noisy else ours.f_variance, variance, rtol=1e-7)
@@ -106,9 +102,7 @@ def test_bbq_and_mgp_are_their_formulas(fit):
 
 
 def test_mgp_is_the_default(ard_fit):
-    xr.testing.assert_identical(
-        pma.predict(ard_fit, NEW), pma.predict(ard_fit, NEW, method="mgp")
-    )
+    xr.testing.assert_identical(pma.predict(ard_fit, NEW), pma.predict(ard_fit, NEW, method="mgp"))
 
 
 def test_marginalising_adds_variance(fit):
@@ -191,9 +185,7 @@ def test_rows_of_a_frame_keep_their_labels(ard_fit):
 
 
 def test_rows_of_a_data_array_keep_their_labels(ard_fit):
-    array = xr.DataArray(
-        points(ard_fit), dims=("run", "channel"), coords={"run": 10 + np.arange(len(NEW))}
-    )
+    array = xr.DataArray(points(ard_fit), dims=("run", "channel"), coords={"run": 10 + np.arange(len(NEW))})
     assert_array_equal(pma.predict(ard_fit, array).point, 10 + np.arange(len(NEW)))
     unlabelled = array.drop_vars("run")
     assert_array_equal(pma.predict(ard_fit, unlabelled).point, np.arange(len(NEW)))
@@ -274,19 +266,13 @@ def test_modes_are_mixed_by_their_evidence():
     result = quick_fit(gpm, n_restarts=16)
     assert len(result.modes) > 1
     X_new = [[0.13], [0.5], [1.2]]
-    parts = [
-        pma.predict(pma.fit_laplace(gpm, point=mode.point, optimize=False), X_new)
-        for mode in result.modes
-    ]
+    parts = [pma.predict(pma.fit_laplace(gpm, point=mode.point, optimize=False), X_new) for mode in result.modes]
     weights = np.array([mode.weight for mode in result.modes])
     means = np.stack([part.f_mean for part in parts])
     mean = weights @ means
     got = pma.predict(result, X_new, method="modes")
     assert_allclose(got.f_mean, mean, rtol=1e-10)
-    f_variance = sum(
-        w * (part.f_variance + (part.f_mean - mean) ** 2)
-        for w, part in zip(weights, parts, strict=True)
-    )
+    f_variance = sum(w * (part.f_variance + (part.f_mean - mean) ** 2) for w, part in zip(weights, parts, strict=True))
     assert_allclose(got.f_variance, f_variance, rtol=1e-9)
     noise = sum(w * (p.y_variance - p.f_variance) for w, p in zip(weights, parts, strict=True))
     assert_allclose(got.y_variance, f_variance + noise, rtol=1e-9)
@@ -295,9 +281,7 @@ def test_modes_are_mixed_by_their_evidence():
 def test_one_mode_is_its_own_mixture(ard_fit):
     alone = pma.fit_laplace(ard_fit.gpm, point=ard_fit.point, optimize=False)
     assert [mode.weight for mode in alone.modes] == [1.0]
-    xr.testing.assert_allclose(
-        pma.predict(alone, NEW), pma.predict(alone, NEW, method="modes"), rtol=1e-12
-    )
+    xr.testing.assert_allclose(pma.predict(alone, NEW), pma.predict(alone, NEW, method="modes"), rtol=1e-12)
 
 
 def test_a_trace_is_an_exact_mixture(fit):

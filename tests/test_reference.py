@@ -199,9 +199,7 @@ def embedding_by_builder():
         "log_outputscale": pm.Normal.dist(0, sd[3]),
         "log_noise": pm.Normal.dist(FULL_R["prior_mean"][4], sd[4]),
     }
-    return pma.embedding_gp(
-        FULL_R["X"], FULL_R["y"], n_components=1, prior_scale=sd[:3], priors=priors
-    )
+    return pma.embedding_gp(FULL_R["X"], FULL_R["y"], n_components=1, prior_scale=sd[:3], priors=priors)
 
 
 @pytest.fixture(scope="module")
@@ -293,9 +291,7 @@ def structure_fit(model):
     names = [*names, "log_noise", "mean_constant"]
     priors = {
         name: pm.Normal.dist(mean, np.sqrt(variance))
-        for name, mean, variance in zip(
-            names, reference["prior_mean"], reference["prior_var"], strict=True
-        )
+        for name, mean, variance in zip(names, reference["prior_mean"], reference["prior_var"], strict=True)
     }
     X = np.array(BAMS["problem"]["x"])[:, None]
     gpm = pma.composite_gp(X, BAMS["problem"]["y"], expression, priors=priors)
@@ -314,9 +310,7 @@ def test_evidence_of_a_kernel_structure(structures, model):
     fit, reference, order = structures[model]
     assert_allclose(-fit.log_posterior, reference["nlpost"], rtol=1e-10)
     hessian = np.array(reference["hess_autodiff"])
-    assert_allclose(
-        fit.hessian[np.ix_(order, order)], hessian, rtol=0, atol=1e-8 * np.abs(hessian).max()
-    )
+    assert_allclose(fit.hessian[np.ix_(order, order)], hessian, rtol=0, atol=1e-8 * np.abs(hessian).max())
     assert_allclose(fit.log_evidence, reference["log_evidence_autodiff"], rtol=0, atol=1e-8)
 
 
@@ -359,9 +353,7 @@ def test_evidence_of_a_kernel_structure_written_by_hand():
     with pm.Model() as model:
         v = {
             name: pm.Normal(name, mean, np.sqrt(variance))
-            for name, mean, variance in zip(
-                names, reference["prior_mean"], reference["prior_var"], strict=True
-            )
+            for name, mean, variance in zip(names, reference["prior_mean"], reference["prior_var"], strict=True)
         }
         e = {name: pt.exp(value) for name, value in v.items()}
         smooth = e["sf_se"] ** 2 * pm.gp.cov.ExpQuad(1, ls=e["ell_se"])

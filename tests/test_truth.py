@@ -83,9 +83,7 @@ def test_draws_that_cannot_be_confused_tell_their_number():
     assert_allclose(information, np.log(4), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("m0", "v0", "m1", "v1"), [(0.0, 1.0, 0.0, 1.0), (0.3, 0.5, -0.4, 2.0), (5.0, 1.0, 4.0, 0.1)]
-)
+@pytest.mark.parametrize(("m0", "v0", "m1", "v1"), [(0.0, 1.0, 0.0, 1.0), (0.3, 0.5, -0.4, 2.0), (5.0, 1.0, 4.0, 0.1)])
 def test_symmetrized_kl_is_an_integral(m0, v0, m1, v1):
     p, q = norm(m0, np.sqrt(v0)), norm(m1, np.sqrt(v1))
 
@@ -112,10 +110,7 @@ def in_chains(tree, chains=2):
     """A single chain of independent draws, cut into several."""
     draws = tree["posterior"].to_dataset()
     n = draws.sizes["draw"] // chains
-    parts = [
-        draws.isel(draw=slice(c * n, (c + 1) * n)).assign_coords(draw=range(n))
-        for c in range(chains)
-    ]
+    parts = [draws.isel(draw=slice(c * n, (c + 1) * n)).assign_coords(draw=range(n)) for c in range(chains)]
     joined = xr.concat(parts, dim="chain").assign_coords(chain=range(chains))
     return xr.DataTree.from_dict({"posterior": joined})
 

@@ -28,6 +28,8 @@ CRITERIA: dict[str, Criterion] = {
 }
 # A full mode search every so many told points; between them the modes are followed.
 _SEARCH_EVERY = 15
+# With fewer points several wide modes share the posterior, and none deserves the expensive part of the search.
+_POPULATION_FROM = 30
 
 
 class Learner:
@@ -146,7 +148,7 @@ class Learner:
                     self.gpm,
                     start=self._starts,
                     n_restarts=12 if is_full else 2,
-                    population=None if is_full else 0,
+                    population=None if is_full and n >= _POPULATION_FROM else 0,
                     random_seed=seed,
                     progressbar=False,
                     executor=self.executor,

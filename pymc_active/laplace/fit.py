@@ -318,7 +318,8 @@ def _settle(posterior, mode: Found, sd: np.ndarray, embedding) -> tuple[Found, E
         value, gradient = posterior.value_and_gradient(theta)
         if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
             break
-        mode, expansion = Found(theta, value, mode.converged), Expansion(posterior, theta, embedding)
+        converged = mode.converged or bool(np.abs(gradient * sd).max() < 1e-4)
+        mode, expansion = Found(theta, value, converged), Expansion(posterior, theta, embedding)
     return mode, expansion
 
 

@@ -81,7 +81,8 @@ class Searcher:
                 return 1e25, np.zeros_like(z)
             return -value, -gradient * self.sd
 
-        options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 2000, "gtol": 1e-5, "ftol": 1e-13}
+        # What matters is polished by Newton steps afterwards.
+        options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
         result = minimize(
             objective,
             (theta - self.center) / self.sd,
@@ -226,6 +227,8 @@ def search(
         particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
         for k in families[:n_families]:
             found.append(searcher.climb(searcher.climb(particles[k], LOWEST, rough=True).theta))
+        # The best at the lowest level need not lead to the best without additional noise.
+        found += run(searcher.climb, particles[: 3 * n_families])
     if not found:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
     found.sort(key=lambda mode: -mode.log_posterior)

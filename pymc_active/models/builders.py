@@ -92,7 +92,7 @@ def ard_gp(
     D = build.n_inputs
     with build:
         log_lengthscale = build.parameter("log_lengthscale", 0.5 * np.log(D), 1.0, "input")
-        scale = build.outputscale()
+        scale = build.outputscale(1.0)
         pm.Deterministic("lengthscale", pt.exp(log_lengthscale) * build.x_map.scale, dims="input")
         cov = scale**2 * build.rescaled(KERNELS[kernel](D, ls=pt.exp(log_lengthscale)))
 
@@ -133,10 +133,11 @@ def embedding_gp(
         [-2.5, 2.5] or five lengthscales, which is what the paper says it wants. The paper *prints* ``5/4 / D``, under
         which functions are nearly linear and its own figures do not come out.
     priors : dict, optional
-        ``R`` (d, D): Normal(0, prior_scale); ``log_outputscale``, ``log_noise`` and the mean's as in :func:`ard_gp`.
-        Rotations of R leave the posterior unchanged as long as its prior is the same for every component. With few
-        points and many inputs a free noise level can fall to zero and the mode then overfits: state what you know
-        of the measurement's error, e.g. ``pm.Normal.dist(np.log(0.03), 0.1)``.
+        ``R`` (d, D): Normal(0, prior_scale); ``log_outputscale``: Normal(0, 0.5); ``log_noise``: Normal(log 0.1, 0.5);
+        the mean's as in :func:`ard_gp`. Rotations of R leave the posterior unchanged as long as its prior is the same
+        for every component. The many entries of R can explain few points without any noise, and such a mode overfits.
+        That is why two of these priors are narrower than elsewhere; with many inputs state what you know of the
+        measurement's error, e.g. ``pm.Normal.dist(np.log(0.03), 0.1)``.
 
     Returns
     -------
@@ -175,7 +176,7 @@ def embedding_gp(
     with build:
         build.add_coord("component", range(d))
         R = build.parameter("R", 0.0, sd, "component", "input")
-        scale = build.outputscale()
+        scale = build.outputscale(0.5)
         if not build.x_map.is_identity:
             pm.Deterministic("R_original_units", R / build.x_map.scale, dims=("component", "input"))
         cov = scale**2 * build.rescaled(Embedding(KERNELS[kernel](d, ls=1.0), R, D))
@@ -190,7 +191,7 @@ def embedding_gp(
         )
 
     free = "R" if not build.is_fixed("R") else None
-    return build.finish(cov, mean, posterior, f"embedding_gp({kernel}, d={d})", embedding=free)
+    return build.finish(cov, mean, posterior, f"embedding_gp({kernel}, d={d})", embedding=free, noise_sd=0.5)
 
 
 # Hyperpriors of the toolbox of Malkomes & Garnett on the log scale, for inputs in [0, 1] and standardised y, except
@@ -449,8 +450,8 @@ class _Builder:
                 pass  # a hierarchical prior: the graph route takes it
         return self.model.register_rv(prior, name, dims=dims or None)
 
-    def outputscale(self):
-        log_outputscale = self.parameter("log_outputscale", 0.0, 1.0)
+    def outputscale(self, sd: float):
+        log_outputscale = self.parameter("log_outputscale", 0.0, sd)
         return pm.Deterministic("outputscale", pt.exp(log_outputscale) * self.y_map.scale)
 
     def rescaled(self, cov):
@@ -496,11 +497,12 @@ class _Builder:
         kernel_posterior: Callable[..., Posterior],
         description: str,
         embedding: str | None = None,
+        noise_sd: float = 1.0,
     ) -> GPModel:
         """Add mean, noise and likelihood, and wrap everything up."""
         with self:
             mean_function = self._mean_function(mean)
-            log_noise = self.parameter("log_noise", np.log(0.1), 1.0)
+            log_noise = self.parameter("log_noise", np.log(0.1), noise_sd)
             if self._unused:
                 raise ValueError(
                     f"priors for unknown parameters: {', '.join(sorted(self._unused))}; "
