@@ -56,7 +56,11 @@ def embedding(n: int, D: int, d: int):
         G = jnp.exp(2 * log_outputscale - 0.5 * s) + jnp.exp(2 * log_noise) * jnp.eye(n)
         factor = cho_factor(G, lower=True)
         nll = 0.5 * y @ cho_solve(factor, y) + jnp.log(jnp.diagonal(factor[0])).sum()
-        log_prior = norm.logpdf(R, 0.0, sd).sum() + norm.logpdf(log_outputscale) + norm.logpdf(log_noise, np.log(0.1))
+        log_prior = (
+            norm.logpdf(R, 0.0, sd).sum()
+            + norm.logpdf(log_outputscale, 0.0, 0.5)
+            + norm.logpdf(log_noise, np.log(0.1), 0.5)
+        )
         return nll + 0.5 * n * np.log(2 * np.pi) - log_prior
 
     return gpm, theta, negative_log_posterior

@@ -350,3 +350,20 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         plots.plot_learning_curves([1, 2])
     with pytest.raises(TypeError, match="got Dataset"):
         plots.plot_check(xr.Dataset())
+
+
+# The point is no mode; only its embedding matters here.
+@pytest.mark.filterwarnings("ignore:the Laplace fit is doubtful")
+def test_loadings_are_the_correlations_of_inputs_with_the_components():
+    """With a sure embedding the band closes on the correlations of X with u = x Rᵀ."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 3))
+    gpm = pma.embedding_gp(X, np.sin(X[:, 0]), n_components=1, priors={"log_noise": -3.0, "log_outputscale": 0.0})
+    fit = pma.fit_laplace(gpm, point={"R": np.array([[1.0, -0.5, 0.2]])}, optimize=False)
+    # No uncertainty left, the curves are the mode's own correlations.
+    fit.best.curvature = fit.best.curvature._replace(root=fit.best.curvature.root * 1e-9)
+    ax = pma.plots.plot_loadings(fit)
+    expected = [np.corrcoef(X @ [1.0, -0.5, 0.2], X[:, j])[0, 1] for j in range(3)]
+    drawn = ax.lines[0].get_ydata()
+    # The axes of R have no preferred sign.
+    np.testing.assert_allclose(drawn * np.sign(drawn[0] * expected[0]), expected, atol=1e-6)
