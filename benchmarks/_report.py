@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import operator
 import os
@@ -21,6 +22,18 @@ PACKAGES = ("numpy", "scipy", "pymc", "pytensor", "jax", "numba")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ONE_XLA_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 BLUE, ORANGE, GREY = "#1f6fb4", "#d9822b", "#8a8a8a"
+
+
+def source() -> str:
+    """Short hash of the package's source files."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent.parent / "pymc_active"
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+SOURCE_AT_START = source()
 
 
 def parser(docstring: str) -> argparse.ArgumentParser:
@@ -151,10 +164,14 @@ def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], res
             "python": platform.python_version(),
             **{package: _version(package) for package in PACKAGES},
             "pymc_active": _version("pymc-active"),
+            "pymc_active_source": SOURCE_AT_START,
         },
         "targets": targets,
         "results": results,
     }
+    if source() != SOURCE_AT_START:
+        report["warning"] = "the package was edited during this run: the results belong to no version of it"
+        print(f"\nWARNING: {report['warning']}")
     (RESULTS / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
     figure.savefig(RESULTS / f"{stem}.png", dpi=130, bbox_inches="tight")
     print()

@@ -217,7 +217,6 @@ def draw(imports: dict, asks: list[dict], hessians: dict):
     left.axvline(4 * imports["import pymc"]["median"], color="black", linestyle="--", linewidth=1)
     left.set_xlabel("seconds (dashed: 4 × import pymc)")
     left.set_title(f"To the first suggested point (D = {D}, d = {COMPONENTS}, n = {N})", fontsize=10)
-    left.legend(frameon=False, fontsize=8, loc="upper right")
 
     names = ["pymc_active", "compile_d2logp()"]
     right.set_title("To the first Hessian of this model", fontsize=10)
@@ -241,6 +240,7 @@ def draw(imports: dict, asks: list[dict], hessians: dict):
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("Fresh process, compile caches empty")
     figure.tight_layout()
+    figure.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=len(STAGES), frameon=False, fontsize=9)
     return figure
 
 

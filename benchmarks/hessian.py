@@ -188,6 +188,7 @@ def run(case: dict) -> dict:
     result["relative_difference"] = {
         name: float(np.abs(a - np.asarray(b)).max() / np.abs(b).max()) for name, a, b in pairs
     }
+    result["condition_number_of_K"] = posterior.state(theta).factor.condition_number()
     result["seconds"] = {name: _report.quartiles(values) for name, values in times.items()}
     result["jax_compilation_seconds"] = compilation
     result["speedup"] = {

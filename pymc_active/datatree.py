@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from pymc_active.models.gpmodel import GPModel
 
 
-def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[str]) -> xr.Dataset:
-    """Arrays by variable name to a Dataset with the model's coords and dims."""
+def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[str], n: int) -> xr.Dataset:
+    """Arrays by variable name to a Dataset with the model's coords and dims, for n observations."""
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_base import dict_to_dataset
     from pymc.backends.arviz import coords_and_dims_for_inferencedata
 
     coords, dims = coords_and_dims_for_inferencedata(gpm.model)
-    coords["obs"] = np.arange(len(gpm.y)) if "obs" in coords else coords.get("obs")
+    # The model may hold other data by now.
+    if "obs" in coords and len(coords["obs"]) != n:
+        coords["obs"] = np.arange(n)
     return dict_to_dataset(
         values,
         coords={k: v for k, v in coords.items() if v is not None},
@@ -31,14 +33,14 @@ def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[st
     )
 
 
-def data_groups(gpm: GPModel) -> dict[str, xr.Dataset]:
-    """``observed_data`` and ``constant_data`` of the data the model holds."""
-    observed = to_dataset(gpm, {gpm.name: gpm.y}, [])
-    constant = (
-        to_dataset(gpm, {"X": gpm.X}, [])
-        if "X" in gpm.model.named_vars
-        else xr.Dataset({"X": (("obs", "input"), gpm.X)})
-    )
+def data_groups(fit: LaplaceFit) -> dict[str, xr.Dataset]:
+    """``observed_data`` and ``constant_data`` of the data that a fit was made with."""
+    gpm, n = fit.gpm, len(fit.y)
+    observed = to_dataset(gpm, {gpm.name: fit.y}, [], n)
+    if "X" in gpm.model.named_vars:
+        constant = to_dataset(gpm, {"X": fit.X}, [], n)
+    else:
+        constant = xr.Dataset({"X": (("obs", "input"), fit.X)})
     return {"observed_data": observed, "constant_data": constant}
 
 
@@ -47,7 +49,9 @@ def laplace_datatree(fit: LaplaceFit, draws: int, random_seed: Any) -> xr.DataTr
     if draws < 1:
         raise ValueError(f"draws must be at least 1; got {draws}")
     values = fit.gpm.constrain(fit.draw(draws, random_seed))
-    posterior = to_dataset(fit.gpm, {name: value[None] for name, value in values.items()}, ["chain", "draw"])
+    posterior = to_dataset(
+        fit.gpm, {name: value[None] for name, value in values.items()}, ["chain", "draw"], len(fit.y)
+    )
     attrs = {k: v for k, v in fit.diagnostics.items() if k != "warnings"}
     fit_group = xr.Dataset(
         {
@@ -60,4 +64,4 @@ def laplace_datatree(fit: LaplaceFit, draws: int, random_seed: Any) -> xr.DataTr
         coords={"rows": fit.labels, "columns": fit.labels},
         attrs={k: int(v) if isinstance(v, bool) else v for k, v in attrs.items()},
     )
-    return xr.DataTree.from_dict({"posterior": posterior, "fit": fit_group, **data_groups(fit.gpm)})
+    return xr.DataTree.from_dict({"posterior": posterior, "fit": fit_group, **data_groups(fit)})

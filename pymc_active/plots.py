@@ -412,7 +412,7 @@ def plot_loadings(
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
         raise ValueError(f"labels must be {shape[1]} increasing numbers, one for each input; got {labels!r}")
-    points = gpm.x_map(read_inputs(gpm.X if X is None else X, width=shape[1]))
+    points = gpm.x_map(read_inputs(fit.X if X is None else X, width=shape[1]))
     centred = points - points.mean(0)
     spread = np.linalg.norm(centred, axis=0)
     mode = centred @ (rotation @ fit.theta[where].reshape(shape)).T
@@ -553,8 +553,8 @@ def plot_check(tree: xr.DataTree, *, metric: str = "skl", ax: Axes | None = None
     }
     if metric not in what:
         raise ValueError(f"metric must be one of {', '.join(sorted(what))}; got {metric!r}")
-    values = tree["predictions"][metric].transpose("method", "point")
-    methods = [str(method) for method in values.method.to_numpy()]
+    values = tree["predictions"][metric].transpose("approximation", "point")
+    methods = [str(method) for method in values.approximation.to_numpy()]
     ax = _axes(ax, (6.4, 0.9 + 0.62 * len(methods)))
     for i, (method, row) in enumerate(zip(methods, values.to_numpy(), strict=True)):
         shown = np.sort(row[row > 0])
@@ -604,18 +604,13 @@ def _check_fit(fit: Any, function: str) -> None:
 
 
 def _data(fit: LaplaceFit, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The data given, or those the model holds if they can be the fit's."""
+    """The data given, or the fit's."""
     if (X is None) != (y is None):
         raise ValueError("pass both X and y, or neither")
-    if X is not None:
-        X = read_inputs(X, "X", width=fit.gpm.X.shape[1])
-        return X, read_outputs(y, len(X))
-    n = len(fit.best.state.factor.alpha)
-    if n != len(fit.gpm.y):
-        raise ValueError(
-            f"the fit was made with {n} points, and its model holds {len(fit.gpm.y)} now: fit again, or pass X and y"
-        )
-    return fit.gpm.X, fit.gpm.y
+    if X is None:
+        return fit.X, fit.y
+    X = read_inputs(X, "X", width=fit.X.shape[1])
+    return X, read_outputs(y, len(X))
 
 
 def _column(fit: LaplaceFit, input: Any) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import one_blas_thread
 
 METHODS = ("bbq", "map", "mgp", "modes")
@@ -66,18 +67,20 @@ def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp
     out = Predictive(*(np.empty(m) for _ in range(4)))
     root = expansion.curvature.root
     width = max(len(expansion.state.factor.alpha), len(root) if method != "map" else 1)
-    for rows in blocks(m, width):
-        moments = expansion.moments(X_new[rows], gradient=method != "map")
-        floor = _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance) + np.finfo(float).tiny
-        V = np.maximum(moments.variance, floor)
-        variance = V
-        if method != "map":
-            spread = np.square(moments.mean_gradient @ root).sum(1)
-            variance = V + spread
-        if method == "mgp":
-            variance = 4 / 3 * V + spread + np.square(moments.variance_gradient @ root).sum(1) / (3 * V)
-        out.mean[rows], out.variance[rows], out.plug_in[rows] = moments.mean, variance, V
-        out.noise[rows] = moments.noise_variance
+    # Blocks are too small to gain from several threads, which then wait for each other.
+    with one_blas_thread():
+        for rows in blocks(m, width):
+            moments = expansion.moments(X_new[rows], gradient=method != "map")
+            floor = _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance) + np.finfo(float).tiny
+            V = np.maximum(moments.variance, floor)
+            variance = V
+            if method != "map":
+                spread = np.square(moments.mean_gradient @ root).sum(1)
+                variance = V + spread
+            if method == "mgp":
+                variance = 4 / 3 * V + spread + np.square(moments.variance_gradient @ root).sum(1) / (3 * V)
+            out.mean[rows], out.variance[rows], out.plug_in[rows] = moments.mean, variance, V
+            out.noise[rows] = moments.noise_variance
     return out
 
 
@@ -149,7 +152,7 @@ def predict(
         if model is None:
             raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
         X = read_inputs(X_new, "X_new", width=model.X.shape[1])
-        means, variances, noises = draw_moments(model, trace_thetas(model, source), X)
+        means, variances, noises = draw_moments(model.posterior(), trace_thetas(model, source), X)
         weights, method = np.full(len(means), 1 / len(means)), "trace"
     else:
         raise TypeError(f"predict takes a LaplaceFit or a DataTree of draws; got {type(source).__name__}")
@@ -174,9 +177,10 @@ def point_labels(X: Any) -> np.ndarray:
     return np.arange(len(X))
 
 
-def draw_moments(gpm: GPModel, thetas: np.ndarray, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def draw_moments(
+    posterior: Posterior, thetas: np.ndarray, X_new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Latent mean and variance and the noise variance for each draw of theta, (S, m) each."""
-    posterior = gpm.posterior()
     S, m = len(thetas), len(X_new)
     means, variances, noises = np.empty((S, m)), np.empty((S, m)), np.empty((S, m))
     with one_blas_thread():

@@ -89,8 +89,8 @@ def check(
     Returns
     -------
     xarray.DataTree
-        * ``predictions``: over ``method`` (MAP, BBQ, MGP) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of the
-          latent function with p the trace's mixture matched by its two moments; ``skl_mixture``, the same with the
+        * ``predictions``: over ``approximation`` (MAP, BBQ, MGP) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of
+          the latent function with p the trace's mixture matched by its two moments; ``skl_mixture``, the same with the
           exact mixture, by quadrature over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``,
           -log q(y) (its expectation under the trace without ``y_new``).
         * ``trace_diagnostics``: ``rhat`` and ``ess_bulk`` of every free variable and of the predictive means at
@@ -106,13 +106,15 @@ def check(
     """
     gpm = fit.gpm
     if trace is None:
+        if not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
+            raise ValueError("the model's data changed since this fit: fit again, or pass the trace of the fit's data")
         trace = sample(gpm, random_seed=random_seed, progressbar=False)
     if X_new is None:
-        X_new = gpm.X if pool is None else pool
+        X_new = fit.X if pool is None else pool
     X = read_inputs(X_new, "X_new", width=gpm.X.shape[1])
     observed = None if y_new is None else read_outputs(y_new, len(X))
     thetas = trace_thetas(gpm, trace)
-    means, variances, noises = draw_moments(gpm, thetas, X)
+    means, variances, noises = draw_moments(fit.best.posterior, thetas, X)
     groups = {
         "predictions": _predictions(fit, X, means, variances, noises, observed).assign_coords(
             point=point_labels(X_new)
@@ -145,8 +147,8 @@ def _predictions(fit, X, means, variances, noises, observed) -> xr.Dataset:
         error = true_y_variance + (true_mean - q.mean) ** 2 if observed is None else (observed - q.mean) ** 2
         rows["nll"].append(0.5 * (LOG_2PI + np.log(y_variance) + error / y_variance))
     return xr.Dataset(
-        {name: (("method", "point"), np.stack(values)) for name, values in rows.items()},
-        coords={"method": ["MAP", "BBQ", "MGP"]},
+        {name: (("approximation", "point"), np.stack(values)) for name, values in rows.items()},
+        coords={"approximation": ["MAP", "BBQ", "MGP"]},
         attrs={"units": "nats"},
     )
 
@@ -222,7 +224,7 @@ def mutual_information(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
 def _decision(fit: LaplaceFit, pool: Any, thetas: np.ndarray) -> xr.Dataset:
     X = read_inputs(pool, "pool", width=fit.gpm.X.shape[1])
     thin = np.linspace(0, len(thetas) - 1, min(len(thetas), _COMPONENTS)).astype(int)
-    means, variances, noises = draw_moments(fit.gpm, thetas[thin], X)
+    means, variances, noises = draw_moments(fit.best.posterior, thetas[thin], X)
     utility = mutual_information(means, variances + noises)
     score = bald(fit, X).to_numpy()
     pick = int(np.argmax(score))

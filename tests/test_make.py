@@ -108,9 +108,7 @@ def test_an_unusable_choice_is_named_and_replaced(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("with_old_pyenv", [False, True])
-def test_without_a_suitable_python_one_sentence_says_so(
-    machine: Machine, with_old_pyenv: bool
-) -> None:
+def test_without_a_suitable_python_one_sentence_says_so(machine: Machine, with_old_pyenv: bool) -> None:
     if with_old_pyenv:
         machine.pyenv("3.11.7", TOO_OLD)
     done = machine.find()
@@ -130,9 +128,7 @@ def test_without_a_suitable_python_one_sentence_says_so(
         ("sys.modules['venv'] = None", False),
     ],
 )
-def test_version_and_modules_are_asked_of_the_python_itself(
-    machine: Machine, lie: str, found: bool
-) -> None:
+def test_version_and_modules_are_asked_of_the_python_itself(machine: Machine, lie: str, found: bool) -> None:
     """A real interpreter that is made to look too old, too new or incomplete."""
     code = shlex.quote(f"import sys; {lie}; exec(sys.argv[1])")
     # The script calls a candidate as: python -c CODE

@@ -284,7 +284,11 @@ def test_check_shows_every_point_and_the_median():
     skl = np.random.default_rng(1).lognormal(size=(3, 20))
     skl[1, 0] = 0.0
     tree = xr.DataTree.from_dict(
-        {"predictions": xr.Dataset({"skl": (("method", "point"), skl)}, coords={"method": ["MAP", "BBQ", "MGP"]})}
+        {
+            "predictions": xr.Dataset(
+                {"skl": (("approximation", "point"), skl)}, coords={"approximation": ["MAP", "BBQ", "MGP"]}
+            )
+        }
     )
     ax = plots.plot_check(tree)
     assert ax.get_xscale() == "log"
@@ -310,14 +314,16 @@ def test_a_learner_numbers_what_it_asked(plane_fit):
     assert_array_equal(learner.plot().collections[1].get_offsets(), [[X[7, 0], Y[7]]])
 
 
-def test_data_told_after_the_fit_are_not_passed_off_as_its_own():
+def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
     gpm = pma.ard_gp(X[:6, :1], Y[:6])
     fit = pma.fit_laplace(gpm, **QUICK)
     gpm.set_data(X[:9, :1], Y[:9])
-    with pytest.raises(ValueError, match="made with 6 points, and its model holds 9 now"):
-        fit.plot()
-    ax = fit.plot(X=X[:6, :1], y=Y[:6])
-    assert len(line(ax, "data")[0]) == 6
+    ax = plots.plot_predictions(fit)
+    drawn = {tuple(point) for line in ax.lines for point in line.get_xydata()}
+    assert {(x, y) for x, y in zip(X[:6, 0], Y[:6], strict=True)} <= drawn | {
+        tuple(point) for part in ax.collections for point in part.get_offsets()
+    }
+    assert (X[8, 0], Y[8]) not in drawn
 
 
 @pytest.mark.parametrize("name", ["plot_embedding", "plot_parameters", "plot_predictions", "plot_relevance"])

@@ -131,14 +131,14 @@ def report(fit, trace):
 
 def at_method(report, name):
     # ``method`` is also an option of ``sel``, so it cannot be a keyword here.
-    return report["predictions"].to_dataset().sel({"method": name})
+    return report["predictions"].to_dataset().sel(approximation=name)
 
 
 def test_check_has_the_documented_groups(report):
     assert set(report.children) == {"predictions", "trace_diagnostics", "laplace", "decision"}
     predictions = report["predictions"]
-    assert predictions["method"].to_numpy().tolist() == ["MAP", "BBQ", "MGP"]
-    assert dict(predictions.sizes) == {"method": 3, "point": 7}
+    assert predictions["approximation"].to_numpy().tolist() == ["MAP", "BBQ", "MGP"]
+    assert dict(predictions.sizes) == {"approximation": 3, "point": 7}
     assert set(predictions.data_vars) == {"skl", "skl_mixture", "skl_y", "nll"}
     diagnostics = report["trace_diagnostics"]
     assert diagnostics["variable"].to_numpy().tolist() == [
@@ -164,7 +164,7 @@ def test_kl_is_that_to_the_matched_mixture(fit, trace, report):
 
 def test_kl_to_the_exact_mixture_is_an_integral(fit, trace, report):
     thetas = trace_thetas(fit.gpm, trace)
-    means, variances, _ = draw_moments(fit.gpm, thetas, NEW)
+    means, variances, _ = draw_moments(fit.best.posterior, thetas, NEW)
     mgp = pma.predict(fit, NEW)
     for j in (0, 3):
         q = norm(float(mgp.f_mean[j]), float(np.sqrt(mgp.f_variance[j])))
@@ -193,7 +193,7 @@ def test_observations_replace_the_expectation(fit, trace):
 def test_regret_is_the_utility_of_our_pick(fit, trace, report):
     pool = np.linspace(-4, 4, 9)[:, None]
     decision = report["decision"]
-    means, variances, noises = draw_moments(fit.gpm, trace_thetas(fit.gpm, trace), pool)
+    means, variances, noises = draw_moments(fit.best.posterior, trace_thetas(fit.gpm, trace), pool)
     utility = mutual_information(means, variances + noises)
     assert_allclose(decision["true_utility"], utility, rtol=1e-9)
     score = pma.active.bald(fit, pool)

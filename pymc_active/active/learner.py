@@ -29,7 +29,7 @@ CRITERIA: dict[str, Criterion] = {
 # A full mode search every so many told points; between them the modes are followed.
 _SEARCH_EVERY = 15
 # With fewer points several wide modes share the posterior, and none deserves the expensive part of the search.
-_POPULATION_FROM = 30
+_SMALL = 30
 
 
 class Learner:
@@ -138,7 +138,7 @@ class Learner:
         """The fit to everything told so far."""
         n = len(self.gpm.y)
         if self._fit is None:
-            is_full = n - self._last_search >= _SEARCH_EVERY
+            is_full, is_small = n - self._last_search >= _SEARCH_EVERY, n < _SMALL
             # A seed of its own for each n, so that looking at the fit changes nothing.
             seed = np.random.default_rng((self.random_seed, n))
             with warnings.catch_warnings():
@@ -147,8 +147,8 @@ class Learner:
                 self._fit = fit_laplace(
                     self.gpm,
                     start=self._starts,
-                    n_restarts=12 if is_full else 2,
-                    population=None if is_full and n >= _POPULATION_FROM else 0,
+                    n_restarts=2 if not is_full else 6 if is_small else 12,
+                    population=None if is_full and not is_small else 0,
                     random_seed=seed,
                     progressbar=False,
                     executor=self.executor,

@@ -12,7 +12,17 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.laplace.expansion import Expansion
-from pymc_active.laplace.search import N_LEVELS, NEGLIGIBLE, SAME, Found, Searcher, SearchResult, newton, search
+from pymc_active.laplace.search import (
+    FEW_PARAMETERS,
+    N_LEVELS,
+    NEGLIGIBLE,
+    SAME,
+    Found,
+    Searcher,
+    SearchResult,
+    newton,
+    search,
+)
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.progress import progress
@@ -39,6 +49,8 @@ class LaplaceFit:
     Attributes
     ----------
     gpm : GPModel
+    X, y : ndarray, shapes (n, D) and (n,)
+        The data it was made with, in the user's units, whatever the model holds now.
     labels : list of str
         P flat names such as ``"R[0,3]"``, in the order of everything below.
     log_posterior : float
@@ -59,8 +71,16 @@ class LaplaceFit:
         ``n_duplicate_rows``, ``warnings``.
     """
 
-    def __init__(self, gpm: GPModel, expansions: list[Expansion], result: SearchResult | None, converged: bool):
+    def __init__(
+        self,
+        gpm: GPModel,
+        data: tuple[np.ndarray, np.ndarray],
+        expansions: list[Expansion],
+        result: SearchResult | None,
+        converged: bool,
+    ):
         self.gpm = gpm
+        self.X, self.y = data
         self.expansions = expansions
         self.labels = gpm.labels
         best = expansions[0]
@@ -74,7 +94,7 @@ class LaplaceFit:
             Mode(gpm.unflatten(e.theta), e.log_posterior, e.log_evidence, float(w))
             for e, w in zip(expansions, weights, strict=True)
         ]
-        X = gpm.X
+        X = self.X
         self.diagnostics: dict[str, Any] = {
             "converged": converged,
             "gradient_norm": float(np.abs(best.gradient).max()),
@@ -123,7 +143,7 @@ class LaplaceFit:
 
     def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
         """The same mode expanded for other data (user's units), without a search; the model keeps its own data."""
-        return LaplaceFit(self.gpm, [self.best.given(X, y)], None, self.diagnostics["converged"])
+        return LaplaceFit(self.gpm, (X, y), [self.best.given(X, y)], None, self.diagnostics["converged"])
 
     def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
         """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
@@ -243,7 +263,7 @@ def fit_laplace(
                 raise ValueError(
                     "the log posterior is not finite at this point: K + noise is not positive definite there"
                 )
-            fit = LaplaceFit(gpm, [Expansion(posterior, theta, embedding)], None, converged=True)
+            fit = LaplaceFit(gpm, (gpm.X, gpm.y), [Expansion(posterior, theta, embedding)], None, converged=True)
         else:
             fit = _search_and_expand(
                 gpm, posterior, embedding, _starts(gpm, point, start), n_restarts, population,
@@ -273,6 +293,7 @@ def _search_and_expand(
             rng,
             starts=starts,
             n_restarts=n_restarts,
+            n_climbs=2 * n_restarts if embedding is None and gpm.n_parameters <= FEW_PARAMETERS else 0,
             n_particles=population,
             # Most ladder starts may agree on a wrong mode of an embedding: only the population tells.
             agreement=np.inf if embedding is not None else 2 / 3,
@@ -294,7 +315,7 @@ def _search_and_expand(
         value = pair[1].log_posterior
         if value > best - NEGLIGIBLE and (not kept or kept[-1][1].log_posterior - value > SAME):
             kept.append(pair)
-    return LaplaceFit(gpm, [expansion for _, expansion in kept], result, kept[0][0].converged)
+    return LaplaceFit(gpm, (gpm.X, gpm.y), [expansion for _, expansion in kept], result, kept[0][0].converged)
 
 
 def _settle(posterior, mode: Found, sd: np.ndarray, embedding) -> tuple[Found, Expansion]:

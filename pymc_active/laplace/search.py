@@ -180,6 +180,7 @@ def search(
     *,
     starts: Sequence[np.ndarray] = (),
     n_restarts: int = 12,
+    n_climbs: int = 0,
     n_particles: int | None = None,
     agreement: float = 2 / 3,
     n_families: int = 8,
@@ -194,9 +195,10 @@ def search(
     starts : sequence of ndarray
         Warm starts: modes found before.
     n_restarts : int
-        Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds. Models with
-        few parameters, where the ladder can hide small modes (of a period, say), get twice as many plain climbs
-        from a Latin hypercube over the prior.
+        Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds.
+    n_climbs : int
+        Plain climbs from a Latin hypercube over the prior, for models in which the ladder can hide small modes (of a
+        period, say). In an embedding they never end well.
     n_particles : int, optional
         Size of the population; 0 never runs it. By default it runs unless the share ``agreement`` of the ladder
         starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles.
@@ -207,8 +209,7 @@ def search(
     # Drawn before anything runs, so that an executor changes nothing.
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)
-    climbs = 2 * n_restarts if P <= FEW_PARAMETERS else 0
-    uniform = qmc.LatinHypercube(P, rng=rng).random(climbs) if climbs else np.empty((0, P))
+    uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
     run = map if executor is None else executor.map
     found: list[Found] = []
     for mode in run(searcher.ladder, draws):

@@ -77,7 +77,7 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
         name,
         X_data=_shared(X_data),
         y_data=_shared(y_data),
-        inputs=list(range(X.shape[1])),
+        inputs=_input_names(X_data, X.shape[1], model),
         x_map=fit_scale(None, X, "x_scale"),
         y_map=fit_scale(None, y, "y_scale"),
         build_posterior=graph_posterior,
@@ -92,6 +92,13 @@ def graph_posterior(gpm: GPModel, compile_kwargs: dict | None) -> GraphPosterior
     """The graph route for a model."""
     X_data, y_data = (data if isinstance(data, SharedVariable) else None for data in (gpm._X_data, gpm._y_data))
     return GraphPosterior(GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes), X_data, y_data, compile_kwargs)
+
+
+def _input_names(X_data, width: int, model: pm.Model) -> list:
+    """The model's own coordinate of the columns of X, else 0, 1, ..."""
+    dims: tuple = tuple(model.named_vars_to_dims.get(getattr(X_data, "name", None)) or ())
+    labels = model.coords.get(dims[1]) if len(dims) == 2 else None
+    return list(range(width)) if labels is None else list(labels)
 
 
 def _shared(variable):

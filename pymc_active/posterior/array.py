@@ -162,8 +162,8 @@ class KernelPosterior(ArrayPosterior):
         if not gradient:
             variance = prior_variance - np.square(factor.half_solve(at.K)).sum(0)
             return Moments(mean, variance, prior_variance, noise)
-        B = factor.solve(at.K)
-        variance = prior_variance - np.einsum("ij,ij->j", at.K, B)
+        half, B = factor.solve_many(at.K)
+        variance = prior_variance - np.einsum("ij,ij->j", half, half)
         dm = np.zeros((self.n_parameters, len(X_new)))
         dV = np.zeros((self.n_parameters, len(X_new)))
         for i, t in at.tangents():
@@ -311,8 +311,8 @@ class EmbeddingPosterior(ArrayPosterior):
             return Moments(mean, variance - np.square(factor.half_solve(k_new)).sum(0), prior_variance, noise)
 
         alpha, m, P = factor.alpha, len(X_new), self.n_parameters
-        B = factor.inverse @ k_new
-        predictive = variance - np.einsum("ij,ij->j", k_new, B)
+        half, B = factor.solve_many(k_new)
+        predictive = variance - np.einsum("ij,ij->j", half, half)
         dm, dV = np.zeros((m, len(full))), np.zeros((m, len(full)))
         [q] = derivatives
         q *= 2 * variance

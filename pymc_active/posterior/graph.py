@@ -243,8 +243,8 @@ class GraphPosterior(Posterior):
         mean = mean_new + factor.alpha @ cross
         if not gradient:
             return Moments(mean, prior_variance - np.square(factor.half_solve(cross)).sum(0), prior_variance, noise)
-        B = factor.solve(cross)
-        variance = prior_variance - np.einsum("ij,ij->j", cross, B)
+        half, B = factor.solve_many(cross)
+        variance = prior_variance - np.einsum("ij,ij->j", half, half)
         dm, dV = (np.empty((self.n_parameters, len(X_new))) for _ in range(2))
         dG, dmu = self._all_tangents(state)
         for rows, directions in self._blocks(cross.size):
