@@ -262,7 +262,7 @@ def main() -> None:
         order = list(tasks) if repeat % 2 else list(reversed(tasks))
         for name in order:
             raw[name].append(tasks[name](repeat))
-    hessians = measure_hessians(1 if arguments.quick else 2)
+    hessians = measure_hessians(1)
 
     asks = raw.pop("first ask")
     imports = {name: _report.quartiles(values) for name, values in raw.items()}
