@@ -1,6 +1,6 @@
 """How many assays does asking save on real spectra?
 
-    python benchmarks/meats.py            # 8 splits, a few minutes on two cores
+    python benchmarks/meats.py            # 6 splits, a few minutes on two cores
 
 The demonstration (``make demo``) on more splits: 215 near-infrared spectra of meat, 5 random assays, 40 more chosen by
 ``learn="function"``, ``learn="hyperparameters"`` or at random; RMSE and NLL on 65 held-out spectra. Every method has
@@ -17,7 +17,7 @@ from pymc_active.demo import main as demo
 def main() -> None:
     arguments = parser(__doc__).parse_args()
     folder = RESULTS / ("meats_quick." if arguments.quick else "meats")
-    results = demo(folder, n_splits=2 if arguments.quick else 8)
+    results = demo(folder, n_splits=2 if arguments.quick else 6)
     # The trace is large, and every demonstration makes one.
     (folder / "meats_trace.nc").unlink()
     table = {}

@@ -46,6 +46,8 @@ class Learner:
         number for each row of X, larger is better.
     pool : ndarray or DataFrame, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels.
+    bounds : not supported yet
+        Pass a dense pool instead, for example ``latin_hypercube(bounds, 5000)``.
     repeat : bool
         Offer a row again after it was asked. By default each is offered once.
     minimize : bool
@@ -115,6 +117,7 @@ class Learner:
         self._scores: dict[int, float] = {}
         self._rows: list[int] = []
         self._fit: LaplaceFit | None = None
+        self._starts: list | None = None
         self._last_search = -_SEARCH_EVERY
 
     def __repr__(self) -> str:
@@ -139,7 +142,7 @@ class Learner:
         n = len(self.gpm.y)
         if self._fit is None:
             is_full, is_small = n - self._last_search >= _SEARCH_EVERY, n < _SMALL
-            # A seed of its own for each n, so that looking at the fit changes nothing.
+            # A seed of its own for each n, so that the order of questions does not matter to the search.
             seed = np.random.default_rng((self.random_seed, n))
             with warnings.catch_warnings():
                 # Doubtful fits are normal with few data; the fit's diagnostics keep what they said.
@@ -157,8 +160,6 @@ class Learner:
                 self._last_search = n
             self._starts = [mode.point for mode in self._fit.modes]
         return self._fit
-
-    _starts: list | None = None
 
     def ask(self, n: int = 1) -> Any:
         """The next ``n`` rows of the pool to measure.
