@@ -24,7 +24,8 @@ test: $(VENV)/.stamp-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(PY) -m pytest --doctest-modules --nbmake tests pymc_active $(wildcard notebooks)
+# Small matrices everywhere: several BLAS threads would only wait for each other.
+	OMP_NUM_THREADS=1 $(PY) -m pytest --doctest-modules --nbmake tests pymc_active $(wildcard notebooks)
 	$(PY) tools/check_wheel.py
 
 $(VENV)/.stamp-venv: pyproject.toml
