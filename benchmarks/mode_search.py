@@ -185,12 +185,12 @@ def targets(table: dict) -> list[dict]:
     hard = [f for f in table if f.startswith("20/2")]
     reported = [f for f in table if f.startswith("20/3")]
     easy = [f for f in table if f not in hard + reported]
-    slowest = max(table[f]["default"]["max_cpu_seconds"] for f in table)
+    slowest = max(table[f]["default"]["max_cpu_seconds"] for f in easy + hard)
     return [
         target("10/2, ARD and composite problems solved, %", share(easy), ">=", 95),
         target("20/2 problems solved, %", share(hard), ">=", 85),
         target("20/3 problems solved, % (reported)", share(reported), ">=", 0),
-        target("slowest default search, CPU s", slowest, "<=", 15),
+        target("slowest default search but 20/3, CPU s", slowest, "<=", 15),
     ]
 
 
@@ -222,6 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one problem of each family")
     parser.add_argument("--only", default="", help="families whose name contains this")
+    parser.add_argument("--report", action="store_true", help="no new problems: report those that are stored")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     parts = RESULTS / "mode_search_parts"
@@ -233,7 +234,7 @@ def main() -> None:
         part = parts / f"{re.sub('[^0-9A-Za-z]+', '_', family)}.json"
         stored = part.exists() and not arguments.quick
         records = results[family] = json.loads(part.read_text()) if stored else []
-        for seed in range(len(records), 1 if arguments.quick else repeats):
+        for seed in range(len(records), 0 if arguments.report else 1 if arguments.quick else repeats):
             records.append(run_one(make, seed))
             r = records[-1]
             gaps = {
@@ -242,6 +243,7 @@ def main() -> None:
             print(f"{family} #{seed}: {gaps}, default {r['default']['cpu_seconds']:.1f} s", flush=True)
             if not arguments.quick:
                 part.write_text(json.dumps(records))
+    results = {family: records for family, records in results.items() if records}
     table = summarize(results)
     for family, row in table.items():
         d, p = row["default"], row["plain L-BFGS"]

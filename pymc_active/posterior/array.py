@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -56,15 +55,6 @@ class ArrayPosterior(Posterior):
     def _set_data(self, X, y):
         self.X, self.y = self.x_map(X), self.y_map(y)
         self._basis = self.mean_basis(self.X)
-
-    def with_data(self, X, y):
-        other = copy(self)
-        other._set_data(X, y)
-        return other
-
-    @property
-    def noise_unit(self):
-        return float(np.std(self.y)) or 1.0
 
     def _extend(self, theta):
         return np.concatenate([theta, self.constants]) if len(self.constants) else theta

@@ -9,6 +9,7 @@ derivatives only. No derivative passes through a Cholesky.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -44,14 +45,22 @@ class Posterior(ABC):
 
     n_parameters: int
 
+    y: np.ndarray
+
     @abstractmethod
+    def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Take other data, in the user's units."""
+
     def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
         """The same posterior for other data (user's units), sharing everything compiled."""
+        other = copy(self)
+        other._set_data(X, y)
+        return other
 
     @property
-    @abstractmethod
     def noise_unit(self) -> float:
         """Sd of y in the units of ``extra_noise``."""
+        return float(np.std(self.y)) or 1.0
 
     @abstractmethod
     def state(self, theta: np.ndarray, extra_noise: float = 0.0) -> State:

@@ -7,7 +7,6 @@ algebra stays in LAPACK. Nothing differentiates a Cholesky, and the graphs build
 from __future__ import annotations
 
 import math
-from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -187,16 +186,7 @@ class GraphPosterior(Posterior):
     def _set_data(self, X, y):
         new = {self._X_data: X, self._y_data: y}
         self._data = [v.get_value() if new.get(v) is None else new[v] for v in self._shared]
-        self._y = np.asarray(self._functions.y(*self._data), float)
-
-    def with_data(self, X, y):
-        other = copy(self)
-        other._set_data(X, y)
-        return other
-
-    @property
-    def noise_unit(self):
-        return float(np.std(self._y)) or 1.0
+        self.y = np.asarray(self._functions.y(*self._data), float)
 
     def _blocks(self, size):
         """Rows of the identity, few enough at a time that (rows, size) stays small."""
@@ -211,7 +201,7 @@ class GraphPosterior(Posterior):
             G = G + extra_noise * np.eye(len(G))
         if not np.isfinite(G).all():
             G = np.full_like(G, np.nan)
-        return State(theta, Factor(G, self._y - mean), None)
+        return State(theta, Factor(G, self.y - mean), None)
 
     def likelihood_gradient(self, state):
         return self._functions.gradient(state.theta, state.factor.W, state.factor.alpha, *self._data)
