@@ -74,7 +74,7 @@ class Learner:
     >>> x = learner.ask()
     >>> learner.tell(x, np.sin(x[:, 0]))
     >>> learner
-    <Learner learn='function', criterion uncertainty: 3 points, 1 asked, 49 left in the pool>
+    <Learner learn='function', criterion uncertainty: 3 points, 1 asked, 47 left in the pool>
     """
 
     def __init__(
