@@ -186,15 +186,14 @@ def curves_figure(results: xr.Dataset):
 
 def _table(results: xr.Dataset, console: Console) -> None:
     shown = [n for n in REPORTED if n in results.n]
-    table = Table(title=f"65 held-out spectra, mean ± sd over {results.sizes['split']} splits")
-    table.add_column("choice of samples")
-    for metric in ("RMSE, % fat", "NLL, nats"):
+    for metric, title in (("rmse", "RMSE, % fat"), ("nll", "Negative log likelihood, nats")):
+        table = Table(title=f"{title}: 65 held-out spectra, mean ± sd over {results.sizes['split']} splits")
+        table.add_column("choice of samples")
         for n in shown:
-            table.add_column(f"{metric}\nat {n}", justify="right")
-    for method in results.method.to_numpy():
-        row = [str(method)]
-        for metric in ("rmse", "nll"):
+            table.add_column(f"{n} assays", justify="right")
+        for method in results.method.to_numpy():
+            # xarray takes method= for an argument of its own.
             part = results[metric].sel({"method": method})
-            row += [f"{float(part.sel(n=n).mean()):.2f} ± {float(part.sel(n=n).std()):.2f}" for n in shown]
-        table.add_row(*row)
-    console.print(table)
+            cells = [f"{float(part.sel(n=n).mean()):.2f} ± {float(part.sel(n=n).std()):.2f}" for n in shown]
+            table.add_row(str(method), *cells)
+        console.print(table)
