@@ -231,7 +231,8 @@ def main() -> None:
     for family, (make, repeats) in FAMILIES.items():
         if arguments.only not in family:
             continue
-        part = parts / f"{re.sub('[^0-9A-Za-z]+', '_', family)}.json"
+        name = family.replace("+", "plus").replace("*", "times")
+        part = parts / f"{re.sub('[^0-9A-Za-z]+', '_', name)}.json"
         stored = part.exists() and not arguments.quick
         records = results[family] = json.loads(part.read_text()) if stored else []
         for seed in range(len(records), 0 if arguments.report else 1 if arguments.quick else repeats):
