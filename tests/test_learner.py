@@ -290,9 +290,12 @@ def test_run_asks_and_tells():
         by_hand.tell(x, truth(x))
 
 
-def test_run_draws_a_progress_bar(capsys):
-    learner(criterion="random").run(truth, n=2, progressbar=True)
-    capsys.readouterr()
+def test_run_draws_a_progress_bar_only_if_asked(monkeypatch):
+    started = []
+    monkeypatch.setattr("rich.progress.Progress.start", lambda bar: started.append(bar.tasks))
+    for progressbar in (False, True):
+        learner(criterion="random").run(truth, n=2, progressbar=progressbar)
+        assert len(started) == int(progressbar)
 
 
 @pytest.mark.parametrize("failure", ["raises", "nan"])

@@ -198,7 +198,7 @@ def search(
         Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds.
     n_climbs : int
         Plain climbs from a Latin hypercube over the prior, for models in which the ladder can hide small modes (of a
-        period, say). In an embedding they never end well.
+        period, say). In an embedding they seldom end well.
     n_particles : int, optional
         Size of the population; 0 never runs it. By default it runs unless the share ``agreement`` of the ladder
         starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles.

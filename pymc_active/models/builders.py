@@ -142,7 +142,7 @@ def embedding_gp(
     Returns
     -------
     GPModel
-        Its Laplace approximation uses the structure: time linear in D for everything but the final covariance.
+        Its Laplace approximation uses the structure: derivatives are taken in the d components, then chained through X.
 
     Raises
     ------
