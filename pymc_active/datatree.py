@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 import pymc_active
+from pymc_active.laplace.expansion import LARGEST_DENSE
 
 if TYPE_CHECKING:
     from pymc_active.laplace.fit import LaplaceFit
@@ -56,12 +57,14 @@ def laplace_datatree(fit: LaplaceFit, draws: int, random_seed: Any) -> xr.DataTr
     fit_group = xr.Dataset(
         {
             "mean_vector": ("rows", fit.theta),
-            "covariance_matrix": (("rows", "columns"), fit.covariance),
-            "hessian": (("rows", "columns"), fit.hessian),
             "log_evidence": fit.log_evidence,
             "log_posterior": fit.log_posterior,
         },
-        coords={"rows": fit.labels, "columns": fit.labels},
+        coords={"rows": fit.labels},
         attrs={k: int(v) if isinstance(v, bool) else v for k, v in attrs.items()},
     )
+    if len(fit.labels) <= LARGEST_DENSE:
+        fit_group["covariance_matrix"] = (("rows", "columns"), fit.covariance)
+        fit_group["hessian"] = (("rows", "columns"), fit.hessian)
+        fit_group = fit_group.assign_coords(columns=fit.labels)
     return xr.DataTree.from_dict({"posterior": posterior, "fit": fit_group, **data_groups(fit)})

@@ -66,7 +66,7 @@ def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp
     m = len(X_new)
     out = Predictive(*(np.empty(m) for _ in range(4)))
     root = expansion.curvature.root
-    width = max(len(expansion.state.factor.alpha), len(root) if method != "map" else 1)
+    width = max(len(expansion.state.factor.alpha), len(root) if method != "map" else 1, X_new.shape[1] // 8)
     # Blocks are too small to gain from several threads, which then wait for each other.
     with one_blas_thread():
         for rows in blocks(m, width):

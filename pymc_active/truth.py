@@ -114,7 +114,7 @@ def check(
     X = read_inputs(X_new, "X_new", width=gpm.X.shape[1])
     observed = None if y_new is None else read_outputs(y_new, len(X))
     thetas = trace_thetas(gpm, trace)
-    means, variances, noises = draw_moments(fit.best.posterior, thetas, X)
+    means, variances, noises = draw_moments(fit.best.full_posterior, thetas, X)
     groups = {
         "predictions": _predictions(fit, X, means, variances, noises, observed).assign_coords(
             point=point_labels(X_new)
@@ -192,20 +192,20 @@ def pareto_k(fit: LaplaceFit, draws: int = 1000, random_seed: int | None = 0) ->
     """
     from arviz_stats.base import array_stats
 
-    thetas = fit.draw(draws, random_seed)
-    posterior = fit.best.posterior
-    embedding = fit.gpm.embedding_slice
-    if not len(fit.best.symmetry.singular_values):
-        embedding = None
+    # In the row space of an embedding: outside, the approximation is exact.
+    best = fit.best
+    thetas = best.draw(draws, np.random.default_rng(random_seed))
+    posterior = best.posterior
+    embedding = best.embedding if len(best.symmetry.singular_values) else None
     log_ratio = np.empty(draws)
     with one_blas_thread():
         for s, theta in enumerate(thetas):
-            difference = theta - fit.theta
+            difference = theta - best.theta
             value = posterior.value_and_gradient(theta)[0]
             if embedding is not None:
                 where, shape = embedding
                 value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
-            log_ratio[s] = value + 0.5 * difference @ fit.best.positive_hessian @ difference
+            log_ratio[s] = value + 0.5 * difference @ best.positive_hessian @ difference
     finite = np.isfinite(log_ratio)
     log_ratio[~finite] = log_ratio[finite].min() - 1e3
     if np.ptp(log_ratio) < 1e-8:
@@ -224,7 +224,7 @@ def mutual_information(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
 def _decision(fit: LaplaceFit, pool: Any, thetas: np.ndarray) -> xr.Dataset:
     X = read_inputs(pool, "pool", width=fit.gpm.X.shape[1])
     thin = np.linspace(0, len(thetas) - 1, min(len(thetas), _COMPONENTS)).astype(int)
-    means, variances, noises = draw_moments(fit.best.posterior, thetas[thin], X)
+    means, variances, noises = draw_moments(fit.best.full_posterior, thetas[thin], X)
     utility = mutual_information(means, variances + noises)
     score = bald(fit, X).to_numpy()
     pick = int(np.argmax(score))

@@ -10,6 +10,7 @@ from pymc_active.laplace.curvature import Curvature, invert
 from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry
 from pymc_active.posterior.base import Moments, Posterior
 from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.posterior.row_space import RowSpace, row_space
 
 # A dense (P, P) matrix of this size takes about 200 MB, and a few of them are needed.
 LARGEST_DENSE = 5000
@@ -24,16 +25,21 @@ class Expansion:
     theta : ndarray, shape (P,)
     embedding : (slice, (d, D)), optional
         Where in theta an embedding matrix sits.
+    row_space : RowSpace, optional
+        What ``posterior`` is the row space of. Everything here is in the coordinates of ``posterior``; the
+        attributes ``full_...`` and :meth:`draw` are in those of the model.
     """
 
-    def __init__(self, posterior: Posterior, theta: np.ndarray, embedding: tuple[slice, tuple[int, int]] | None = None):
+    def __init__(
+        self,
+        posterior: Posterior,
+        theta: np.ndarray,
+        embedding: tuple[slice, tuple[int, int]] | None = None,
+        row_space: RowSpace | None = None,
+    ):
         P = len(theta)
-        if P > LARGEST_DENSE:
-            raise ValueError(
-                f"the model has {P} parameters; a dense Hessian is limited to {LARGEST_DENSE}. Reduce the number of "
-                "inputs or components."
-            )
-        self.posterior, self.theta, self._embedding = posterior, theta, embedding
+        _check_dense(P)
+        self.posterior, self.theta, self.embedding, self.row_space = posterior, theta, embedding, row_space
         self.state = posterior.state(theta)
         prior, prior_gradient = posterior.prior_value_and_gradient(theta)
         self.log_posterior = float(prior - self.state.factor.nll)
@@ -49,6 +55,7 @@ class Expansion:
             + 0.5 * (P - len(null)) * LOG_2PI
             - 0.5 * self.curvature.log_determinant
             + self.symmetry.log_volume
+            + (0.0 if row_space is None else row_space.log_complement)
         )
 
     @cached_property
@@ -62,19 +69,93 @@ class Expansion:
         inverse_root = np.linalg.pinv(self.curvature.root)
         return inverse_root.T @ inverse_root
 
+    @property
+    def full_posterior(self) -> Posterior:
+        """The posterior over the model's own parameters."""
+        return self.posterior if self.row_space is None else self.row_space.source
+
+    @cached_property
+    def full_theta(self) -> np.ndarray:
+        """The model's own parameters."""
+        return self.theta if self.row_space is None else self.row_space.lift(self.theta)
+
+    @cached_property
+    def full_gradient(self) -> np.ndarray:
+        """Gradient of the NEGATIVE log posterior in the model's own parameters."""
+        if self.row_space is None:
+            return self.gradient
+        return -self.full_posterior.value_and_gradient(self.full_theta)[1]
+
+    @cached_property
+    def full_hessian(self) -> np.ndarray:
+        """Hessian in the model's own parameters.
+
+        Raises
+        ------
+        ValueError
+            If it is too large for a dense matrix.
+        """
+        if self.row_space is None:
+            return self.hessian
+        _check_dense(len(self.full_theta))
+        return self.full_posterior.hessian(self.full_posterior.state(self.full_theta))
+
+    @cached_property
+    def full_covariance(self) -> np.ndarray:
+        """Covariance of the model's own parameters; raises as ``full_hessian`` does."""
+        if self.row_space is None:
+            return self.covariance
+        _check_dense(len(self.full_theta))
+        off_orbit = np.eye(len(self.full_theta)) - self._full_null.T @ self._full_null
+        return off_orbit @ self.row_space.covariance(self.covariance) @ off_orbit
+
+    @cached_property
+    def _full_null(self) -> np.ndarray:
+        """Orthonormal directions of symmetry among the model's own parameters, (q, P)."""
+        null = self.symmetry.directions.reshape(-1, len(self.theta))
+        if self.row_space is None:
+            return null
+        return np.linalg.qr((self.row_space.lift(self.theta + null) - self.full_theta).T)[0].T
+
+    def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws from the Gaussian, in the coordinates of ``posterior``, (draws, P)."""
+        root = self.curvature.root
+        return self.theta + rng.normal(size=(draws, root.shape[1])) @ root.T
+
+    def draw_full(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws of the model's own parameters; they do not move along directions of symmetry."""
+        thetas = self.draw(draws, rng)
+        if self.row_space is None:
+            return thetas
+        thetas = self.row_space.lift(thetas, rng)
+        return thetas - (thetas - self.full_theta) @ self._full_null.T @ self._full_null
+
     def moments(self, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
         """Predictions with the hyperparameters at theta."""
         return self.posterior.moments(self.state, X_new, gradient=gradient)
 
-    def given(self, X: np.ndarray, y: np.ndarray) -> Expansion:
-        """The expansion at the same theta for other data."""
-        return Expansion(self.posterior.with_data(X, y), self.theta, self._embedding)
-
     def smallest_singular_value_is_uncertain(self) -> bool:
         """Whether the smallest singular value of an embedding is below its own posterior sd."""
-        if self._embedding is None or len(self.symmetry.singular_values) < 2:
+        if self.embedding is None or len(self.symmetry.singular_values) < 2:
             return False
-        where, shape = self._embedding
+        where, shape = self.embedding
         left, s, right = np.linalg.svd(self.theta[where].reshape(shape), full_matrices=False)
         direction = np.outer(left[:, -1], right[-1]).ravel()
         return bool(s[-1] ** 2 < direction @ self.covariance[where, where] @ direction)
+
+
+def expand(posterior: Posterior, theta: np.ndarray, embedding: tuple[slice, tuple[int, int]] | None) -> Expansion:
+    """Expand at any theta (P,), in the row space where that is exact and smaller."""
+    space = row_space(posterior, theta)
+    if space is None:
+        return Expansion(posterior, theta, embedding)
+    return Expansion(space.posterior, space.shrink(theta), (space.where, space.shape), space)
+
+
+def _check_dense(n_parameters: int) -> None:
+    if n_parameters > LARGEST_DENSE:
+        raise ValueError(
+            f"a dense matrix over {n_parameters} parameters is limited to {LARGEST_DENSE}. An embedding with more "
+            "inputs than data needs none (predictions, criteria and draws work) if R has a zero-mean normal prior with "
+            "the same sds in each row and the mean is no function of X; else reduce the number of inputs."
+        )

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.search import (
     FEW_PARAMETERS,
     N_LEVELS,
@@ -25,6 +25,7 @@ from pymc_active.laplace.search import (
 )
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.posterior.row_space import RowSpace, row_space
 from pymc_active.progress import progress
 
 # Beyond this condition number half of the digits of a prediction are noise.
@@ -55,10 +56,8 @@ class LaplaceFit:
         P flat names such as ``"R[0,3]"``, in the order of everything below.
     log_posterior : float
         log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
-    gradient, hessian : ndarray, shapes (P,) and (P, P)
+    gradient : ndarray, shape (P,)
         Of the NEGATIVE log posterior, exact.
-    covariance : ndarray, shape (P, P)
-        Inverse Hessian; a pseudo-inverse over directions of symmetry.
     log_evidence : float
         Laplace's log p(y) of this mode, nats; for embeddings the orbit of rotations (for d = 1 the factor 2 of ±R)
         is integrated exactly.
@@ -84,14 +83,14 @@ class LaplaceFit:
         self.expansions = expansions
         self.labels = gpm.labels
         best = expansions[0]
-        self.theta = best.theta
+        self.theta = best.full_theta
         self.log_posterior = best.log_posterior
-        self.gradient, self.hessian, self.covariance = best.gradient, best.hessian, best.covariance
+        self.gradient = best.full_gradient
         self.log_evidence = best.log_evidence
         evidence = np.array([e.log_evidence for e in expansions])
         weights = np.exp(evidence - logsumexp(evidence))
         self.modes = [
-            Mode(gpm.unflatten(e.theta), e.log_posterior, e.log_evidence, float(w))
+            Mode(gpm.unflatten(e.full_theta), e.log_posterior, e.log_evidence, float(w))
             for e, w in zip(expansions, weights, strict=True)
         ]
         X = self.X
@@ -141,9 +140,26 @@ class LaplaceFit:
         """The expansion at the highest mode."""
         return self.expansions[0]
 
+    @property
+    def hessian(self) -> np.ndarray:
+        """Hessian (P, P) of the NEGATIVE log posterior, exact.
+
+        Raises
+        ------
+        ValueError
+            For more than 5,000 parameters: predictions, criteria and draws need no dense matrix.
+        """
+        return self.best.full_hessian
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Inverse Hessian (P, P); a pseudo-inverse over directions of symmetry. Raises as ``hessian`` does."""
+        return self.best.full_covariance
+
     def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
         """The same mode expanded for other data (user's units), without a search; the model keeps its own data."""
-        return LaplaceFit(self.gpm, (X, y), [self.best.given(X, y)], None, self.diagnostics["converged"])
+        expansion = expand(self.best.full_posterior.with_data(X, y), self.theta, self.gpm.embedding_slice)
+        return LaplaceFit(self.gpm, (X, y), [expansion], None, self.diagnostics["converged"])
 
     def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
         """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
@@ -173,9 +189,7 @@ class LaplaceFit:
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""
-        rng = np.random.default_rng(random_seed)
-        root = self.best.curvature.root
-        return self.theta + rng.normal(size=(draws, root.shape[1])) @ root.T
+        return self.best.draw_full(draws, np.random.default_rng(random_seed))
 
 
 def fit_laplace(
@@ -263,7 +277,7 @@ def fit_laplace(
                 raise ValueError(
                     "the log posterior is not finite at this point: K + noise is not positive definite there"
                 )
-            fit = LaplaceFit(gpm, (gpm.X, gpm.y), [Expansion(posterior, theta, embedding)], None, converged=True)
+            fit = LaplaceFit(gpm, (gpm.X, gpm.y), [expand(posterior, theta, embedding)], None, converged=True)
         else:
             fit = _search_and_expand(
                 gpm, posterior, embedding, _starts(gpm, point, start), n_restarts, population,
@@ -285,6 +299,10 @@ def _starts(gpm: GPModel, point, start) -> list[np.ndarray]:
 def _search_and_expand(
     gpm, posterior, embedding, starts, n_restarts, population, rng, progressbar, executor
 ) -> LaplaceFit:
+    space = row_space(posterior)
+    if space is not None:
+        posterior, embedding = space.posterior, (space.where, space.shape)
+        starts = [space.shrink(start) for start in starts]
     center, sd = posterior.prior_scale()
     searcher = Searcher(posterior, center, sd, posterior.noise_unit)
     with progress("Searching modes", n_restarts + (0 if population == 0 else N_LEVELS), progressbar) as advance:
@@ -293,7 +311,7 @@ def _search_and_expand(
             rng,
             starts=starts,
             n_restarts=n_restarts,
-            n_climbs=2 * n_restarts if embedding is None and gpm.n_parameters <= FEW_PARAMETERS else 0,
+            n_climbs=2 * n_restarts if embedding is None and posterior.n_parameters <= FEW_PARAMETERS else 0,
             n_particles=population,
             # Most ladder starts may agree on a wrong mode of an embedding: only the population tells.
             agreement=np.inf if embedding is not None else 2 / 3,
@@ -307,7 +325,7 @@ def _search_and_expand(
             )
         expanded: list[tuple[Found, Expansion]] = []
         for mode in result.modes:
-            expanded.append(_settle(posterior, mode, sd, embedding))
+            expanded.append(_settle(posterior, mode, sd, embedding, space))
     expanded.sort(key=lambda pair: -pair[1].log_posterior)
     best = expanded[0][1].log_posterior
     kept: list[tuple[Found, Expansion]] = []
@@ -318,10 +336,14 @@ def _search_and_expand(
     return LaplaceFit(gpm, (gpm.X, gpm.y), [expansion for _, expansion in kept], result, kept[0][0].converged)
 
 
-def _settle(posterior, mode: Found, sd: np.ndarray, embedding) -> tuple[Found, Expansion]:
+def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace | None) -> tuple[Found, Expansion]:
     """Polish a mode; leave it along its negative curvature if it is a saddle."""
+
+    def expansion_at(theta: np.ndarray) -> Expansion:
+        return Expansion(posterior, theta, embedding, space)
+
     mode = newton(posterior, mode.theta, sd)
-    expansion = Expansion(posterior, mode.theta, embedding)
+    expansion = expansion_at(mode.theta)
     for _ in range(3):
         if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
             break
@@ -330,7 +352,7 @@ def _settle(posterior, mode: Found, sd: np.ndarray, embedding) -> tuple[Found, E
         better = max(tries, key=lambda found: found.log_posterior)
         if better.log_posterior < mode.log_posterior + SAME:
             break
-        mode, expansion = better, Expansion(posterior, better.theta, embedding)
+        mode, expansion = better, expansion_at(better.theta)
     # The trust region stalls where rounding hides the decrease; plain Newton steps take the gradient to zero.
     for _ in range(3):
         if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
@@ -340,7 +362,7 @@ def _settle(posterior, mode: Found, sd: np.ndarray, embedding) -> tuple[Found, E
         if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
             break
         converged = mode.converged or bool(np.abs(gradient * sd).max() < 1e-4)
-        mode, expansion = Found(theta, value, converged), Expansion(posterior, theta, embedding)
+        mode, expansion = Found(theta, value, converged), expansion_at(theta)
     return mode, expansion
 
 

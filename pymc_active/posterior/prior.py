@@ -22,12 +22,12 @@ class GaussianPrior:
     def __init__(self, mean: np.ndarray, sd: np.ndarray):
         self.mean, self.sd = mean, sd
         self.precision = 1 / sd**2
-        self._constant = -0.5 * len(mean) * LOG_2PI - np.log(sd).sum()
+        self.constant = -0.5 * len(mean) * LOG_2PI - np.log(sd).sum()
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         difference = theta - self.mean
         gradient = -self.precision * difference
-        return float(self._constant + 0.5 * gradient @ difference), gradient
+        return float(self.constant + 0.5 * gradient @ difference), gradient
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """Of the log prior, (P, P)."""

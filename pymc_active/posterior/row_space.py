@@ -1,0 +1,157 @@
+"""An embedding with more inputs than data, in as many coordinates as the data span.
+
+The likelihood knows R through U = X Rᵀ only. Where D > n, rows of R outside the row space of X keep their prior, so
+the posterior factorises exactly: an ordinary embedding posterior in the r ≤ n + d coordinates of that row space,
+times the prior outside. A candidate x* has r coordinates in the row space and a rest; each candidate sees the prior
+outside through the *length* of its rest only, which is one more input, zero in all data. Nothing else in the
+package needs to know: search, Hessian, evidence and marginal predictions run in r + 1 inputs, and what depends on D
+are products with X and with the candidates. No matrix of dD x dD is ever formed.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+from scipy.linalg import qr
+
+from pymc_active.models.data import Affine
+from pymc_active.posterior.array import EmbeddingPosterior
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.posterior.prior import GaussianPrior
+
+
+class Projection:
+    """The user's inputs to the r + 1 coordinates: those in the row space, and the length of the rest.
+
+    Parameters
+    ----------
+    x_map : Affine
+        The user's units to those of the priors.
+    scale : ndarray, shape (D,)
+        Prior sd of each input's column of R over their geometric mean.
+    basis : ndarray, shape (D, r)
+        Orthonormal, spans the scaled data.
+    """
+
+    def __init__(self, x_map: Affine, scale: np.ndarray, basis: np.ndarray):
+        self.x_map, self.scale, self.basis = x_map, scale, basis
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        Z = self.x_map(X) * self.scale
+        inside = Z @ self.basis
+        rest = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", inside, inside)
+        return np.column_stack([inside, np.sqrt(np.maximum(rest, 0.0))])
+
+
+class RowSpace:
+    """The posterior in its row space, and the way back.
+
+    Attributes
+    ----------
+    source : EmbeddingPosterior
+        In all D inputs.
+    posterior : EmbeddingPosterior
+        In r + 1 inputs; its log density is that of ``source`` at the lifted point.
+    log_complement : float
+        Log of the Gaussian integral over what the data say nothing about: add it to a Laplace evidence of
+        ``posterior``.
+    """
+
+    def __init__(self, source: EmbeddingPosterior, R: np.ndarray | None = None):
+        d, D = source.shape
+        sd = source.prior.sd[source.R].reshape(d, D)[0]
+        mean_sd = float(np.exp(np.log(sd).mean()))
+        scale = sd / mean_sd
+        rows = source.X * scale
+        # Points off the row space (no modes) are expanded there too.
+        span = rows if R is None else np.concatenate([rows, R / scale])
+        basis, triangle = qr(span.T, mode="economic", check_finite=False)
+        r = basis.shape[1]
+
+        self.source, self.scale, self.basis = source, scale, basis
+        self.where, self.shape = slice(source.R.start, source.R.start + d * (r + 1)), (d, r + 1)
+        self._shift = d * (r + 1) - d * D
+
+        prior = GaussianPrior(*(self._replace(part, value) for part, value in (
+            (source.prior.mean, 0.0), (source.prior.sd, mean_sd)
+        )))  # fmt: skip
+        outside = d * (D - r - 1)
+        self.log_complement = 0.5 * outside * LOG_2PI + outside * np.log(mean_sd)
+        # Scaling the inputs changes the density by the Jacobian of R: the sum of log scales is zero by construction.
+        prior.constant -= self.log_complement
+
+        posterior = copy(source)
+        posterior.X = np.zeros((len(source.X), r + 1))
+        posterior.X[:, :r] = triangle.T[: len(source.X)]
+        posterior.x_map = Projection(source.x_map, scale, basis)
+        posterior.prior, posterior.shape, posterior.R = prior, self.shape, self.where
+        posterior.n_parameters = source.n_parameters + self._shift
+        for name in ("log_noise", "log_outputscale", "mean_indices"):
+            index = np.asarray(getattr(source, name))
+            moved = np.where(index < source.R.start, index, index + self._shift)
+            setattr(posterior, name, moved if moved.ndim else int(moved))
+        self.posterior = posterior
+
+    def _replace(self, values: np.ndarray, new: float | np.ndarray) -> np.ndarray:
+        """A vector over theta with the entries of R replaced by those of the row space."""
+        middle = np.broadcast_to(new, self.shape[0] * self.shape[1])
+        return np.concatenate([values[: self.where.start], middle, values[self.source.R.stop :]])
+
+    def shrink(self, theta: np.ndarray) -> np.ndarray:
+        """The point of the row space next to theta (P,)."""
+        R = theta[self.source.R].reshape(self.source.shape) / self.scale
+        return self._replace(theta, np.column_stack([R @ self.basis, np.zeros(len(R))]).ravel())
+
+    def lift(self, thetas: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Full parameters (..., P) of points in the row space; ``rng`` draws what lies outside from its prior."""
+        thetas = np.asarray(thetas)
+        lead, (d, D) = thetas.shape[:-1], self.source.shape
+        R = thetas[..., self.where].reshape(*lead, *self.shape)[..., :-1] @ self.basis.T
+        if rng is not None:
+            rest = rng.normal(size=R.shape)
+            rest -= rest @ self.basis @ self.basis.T
+            R += self.posterior.prior.sd[self.where.start] * rest
+        R *= self.scale
+        return np.concatenate(
+            [thetas[..., : self.where.start], R.reshape(*lead, d * D), thetas[..., self.where.stop :]], axis=-1
+        )
+
+    def covariance(self, inside: np.ndarray) -> np.ndarray:
+        """Covariance (P, P) of theta, dense, from that of the row space's parameters."""
+        (d, D), where = self.source.shape, self.where
+        frame = self.scale[:, None] * self.basis
+        lift = np.zeros((self.source.n_parameters, self.posterior.n_parameters))
+        for i in range(where.start):
+            lift[i, i] = 1.0
+        for i in range(where.stop, self.posterior.n_parameters):
+            lift[i - self._shift, i] = 1.0
+        outside = self.posterior.prior.sd[where.start] ** 2 * (np.diag(self.scale**2) - frame @ frame.T)
+        result = np.zeros((self.source.n_parameters,) * 2)
+        for k in range(d):
+            rows = slice(where.start + k * D, where.start + (k + 1) * D)
+            start = where.start + k * self.shape[1]
+            lift[rows, start : start + self.shape[1] - 1] = frame
+            result[rows, rows] = outside
+        return result + lift @ inside @ lift.T
+
+
+def row_space(posterior: Posterior, theta: np.ndarray | None = None) -> RowSpace | None:
+    """The posterior in its row space, or None where that saves nothing or is not exact.
+
+    It is exact for a full R with a zero-mean normal prior of the same sds in every row, and a mean function that does
+    not depend on the inputs. With ``theta`` the row space also holds the rows of its R.
+    """
+    if not isinstance(posterior, EmbeddingPosterior) or posterior.R.stop > posterior.n_parameters:
+        return None
+    d, D = posterior.shape
+    sd = posterior.prior.sd[posterior.R].reshape(d, D)
+    if (
+        D <= len(posterior.X) + (d if theta is not None else 0) + 1
+        or posterior.prior.mean[posterior.R].any()
+        or (sd != sd[0]).any()
+        or len(posterior.mean_indices) > 1
+    ):
+        return None
+    return RowSpace(posterior, None if theta is None else theta[posterior.R].reshape(d, D))
