@@ -1,12 +1,22 @@
-"""Entropies of Gaussian mixtures in one dimension."""
+"""Entropies of Gaussian mixtures in one dimension, many at once, by one adaptive quadrature."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_active.posterior.factor import LOG_2PI
 
-_LARGEST_GRID = 8192
+# A component ends this many sds from its mean: 3e-12 of its mass is beyond.
+_REACH = 7.0
+# Panels over a component are at most this many of its sds long and carry this many Gauss-Legendre nodes.
+_LENGTH, _N_NODES = 4.0, 10
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
+# Numbers in the arrays of components of one block, and in those of densities of one piece.
+_BLOCK, _PIECE = 200_000, 100_000
+_TINY = np.finfo(float).tiny
 
 
 def gaussian_entropy(variance: np.ndarray) -> np.ndarray:
@@ -14,26 +24,80 @@ def gaussian_entropy(variance: np.ndarray) -> np.ndarray:
     return 0.5 * (LOG_2PI + 1 + np.log(variance))
 
 
-def mixture_log_density(y: np.ndarray, means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Log density of a mixture (components along the first axis) at ``y`` (m,) or (m, q)."""
-    extra = (slice(None),) * means.ndim + (None,) * (y.ndim - means.ndim + 1)
-    m, v = means[extra], variances[extra]
-    terms = -0.5 * (LOG_2PI + np.log(v) + np.square(y - m) / v)
-    top = terms.max(0)
-    return top + np.log(np.tensordot(weights, np.exp(terms - top), 1))
+class Quadrature(NamedTuple):
+    """Nodes and weights for functions of the densities of m mixtures, one after another; ``owner`` says whose."""
+
+    y: np.ndarray
+    weight: np.ndarray
+    owner: np.ndarray
 
 
-def mixture_grid(means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, float]:
-    """An even grid on which the trapezoidal rule integrates a smooth function of the mixture's density.
+def quadrature(means: np.ndarray, variances: np.ndarray) -> Quadrature:
+    """Gauss-Legendre panels, each fine enough for the narrowest component that reaches into it.
 
-    It reaches eight sds beyond every component with a step of half the narrowest sd: for a sum of Gaussians the rule
-    then errs by less than 1e-12 of the mass. Components narrower than the range / 4096 are beyond it.
+    Parameters
+    ----------
+    means, variances : ndarray, shape (S, m)
+
+    Notes
+    -----
+    Panels are halved until none is longer than 4 sds of any component within 7 sds of it, and dropped where no
+    component reaches: a component 10,000 times narrower than another, or 100 sds away, costs a few panels more.
     """
     sd = np.sqrt(variances)
-    low, high = (means - 8 * sd).min(), (means + 8 * sd).max()
-    n = int(np.clip(2 * (high - low) / sd.min() + 1, 64, _LARGEST_GRID))
-    y = np.linspace(low, high, n)
-    return y, float(y[1] - y[0])
+    low, high = means - _REACH * sd, means + _REACH * sd
+    owner = np.arange(means.shape[1])
+    a, b = low.min(0), high.max(0)
+    done: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    while len(owner):
+        touches = (low[:, owner] < b) & (high[:, owner] > a)
+        finest = np.where(touches, sd[:, owner], np.inf).min(0)
+        fine = b - a <= _LENGTH * finest
+        keep = fine & np.isfinite(finest)
+        done.append((owner[keep], a[keep], b[keep]))
+        owner, a, b = owner[~fine], a[~fine], b[~fine]
+        middle = 0.5 * (a + b)
+        owner, a, b = np.repeat(owner, 2), np.column_stack([a, middle]).ravel(), np.column_stack([middle, b]).ravel()
+    owner, a, b = (np.concatenate(part) for part in zip(*done, strict=True))
+    half = 0.5 * (b - a)[:, None]
+    y = 0.5 * (a + b)[:, None] + half * _NODES
+    return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, _N_NODES))
+
+
+class _Components:
+    """Components laid out by mixture: whole rows are gathered several times faster than single numbers."""
+
+    def __init__(self, means: np.ndarray, variances: np.ndarray):
+        self.mean = np.ascontiguousarray(means.T)
+        self.variance = np.ascontiguousarray(variances.T)
+        self.exponent = -0.5 / self.variance
+        self.log_height = -0.5 * (LOG_2PI + np.log(self.variance))
+
+    def log_densities(self, y: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """Log density of every component of the owner's mixture at each y, (N, S)."""
+        terms = y[:, None] - self.mean[owner]
+        np.square(terms, out=terms)
+        terms *= self.exponent[owner]
+        terms += self.log_height[owner]
+        return terms
+
+
+def _integrate(integrand: Callable[[np.ndarray], np.ndarray], means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Integral over y of a function of the components' log densities (N, S), for each of m mixtures."""
+    result = np.empty(means.shape[1])
+    # Nodes of many mixtures are made at once, and used in pieces that stay in the processor's cache.
+    many, few = max(1, _BLOCK // len(means)), max(64, _PIECE // len(means))
+    for start in range(0, len(result), many):
+        m, v = means[:, start : start + many], variances[:, start : start + many]
+        q, components = quadrature(m, v), _Components(m, v)
+        values = np.concatenate(
+            [
+                integrand(components.log_densities(q.y[piece : piece + few], q.owner[piece : piece + few]))
+                for piece in range(0, len(q.y), few)
+            ]
+        )
+        result[start : start + many] = np.bincount(q.owner, q.weight * values, minlength=m.shape[1])
+    return result
 
 
 def mixture_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -49,10 +113,46 @@ def mixture_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarra
     Returns
     -------
     ndarray, shape (m,)
+        Within 1e-6, whatever the components' widths and distances.
     """
-    entropy = np.empty(means.shape[1])
-    for j in range(len(entropy)):
-        y, step = mixture_grid(means[:, j], variances[:, j])
-        log_density = mixture_log_density(y, means[:, j], variances[:, j], weights)
-        entropy[j] = -step * np.sum(np.exp(log_density) * log_density)
-    return entropy
+
+    def integrand(terms: np.ndarray) -> np.ndarray:
+        # Some component reaches every node, so p does not underflow.
+        p = np.exp(terms, out=terms) @ weights
+        return -p * np.log(np.maximum(p, _TINY))
+
+    return _integrate(integrand, means, variances)
+
+
+def mixture_entropy_gradient(
+    means: np.ndarray, variances: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives of :func:`mixture_entropy` in every mean and variance, (S, m) each."""
+    q = quadrature(means, variances)
+    components = _Components(means, variances)
+    densities = np.exp(components.log_densities(q.y, q.owner)) * weights
+    # d(-p log p) integrates to -(dp) log p, since the mass is constant.
+    densities *= -(q.weight * np.log(np.maximum(densities.sum(1), _TINY)))[:, None]
+    variance = components.variance[q.owner]
+    z = (q.y[:, None] - components.mean[q.owner]) / variance
+    # Nodes of one mixture are spread over the panels of several rounds of halving.
+    in_mean, in_variance = np.zeros_like(means.T), np.zeros_like(means.T)
+    np.add.at(in_mean, q.owner, densities * z)
+    np.add.at(in_variance, q.owner, densities * 0.5 * (z * z - 1 / variance))
+    return in_mean.T, in_variance.T
+
+
+def mixture_symmetrized_kl(
+    means: np.ndarray, variances: np.ndarray, weights: np.ndarray, q_mean: np.ndarray, q_variance: np.ndarray
+) -> np.ndarray:
+    """KL(p‖q) + KL(q‖p) of each mixture p and a Gaussian q, nats, (m,)."""
+    all_means, all_variances = np.vstack([means, q_mean]), np.vstack([variances, q_variance])
+
+    def integrand(terms: np.ndarray) -> np.ndarray:
+        # Far from every component of p its density underflows, but not its logarithm.
+        top = terms[:, :-1].max(1)
+        log_p = top + np.log(np.exp(terms[:, :-1] - top[:, None]) @ weights)
+        log_q = terms[:, -1]
+        return (np.exp(log_p) - np.exp(log_q)) * (log_p - log_q)
+
+    return _integrate(integrand, all_means, all_variances)

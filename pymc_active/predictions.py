@@ -16,7 +16,9 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import one_blas_thread
 
-METHODS = ("bbq", "map", "mgp", "modes")
+GAUSSIAN_METHODS = ("map", "bbq", "mgp")
+MIXTURE_METHODS = ("modes", "draws", "cubature")
+METHODS = GAUSSIAN_METHODS + MIXTURE_METHODS
 
 # Numbers in the largest array of one block of candidates.
 _BLOCK = 400_000
@@ -84,6 +86,52 @@ def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp
     return out
 
 
+class Mixture(NamedTuple):
+    """S Gaussians at each of m points: latent means and variances and noise variances (S, m), weights (S,).
+
+    ``conditional`` (S, m) are the latent variances that remain if the component and its hyperparameters are known.
+    """
+
+    means: np.ndarray
+    variances: np.ndarray
+    conditional: np.ndarray
+    noises: np.ndarray
+    weights: np.ndarray
+
+
+def mixture(fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 50, random_seed: int = 0) -> Mixture:
+    """The predictive mixture over modes, draws, or cubature points of the hyperparameters.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    X_new : ndarray, shape (m, D)
+    method : {"modes", "draws", "cubature"}
+        Marginal GPs of all modes by their evidence; GPs at ``draws`` draws from the posterior; GPs at 2P points
+        around the highest mode, sqrt(P) sds along each principal axis of its Gaussian (the cubature of degree three).
+    draws, random_seed : int
+        For ``"draws"``.
+    """
+    if method == "modes":
+        parts = [marginal_moments(expansion, X_new) for expansion in fit.expansions]
+        weights = np.array([mode.weight for mode in fit.modes])
+        # The factor of eq. 19 stays if nothing is left to learn of the hyperparameters.
+        conditional = [4 / 3 * p.plug_in for p in parts]
+        return Mixture(
+            *(np.stack(rows) for rows in ([p.mean for p in parts], [p.variance for p in parts], conditional)),
+            np.stack([p.noise for p in parts]),
+            weights,
+        )
+    best = fit.best
+    if method == "draws":
+        thetas = fit.particles(draws, random_seed)
+    else:
+        axes = np.sqrt(best.curvature.root.shape[1]) * best.curvature.root.T
+        thetas = np.concatenate([best.theta + axes, best.theta - axes])
+    means, variances, noises = draw_moments(best.posterior, thetas, X_new)
+    return Mixture(means, variances, variances, noises, np.full(len(thetas), 1 / len(thetas)))
+
+
 def mixture_moments(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Exact mean and variance of Gaussian mixtures; components along the first axis."""
     mean = weights @ means
@@ -96,6 +144,8 @@ def predict(
     *,
     method: str = "mgp",
     model: GPModel | None = None,
+    draws: int = 50,
+    random_seed: int = 0,
 ) -> xr.Dataset:
     """Predict the function and new observations, with the hyperparameters' uncertainty.
 
@@ -105,13 +155,17 @@ def predict(
         A fit, or a trace of draws from the same model.
     X_new : array_like, DataFrame or DataArray, shape (m, D)
         In the user's units. Row labels are kept.
-    method : {"mgp", "bbq", "map", "modes"}
+    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
         For a fit. ``"map"`` fixes the hyperparameters at the mode; ``"bbq"`` adds the variance of the mean; ``"mgp"``
         (default) also that of the variance, marginalising **every** hyperparameter; ``"modes"`` mixes the MGP
-        predictions of all modes found by their evidence.
+        predictions of all modes found by their evidence. The others give the exact moments of a mixture of GPs:
+        ``"draws"`` over draws from the posterior (see :meth:`LaplaceFit.particles`), ``"cubature"`` over 2P points
+        around the highest mode. Unlike the MGP's these tend to V, not 4/3 V, as the hyperparameters become known.
     model : GPModel
         Needed for a trace: predictions are then the exact moments of the mixture over all its draws, given the data
         that the model holds now.
+    draws, random_seed : int
+        For ``method="draws"``.
 
     Returns
     -------
@@ -141,13 +195,11 @@ def predict(
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
         X = read_inputs(X_new, "X_new", width=gpm.X.shape[1])
-        if method == "modes":
-            parts = [marginal_moments(expansion, X) for expansion in source.expansions]
-            weights = np.array([mode.weight for mode in source.modes])
+        if method in GAUSSIAN_METHODS:
+            p = marginal_moments(source.best, X, method)
+            means, variances, noises, weights = p.mean[None], p.variance[None], p.noise[None], np.ones(1)
         else:
-            parts, weights = [marginal_moments(source.best, X, method)], np.ones(1)
-        means, variances = np.stack([p.mean for p in parts]), np.stack([p.variance for p in parts])
-        noises = np.stack([p.noise for p in parts])
+            means, variances, _, noises, weights = mixture(source, X, method, draws, random_seed)
     elif isinstance(source, xr.DataTree):
         if model is None:
             raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
@@ -186,7 +238,7 @@ def draw_moments(
     with one_blas_thread():
         for s, theta in enumerate(thetas):
             state = posterior.state(theta)
-            for rows in blocks(m, len(state.factor.alpha)):
+            for rows in blocks(m, max(len(state.factor.alpha), X_new.shape[1] // 8)):
                 moments = posterior.moments(state, X_new[rows])
                 means[s, rows], noises[s, rows] = moments.mean, moments.noise_variance
                 variances[s, rows] = np.maximum(moments.variance, 0.0)

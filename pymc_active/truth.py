@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.active.bald import bald
-from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_grid, mixture_log_density
+from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_symmetrized_kl
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.symmetry import log_orbit_volume
 from pymc_active.models.data import read_inputs, read_outputs
@@ -137,13 +137,20 @@ def _predictions(fit, X, means, variances, noises, observed) -> xr.Dataset:
     weights = np.full(len(means), 1 / len(means))
     true_mean, true_variance = mixture_moments(means, variances, weights)
     _, true_y_variance = mixture_moments(means, variances + noises, weights)
+    thin = np.linspace(0, len(means) - 1, min(len(means), _COMPONENTS)).astype(int)
     rows: dict[str, list[np.ndarray]] = {"skl": [], "skl_mixture": [], "skl_y": [], "nll": []}
     for method in ("map", "bbq", "mgp"):
         q = marginal_moments(fit.best, X, method)
         y_variance = q.variance + q.noise
         rows["skl"].append(symmetrized_kl(true_mean, true_variance, q.mean, q.variance))
         rows["skl_y"].append(symmetrized_kl(true_mean, true_y_variance, q.mean, y_variance))
-        rows["skl_mixture"].append(_mixture_symmetrized_kl(means, variances, q.mean, q.variance))
+        # A draw may know the function exactly at a data point; a spike cannot be compared with a density.
+        spread = np.maximum(variances[thin], 1e-8 * q.variance)
+        rows["skl_mixture"].append(
+            mixture_symmetrized_kl(
+                means[thin], spread, weights[: len(thin)] * len(means) / len(thin), q.mean, q.variance
+            )
+        )
         error = true_y_variance + (true_mean - q.mean) ** 2 if observed is None else (observed - q.mean) ** 2
         rows["nll"].append(0.5 * (LOG_2PI + np.log(y_variance) + error / y_variance))
     return xr.Dataset(
@@ -151,21 +158,6 @@ def _predictions(fit, X, means, variances, noises, observed) -> xr.Dataset:
         coords={"approximation": ["MAP", "BBQ", "MGP"]},
         attrs={"units": "nats"},
     )
-
-
-def _mixture_symmetrized_kl(means, variances, q_mean, q_variance) -> np.ndarray:
-    """KL of the exact mixture and a Gaussian, both ways, by quadrature."""
-    thin = np.linspace(0, len(means) - 1, min(len(means), _COMPONENTS)).astype(int)
-    weights = np.full(len(thin), 1 / len(thin))
-    result = np.empty(means.shape[1])
-    for j in range(len(result)):
-        # A draw may know the function exactly at a data point; a spike cannot be compared with a density.
-        m, v = means[thin, j], np.maximum(variances[thin, j], 1e-8 * q_variance[j])
-        y, step = mixture_grid(np.append(m, q_mean[j]), np.append(v, q_variance[j]))
-        log_p = mixture_log_density(y, m, v, weights)
-        log_q = mixture_log_density(y, q_mean[j : j + 1], q_variance[j : j + 1], np.ones(1))
-        result[j] = step * np.sum((np.exp(log_p) - np.exp(log_q)) * (log_p - log_q))
-    return result
 
 
 def _trace_diagnostics(gpm: GPModel, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:

@@ -337,7 +337,7 @@ def test_many_draws_predict_what_bbq_and_mgp_approximate():
 
 
 def test_unknown_methods_are_refused(ard_fit):
-    with pytest.raises(ValueError, match="one of bbq, map, mgp, modes; got 'nuts'"):
+    with pytest.raises(ValueError, match="one of map, bbq, mgp, modes, draws, cubature; got 'nuts'"):
         pma.predict(ard_fit, NEW, method="nuts")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ Criterion = Callable[[LaplaceFit, np.ndarray], Any]
 GOALS: dict[str, Criterion] = {"function": uncertainty, "hyperparameters": bald}
 CRITERIA: dict[str, Criterion] = {
     "bald": bald,
-    "bald_f": lambda fit, X: bald(fit, X, target="f"),
+    "bald_f": partial(bald, target="f"),
+    "bald_modes": partial(bald, method="modes"),
+    "bald_draws": partial(bald, method="draws"),
     "uncertainty": uncertainty,
 }
 # A full mode search every so many told points; between them the modes are followed.

@@ -12,6 +12,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.laplace.expansion import Expansion, expand
+from pymc_active.laplace.particles import particles
 from pymc_active.laplace.search import (
     FEW_PARAMETERS,
     N_LEVELS,
@@ -82,6 +83,7 @@ class LaplaceFit:
         self.X, self.y = data
         self.expansions = expansions
         self.labels = gpm.labels
+        self._particles: dict[tuple[int, int], np.ndarray] = {}
         best = expansions[0]
         self.theta = best.full_theta
         self.log_posterior = best.log_posterior
@@ -186,6 +188,23 @@ class LaplaceFit:
         from pymc_active import plots
 
         return (plots.plot_embedding if self.gpm.embedding else plots.plot_predictions)(self, **keywords)
+
+    def particles(self, draws: int = 50, random_seed: int = 0) -> np.ndarray:
+        """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
+
+        See :mod:`pymc_active.laplace.particles`. Kept, so that many criteria share them.
+
+        Returns
+        -------
+        ndarray, shape (draws, P')
+            In the coordinates of ``best.posterior``.
+        """
+        if draws < 2:
+            raise ValueError(f"draws must be at least 2; got {draws}")
+        key = (draws, random_seed)
+        if key not in self._particles:
+            self._particles[key] = particles(self.expansions, draws, np.random.default_rng(random_seed))
+        return self._particles[key]
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
+from pymc_active.laplace.hmc import Place, trajectory
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 
@@ -149,23 +150,12 @@ def population(
                 log_weight[:] = 0.0
         accepted = 0.0
         for k in range(n_particles):
-            theta, slope, energy = particles[k], gradient[k], value[k]
-            momentum = rng.normal(size=P)
-            start = energy - 0.5 * momentum @ momentum
-            epsilon = step * rng.uniform(0.8, 1.2)
-            uniform = rng.uniform()
-            for _ in range(LEAPFROG_STEPS):
-                momentum = momentum + 0.5 * epsilon * sd * slope
-                theta = theta + epsilon * sd * momentum
-                energy, slope = searcher.evaluate(theta, level)
-                if not np.isfinite(energy):
-                    break
-                momentum = momentum + 0.5 * epsilon * sd * slope
-            ratio = energy - 0.5 * momentum @ momentum - start
-            probability = np.exp(min(ratio, 0.0)) if np.isfinite(ratio) else 0.0
+            start = Place(particles[k], value[k], gradient[k])
+            place, probability = trajectory(
+                lambda theta, level=level: searcher.evaluate(theta, level), start, sd, step, LEAPFROG_STEPS, rng
+            )
+            particles[k], value[k], gradient[k] = place
             accepted += probability
-            if uniform < probability:
-                particles[k], gradient[k], value[k] = theta, slope, energy
         previous = value.copy()
         step *= np.exp(0.5 * (accepted / n_particles - 0.7))
         advance()

@@ -1,0 +1,62 @@
+"""One trajectory of Hamiltonian Monte Carlo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Place(NamedTuple):
+    """A point with its log density and gradient."""
+
+    theta: np.ndarray
+    value: float
+    gradient: np.ndarray
+
+
+def trajectory(
+    evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: Place,
+    root: np.ndarray,
+    step: float,
+    n_steps: int,
+    rng: np.random.Generator,
+) -> tuple[Place, float]:
+    """Propose by leapfrog steps, accept or stay.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Log density and gradient.
+    start : Place
+    root : ndarray, shape (P,) or (P, q)
+        Square root of a covariance in whose coordinates the density is about a unit Gaussian; a vector is a diagonal.
+    step : float
+        In these coordinates; jittered by up to 20 %.
+    n_steps : int
+    rng : Generator
+
+    Returns
+    -------
+    place : Place
+    probability : float
+        Of acceptance.
+    """
+    diagonal = root.ndim == 1
+    momentum = rng.normal(size=root.shape[-1])
+    energy = start.value - 0.5 * momentum @ momentum
+    step *= rng.uniform(0.8, 1.2)
+    uniform = rng.uniform()
+    theta, value, gradient = start
+    for _ in range(n_steps):
+        momentum = momentum + 0.5 * step * (gradient * root if diagonal else gradient @ root)
+        theta = theta + step * (root * momentum if diagonal else root @ momentum)
+        value, gradient = evaluate(theta)
+        if not np.isfinite(value):
+            return start, 0.0
+        momentum = momentum + 0.5 * step * (gradient * root if diagonal else gradient @ root)
+    change = value - 0.5 * momentum @ momentum - energy
+    probability = float(np.exp(min(change, 0.0))) if np.isfinite(change) else 0.0
+    return (Place(theta, value, gradient) if uniform < probability else start), probability

@@ -1,0 +1,105 @@
+"""A few dozen draws from the posterior itself, from the Laplace approximations of its modes.
+
+Independent draws from heavy-tailed versions of the modes' Gaussians are weighted to the posterior, resampled, and
+moved by a few trajectories of Hamiltonian Monte Carlo in the coordinates in which their mode is a unit Gaussian. There
+a trajectory of a few steps gives a nearly independent draw, so that a short run suffices: the cost is that of one to
+two thousand evaluations of the posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.hmc import Place, trajectory
+from pymc_active.laplace.symmetry import log_orbit_volume
+from pymc_active.posterior.factor import one_blas_thread
+
+# Degrees of freedom of the proposals.
+_DF = 4.0
+# Proposals for each particle kept.
+_OVERSAMPLING = 4
+# Trajectories for each particle, and leapfrog steps in each.
+_SWEEPS, _STEPS = 8, 4
+
+
+def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws from the posterior around the modes given, (n_particles, P).
+
+    Parameters
+    ----------
+    expansions : sequence of Expansion
+        Modes of one posterior. Their shares are those of their Laplace evidences.
+    n_particles : int
+    rng : Generator
+
+    Returns
+    -------
+    ndarray
+        In the coordinates of ``expansions[0].posterior``; equally weighted.
+    """
+    with one_blas_thread():
+        thetas, mode = _resample(expansions, n_particles, rng)
+        return _move(expansions, thetas, mode, rng)
+
+
+def _resample(
+    expansions: Sequence[Expansion], n_particles: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Importance resampling from Student-t proposals, and the mode that each particle came from."""
+    evidence = np.array([e.log_evidence for e in expansions])
+    share = np.exp(evidence - logsumexp(evidence))
+    counts = np.maximum(rng.multinomial(_OVERSAMPLING * n_particles, share), 2 * (share > 0.01))
+    thetas, log_weights, mode = [], [], []
+    for k, (e, count) in enumerate(zip(expansions, counts, strict=True)):
+        if not count:
+            continue
+        z = rng.normal(size=(count, e.curvature.root.shape[1]))
+        z *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
+        proposals = e.theta + z @ e.curvature.root.T
+        log_ratio = np.array([_log_density(e, theta) for theta in proposals])
+        log_ratio += 0.5 * (_DF + z.shape[1]) * np.log1p(np.square(z).sum(1) / _DF)
+        # Truncation at the square root of their number keeps a single proposal from taking everything (Ionides 2008).
+        log_ratio = np.minimum(log_ratio, logsumexp(log_ratio) - 0.5 * np.log(count))
+        thetas.append(proposals)
+        log_weights.append(log_ratio - logsumexp(log_ratio) + np.log(share[k]))
+        mode.append(np.full(count, k))
+    weight = np.exp(np.concatenate(log_weights))
+    comb = (rng.uniform() + np.arange(n_particles)) / n_particles
+    chosen = np.minimum(np.searchsorted(np.cumsum(weight / weight.sum()), comb), len(weight) - 1)
+    return np.concatenate(thetas)[chosen], np.concatenate(mode)[chosen]
+
+
+def _log_density(e: Expansion, theta: np.ndarray) -> float:
+    """Log posterior; that of the whole orbit where proposals do not move along it."""
+    value = e.posterior.value_and_gradient(theta)[0]
+    if len(e.symmetry.singular_values) and e.embedding is not None:
+        where, shape = e.embedding
+        value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
+    return value
+
+
+def _move(
+    expansions: Sequence[Expansion], thetas: np.ndarray, mode: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Hamiltonian Monte Carlo, each particle in the metric of its mode."""
+    posterior = expansions[0].posterior
+    # Symmetric directions are moved along too: only the whole space has the right density.
+    roots = [
+        np.column_stack([e.curvature.root, np.median(np.linalg.norm(e.curvature.root, axis=0)) * null.T])
+        if len(null := e.symmetry.directions.reshape(-1, len(e.theta)))
+        else e.curvature.root
+        for e in expansions
+    ]
+    places = [Place(theta, *posterior.value_and_gradient(theta)) for theta in thetas]
+    step = 0.4
+    for _ in range(_SWEEPS):
+        accepted = 0.0
+        for i, k in enumerate(mode):
+            places[i], probability = trajectory(posterior.value_and_gradient, places[i], roots[k], step, _STEPS, rng)
+            accepted += probability
+        step = min(step * np.exp(accepted / len(places) - 0.75), 0.8)
+    return np.stack([place.theta for place in places])
