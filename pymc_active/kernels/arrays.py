@@ -6,9 +6,11 @@ evaluates it once and gives
 * ``K``, the (n, m) matrix,
 * ``pullback(W)``: the gradient of <W, K>,
 * ``tangents()``: the derivatives dK/dtheta[a] that are not zero, as pairs (a, matrix),
-* ``curvature(W)``: the Hessian of <W, K>.
+* ``curvature(W)``: the Hessian of <W, K>,
+* ``input_pullback(W)``: the gradient of <W, K> in the rows of Z, (m, D).
 
-Sums and products need only these four, by the sum and product rules.
+Sums and products need only these five, by the sum and product rules. ``K`` and ``input_pullback`` are analytic and
+take a complex theta, so that a complex step gives their derivatives in theta to the last digit.
 """
 
 from __future__ import annotations
@@ -118,6 +120,9 @@ class _StationaryAt:
             gradient[index] = -2 * np.vdot(Wk1, part)
         return gradient
 
+    def input_pullback(self, W):
+        return _pull_through_distance(self, W * (self.variance * self.node.profile(self.s, 1)[1]))
+
     def tangents(self):
         k1 = self.derivatives[0]
         return [*((i, -2 * k1 * part) for i, part in self.parts()), (self.node.log_outputscale, 2 * self.K)]
@@ -135,6 +140,16 @@ class _StationaryAt:
         return H
 
 
+def _pull_through_distance(at: Any, Wk1: np.ndarray) -> np.ndarray:
+    """Gradient in Z of a kernel of s = Σ (x - z)² / lengthscale², from W dK/ds."""
+    Z = at.X if at.Z is None else at.Z
+    gradient = np.zeros(Z.shape, Wk1.dtype)
+    for index, columns in at.node.groups:
+        w2 = np.exp(-2 * at.theta[index])
+        gradient[:, columns] = -2 * w2 * (Wk1.T @ at.X[:, columns] - Wk1.sum(0)[:, None] * Z[:, columns])
+    return gradient
+
+
 class RationalQuadratic(Stationary):
     """outputscale² (1 + s / (2 alpha))^(-alpha) on one group of inputs."""
 
@@ -149,7 +164,7 @@ class RationalQuadratic(Stationary):
 
 class _RationalQuadraticAt:
     def __init__(self, node, theta, X, Z):
-        self.node, self.theta = node, theta
+        self.node, self.theta, self.X, self.Z = node, theta, X, Z
         [(index, columns)] = node.groups
         w = np.exp(-theta[index])
         self.s = squared_distance(X[:, columns] * w, None if Z is None else Z[:, columns] * w)
@@ -157,6 +172,9 @@ class _RationalQuadraticAt:
         self.t = 1 + self.s / (2 * self.alpha)
         self.log_t = np.log(self.t)
         self.K = np.exp(2 * theta[node.log_outputscale] - self.alpha * self.log_t)
+
+    def input_pullback(self, W):
+        return _pull_through_distance(self, -0.5 * W * self.K / self.t)
 
     def factors(self):
         """dlogK/dlog lengthscale and dlogK/dlog alpha."""
@@ -213,12 +231,20 @@ class _PeriodicAt:
     def __init__(self, node, theta, X, Z):
         self.node, self.theta = node, theta
         Z = X if Z is None else Z
+        self.shape = Z.shape
         self.w = np.exp(-2 * theta[node.log_lengthscale])
-        scale = np.pi * np.exp(-theta[node.log_period])
+        self.scale = scale = np.pi * np.exp(-theta[node.log_period])
         # One (n, m) matrix of angles an input column; nearly always there is one column.
         self.angles = [scale * np.subtract.outer(X[:, c], Z[:, c]) for c in node.columns]
         self.s = 4 * self.w * sum(np.square(np.sin(a)) for a in self.angles)
         self.K = np.exp(2 * theta[node.log_outputscale] - 0.5 * self.s)
+
+    def input_pullback(self, W):
+        WK = W * self.K
+        gradient = np.zeros(self.shape, WK.dtype)
+        for column, a in zip(self.node.columns, self.angles, strict=True):
+            gradient[:, column] = 2 * self.w * self.scale * (WK * np.sin(2 * a)).sum(0)
+        return gradient
 
     def period_derivatives(self, order=1):
         """ds/dlog period and its own derivative."""
@@ -284,8 +310,14 @@ class _LinearAt:
         self.node, self.theta = node, theta
         self.A = node.centred(theta, X)
         self.B = self.A if Z is None else node.centred(theta, Z)
+        self.shape = X.shape if Z is None else Z.shape
         self.variance = np.exp(2 * theta[node.log_outputscale])
         self.K = self.variance * (self.A @ self.B.T)
+
+    def input_pullback(self, W):
+        gradient = np.zeros(self.shape, self.K.dtype)
+        gradient[:, self.node.columns] = self.variance * (W.T @ self.A)
+        return gradient
 
     def pullback(self, W):
         gradient = np.zeros(len(self.theta))
@@ -330,6 +362,9 @@ class _AddAt:
         self.children = children
         self.K = sum(child.K for child in children)
 
+    def input_pullback(self, W):
+        return sum(child.input_pullback(W) for child in self.children)
+
     def pullback(self, W):
         return sum(child.pullback(W) for child in self.children)
 
@@ -360,6 +395,9 @@ class _MultiplyAt:
     def __init__(self, node, left, right):
         self.node, self.left, self.right = node, left, right
         self.K = left.K * right.K
+
+    def input_pullback(self, W):
+        return self.left.input_pullback(W * self.right.K) + self.right.input_pullback(W * self.left.K)
 
     def pullback(self, W):
         return self.left.pullback(W * self.right.K) + self.right.pullback(W * self.left.K)

@@ -26,6 +26,10 @@ class Affine:
         """Scale values."""
         return value if self.is_identity else (value - self.shift) / self.scale
 
+    def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Gradient in the values (m, D), from that in the scaled ones."""
+        return gradient if self.is_identity else gradient / self.scale
+
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None) -> np.ndarray:
     """A float matrix (n, D) from an array, a data frame or a DataArray.

@@ -11,9 +11,13 @@ import numpy as np
 from pymc_active.kernels.arrays import Node, squared_distance
 from pymc_active.kernels.profiles import PROFILES
 from pymc_active.models.data import Affine
-from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
+from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.factor import Factor
 from pymc_active.posterior.prior import GaussianPrior
+
+
+# Its square is nothing beside one.
+_COMPLEX_STEP = 1e-30
 
 
 class ArrayPosterior(Posterior):
@@ -80,6 +84,27 @@ class ArrayPosterior(Posterior):
     @abstractmethod
     def _moments(self, state: State, X_new: np.ndarray, gradient: bool) -> Moments:
         """Predictions in the units of the priors."""
+
+    def input_gradients(self, state, X_new, mean_directions=None, variance_directions=None):
+        directions = None
+        if mean_directions is not None and variance_directions is not None:
+            zeros = np.zeros((len(X_new), len(self.constants)))
+            directions = np.hstack([mean_directions, zeros]), np.hstack([variance_directions, zeros])
+        parts = self._input_gradients(state, self.x_map(X_new), directions)
+        s = float(self.y_map.scale)
+        return InputGradients(
+            *(unit * self.x_map.pullback(X_new, part) for unit, part in zip((s, s * s, s, s * s), parts, strict=False))
+        )
+
+    @abstractmethod
+    def _input_gradients(
+        self, state: State, X_new: np.ndarray, directions: tuple[np.ndarray, np.ndarray] | None
+    ) -> list[np.ndarray]:
+        """As :class:`InputGradients`, in the units of the priors; directions over (theta, constants)."""
+
+    def _mean_slope(self, theta: np.ndarray) -> np.ndarray | float:
+        """Derivative of the mean function in the inputs: its parameters are a constant, then a slope an input."""
+        return theta[self.mean_indices[1:]] if len(self.mean_indices) > 1 else 0.0
 
     def prior_value_and_gradient(self, theta):
         return self.prior.value_and_gradient(theta)
@@ -171,6 +196,40 @@ class KernelPosterior(ArrayPosterior):
         free = self.mean_indices < self.n_parameters
         dm[self.mean_indices[free]] += basis.T[free]
         return Moments(mean, variance, prior_variance, noise, dm.T, dV.T)
+
+
+    def _input_gradients(self, state, X_new, directions):
+        full, factor = self._extend(state.theta), state.factor
+        parts: list[list[np.ndarray]] = [[] for _ in range(4 if directions else 2)]
+        for j in range(len(X_new)):
+            x = X_new[j : j + 1]
+            at = self.kernel.at(full, self.X, x)
+            B = factor.solve(at.K)
+            alpha = factor.alpha[:, None]
+            parts[0].append(at.input_pullback(alpha)[0] + self._mean_slope(full))
+            parts[1].append(self._diagonal_pullback(full, x) - 2 * at.input_pullback(B)[0])
+            if directions is None:
+                continue
+            for k, (direction, W) in enumerate(zip(directions, (alpha, -2 * B), strict=True)):
+                # A complex step: its imaginary part is the derivative along the direction, without subtraction.
+                turned = full + _COMPLEX_STEP * 1j * direction[j]
+                there = self.kernel.at(turned, self.X, x)
+                dk, dG = (A.imag / _COMPLEX_STEP for A in (there.K, self.kernel.at(turned, self.X).K))
+                dG.flat[:: len(dG) + 1] += 2 * direction[j, self.log_noise] * np.exp(2 * full[self.log_noise])
+                gradient = there.input_pullback(W)[0].imag / _COMPLEX_STEP
+                if k == 0:
+                    change = factor.solve(dG @ alpha + (self._basis @ direction[j, self.mean_indices])[:, None])
+                    gradient = gradient - at.input_pullback(change)[0] + self._mean_slope(direction[j])
+                else:
+                    change = factor.solve(dG @ B - dk)
+                    gradient = gradient + 2 * at.input_pullback(change)[0]
+                    gradient = gradient + self._diagonal_pullback(turned, x).imag / _COMPLEX_STEP
+                parts[2 + k].append(gradient)
+        return [np.stack(part) for part in parts]
+
+    def _diagonal_pullback(self, theta, x):
+        """Gradient of k(x, x), (D,): twice that in one of its arguments."""
+        return 2 * self.kernel.at(theta, x, x).input_pullback(np.ones((1, 1)))[0]
 
 
 class _Embedded(NamedTuple):
@@ -330,3 +389,50 @@ class EmbeddingPosterior(ArrayPosterior):
         if len(self.mean_indices):
             dm[:, self.mean_indices] = basis - B.T @ self._basis
         return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
+
+    def _input_gradients(self, state, X_new, directions):
+        full, factor = self._extend(state.theta), state.factor
+        U, _, variance, K, k1, _ = state.extra
+        d, D = self.shape
+        R = full[self.R].reshape(self.shape)
+        alpha = factor.alpha[:, None]
+        U_new = X_new @ R.T
+        k_new, q, second = self.profile(squared_distance(U, U_new), 2)
+        k_new, q, second = variance * k_new, 2 * variance * q, 4 * variance * second
+        delta = [np.subtract.outer(U[:, k], U_new[:, k]) for k in range(d)]
+        E = [q * delta_k for delta_k in delta]  # dk(u_i, u*)/du_ik, and minus the derivative in u*_k
+        B = factor.solve(k_new)
+
+        def pull(W):
+            """Gradient of <W, k_new> in u*, (m, d)."""
+            return -np.column_stack([np.einsum("ij,ij->j", np.broadcast_to(W, E_k.shape), E_k) for E_k in E])
+
+        parts = [pull(alpha) @ R + self._mean_slope(full), -2 * pull(B) @ R]
+        if directions is None:
+            return parts
+        S = [2 * k1 * np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
+        for direction, W, of_mean in ((directions[0], np.broadcast_to(alpha, B.shape), True), (directions[1], B, False)):
+            V = direction[:, self.R].reshape(-1, d, D)
+            o = direction[:, self.log_outputscale]
+            noise = 2 * np.exp(2 * full[self.log_noise]) * direction[:, self.log_noise]
+            T = [self.X @ V[:, k].T for k in range(d)]
+            moved = [T[k] - np.einsum("jc,jc->j", V[:, k], X_new) for k in range(d)]
+            # Derivative of k_new along the direction, its gradient in u*, and dG applied to W.
+            along = sum(delta_k * moved_k for delta_k, moved_k in zip(delta, moved, strict=True))
+            dk = q * along + 2 * o * k_new
+            in_u = np.column_stack(
+                [-np.einsum("ij,ij->j", W, second * along * delta[k] + q * moved[k]) for k in range(d)]
+            )
+            in_u += 2 * o[:, None] * pull(W)
+            dGW = sum(S[k].T @ (W * T[k]) + T[k] * (S[k] @ W) for k in range(d)) + 2 * o * (K @ W) + noise * W
+            explicit = np.einsum("jk,jkc->jc", pull(W), V)
+            if of_mean:
+                change = factor.solve(dGW + self._basis @ direction[:, self.mean_indices].T)
+                gradient = (in_u - pull(change)) @ R + explicit
+                if len(self.mean_indices) > 1:
+                    gradient += direction[:, self.mean_indices[1:]]
+            else:
+                change = factor.solve(dGW - dk)
+                gradient = 2 * (pull(change) - in_u) @ R - 2 * explicit
+            parts.append(gradient)
+        return parts

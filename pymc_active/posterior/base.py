@@ -29,6 +29,19 @@ class Moments(NamedTuple):
     variance_gradient: np.ndarray | None = None
 
 
+class InputGradients(NamedTuple):
+    """Derivatives of latent predictions in the inputs, (m, D) each.
+
+    The last two are those of the inner products of ``Moments.mean_gradient`` and ``.variance_gradient`` with given
+    directions of theta, held constant.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    mean_along: np.ndarray | None = None
+    variance_along: np.ndarray | None = None
+
+
 class State(NamedTuple):
     """Everything computed once for one theta."""
 
@@ -90,6 +103,19 @@ class Posterior(ABC):
     @abstractmethod
     def moments(self, state: State, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
         """Predict at the rows of ``X_new``; gradients are (m, P)."""
+
+    def input_gradients(
+        self,
+        state: State,
+        X_new: np.ndarray,
+        mean_directions: np.ndarray | None = None,
+        variance_directions: np.ndarray | None = None,
+    ) -> InputGradients | None:
+        """Derivatives of :meth:`moments` in the rows of ``X_new`` (user's units); directions are (m, P).
+
+        None where a route has no formulas for them.
+        """
+        return None
 
     def prior_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Location and sd of the prior on the unconstrained space, (P,) each, from its mode and curvature.

@@ -44,6 +44,15 @@ class Projection:
         rest = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", inside, inside)
         return np.column_stack([inside, np.sqrt(np.maximum(rest, 0.0))])
 
+    def pullback(self, X: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Gradient in the user's inputs (m, D), from that in the coordinates (m, r + 1)."""
+        Z = self.x_map(X) * self.scale
+        rest = Z - (Z @ self.basis) @ self.basis.T
+        # The length of the rest has no gradient where the rest vanishes.
+        rest /= np.maximum(np.linalg.norm(rest, axis=1), 1e-12 * np.linalg.norm(Z, axis=1) + 1e-300)[:, None]
+        in_Z = gradient[:, :-1] @ self.basis.T + gradient[:, -1:] * rest
+        return self.x_map.pullback(X, in_Z * self.scale)
+
 
 class RowSpace:
     """The posterior in its row space, and the way back.
