@@ -13,7 +13,7 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import one_blas_thread
 
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
@@ -115,21 +115,81 @@ def mixture(fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 50, ra
     if method == "modes":
         parts = [marginal_moments(expansion, X_new) for expansion in fit.expansions]
         weights = np.array([mode.weight for mode in fit.modes])
-        # The factor of eq. 19 stays if nothing is left to learn of the hyperparameters.
-        conditional = [4 / 3 * p.plug_in for p in parts]
         return Mixture(
-            *(np.stack(rows) for rows in ([p.mean for p in parts], [p.variance for p in parts], conditional)),
+            np.stack([p.mean for p in parts]),
+            np.stack([p.variance for p in parts]),
+            # The factor of eq. 19 stays if nothing is left to learn of the hyperparameters.
+            np.stack([4 / 3 * p.plug_in for p in parts]),
             np.stack([p.noise for p in parts]),
             weights,
         )
-    best = fit.best
-    if method == "draws":
-        thetas = fit.particles(draws, random_seed)
-    else:
-        axes = np.sqrt(best.curvature.root.shape[1]) * best.curvature.root.T
-        thetas = np.concatenate([best.theta + axes, best.theta - axes])
-    means, variances, noises = draw_moments(best.posterior, thetas, X_new)
+    thetas = hyperparameter_points(fit, method, draws, random_seed)
+    means, variances, noises = draw_moments(fit.best.posterior, thetas, X_new)
     return Mixture(means, variances, variances, noises, np.full(len(thetas), 1 / len(thetas)))
+
+
+def hyperparameter_points(fit: LaplaceFit, method: str, draws: int, random_seed: int) -> np.ndarray:
+    """Equally weighted hyperparameters, in the coordinates of ``fit.best.posterior``, (S, P)."""
+    if method == "draws":
+        return fit.particles(draws, random_seed)
+    best = fit.best
+    axes = np.sqrt(best.curvature.root.shape[1]) * best.curvature.root.T
+    return np.concatenate([best.theta + axes, best.theta - axes])
+
+
+def posterior_states(posterior: Posterior, thetas: np.ndarray) -> Iterator[State]:
+    """The state at each theta."""
+    for theta in thetas:
+        yield posterior.state(theta)
+
+
+class Gradients(NamedTuple):
+    """Derivatives in the inputs of mean, variance and plug-in (or conditional) variance: (m, D), or (S, m, D)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    plug_in: np.ndarray
+
+
+def marginal_gradients(expansion: Expansion, X_new: np.ndarray, method: str = "mgp") -> Gradients | None:
+    """Derivatives of :func:`marginal_moments` in the inputs; None where the model has no formulas for them."""
+    state, posterior = expansion.state, expansion.posterior
+    if method == "map":
+        plain = posterior.input_gradients(state, X_new)
+        return None if plain is None else Gradients(plain.mean, plain.variance, plain.variance)
+    root = expansion.curvature.root
+    moments = expansion.moments(X_new, gradient=True)
+    V = np.maximum(moments.variance, _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance))[:, None]
+    in_variance = moments.variance_gradient @ root
+    parts = posterior.input_gradients(state, X_new, moments.mean_gradient @ root @ root.T, in_variance @ root.T)
+    if parts is None or parts.mean_along is None or parts.variance_along is None:
+        return None
+    variance = parts.variance + 2 * parts.mean_along
+    if method == "mgp":
+        spread = np.square(in_variance).sum(1)[:, None]
+        variance = variance + parts.variance / 3 + (2 * parts.variance_along - spread / V * parts.variance) / (3 * V)
+    return Gradients(parts.mean, variance, parts.variance)
+
+
+def mixture_gradients(
+    fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 50, random_seed: int = 0
+) -> Gradients | None:
+    """Derivatives of :func:`mixture` in the inputs, components along the first axis."""
+    if method == "modes":
+        found = [marginal_gradients(expansion, X_new) for expansion in fit.expansions]
+        scales = (1.0, 1.0, 4 / 3)
+    else:
+        posterior = fit.best.posterior
+        plain = (
+            posterior.input_gradients(state, X_new)
+            for state in posterior_states(posterior, hyperparameter_points(fit, method, draws, random_seed))
+        )
+        found = [None if p is None else Gradients(p.mean, p.variance, p.variance) for p in plain]
+        scales = (1.0, 1.0, 1.0)
+    known = [g for g in found if g is not None]
+    if len(known) < len(found):
+        return None
+    return Gradients(*(scale * np.stack(part) for scale, part in zip(scales, zip(*known, strict=True), strict=True)))
 
 
 def mixture_moments(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -376,7 +376,7 @@ def test_repr_counts():
         ({"pool": np.empty((0, 1))}, "pool is empty"),
         ({"pool": np.zeros((3, 2))}, "pool must have 1 columns"),
         ({"pool": [[np.nan]]}, "pool must be finite"),
-        ({"pool": None}, "pass pool=X_pool"),
+        ({"pool": None}, "pass either pool=X_pool"),
         ({"learn": "everything"}, "learn must be one of"),
         ({"criterion": "gut feeling"}, "criterion must be callable or one of"),
     ],

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, override
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.entropy import gaussian_entropy, mixture_entropy
+from pymc_active.active.criterion import Criterion
+from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.models.data import read_inputs
-from pymc_active.predictions import (
-    METHODS,
-    MIXTURE_METHODS,
-    Mixture,
-    marginal_moments,
-    mixture,
-    mixture_moments,
-    point_labels,
-)
-
-# Candidates scored at a time.
-_BLOCK = 32_768
+from pymc_active.predictions import MIXTURE_METHODS, Mixture
 
 
 def bald(
@@ -76,28 +64,46 @@ def bald(
     >>> pma.active.bald(fit, np.linspace(-4, 4, 5)[:, None]).attrs["units"]
     'nats'
     """
-    if target not in ("y", "f"):
-        raise ValueError(f"target must be 'y' or 'f'; got {target!r}")
-    if method not in ("mgp", "bbq", *MIXTURE_METHODS):
-        raise ValueError(f"method must be one of mgp, bbq, {', '.join(MIXTURE_METHODS)}; got {method!r}")
+    return Bald(target, method, draws, random_seed).over(fit, X_pool)
 
-    def score(X: np.ndarray) -> np.ndarray:
-        if method in MIXTURE_METHODS:
-            return information(mixture(fit, X, method, draws, random_seed), target)
-        p = marginal_moments(fit.best, X, method)
-        noise = p.noise if target == "y" else 0.0
+
+class Bald(Criterion):
+    """:func:`bald` as a criterion with a gradient."""
+
+    name, units = "bald", "nats"
+    methods = ("mgp", "bbq", *MIXTURE_METHODS)
+
+    def __init__(self, target: str = "y", method: str = "mgp", draws: int = 50, random_seed: int = 0):
+        if target not in ("y", "f"):
+            raise ValueError(f"target must be 'y' or 'f'; got {target!r}")
+        super().__init__(method, draws, random_seed)
+        self.with_noise = float(target == "y")
+
+    @override
+    def value(self, p):
+        noise = self.with_noise * p.noise
         return 0.5 * np.log((p.variance + noise) / (p.plug_in + noise))
 
-    return score_pool(score, fit, X_pool, "bald", "nats")
+    @override
+    def partials(self, p):
+        noise = self.with_noise * p.noise
+        return np.zeros_like(p.mean), 0.5 / (p.variance + noise), -0.5 / (p.plug_in + noise)
 
+    def _variances(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
+        # Latent variances may vanish at a data point.
+        floor = 1e-10 * (p.variances + p.noises).max(0) + np.finfo(float).tiny
+        noise = self.with_noise * p.noises
+        return np.maximum(p.variances + noise, floor), np.maximum(p.conditional + noise, floor)
 
-def information(p: Mixture, target: str) -> np.ndarray:
-    """Mutual information of y* (or f*) and the component with its hyperparameters, nats, (m,)."""
-    noise = p.noises if target == "y" else 0.0
-    # Latent variances may vanish at a data point.
-    floor = 1e-10 * (p.variances + p.noises).max(0) + np.finfo(float).tiny
-    variances, conditional = (np.maximum(v + noise, floor) for v in (p.variances, p.conditional))
-    return mixture_entropy(p.means, variances, p.weights) - p.weights @ gaussian_entropy(conditional)
+    @override
+    def mixture_value(self, p):
+        variances, conditional = self._variances(p)
+        return mixture_entropy(p.means, variances, p.weights) - p.weights @ gaussian_entropy(conditional)
+
+    @override
+    def mixture_partials(self, p):
+        variances, conditional = self._variances(p)
+        return *mixture_entropy_gradient(p.means, variances, p.weights), -0.5 * p.weights[:, None] / conditional
 
 
 def uncertainty(fit: LaplaceFit, X_pool: Any, *, method: str = "mgp") -> xr.DataArray:
@@ -121,35 +127,18 @@ def uncertainty(fit: LaplaceFit, X_pool: Any, *, method: str = "mgp") -> xr.Data
     ----------
     .. [1] Garnett, Osborne & Hennig (2014), section 4.
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-
-    def score(X: np.ndarray) -> np.ndarray:
-        if method in MIXTURE_METHODS:
-            means, variances, _, _, weights = mixture(fit, X, method)
-            return np.sqrt(mixture_moments(means, variances, weights)[1])
-        return np.sqrt(marginal_moments(fit.best, X, method).variance)
-
-    return score_pool(score, fit, X_pool, "uncertainty", "units of y")
+    return Uncertainty(method).over(fit, X_pool)
 
 
-def score_pool(
-    score: Callable[[np.ndarray], np.ndarray], fit: LaplaceFit, X_pool: Any, name: str, units: str
-) -> xr.DataArray:
-    """Apply an array criterion to a pool of any kind, lazily to a dask array."""
-    width = fit.gpm.X.shape[1]
-    if hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray):
-        if X_pool.ndim != 2 or X_pool.shape[1] != width:
-            raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")
-        whole_rows = X_pool.rechunk({1: -1})
-        values = whole_rows.map_blocks(
-            lambda block: score(read_inputs(block, "X_pool", width)) if len(block) else np.empty(0),
-            drop_axis=1,
-            dtype=float,
-            meta=np.empty(0),
-        )
-        return xr.DataArray(values, dims="point", name=name, attrs={"units": units})
-    X = read_inputs(X_pool, "X_pool", width)
-    # Mixtures hold an array of components for all candidates of a block.
-    values = np.concatenate([score(X[start : start + _BLOCK]) for start in range(0, len(X), _BLOCK)])
-    return xr.DataArray(values, dims="point", coords={"point": point_labels(X_pool)}, name=name, attrs={"units": units})
+class Uncertainty(Criterion):
+    """:func:`uncertainty` as a criterion with a gradient."""
+
+    name, units = "uncertainty", "units of y"
+
+    @override
+    def value(self, p):
+        return np.sqrt(p.variance)
+
+    @override
+    def partials(self, p):
+        return np.zeros_like(p.mean), 0.5 / np.sqrt(p.variance), np.zeros_like(p.mean)

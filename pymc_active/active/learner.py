@@ -5,29 +5,41 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_active.active.bald import bald, uncertainty
+from pymc_active.active.bald import Bald, Uncertainty, bald, uncertainty
+from pymc_active.active.candidates import AnyCriterion, Box, Candidates, Choice, Pool
+from pymc_active.active.criterion import Criterion
+from pymc_active.active.improvement import (
+    ExpectedImprovement,
+    UpperConfidenceBound,
+    expected_improvement,
+    upper_confidence_bound,
+)
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.progress import progress
 
-Criterion = Callable[[LaplaceFit, np.ndarray], Any]
-
-GOALS: dict[str, Criterion] = {"function": uncertainty, "hyperparameters": bald}
-CRITERIA: dict[str, Criterion] = {
-    "bald": bald,
-    "bald_f": partial(bald, target="f"),
-    "bald_modes": partial(bald, method="modes"),
-    "bald_draws": partial(bald, method="draws"),
-    "uncertainty": uncertainty,
+GOALS = {"function": "uncertainty", "hyperparameters": "bald"}
+# By name; all are told whether the goal is to minimize.
+CRITERIA: dict[str, Callable[[bool], Criterion]] = {
+    "bald": lambda minimize: Bald(),
+    "bald_f": lambda minimize: Bald("f"),
+    "bald_modes": lambda minimize: Bald(method="modes"),
+    "bald_draws": lambda minimize: Bald(method="draws"),
+    "uncertainty": lambda minimize: Uncertainty(),
+    "expected_improvement": lambda minimize: ExpectedImprovement(minimize),
+    "upper_confidence_bound": lambda minimize: UpperConfidenceBound(minimize=minimize),
+}
+# The public functions stand for the criteria of their name, which know their gradients.
+_FUNCTIONS: dict[Callable, str] = {
+    f: f.__name__ for f in (bald, uncertainty, expected_improvement, upper_confidence_bound)
 }
 # A full mode search every so many told points; between them the modes are followed.
 _SEARCH_EVERY = 15
@@ -45,16 +57,19 @@ class Learner:
     learn : {"function", "hyperparameters"}
         The goal, which chooses a criterion: :func:`uncertainty` or :func:`bald`.
     criterion : str or callable, optional
-        Another one: ``"bald"``, ``"bald_f"``, ``"uncertainty"``, ``"random"``, or ``criterion(fit, X)`` giving one
+        Another one: ``"bald"``, ``"bald_f"``, ``"bald_modes"``, ``"bald_draws"``, ``"uncertainty"``,
+        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"random"``, or ``criterion(fit, X)`` giving one
         number for each row of X, larger is better.
     pool : ndarray or DataFrame, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels.
-    bounds : not supported yet
-        Pass a dense pool instead, for example ``latin_hypercube(bounds, 5000)``.
+    bounds : list of (low, high)
+        Instead of a pool: any point of this box, in the user's units. The criterion is maximised from the best of
+        about a thousand seeds by L-BFGS-B, with exact gradients where criterion and model have them. For a linear
+        embedding the seeds include corners of the box that reach the boundary of the embedded box.
     repeat : bool
-        Offer a row again after it was asked. By default each is offered once.
+        Offer a point again after it was asked. By default each is offered once.
     minimize : bool
-        For :meth:`recommend`.
+        For :meth:`recommend` and the criteria that look for the maximum.
     executor : concurrent.futures.Executor, optional
         Runs the restarts of full mode searches.
     verify : {"never"}
@@ -65,7 +80,8 @@ class Learner:
     Raises
     ------
     ValueError
-        For an empty pool, one of the wrong width or with NaN, or an unknown goal or criterion.
+        For both or neither of pool and bounds, an empty pool, one of the wrong width or with NaN, malformed bounds,
+        or an unknown goal or criterion.
 
     Examples
     --------
@@ -85,7 +101,7 @@ class Learner:
         gpm: GPModel,
         learn: str = "function",
         *,
-        criterion: str | Criterion | None = None,
+        criterion: str | AnyCriterion | None = None,
         pool: Any = None,
         bounds: Any = None,
         repeat: bool = False,
@@ -98,46 +114,39 @@ class Learner:
             raise TypeError(f"Learner takes a GPModel; got {type(gpm).__name__}")
         if learn not in GOALS:
             raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
-        if bounds is not None or pool is None:
+        if (pool is None) == (bounds is None):
             raise ValueError(
-                "this learner chooses from a pool: pass pool=X_pool, e.g. "
-                "pool=latin_hypercube(bounds, 5000, random_seed)"
+                "a learner chooses from a pool or from a box: pass either pool=X_pool or bounds=[(low, high), ...]"
             )
         if verify != "never":
             raise ValueError(f"verify must be 'never'; got {verify!r}. Call pymc_active.check(learner.fit) instead.")
         self.executor = executor
         self.gpm, self.learn, self.repeat, self.minimize = gpm, learn, repeat, minimize
-        self.criterion, self.criterion_name = _read_criterion(criterion, learn)
-        self._pool = pool
-        self._candidates = read_inputs(pool, "pool", width=gpm.X.shape[1])
+        self.criterion, self.criterion_name = _read_criterion(criterion, learn, minimize)
+        width = gpm.X.shape[1]
+        self._candidates: Candidates = Box(bounds, width, repeat) if pool is None else Pool(pool, width, repeat)
         self.random_seed = random_seed
         self._rng = np.random.default_rng(random_seed)
         self._n_start = len(gpm.y)
-        self._offered = np.zeros(len(self._candidates), bool)
         for x in gpm.X:
-            self._mark(x)
-        self._pending: list[int] = []
-        self._scores: dict[int, float] = {}
-        self._rows: list[int] = []
+            self._candidates.mark(x)
+        self._pending: list[Choice] = []
+        self._told: list[Choice] = []
         self._fit: LaplaceFit | None = None
         self._starts: list | None = None
         self._last_search = -_SEARCH_EVERY
 
     def __repr__(self) -> str:
-        told = len(self.gpm.y) - self._n_start
         return (
             f"<Learner learn={self.learn!r}, criterion {self.criterion_name}: {len(self.gpm.y)} points, "
-            f"{told} asked, {len(self._left())} left in the pool>"
+            f"{len(self._told)} asked, {self._candidates!r}>"
         )
 
     @property
     def asked_labels(self) -> np.ndarray:
         """Pool labels (positions for an array) of what was told after the start, in order; foreign points left out."""
-        return self._index[[row for row in self._rows if row >= 0]]
-
-    @property
-    def _index(self) -> np.ndarray:
-        return self._pool.index.to_numpy() if isinstance(self._pool, pd.DataFrame) else np.arange(len(self._candidates))
+        rows = [choice.row for choice in self._told if choice.row >= 0]
+        return self._candidates.labels[rows] if isinstance(self._candidates, Pool) else np.array(rows, int)
 
     @property
     def fit(self) -> LaplaceFit:
@@ -165,10 +174,10 @@ class Learner:
         return self._fit
 
     def ask(self, n: int = 1) -> Any:
-        """The next ``n`` rows of the pool to measure.
+        """The next ``n`` points to measure.
 
-        Each further row, and each asked before but not yet told, is conditioned on as if its predicted value had
-        been observed.
+        Each further point, and each asked before but not yet told, is conditioned on as if its predicted value had
+        been observed: a batch is chosen greedily.
 
         Returns
         -------
@@ -181,43 +190,23 @@ class Learner:
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
-        if n > len(self._left()):
-            raise ValueError(
-                f"the pool has {len(self._left())} candidate(s) left and {n} were asked for; add candidates or pass "
-                "repeat=True"
-            )
-        rows = []
+        self._candidates.check(n)
+        choices = []
         for _ in range(n):
-            row, score = self._choose()
-            rows.append(row)
-            self._pending.append(row)
-            self._offered[row] = True
-            self._scores[row] = score
-        return self._pool.iloc[rows] if isinstance(self._pool, pd.DataFrame) else self._candidates[rows]
-
-    def _left(self) -> np.ndarray:
-        if not self.repeat:
-            return np.flatnonzero(~self._offered)
-        return np.setdiff1d(np.arange(len(self._candidates)), self._pending)
-
-    def _choose(self) -> tuple[int, float]:
-        left = self._left()
-        if self.criterion is None:
-            return int(self._rng.choice(left)), np.nan
-        score = np.asarray(self.criterion(self._conditioned_fit(), self._candidates[left]), float)
-        if score.shape != left.shape:
-            raise ValueError(f"the criterion must give one number a candidate, shape {left.shape}; got {score.shape}")
-        if np.isnan(score).all():
-            raise ValueError("the criterion is NaN for every candidate")
-        best = int(np.nanargmax(score))
-        return int(left[best]), float(score[best])
+            taken = np.stack([*self.gpm.X, *(choice.x for choice in self._pending)])
+            fit = None if self.criterion is None else self._conditioned_fit()
+            choice = self._candidates.choose(self.criterion, fit, taken, self._rng)
+            self._candidates.mark(choice.x)
+            self._pending.append(choice)
+            choices.append(choice)
+        return self._candidates.show(choices)
 
     def _conditioned_fit(self) -> LaplaceFit:
         """The fit as it would be if pending points had come out as predicted."""
         fit = self.fit
         if not self._pending:
             return fit
-        X = self._candidates[self._pending]
+        X = np.stack([choice.x for choice in self._pending])
         with one_blas_thread():
             y = fit.best.moments(X).mean
             return fit.given(np.concatenate([self.gpm.X, X]), np.concatenate([self.gpm.y, y]))
@@ -239,21 +228,15 @@ class Learner:
         X = read_inputs(values, "x", width=self.gpm.X.shape[1])
         told = read_outputs(np.atleast_1d(np.asarray(y, float).squeeze()), len(X))
         self.gpm.set_data(np.concatenate([self.gpm.X, X]), np.concatenate([self.gpm.y, told]))
-        for point in X:
-            self._rows.append(self._mark(point))
+        self._told += [self._settle(point) for point in X]
         self._fit = None
 
-    def _mark(self, point: np.ndarray) -> int:
-        """Position of a point in the pool, which is then no longer offered; -1 if it is not there."""
-        same = np.flatnonzero((self._candidates == point).all(1))
-        if not len(same):
-            return -1
-        pending = [row for row in same if row in getattr(self, "_pending", [])]
-        row = int(pending[0] if pending else same[0])
-        if pending:
-            self._pending.remove(row)
-        self._offered[row] = True
-        return row
+    def _settle(self, x: np.ndarray) -> Choice:
+        """The pending choice that a told point answers, or a choice that nobody asked for."""
+        for i, choice in enumerate(self._pending):
+            if np.array_equal(choice.x, x):
+                return self._pending.pop(i)
+        return Choice(x, self._candidates.mark(x), np.nan)
 
     def run(self, oracle: Callable[[Any], Any], n: int, progressbar: bool = True) -> None:
         """Ask and tell ``n`` times.
@@ -261,7 +244,7 @@ class Learner:
         Parameters
         ----------
         oracle : callable
-            Takes one row of the pool, shape (1, D) (a data frame if the pool is one), and returns its y.
+            Takes one point, shape (1, D) (a data frame if the pool is one), and returns its y.
         n : int
         progressbar : bool
 
@@ -276,15 +259,8 @@ class Learner:
                 advance()
 
     def recommend(self) -> Any:
-        """The row of the pool with the best posterior mean: largest, or smallest with ``minimize=True``."""
-        mean = np.concatenate(
-            [
-                self.fit.best.moments(part).mean
-                for part in np.array_split(self._candidates, len(self._candidates) // 4096 + 1)
-            ]
-        )
-        row = int(np.argmin(mean) if self.minimize else np.argmax(mean))
-        return self._pool.iloc[[row]] if isinstance(self._pool, pd.DataFrame) else self._candidates[[row]]
+        """The point of the pool or box with the best posterior mean: largest, or smallest with ``minimize=True``."""
+        return self._candidates.best_mean(self.fit, self.minimize)
 
     def plot(self, **keywords: Any) -> Any:
         """The fit (see :meth:`LaplaceFit.plot`), with the points told after the start ringed and numbered."""
@@ -302,31 +278,36 @@ class Learner:
             -1 for points nobody asked for; ``label``; the ``score`` it had) and what was told.
         """
         tree = self.fit.to_datatree(draws=draws, random_seed=self.random_seed)
-        rows = np.array(self._rows, int)
-        labels = [str(self._index[row]) if row >= 0 else "" for row in rows]
+        rows = np.array([choice.row for choice in self._told], int)
+        pool = self._candidates if isinstance(self._candidates, Pool) else None
+        labels = [str(pool.labels[row]) if pool is not None and row >= 0 else "" for row in rows]
         tree["design"] = xr.Dataset(
             {
                 "x": (("step", "input"), self.gpm.X[self._n_start :]),
                 "y": ("step", self.gpm.y[self._n_start :]),
                 "pool_row": ("step", rows),
                 "label": ("step", np.array(labels, dtype=str)),
-                "score": ("step", [self._scores.get(int(row), np.nan) for row in rows]),
+                "score": ("step", np.array([choice.score for choice in self._told], float)),
             },
             attrs={"criterion": self.criterion_name, "learn": self.learn, "n_start": self._n_start},
         )
         return tree
 
 
-def _read_criterion(criterion: str | Criterion | None, learn: str) -> tuple[Criterion | None, str]:
+def _read_criterion(
+    criterion: str | AnyCriterion | None, learn: str, minimize: bool
+) -> tuple[AnyCriterion | None, str]:
     if criterion is None:
-        chosen = GOALS[learn]
-        return chosen, getattr(chosen, "__name__", "custom")
+        criterion = GOALS[learn]
     if callable(criterion):
-        return criterion, getattr(criterion, "__name__", "custom")
+        criterion = _FUNCTIONS.get(criterion, criterion)
     if criterion == "random":
         return None, "random"
-    if criterion not in CRITERIA:
-        raise ValueError(
-            f"criterion must be callable or one of {', '.join(sorted([*CRITERIA, 'random']))}; got {criterion!r}"
-        )
-    return CRITERIA[criterion], criterion
+    if isinstance(criterion, str):
+        if criterion not in CRITERIA:
+            known = ", ".join(sorted([*CRITERIA, "random"]))
+            raise ValueError(f"criterion must be callable or one of {known}; got {criterion!r}")
+        return CRITERIA[criterion](minimize), criterion
+    if not callable(criterion) and not isinstance(criterion, Criterion):
+        raise ValueError(f"criterion must be callable or a name; got {criterion!r}")
+    return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))

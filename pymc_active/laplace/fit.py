@@ -159,9 +159,10 @@ class LaplaceFit:
         return self.best.full_covariance
 
     def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
-        """The same mode expanded for other data (user's units), without a search; the model keeps its own data."""
-        expansion = expand(self.best.full_posterior.with_data(X, y), self.theta, self.gpm.embedding_slice)
-        return LaplaceFit(self.gpm, (X, y), [expansion], None, self.diagnostics["converged"])
+        """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
+        posterior = self.best.full_posterior.with_data(X, y)
+        expansions = [expand(posterior, mode.full_theta, self.gpm.embedding_slice) for mode in self.expansions]
+        return LaplaceFit(self.gpm, (X, y), expansions, None, self.diagnostics["converged"])
 
     def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
         """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.

@@ -45,7 +45,7 @@ def trajectory(
         Of acceptance.
     """
     diagonal = root.ndim == 1
-    momentum = rng.normal(size=root.shape[-1])
+    momentum = np.asarray(rng.normal(size=root.shape[-1]))
     energy = start.value - 0.5 * momentum @ momentum
     step *= rng.uniform(0.8, 1.2)
     uniform = rng.uniform()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -151,9 +152,8 @@ def population(
         accepted = 0.0
         for k in range(n_particles):
             start = Place(particles[k], value[k], gradient[k])
-            place, probability = trajectory(
-                lambda theta, level=level: searcher.evaluate(theta, level), start, sd, step, LEAPFROG_STEPS, rng
-            )
+            evaluate = partial(searcher.evaluate, level=level)
+            place, probability = trajectory(evaluate, start, sd, step, LEAPFROG_STEPS, rng)
             particles[k], value[k], gradient[k] = place
             accepted += probability
         previous = value.copy()

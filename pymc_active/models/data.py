@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,18 @@ import xarray as xr
 
 Scale = Literal["unit", "box", "standardize"] | tuple[Any, Any] | None
 SCALES = ("box", "standardize", "unit")
+
+
+class InputMap(Protocol):
+    """From the user's inputs to those of the kernel."""
+
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        """Map rows."""
+        ...
+
+    def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Gradient in the rows, from that in what they are mapped to."""
+        ...
 
 
 @dataclass(frozen=True)

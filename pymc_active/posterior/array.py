@@ -10,11 +10,10 @@ import numpy as np
 
 from pymc_active.kernels.arrays import Node, squared_distance
 from pymc_active.kernels.profiles import PROFILES
-from pymc_active.models.data import Affine
+from pymc_active.models.data import Affine, InputMap
 from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.factor import Factor
 from pymc_active.posterior.prior import GaussianPrior
-
 
 # Its square is nothing beside one.
 _COMPLEX_STEP = 1e-30
@@ -42,7 +41,7 @@ class ArrayPosterior(Posterior):
         X: np.ndarray,
         y: np.ndarray,
         *,
-        x_map: Affine,
+        x_map: InputMap,
         y_map: Affine,
         n_parameters: int,
         constants: np.ndarray,
@@ -51,7 +50,8 @@ class ArrayPosterior(Posterior):
         mean_indices: np.ndarray,
         mean_basis: Callable[[np.ndarray], np.ndarray],
     ):
-        self.x_map, self.y_map = x_map, y_map
+        self.x_map: InputMap = x_map
+        self.y_map = y_map
         self.n_parameters, self.constants, self.prior = n_parameters, constants, prior
         self.log_noise, self.mean_indices, self.mean_basis = log_noise, mean_indices, mean_basis
         self._set_data(X, y)
@@ -196,7 +196,6 @@ class KernelPosterior(ArrayPosterior):
         free = self.mean_indices < self.n_parameters
         dm[self.mean_indices[free]] += basis.T[free]
         return Moments(mean, variance, prior_variance, noise, dm.T, dV.T)
-
 
     def _input_gradients(self, state, X_new, directions):
         full, factor = self._extend(state.theta), state.factor
@@ -411,7 +410,10 @@ class EmbeddingPosterior(ArrayPosterior):
         if directions is None:
             return parts
         S = [2 * k1 * np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
-        for direction, W, of_mean in ((directions[0], np.broadcast_to(alpha, B.shape), True), (directions[1], B, False)):
+        for direction, W, of_mean in (
+            (directions[0], np.broadcast_to(alpha, B.shape), True),
+            (directions[1], B, False),
+        ):
             V = direction[:, self.R].reshape(-1, d, D)
             o = direction[:, self.log_outputscale]
             noise = 2 * np.exp(2 * full[self.log_noise]) * direction[:, self.log_noise]

@@ -15,7 +15,7 @@ from copy import copy
 import numpy as np
 from scipy.linalg import qr
 
-from pymc_active.models.data import Affine
+from pymc_active.models.data import InputMap
 from pymc_active.posterior.array import EmbeddingPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI
@@ -27,7 +27,7 @@ class Projection:
 
     Parameters
     ----------
-    x_map : Affine
+    x_map : InputMap
         The user's units to those of the priors.
     scale : ndarray, shape (D,)
         Prior sd of each input's column of R over their geometric mean.
@@ -35,23 +35,23 @@ class Projection:
         Orthonormal, spans the scaled data.
     """
 
-    def __init__(self, x_map: Affine, scale: np.ndarray, basis: np.ndarray):
+    def __init__(self, x_map: InputMap, scale: np.ndarray, basis: np.ndarray):
         self.x_map, self.scale, self.basis = x_map, scale, basis
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        Z = self.x_map(X) * self.scale
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        Z = self.x_map(value) * self.scale
         inside = Z @ self.basis
         rest = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", inside, inside)
         return np.column_stack([inside, np.sqrt(np.maximum(rest, 0.0))])
 
-    def pullback(self, X: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Gradient in the user's inputs (m, D), from that in the coordinates (m, r + 1)."""
-        Z = self.x_map(X) * self.scale
+        Z = self.x_map(value) * self.scale
         rest = Z - (Z @ self.basis) @ self.basis.T
         # The length of the rest has no gradient where the rest vanishes.
         rest /= np.maximum(np.linalg.norm(rest, axis=1), 1e-12 * np.linalg.norm(Z, axis=1) + 1e-300)[:, None]
         in_Z = gradient[:, :-1] @ self.basis.T + gradient[:, -1:] * rest
-        return self.x_map.pullback(X, in_Z * self.scale)
+        return self.x_map.pullback(value, in_Z * self.scale)
 
 
 class RowSpace:

@@ -1,0 +1,156 @@
+"""Where the next measurement may be: a pool of rows, or a box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+
+from pymc_active.active.box import maximize
+from pymc_active.active.criterion import Criterion
+from pymc_active.active.designs import read_bounds
+from pymc_active.active.improvement import UpperConfidenceBound
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.data import read_inputs
+
+AnyCriterion = Criterion | Callable[[LaplaceFit, np.ndarray], Any]
+
+# Two points of a box nearer than this, as a fraction of its sides, are one.
+_SAME = 1e-6
+
+
+class Choice(NamedTuple):
+    """A point to measure, its row in the pool (-1 in a box), and the criterion there."""
+
+    x: np.ndarray
+    row: int
+    score: float
+
+
+class Candidates(Protocol):
+    """Places that can be chosen from."""
+
+    def choose(
+        self, criterion: AnyCriterion | None, fit: LaplaceFit | None, taken: np.ndarray, rng: np.random.Generator
+    ) -> Choice:
+        """The next point: where the criterion is largest, or anywhere without one; ``taken`` are known and pending."""
+
+    def best_mean(self, fit: LaplaceFit, minimize: bool) -> Any:
+        """Where the posterior mean is best, as the user sees it."""
+
+    def show(self, choices: list[Choice]) -> Any:
+        """Choices as the user sees them."""
+
+    def mark(self, x: np.ndarray) -> int:
+        """Take note that a point is being measured; its row, or -1."""
+
+    def check(self, n: int) -> None:
+        """Raise a ValueError if ``n`` more points cannot be had."""
+
+
+class Pool:
+    """Rows of an array or a data frame, each offered once unless ``repeat``."""
+
+    def __init__(self, pool: Any, width: int, repeat: bool):
+        self.table = pool if isinstance(pool, pd.DataFrame) else None
+        self.X = read_inputs(pool, "pool", width=width)
+        self.repeat = repeat
+        self.offered = np.zeros(len(self.X), bool)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels of the rows of a data frame, else 0, 1, ..."""
+        return np.arange(len(self.X)) if self.table is None else self.table.index.to_numpy()
+
+    def left(self) -> np.ndarray:
+        """Rows that may be offered."""
+        return np.arange(len(self.X)) if self.repeat else np.flatnonzero(~self.offered)
+
+    def check(self, n: int) -> None:
+        """Raise a ValueError if fewer than ``n`` rows are left."""
+        if n > len(self.left()):
+            raise ValueError(
+                f"the pool has {len(self.left())} candidate(s) left and {n} were asked for; add candidates or pass "
+                "repeat=True"
+            )
+
+    def choose(self, criterion, fit, taken, rng):
+        """The row with the largest score."""
+        left = self.left()
+        if criterion is None:
+            row = int(rng.choice(left))
+            return Choice(self.X[row], row, np.nan)
+        X = self.X[left]
+        score = np.asarray(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), float)
+        if score.shape != left.shape:
+            raise ValueError(f"the criterion must give one number a candidate, shape {left.shape}; got {score.shape}")
+        if np.isnan(score).all():
+            raise ValueError("the criterion is NaN for every candidate")
+        best = int(np.nanargmax(score))
+        return Choice(X[best], int(left[best]), float(score[best]))
+
+    def best_mean(self, fit, minimize):
+        """The row with the best posterior mean."""
+        parts = np.array_split(self.X, len(self.X) // 4096 + 1)
+        mean = np.concatenate([fit.best.moments(part).mean for part in parts])
+        row = int(np.argmin(mean) if minimize else np.argmax(mean))
+        return self.show([Choice(self.X[row], row, np.nan)])
+
+    def show(self, choices):
+        """Rows of the pool."""
+        rows = [choice.row for choice in choices]
+        return self.X[rows] if self.table is None else self.table.iloc[rows]
+
+    def mark(self, x):
+        """Row of a point, which is then no longer offered; -1 if it is not in the pool."""
+        same = np.flatnonzero((self.X == x).all(1))
+        if not len(same):
+            return -1
+        # Of several equal rows, one that was not offered yet.
+        row = int(same[np.argmin(self.offered[same])])
+        self.offered[row] = True
+        return row
+
+    def __repr__(self) -> str:
+        return f"{len(self.left())} left in the pool"
+
+
+class Box:
+    """All points between lower and upper bounds."""
+
+    def __init__(self, bounds: Any, width: int, repeat: bool):
+        self.low, self.high = read_bounds(bounds)
+        self.repeat = repeat
+        if len(self.low) != width:
+            raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(self.low)}")
+
+    def check(self, n: int) -> None:
+        """A box is never exhausted."""
+
+    def choose(self, criterion, fit, taken, rng):
+        """The best maximum that is not a point measured already."""
+        if criterion is None:
+            return Choice(rng.uniform(self.low, self.high), -1, np.nan)
+        found = maximize(criterion, fit, self.low, self.high, rng)
+        for x, value in zip(*found, strict=True):
+            if self.repeat or not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():
+                return Choice(x, -1, float(value))
+        raise ValueError("every maximum of the criterion has been measured already; pass repeat=True to repeat them")
+
+    def best_mean(self, fit, minimize):
+        """The point with the best posterior mean."""
+        mean = UpperConfidenceBound(0.0, minimize, "map")
+        return maximize(mean, fit, self.low, self.high, np.random.default_rng(0)).X[:1]
+
+    def show(self, choices):
+        """An array."""
+        return np.stack([choice.x for choice in choices])
+
+    def mark(self, x):
+        """Nothing to note: points that were measured are known from the data."""
+        return -1
+
+    def __repr__(self) -> str:
+        return f"a box of {len(self.low)} inputs"

@@ -1,0 +1,132 @@
+"""What every criterion on predictive moments shares: scoring a pool of any kind, and its gradient in the inputs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.data import read_inputs
+from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.predictions import (
+    METHODS,
+    MIXTURE_METHODS,
+    Mixture,
+    Predictive,
+    marginal_gradients,
+    marginal_moments,
+    mixture,
+    mixture_gradients,
+    mixture_moments,
+    point_labels,
+)
+
+# Candidates scored at a time: mixtures hold arrays of components for all of them.
+_BLOCK = 32_768
+
+Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Criterion(ABC):
+    """A function of the predictive moments at one point; larger is better.
+
+    Parameters
+    ----------
+    method : str
+        How the hyperparameters are marginalised, as in :func:`pymc_active.predict`.
+    draws, random_seed : int
+        For ``method="draws"``.
+    """
+
+    name: str
+    units: str
+    methods: tuple[str, ...] = METHODS
+
+    def __init__(self, method: str = "mgp", draws: int = 50, random_seed: int = 0):
+        if method not in self.methods:
+            raise ValueError(f"method must be one of {', '.join(self.methods)}; got {method!r}")
+        self.method, self.draws, self.random_seed = method, draws, random_seed
+
+    def begin(self, fit: LaplaceFit) -> None:
+        """Take from the fit what is the same for all candidates; nothing, by default."""
+        return
+
+    @abstractmethod
+    def value(self, p: Predictive) -> np.ndarray:
+        """At m points, (m,)."""
+
+    @abstractmethod
+    def partials(self, p: Predictive) -> Partials:
+        """Derivatives of ``value`` in mean, variance and plug-in variance, (m,) each."""
+
+    def mixture_value(self, p: Mixture) -> np.ndarray:
+        """As ``value``, from a mixture: by default of its two moments."""
+        return self.value(_matched(p))
+
+    def mixture_partials(self, p: Mixture) -> Partials:
+        """Derivatives in the components' means, variances and conditional variances, (S, m) each."""
+        q = _matched(p)
+        in_mean, in_variance, in_plug_in = self.partials(q)
+        in_variance = p.weights[:, None] * (in_variance + in_plug_in)
+        return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - q.mean), in_variance, 0 * in_variance
+
+    def score(self, fit: LaplaceFit, X: np.ndarray) -> np.ndarray:
+        """At the rows of an array (m, D), (m,)."""
+        self.begin(fit)
+        if self.method in MIXTURE_METHODS:
+            parts = np.array_split(X, -(-len(X) // _BLOCK))
+            return np.concatenate(
+                [self.mixture_value(mixture(fit, part, self.method, self.draws, self.random_seed)) for part in parts]
+            )
+        return self.value(marginal_moments(fit.best, X, self.method))
+
+    def gradient(self, fit: LaplaceFit, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them."""
+        self.begin(fit)
+        with one_blas_thread():
+            if self.method in MIXTURE_METHODS:
+                given = mixture_gradients(fit, X, self.method, self.draws, self.random_seed)
+                if given is None:
+                    return None
+                p = mixture(fit, X, self.method, self.draws, self.random_seed)
+                parts = zip(self.mixture_partials(p), given, strict=True)
+                return self.mixture_value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in parts)
+            inputs = marginal_gradients(fit.best, X, self.method)
+            if inputs is None:
+                return None
+            q = marginal_moments(fit.best, X, self.method)
+            pairs = zip(self.partials(q), inputs, strict=True)
+            return self.value(q), sum(w[:, None] * g for w, g in pairs)
+
+    def over(self, fit: LaplaceFit, X_pool: Any) -> xr.DataArray:
+        """Over a pool of any kind; lazily over a dask array."""
+        return score_pool(lambda X: self.score(fit, X), fit, X_pool, self.name, self.units)
+
+
+def _matched(p: Mixture) -> Predictive:
+    """One Gaussian with a mixture's mean and variance."""
+    mean, variance = mixture_moments(p.means, p.variances, p.weights)
+    return Predictive(mean, variance, variance, p.weights @ p.noises)
+
+
+def score_pool(score: Any, fit: LaplaceFit, X_pool: Any, name: str, units: str) -> xr.DataArray:
+    """Apply an array criterion to a pool of any kind, lazily to a dask array."""
+    width = fit.gpm.X.shape[1]
+    if hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray):
+        if X_pool.ndim != 2 or X_pool.shape[1] != width:
+            raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")
+        whole_rows = X_pool.rechunk({1: -1})
+        values = whole_rows.map_blocks(
+            lambda block: score(read_inputs(block, "X_pool", width)) if len(block) else np.empty(0),
+            drop_axis=1,
+            dtype=float,
+            meta=np.empty(0),
+        )
+        return xr.DataArray(values, dims="point", name=name, attrs={"units": units})
+    X = read_inputs(X_pool, "X_pool", width)
+    return xr.DataArray(
+        score(X), dims="point", coords={"point": point_labels(X_pool)}, name=name, attrs={"units": units}
+    )

@@ -1,0 +1,142 @@
+"""Criteria that look for the maximum by the predictive mean and variance alone."""
+
+from __future__ import annotations
+
+from typing import Any, override
+
+import numpy as np
+import xarray as xr
+from scipy.special import erfcx, log_ndtr, ndtr
+
+from pymc_active.active.criterion import Criterion
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
+
+
+def expected_improvement(
+    fit: LaplaceFit, X_pool: Any, *, minimize: bool = False, method: str = "mgp", draws: int = 50, random_seed: int = 0
+) -> xr.DataArray:
+    r"""Log of the expected improvement over the best posterior mean at the data.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    minimize : bool
+        Improve downwards.
+    method, draws, random_seed
+        How the hyperparameters are marginalised, as in :func:`pymc_active.predict`; the improvement is that of one
+        Gaussian with the marginal mean and variance.
+
+    Returns
+    -------
+    xarray.DataArray
+        :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z): the argument is
+        in units of y. In its logarithm the criterion keeps a gradient where improvement is hopeless.
+
+    References
+    ----------
+    .. [1] Jones, Schonlau & Welch (1998); Ament et al. (2023) for the logarithm.
+    """
+    return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool)
+
+
+def upper_confidence_bound(
+    fit: LaplaceFit,
+    X_pool: Any,
+    *,
+    beta: float = 4.0,
+    minimize: bool = False,
+    method: str = "mgp",
+    draws: int = 50,
+    random_seed: int = 0,
+) -> xr.DataArray:
+    """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize`` the negative of mean minus these.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    beta : float
+        Not negative.
+    minimize : bool
+    method, draws, random_seed
+        As in :func:`expected_improvement`.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Srinivas et al. (2010), eq. 6.
+    """
+    return UpperConfidenceBound(beta, minimize, method, draws, random_seed).over(fit, X_pool)
+
+
+class ExpectedImprovement(Criterion):
+    """:func:`expected_improvement` as a criterion with a gradient."""
+
+    name, units = "expected_improvement", "log of units of y"
+
+    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 50, random_seed: int = 0):
+        super().__init__(method, draws, random_seed)
+        self.sign = -1.0 if minimize else 1.0
+
+    @override
+    def begin(self, fit):
+        with one_blas_thread():
+            self._best = float(np.max(self.sign * fit.best.moments(fit.X).mean))
+
+    def _standardized(self, p):
+        sd = np.sqrt(p.variance)
+        return sd, (self.sign * p.mean - self._best) / sd
+
+    @override
+    def value(self, p):
+        sd, z = self._standardized(p)
+        return np.log(sd) + log_h(z)
+
+    @override
+    def partials(self, p):
+        sd, z = self._standardized(p)
+        slope = np.exp(log_ndtr(z) - log_h(z))
+        in_variance = (0.5 - 0.5 * z * slope) / p.variance
+        return self.sign * slope / sd, in_variance, np.zeros_like(sd)
+
+
+def log_h(z: np.ndarray) -> np.ndarray:
+    """log(φ(z) + z Φ(z)), accurate for every z."""
+    z = np.asarray(z, float)
+    log_phi = -0.5 * (LOG_2PI + z * z)
+    low = np.minimum(z, -1.0)
+    # z Φ(z) / φ(z) by the scaled complementary error function; far out its asymptotic series has more digits.
+    ratio = 1 + low * np.sqrt(np.pi / 2) * erfcx(-low / np.sqrt(2))
+    far = low**-2 * (1 - 3 * low**-2 * (1 - 5 * low**-2))
+    tail = np.log(np.where(low < -300, far, ratio))
+    with np.errstate(over="ignore", under="ignore"):
+        near = np.log(np.exp(log_phi) + np.where(z > -1, z, 0.0) * ndtr(z))
+    return np.where(z > -1, near, log_phi + tail)
+
+
+class UpperConfidenceBound(Criterion):
+    """:func:`upper_confidence_bound` as a criterion with a gradient; ``beta=0`` is the posterior mean."""
+
+    name, units = "upper_confidence_bound", "units of y"
+
+    def __init__(
+        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 50, random_seed: int = 0
+    ):
+        super().__init__(method, draws, random_seed)
+        if not beta >= 0:
+            raise ValueError(f"beta must not be negative; got {beta!r}")
+        self.width, self.sign = float(np.sqrt(beta)), -1.0 if minimize else 1.0
+
+    @override
+    def value(self, p):
+        return self.sign * p.mean + self.width * np.sqrt(p.variance)
+
+    @override
+    def partials(self, p):
+        return np.full_like(p.mean, self.sign), 0.5 * self.width / np.sqrt(p.variance), np.zeros_like(p.mean)
