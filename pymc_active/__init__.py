@@ -5,7 +5,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pymc_active import active, cov, datasets, graphs, plots
+    from pymc_active import active, cov, datasets, graphs, plots, search
+    from pymc_active.embeddings import relevance, subspace_angles
     from pymc_active.laplace import LaplaceFit, fit_laplace
     from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
     from pymc_active.predictions import predict
@@ -28,7 +29,10 @@ __all__ = [
     "graphs",
     "plots",
     "predict",
+    "relevance",
     "sample",
+    "search",
+    "subspace_angles",
 ]
 
 # Loaded on first use (SPEC 1 of Scientific Python): PyMC itself loads no SciPy, which would be most of our import time.
@@ -36,6 +40,7 @@ _HOME = {
     **dict.fromkeys(("GPModel", "ard_gp", "composite_gp", "embedding_gp", "from_marginal"), "models"),
     **dict.fromkeys(("LaplaceFit", "fit_laplace"), "laplace"),
     **dict.fromkeys(("check", "sample"), "truth"),
+    **dict.fromkeys(("relevance", "subspace_angles"), "embeddings"),
     "predict": "predictions",
 }
 

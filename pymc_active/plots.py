@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.embeddings import embedding_draws, principal_rotation, relevance, subspace_angles
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.predictions import predict
@@ -20,14 +21,19 @@ from pymc_active.predictions import predict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pymc_active.models.gpmodel import GPModel
+    from pymc_active.search import EmbeddingDimension
+
 __all__ = [
     "plot_check",
     "plot_embedding",
+    "plot_embedding_dimension",
     "plot_learning_curves",
     "plot_loadings",
     "plot_parameters",
     "plot_predictions",
     "plot_relevance",
+    "plot_subspace_angles",
 ]
 
 BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
@@ -248,7 +254,7 @@ def plot_embedding(
         For another object than a fit, a model without an embedding, or rows to ring that are not there.
     """
     _check_fit(fit, "plot_embedding")
-    R = _principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
+    R = principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
     given = X is not None
     if y is not None and not given:
         raise ValueError("y belongs to points: pass X with it")
@@ -308,12 +314,8 @@ def plot_relevance(
     Returns
     -------
     matplotlib Axes
-        For an embedding the norms of the columns of R, which no rotation changes; else 1 / lengthscale. Both refer
-        to the inputs as the kernel sees them (``x_scale``).
-
-    Notes
-    -----
-    A norm is never zero: an input that does not matter has a small one, whose interval reaches down to it.
+        For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale. Both refer to the
+        inputs as the kernel sees them (``x_scale``).
 
     Raises
     ------
@@ -324,7 +326,8 @@ def plot_relevance(
     gpm = fit.gpm
     D = gpm.X.shape[1]
     if gpm.embedding is not None:
-        values = _column_norms(fit, draws, random_seed)
+        loading = relevance(fit, draws=draws, random_seed=random_seed).loading
+        low, middle, high = loading.sel(summary=["lower", "median", "upper"]).to_numpy()
         what = "relevance, norm of the column of R"
     else:
         drawn = gpm.constrain(fit.draw(draws, random_seed))
@@ -333,12 +336,11 @@ def plot_relevance(
                 f"plot_relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} "
                 f"inputs; the model has {', '.join(sorted(drawn))}. Name another one with var_name=..."
             )
-        values = gpm.x_map.scale / drawn[var_name]
+        low, middle, high = np.quantile(gpm.x_map.scale / drawn[var_name], (0.055, 0.5, 0.945), axis=0)
         what = f"relevance, 1 / {var_name}"
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != D:
         raise ValueError(f"labels must name the {D} inputs; got {len(labels)}")
-    low, middle, high = np.quantile(values, (0.055, 0.5, 0.945), axis=0)
     if _is_continuous(labels):
         ax = _axes(ax, (6.8, 3.6))
         x = np.asarray(labels, float)
@@ -405,21 +407,19 @@ def plot_loadings(
 
     _check_fit(fit, "plot_loadings")
     gpm = fit.gpm
-    rotation = _principal_rotation(fit)
-    embedding = gpm.embedding_slice
-    assert embedding is not None  # _principal_rotation has refused such a model
-    where, shape = embedding
+    mode = principal_rotation(fit) @ fit.point[str(gpm.embedding)]
+    shape = mode.shape
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
         raise ValueError(f"labels must be {shape[1]} increasing numbers, one for each input; got {labels!r}")
     points = gpm.x_map(read_inputs(fit.X if X is None else X, width=shape[1]))
     centred = points - points.mean(0)
     spread = np.linalg.norm(centred, axis=0)
-    mode = centred @ (rotation @ fit.theta[where].reshape(shape)).T
+    components = centred @ mode.T
     loadings = np.empty((draws, *shape))
-    for s, theta in enumerate(fit.draw(draws, random_seed)):
-        U = centred @ theta[where].reshape(shape).T
-        U = U @ orthogonal_procrustes(U, mode)[0]
+    for s, R in enumerate(embedding_draws(fit, None, draws, random_seed)[1]):
+        U = centred @ R.T
+        U = U @ orthogonal_procrustes(U, components)[0]
         loadings[s] = U.T @ centred / np.outer(np.linalg.norm(U, axis=0), spread + (spread == 0))
     ax = _axes(ax, (6.8, 3.6))
     x = np.asarray(labels, float)
@@ -436,6 +436,113 @@ def plot_loadings(
     ax.set_ylim(-1.03, 1.03)
     ax.set_xlabel("input")
     ax.set_ylabel("correlation with the component")
+    return ax
+
+
+def plot_subspace_angles(
+    source: LaplaceFit | xr.DataTree,
+    reference: Any = None,
+    *,
+    model: GPModel | None = None,
+    draws: int = 1000,
+    random_seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """How sure the learned subspace is: medians and 89 % intervals of its angles to the mode or to a reference.
+
+    Parameters
+    ----------
+    source, reference, model, draws, random_seed
+        As in :func:`pymc_active.subspace_angles`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        One interval for each principal angle; grey marks are the medians of random subspaces, an embedding not known
+        at all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`pymc_active.subspace_angles`.
+    """
+    angles = subspace_angles(source, reference, model=model, draws=draws, random_seed=random_seed)
+    low, middle, high = angles.angle.sel(summary=["lower", "median", "upper"]).to_numpy()
+    at = angles.principal_angle.to_numpy()
+    ax = _axes(ax, (float(np.clip(2.4 + 1.2 * len(at), 4.8, 9.0)), 3.6))
+    ax.hlines(angles.random, at - 0.22, at + 0.22, color=GREY, lw=1.4, label="random subspace")
+    ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
+    ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
+    for x, values in zip(at, np.stack([low, middle, high]).T, strict=True):
+        text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values)
+        ax.annotate(text, (x, values[1]), xytext=(9, 3), textcoords="offset points", fontsize=9, color=INK)
+    ax.set_xticks(at)
+    ax.set_xlim(0.4, len(at) + 0.6)
+    ax.set_ylim(0, 90)
+    ax.set_yticks(range(0, 91, 15))
+    what = "the mode" if isinstance(source, LaplaceFit) else "the mean subspace"
+    ax.set_xlabel("principal angle, the largest first")
+    ax.set_ylabel(f"angle to {what if reference is None else 'the reference'} (degrees)")
+    _legend_above(ax)
+    return ax
+
+
+def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = None) -> Axes:
+    """Log evidence of each number of components, with the posterior probabilities.
+
+    Parameters
+    ----------
+    result : EmbeddingDimension
+        From :func:`pymc_active.search.embedding_dimension`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        Evidences relative to the largest, logarithmic below one nat; hollow points are doubtful fits.
+
+    Raises
+    ------
+    TypeError
+        For another object.
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    from pymc_active.search import EmbeddingDimension
+
+    if not isinstance(result, EmbeddingDimension):
+        raise TypeError(
+            f"plot_embedding_dimension takes the result of embedding_dimension; got {type(result).__name__}"
+        )
+    table = result.table.sortby("n_components")
+    d, evidence = table.n_components.to_numpy(), table.log_evidence.to_numpy()
+    below = evidence - evidence.max()
+    ax = _axes(ax, (float(np.clip(2.0 + 0.8 * len(d), 4.2, 9.0)), 3.6))
+    ax.plot(d, below, color=BLUE, lw=1.4, zorder=1)
+    for doubtful in (False, True):
+        shown = table.doubtful.to_numpy() == doubtful
+        face = "white" if doubtful else BLUE
+        ax.plot(d[shown], below[shown], "o", ms=6, color=face, mec=BLUE, mew=1.6)
+    for x, y, p in zip(d, below, table.probability.to_numpy(), strict=True):
+        text = f"{p:.2f}" if p >= 0.005 else "< 0.01"
+        ax.annotate(
+            text,
+            (x, y),
+            xytext=(0, 9),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+            color=INK,
+            bbox={"fc": "white", "ec": "none", "pad": 1},
+        )
+    ax.set_yscale("symlog", linthresh=1)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.set_ylim(2 * min(below.min(), -1), 1.0)
+    ax.set_xticks(d)
+    ax.set_xlim(d[0] - 0.5, d[-1] + 0.5)
+    ax.set_xlabel("components d (number: posterior probability)")
+    ax.set_ylabel("log evidence below the best (nats)")
     return ax
 
 
@@ -645,36 +752,6 @@ def _rows(posterior: xr.Dataset, var_names: Sequence[str]) -> dict[str, np.ndarr
             ]
             rows[f"{name}[{', '.join(where)}]" if where else str(name)] = stacked.to_numpy()[index]
     return rows
-
-
-def _principal_rotation(fit: LaplaceFit) -> np.ndarray:
-    """The orthogonal (d, d) matrix that takes R to its principal axes, signs fixed."""
-    name = fit.gpm.embedding
-    if name is None:
-        raise ValueError("the model has no embedding to show (see embedding_gp); plot_predictions shows other models")
-    R = fit.point[name]
-    if R.shape[1] != fit.gpm.X.shape[1]:
-        raise ValueError(f"R acts on {R.shape[1]} of the {fit.gpm.X.shape[1]} inputs only; this cannot be drawn")
-    left = np.linalg.svd(R, full_matrices=False)[0]
-    turned = left.T @ R
-    largest = turned[np.arange(len(turned)), np.abs(turned).argmax(1)]
-    return np.where(largest < 0, -1.0, 1.0)[:, None] * left.T
-
-
-def _column_norms(fit: LaplaceFit, draws: int, random_seed: int) -> np.ndarray:
-    """Norms of the columns of R for each draw, (draws, D), the same numbers for every rotation of R."""
-    rotation = _principal_rotation(fit)
-    embedding = fit.gpm.embedding_slice
-    assert embedding is not None  # _principal_rotation has refused such a model
-    where, (d, D) = embedding
-    root = fit.best.curvature.root[where]
-    root = np.einsum("ij,jkp->ikp", rotation, root.reshape(d, D, -1)).reshape(d * D, -1)
-    # The symmetric root of the covariance, unlike the eigenvectors, is unique.
-    left, size, _ = np.linalg.svd(root, full_matrices=False)
-    noise = np.random.default_rng(random_seed).normal(size=(draws, d * D))
-    mean = (rotation @ fit.theta[where].reshape(d, D)).ravel()
-    R = mean + ((noise @ left) * size) @ left.T
-    return np.linalg.norm(R.reshape(draws, d, D), axis=1)
 
 
 def _is_continuous(labels: list) -> bool:

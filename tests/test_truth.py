@@ -29,14 +29,9 @@ def columns(case):
     return (*(np.array(case[key])[:, None] for key in ("mu", "var")), np.array(case["w"]))
 
 
-def is_within_the_grid(case):
-    """The documented limit: no component narrower than the range / 4096."""
-    return np.sqrt(min(case["var"])) > (np.ptp(case["mu"]) + 16 * np.sqrt(max(case["var"]))) / 4096
-
-
 @pytest.mark.parametrize(
     "case",
-    [case for case in CASES["cases"] if is_within_the_grid(case)],
+    CASES["cases"],
     ids=lambda case: f"mu{case['mu']}-var{case['var']}",
 )
 def test_entropy_of_reference_mixtures(case):
@@ -117,7 +112,7 @@ def test_mutual_information_is_between_zero_and_the_log_of_the_draws():
 
 def test_draws_that_agree_tell_nothing():
     information = mutual_information(np.ones((5, 3)), np.full((5, 3), 0.7))
-    assert_allclose(information, 0, atol=1e-9)
+    assert_allclose(information, 0, atol=1e-8)
 
 
 def test_draws_that_cannot_be_confused_tell_their_number():

@@ -1,0 +1,195 @@
+"""Reports on an embedding: against SciPy and plain formulas draw by draw, and unchanged by any rotation."""
+
+from types import SimpleNamespace
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import ortho_group
+
+import pymc_active as pma
+from pymc_active import embeddings, plots
+
+RNG = np.random.default_rng(20260401)
+X = RNG.uniform(-1, 1, size=(50, 4))
+Y = np.sin(2 * X[:, 0] - X[:, 1]) * np.cos(3 * X[:, 2]) + 0.05 * RNG.normal(size=50)
+WIDTH = np.array([10.0, 1.0, 0.1, 3.0])
+
+
+@pytest.fixture(scope="module")
+def fit():
+    frame = pd.DataFrame(WIDTH * X, columns=["heat", "acid", "salt", "dust"])
+    gpm = pma.embedding_gp(frame, Y, n_components=2, x_scale=(0, WIDTH))
+    return pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def trace(fit):
+    return fit.to_datatree(500, 3)
+
+
+def draws_of(trace):
+    return trace["posterior"]["R"].to_numpy()[0]
+
+
+def with_R(trace, R):
+    """The trace with other draws of R."""
+    posterior = trace["posterior"].to_dataset()
+    return xr.DataTree.from_dict({"posterior": posterior.assign(R=posterior["R"].copy(data=R[None]))})
+
+
+def test_relevance_is_that_of_the_draws(fit, trace):
+    R = draws_of(trace)
+    found = pma.relevance(trace, model=fit.gpm, ci_prob=0.5)
+    norms = np.sqrt((R**2).sum(1))
+    leverage = np.array([np.diag(r.T @ np.linalg.solve(r @ r.T, r)) for r in R])
+    for values, name in ((norms, "loading"), (leverage, "leverage")):
+        assert_allclose(found[name].sel(summary="mean"), values.mean(0))
+        for summary, q in (("median", 0.5), ("lower", 0.25), ("upper", 0.75)):
+            assert_allclose(found[name].sel(summary=summary), np.quantile(values, q, axis=0))
+    assert_allclose(found.leverage.sel(summary="mean").sum(), 2)
+    assert found.input.to_numpy().tolist() == ["heat", "acid", "salt", "dust"]
+
+
+def test_relevance_of_a_fit_is_that_of_its_draws(fit):
+    """Two sets of draws of the same Gaussian, to Monte-Carlo error."""
+    n = 4000
+    found = pma.relevance(fit, draws=n).loading
+    norms = np.linalg.norm(draws_of(fit.to_datatree(n, 8)), axis=1)
+    assert_array_less_than_errors(found.sel(summary="mean") - norms.mean(0), norms.std(0) * np.sqrt(2 / n))
+    for summary, q in (("lower", 0.055), ("upper", 0.945)):
+        value = np.quantile(norms, q, axis=0)
+        # A quantile's standard error is sqrt(q (1 - q) / n) over the density, here from the neighbouring quantiles.
+        density = 0.04 / (np.quantile(norms, q + 0.02, axis=0) - np.quantile(norms, q - 0.02, axis=0))
+        assert_array_less_than_errors(found.sel(summary=summary) - value, np.sqrt(2 * q * (1 - q) / n) / density)
+    assert found.sel(summary="median").idxmin() == "dust"
+
+
+def assert_array_less_than_errors(difference, standard_error):
+    assert (np.abs(difference) < 4 * standard_error).all()
+
+
+def test_loadings_refer_to_scaled_units(fit):
+    """The same model in other units has the same loadings; per the user's unit they go with the unit."""
+    assert_allclose(pma.relevance(fit).unit, WIDTH)
+    gpm = pma.embedding_gp(X, Y, n_components=2)
+    plain = pma.relevance(pma.fit_laplace(gpm, point=fit.point, optimize=False))
+    assert_allclose(plain.unit, 1)
+    assert_allclose(plain.loading, pma.relevance(fit).loading, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_rotation_of_the_mode_changes_a_report(fit, seed):
+    rotation = ortho_group.rvs(2, random_state=seed)
+    point = {**fit.point, "R": rotation @ fit.point["R"]}
+    turned = pma.fit_laplace(fit.gpm, point=point, optimize=False)
+    for report in (pma.relevance, pma.subspace_angles):
+        xr.testing.assert_allclose(report(fit), report(turned), rtol=1e-5)
+
+
+def test_rotating_every_draw_changes_no_report(fit, trace):
+    rotations = ortho_group.rvs(2, size=500, random_state=4)
+    turned = with_R(trace, rotations @ draws_of(trace))
+    for report in (pma.relevance, pma.subspace_angles):
+        xr.testing.assert_allclose(report(trace, model=fit.gpm), report(turned, model=fit.gpm), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_angles_are_those_of_scipy(fit, trace, rows):
+    """For fewer, as many and more directions than the model has components; all four span everything."""
+    reference = np.random.default_rng(rows).normal(size=(rows, 4))
+    found = pma.subspace_angles(trace, reference, model=fit.gpm).angle
+    angles = np.array([scipy.linalg.subspace_angles(R.T, reference.T) for R in draws_of(trace)])
+    assert found.sizes["principal_angle"] == min(rows, 2)
+    expected = np.rad2deg([angles.mean(0), *np.quantile(angles, [0.5, 0.055, 0.945], axis=0)])
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-5)
+
+
+def test_small_angles_are_not_lost_to_rounding():
+    tilt = 1e-9
+    rows = np.array([[[np.cos(tilt), np.sin(tilt), 0.0]]])
+    assert_allclose(np.deg2rad(embeddings._angles(rows, np.eye(3)[:1])), [[tilt]], rtol=1e-6)
+
+
+def test_angles_of_a_fit_are_to_its_mode(fit):
+    default = pma.subspace_angles(fit)
+    xr.testing.assert_allclose(default, pma.subspace_angles(fit, fit.point["R"]), rtol=1e-6)
+    # Directions repeated span nothing new.
+    repeated = np.concatenate([fit.point["R"], fit.point["R"][:1]])
+    xr.testing.assert_allclose(default, pma.subspace_angles(fit, repeated), rtol=1e-6)
+
+
+def test_angles_of_a_trace_are_to_its_mean_subspace(fit, trace):
+    """Draws around a known plane, each in another orientation."""
+    plane = np.array([[1.0, 1, 0, 0], [0, 0, 1, 0]])
+    rng = np.random.default_rng(5)
+    R = ortho_group.rvs(2, size=500, random_state=5) @ (plane + 0.05 * rng.normal(size=(500, 2, 4)))
+    cloud = with_R(trace, R)
+    own = pma.subspace_angles(cloud, model=fit.gpm).angle
+    known = pma.subspace_angles(cloud, plane, model=fit.gpm).angle
+    assert_allclose(own, known, atol=0.5)
+    assert 1 < own.sel(summary="median")[0] < 10
+
+
+def test_random_subspaces_as_a_yardstick():
+    """A random line in the plane has a median angle of 45 degrees to any other."""
+    gpm = pma.embedding_gp(X[:, :2], np.sin(3 * X[:, 0]) + 0.1 * RNG.normal(size=50), n_components=1)
+    fit = pma.fit_laplace(gpm, n_restarts=2, population=0, random_seed=1, progressbar=False)
+    # The density of the angle is 1 / 90 per degree.
+    assert abs(pma.subspace_angles(fit, [[0, 1]], draws=4000).random[0] - 45) < 4 * 90 * 0.5 / np.sqrt(4000)
+
+
+def test_many_inputs_use_the_draws_of_the_fit(fit, monkeypatch):
+    monkeypatch.setattr(embeddings, "_DENSE", 7)
+    xr.testing.assert_equal(
+        pma.relevance(fit, draws=200, random_seed=3), pma.relevance(fit.to_datatree(200, 3), model=fit.gpm)
+    )
+
+
+def test_bad_input(fit, trace):
+    with pytest.raises(TypeError, match="a LaplaceFit or a DataTree of draws; got int"):
+        pma.relevance(3)
+    with pytest.raises(ValueError, match="pass model=gpm"):
+        pma.relevance(trace)
+    other = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("R")})
+    with pytest.raises(ValueError, match="it lacks R"):
+        pma.subspace_angles(other, model=fit.gpm)
+    with pytest.raises(ValueError, match="draws must be at least 1"):
+        pma.relevance(fit, draws=0)
+    with pytest.raises(ValueError, match="ci_prob must be between 0 and 1"):
+        pma.relevance(fit, ci_prob=89)
+    for reference in (np.ones(4), np.ones((2, 3)), np.full((1, 4), np.nan)):
+        with pytest.raises(ValueError, match="a row for each direction and 4 columns"):
+            pma.subspace_angles(fit, reference)
+    with pytest.raises(ValueError, match="spans no direction"):
+        pma.subspace_angles(fit, np.zeros((1, 4)))
+    ard = pma.ard_gp(X, Y)
+    with pytest.raises(ValueError, match="no embedding"):
+        pma.relevance(trace, model=ard)
+
+
+def test_an_embedding_of_some_inputs_is_refused():
+    gpm = SimpleNamespace(embedding_slice=(slice(0, 2), (1, 2)), X=X)
+    with pytest.raises(ValueError, match="R acts on 2 of the 4 inputs only"):
+        embeddings.embedding_of(gpm)
+
+
+def test_picture_of_the_angles(fit):
+    reference = np.eye(4)[:3]
+    ax = plots.plot_subspace_angles(fit, reference, draws=100)
+    expected = pma.subspace_angles(fit, reference, draws=100)
+    [median] = [line for line in ax.lines if line.get_label() == "median"]
+    assert_array_equal(median.get_ydata(), expected.angle.sel(summary="median"))
+    intervals = next(c for c in ax.collections if c.get_label() == "89 % interval")
+    ends = np.array([segment[:, 1] for segment in intervals.get_segments()])
+    assert_array_equal(ends, expected.angle.sel(summary=["lower", "upper"]).T)
+    assert ax.get_ylim() == (0, 90)
+    plt.close("all")

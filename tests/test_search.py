@@ -1,0 +1,225 @@
+"""Posterior over models and over the number of components: against plain averages over the prior."""
+
+import copy
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp, softmax
+from scipy.stats import norm, qmc
+
+import pymc_active as pma
+from pymc_active.search import _resized
+
+QUICK = {"n_restarts": 4, "population": 0}
+KNOWN = {"log_outputscale": 0.0, "log_noise": np.log(0.1)}
+
+
+def problem(D, d, n, seed):
+    rng = np.random.default_rng(seed)
+    R = rng.normal(size=(d, D)) * 1.25 * np.sqrt(3 / D)
+    X = rng.uniform(-1, 1, (n, D))
+    s = np.square((X[:, None] - X) @ R.T).sum(-1)
+    return X, rng.multivariate_normal(np.zeros(n), np.exp(-s / 2) + 0.01 * np.eye(n), method="cholesky")
+
+
+@pytest.fixture(scope="module")
+def fits():
+    X, y = problem(2, 1, 15, 0)
+    models = {k: pma.ard_gp(X, y, kernel=k) for k in ("ExpQuad", "Matern52", "Matern12")}
+    return {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False, **QUICK) for k, gpm in models.items()}
+
+
+@pytest.fixture(scope="module")
+def plane():
+    """Two components of five inputs."""
+    X, y = problem(5, 2, 60, 4)
+    return pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False, fit_keywords=QUICK)
+
+
+def changed(fit, **diagnostics):
+    other = copy.copy(fit)
+    other.diagnostics = {**fit.diagnostics, **diagnostics}
+    return other
+
+
+def with_modes(fit, log_evidences, floored):
+    """A fit that pretends to have more modes."""
+    other = copy.copy(fit)
+    other.modes = [fit.modes[0]._replace(log_evidence=e) for e in log_evidences]
+    other.expansions = [copy.copy(fit.best) for _ in log_evidences]
+    for expansion, n in zip(other.expansions, floored, strict=True):
+        expansion.curvature = fit.best.curvature._replace(n_floored=n)
+    other.log_evidence = log_evidences[0]
+    return other
+
+
+def test_probabilities_are_evidences_times_the_prior(fits):
+    found = pma.active.model_posterior(fits)
+    evidence = np.array([logsumexp([mode.log_evidence for mode in fit.modes]) for fit in fits.values()])
+    assert_allclose(found, softmax(evidence))
+    assert_allclose(found.log_evidence, evidence)
+    assert found.model.to_numpy().tolist() == list(fits)
+    assert not found.doubtful.any()
+    by_label = pma.active.model_posterior(fits, prior={"Matern12": 0, "Matern52": 6, "ExpQuad": 2})
+    assert_allclose(by_label, softmax(evidence + np.array([np.log(0.25), np.log(0.75), -np.inf])))
+    numbered = pma.active.model_posterior(list(fits.values()), prior=[2, 6, 0])
+    assert_allclose(numbered, by_label)
+    assert numbered.model.to_numpy().tolist() == [0, 1, 2]
+    assert numbered.description[1] == "ard_gp(Matern52)"
+
+
+def test_evidence_is_summed_over_proper_modes(fits):
+    fit = with_modes(fits["ExpQuad"], [-3.0, -4.0, -2.0], [0, 0, 1])
+    assert_allclose(pma.active.model_posterior([fit]).log_evidence, np.log(np.exp(-3) + np.exp(-4)))
+
+
+def test_a_doubtful_fit_never_wins_silently(fits):
+    best = pma.active.model_posterior(fits).idxmax().item()
+    worst = pma.active.model_posterior(fits).idxmin().item()
+    for doubt in ({"converged": False}, {"n_floored": 1}):
+        with pytest.warns(UserWarning, match=f"{best!r} has the highest evidence, but its fit is doubtful") as caught:
+            found = pma.active.model_posterior({**fits, best: changed(fits[best], **doubt)})
+        assert len(caught) == 1
+        assert found.doubtful.sel(model=best)
+        # A doubtful loser is marked; nobody is warned.
+        assert pma.active.model_posterior({**fits, worst: changed(fits[worst], **doubt)}).doubtful.sum() == 1
+
+
+def test_bad_fits_and_priors(fits):
+    fit = fits["ExpQuad"]
+    other = pma.fit_laplace(pma.ard_gp(fit.X, fit.y + 1), point=fit.point, optimize=False)
+    with pytest.raises(ValueError, match="'ExpQuad' and 'new' have different y: fit every model again"):
+        pma.active.model_posterior({"ExpQuad": fit, "new": other})
+    for wrong in (fit, [], None):
+        with pytest.raises(TypeError, match="a dict or a list with at least one LaplaceFit"):
+            pma.active.model_posterior(wrong)
+    with pytest.raises(TypeError, match="1 is GPModel"):
+        pma.active.model_posterior([fit, fit.gpm])
+    for prior in ([1, 2], [1, -1, 1], [0, 0, 0], [np.nan, 1, 1]):
+        with pytest.raises(ValueError, match="a weight >= 0 for each of the 3 models"):
+            pma.active.model_posterior(fits, prior=prior)
+    with pytest.raises(ValueError, match="must have the keys of fits"):
+        pma.active.model_posterior(fits, prior={"ExpQuad": 1})
+
+
+@pytest.mark.parametrize(("true", "seed", "lowest"), [(1, 1, {1: -0.4, 2: -2.0}), (2, 5, {2: -0.8})])
+def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, lowest):
+    """Two inputs, known noise: a quasi-Monte-Carlo average knows neither modes nor rotations."""
+    X, y = problem(2, true, 20, seed)
+    found = pma.search.embedding_dimension(
+        X, y, (1, 2), random_seed=1, progressbar=False, priors=KNOWN, fit_keywords=QUICK
+    )
+    exact = {d: average_over_the_prior(X, y, d) for d in (1, 2)}
+    assert max(exact, key=exact.get) == true
+    assert found.best is found.fits[true]
+    # Laplace's own error: it misses the tail towards large R, and more of it where a surplus component is at zero.
+    # The orbits of d = 2 contribute some 3 nats. (The average is too rough for d = 1 where two are needed.)
+    for d, low in lowest.items():
+        assert low < found.table.log_evidence.sel(n_components=d) - exact[d] < 0.2
+    assert_allclose(found.table.probability, softmax(found.table.log_evidence))
+
+
+def average_over_the_prior(X, y, d, power=15):
+    n = len(y)
+    R = norm.ppf(qmc.Sobol(2 * d, rng=3).random_base2(power)).reshape(-1, d, 2) * 1.25 * np.sqrt(3 / 2)
+    log_likelihood = []
+    for block in np.array_split(R, 2 ** (power - 12)):
+        U = X @ block.swapaxes(1, 2)
+        s = np.square(U[:, :, None] - U[:, None]).sum(-1)
+        L = np.linalg.cholesky(np.exp(-s / 2) + 0.01 * np.eye(n))
+        half = np.linalg.solve(L, np.broadcast_to(y[:, None], (len(L), n, 1)))[..., 0]
+        log_likelihood.append(-0.5 * (half**2).sum(1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1))
+    return logsumexp(log_likelihood) - np.log(len(R)) - 0.5 * n * np.log(2 * np.pi)
+
+
+def test_the_number_of_components_is_found(plane):
+    assert plane.best is plane.fits[2]
+    assert list(plane.fits) == plane.table.n_components.to_numpy().tolist() == [1, 2, 3]
+    assert plane.table.probability.sel(n_components=2) > 0.9
+    for d, fit in plane.fits.items():
+        assert fit.gpm.shapes["R"] == (d, 5)
+        row = plane.table.sel(n_components=d)
+        assert (row.log_posterior, row.n_modes) == (fit.log_posterior, len(fit.modes))
+        assert row.log_evidence >= fit.log_evidence
+    # A component more can do what one fewer can.
+    likelihood = [plane.fits[d].log_posterior - plane.fits[d].best.posterior.prior_value_and_gradient(
+        plane.fits[d].theta)[0] for d in (1, 2, 3)]  # fmt: skip
+    assert (np.diff(likelihood) > -0.5).all()
+
+
+def test_a_failed_search_is_rescued_by_its_neighbours(monkeypatch, plane):
+    """The searches below and at the right dimension find nothing; the one above does, and leads the way back."""
+    X, y = problem(5, 2, 60, 4)
+    fit_laplace = pma.search.fit_laplace
+
+    def lame(gpm, **keywords):
+        d = gpm.shapes["R"][0]
+        if keywords["n_restarts"] and d < 3:
+            flat = {"R": np.full((d, 5), 1e-3), "log_outputscale": 0.0, "log_noise": -1.0}
+            return fit_laplace(gpm, point=flat, optimize=False)
+        return fit_laplace(gpm, **keywords)
+
+    monkeypatch.setattr(pma.search, "fit_laplace", lame)
+    found = pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False, fit_keywords=QUICK)
+    assert_allclose(found.best.log_posterior, plane.best.log_posterior, atol=1e-3)
+
+
+def test_resized_embeddings():
+    point = {"R": np.array([[0.0, 0, 2, 0], [3, 0, 0, 0], [0, 1, 0, 0]]), "log_noise": np.zeros(())}
+    X = np.eye(4)
+    rng = np.random.default_rng(0)
+    smaller = _resized(point, pma.embedding_gp(X, X[0], n_components=2), rng)
+    # Without the weakest direction, in any orientation.
+    assert_allclose(smaller["R"].T @ smaller["R"], np.diag([9.0, 0, 4, 0]), atol=1e-12)
+    larger = _resized(point, pma.embedding_gp(X, X[0], n_components=4), rng)
+    assert_allclose(larger["R"][:3].T @ larger["R"][:3], point["R"].T @ point["R"], atol=1e-12)
+    assert 0 < np.linalg.norm(larger["R"][3]) < 1
+    assert larger["log_noise"] is point["log_noise"]
+
+
+def test_keywords_reach_the_models_and_the_order_is_kept():
+    X, y = problem(3, 1, 20, 5)
+    priors = {"log_noise": pm.Normal.dist(np.log(0.1), 0.2)}
+    found = pma.search.embedding_dimension(
+        10 * X, y, [2, 1], prior=[0, 1], random_seed=1, progressbar=False, kernel="Matern52", x_scale=(0, 10),
+        priors=priors, fit_keywords={"n_restarts": 1, "population": 0},
+    )  # fmt: skip
+    assert found.best.gpm.description == "embedding_gp(Matern52, d=1)"
+    assert_allclose(found.best.gpm.x_map.scale, 10)
+    assert_allclose(found.table.probability.sel(n_components=[2, 1]), [0, 1])
+    assert found.best.gpm.model["log_noise"].owner.inputs[-1].data == 0.2
+
+
+def test_bad_candidates():
+    X, y = problem(3, 1, 10, 0)
+    for wrong in ((), (1, 1)):
+        with pytest.raises(ValueError, match="different numbers of components"):
+            pma.search.embedding_dimension(X, y, wrong)
+    with pytest.raises(ValueError, match="between 1 and the number of inputs, 3; got 4"):
+        pma.search.embedding_dimension(X, y, (1, 4))
+    with pytest.raises(ValueError, match="leave R out of it"):
+        pma.search.embedding_dimension(X, y, (1,), priors={"R": np.ones((1, 3))})
+    with pytest.raises(ValueError, match="a weight >= 0 for each of the 2 models"):
+        pma.search.embedding_dimension(X, y, (1, 2), prior=[1])
+
+
+def test_how_it_shows_itself(plane):
+    text = repr(plane)
+    assert text.startswith("<EmbeddingDimension: 2 component(s), probability")
+    assert "log_evidence" in text
+    assert f"{float(plane.table.log_evidence[0]):.2f}" in text
+    assert "<table" in plane._repr_html_()
+    ax = plane.plot()
+    evidence = plane.table.log_evidence.to_numpy()
+    assert_allclose(ax.lines[0].get_ydata(), evidence - evidence.max())
+    assert len(ax.texts) == 3
+    plt.close("all")
+    with pytest.raises(TypeError, match="takes the result of embedding_dimension"):
+        pma.plots.plot_embedding_dimension(plane.table)
