@@ -13,7 +13,7 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.base import Posterior, State
+from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import one_blas_thread
 
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
@@ -99,7 +99,9 @@ class Mixture(NamedTuple):
     weights: np.ndarray
 
 
-def mixture(fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 50, random_seed: int = 0) -> Mixture:
+def mixture(
+    fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 128, random_seed: int = 0, first: int | None = None
+) -> Mixture:
     """The predictive mixture over modes, draws, or cubature points of the hyperparameters.
 
     Parameters
@@ -111,6 +113,8 @@ def mixture(fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 50, ra
         around the highest mode, sqrt(P) sds along each principal axis of its Gaussian (the cubature of degree three).
     draws, random_seed : int
         For ``"draws"``.
+    first : int, optional
+        Take only so many of the draws.
     """
     if method == "modes":
         parts = [marginal_moments(expansion, X_new) for expansion in fit.expansions]
@@ -123,7 +127,7 @@ def mixture(fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 50, ra
             np.stack([p.noise for p in parts]),
             weights,
         )
-    thetas = hyperparameter_points(fit, method, draws, random_seed)
+    thetas = hyperparameter_points(fit, method, draws, random_seed)[:first]
     means, variances, noises = draw_moments(fit.best.posterior, thetas, X_new)
     return Mixture(means, variances, variances, noises, np.full(len(thetas), 1 / len(thetas)))
 
@@ -135,12 +139,6 @@ def hyperparameter_points(fit: LaplaceFit, method: str, draws: int, random_seed:
     best = fit.best
     axes = np.sqrt(best.curvature.root.shape[1]) * best.curvature.root.T
     return np.concatenate([best.theta + axes, best.theta - axes])
-
-
-def posterior_states(posterior: Posterior, thetas: np.ndarray) -> Iterator[State]:
-    """The state at each theta."""
-    for theta in thetas:
-        yield posterior.state(theta)
 
 
 class Gradients(NamedTuple):
@@ -172,7 +170,7 @@ def marginal_gradients(expansion: Expansion, X_new: np.ndarray, method: str = "m
 
 
 def mixture_gradients(
-    fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 50, random_seed: int = 0
+    fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 128, random_seed: int = 0, first: int | None = None
 ) -> Gradients | None:
     """Derivatives of :func:`mixture` in the inputs, components along the first axis."""
     if method == "modes":
@@ -182,7 +180,7 @@ def mixture_gradients(
         posterior = fit.best.posterior
         plain = (
             posterior.input_gradients(state, X_new)
-            for state in posterior_states(posterior, hyperparameter_points(fit, method, draws, random_seed))
+            for state in map(posterior.state, hyperparameter_points(fit, method, draws, random_seed)[:first])
         )
         found = [None if p is None else Gradients(p.mean, p.variance, p.variance) for p in plain]
         scales = (1.0, 1.0, 1.0)
@@ -204,7 +202,7 @@ def predict(
     *,
     method: str = "mgp",
     model: GPModel | None = None,
-    draws: int = 50,
+    draws: int = 128,
     random_seed: int = 0,
 ) -> xr.Dataset:
     """Predict the function and new observations, with the hyperparameters' uncertainty.

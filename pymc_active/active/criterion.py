@@ -27,6 +27,10 @@ from pymc_active.predictions import (
 # Candidates scored at a time: mixtures hold arrays of components for all of them.
 _BLOCK = 32_768
 
+# With draws from the posterior: candidates that are all scored by all draws, draws that screen larger pools, the share
+# of them that is scored by all, and draws that a gradient takes.
+_FULL, _SCREEN, _SHARE, _CLIMB = 1000, 16, 0.05, 32
+
 Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -45,7 +49,7 @@ class Criterion(ABC):
     units: str
     methods: tuple[str, ...] = METHODS
 
-    def __init__(self, method: str = "mgp", draws: int = 50, random_seed: int = 0):
+    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int = 0):
         if method not in self.methods:
             raise ValueError(f"method must be one of {', '.join(self.methods)}; got {method!r}")
         self.method, self.draws, self.random_seed = method, draws, random_seed
@@ -76,22 +80,36 @@ class Criterion(ABC):
     def score(self, fit: LaplaceFit, X: np.ndarray) -> np.ndarray:
         """At the rows of an array (m, D), (m,)."""
         self.begin(fit)
-        if self.method in MIXTURE_METHODS:
-            parts = np.array_split(X, -(-len(X) // _BLOCK))
-            return np.concatenate(
-                [self.mixture_value(mixture(fit, part, self.method, self.draws, self.random_seed)) for part in parts]
-            )
-        return self.value(marginal_moments(fit.best, X, self.method))
+        if self.method not in MIXTURE_METHODS:
+            return self.value(marginal_moments(fit.best, X, self.method))
+        if self.method != "draws" or len(X) <= _FULL or self.draws <= 2 * _SCREEN:
+            return self._mixture_score(fit, X)
+        score = self._mixture_score(fit, X, _SCREEN)
+        best = np.argsort(-score, kind="stable")[: max(_FULL // 2, int(_SHARE * len(X)))]
+        score[best] = self._mixture_score(fit, X[best])
+        return score
+
+    def _mixture_score(self, fit: LaplaceFit, X: np.ndarray, first: int | None = None) -> np.ndarray:
+        return np.concatenate(
+            [
+                self.mixture_value(mixture(fit, part, self.method, self.draws, self.random_seed, first))
+                for part in np.array_split(X, -(-len(X) // _BLOCK))
+            ]
+        )
 
     def gradient(self, fit: LaplaceFit, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them."""
+        """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them.
+
+        With draws from the posterior both are those of the first 32.
+        """
         self.begin(fit)
         with one_blas_thread():
             if self.method in MIXTURE_METHODS:
-                given = mixture_gradients(fit, X, self.method, self.draws, self.random_seed)
+                some = self.method, self.draws, self.random_seed, _CLIMB if self.method == "draws" else None
+                given = mixture_gradients(fit, X, *some)
                 if given is None:
                     return None
-                p = mixture(fit, X, self.method, self.draws, self.random_seed)
+                p = mixture(fit, X, *some)
                 parts = zip(self.mixture_partials(p), given, strict=True)
                 return self.mixture_value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in parts)
             inputs = marginal_gradients(fit.best, X, self.method)

@@ -14,7 +14,7 @@ from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
 
 
 def expected_improvement(
-    fit: LaplaceFit, X_pool: Any, *, minimize: bool = False, method: str = "mgp", draws: int = 50, random_seed: int = 0
+    fit: LaplaceFit, X_pool: Any, *, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0
 ) -> xr.DataArray:
     r"""Log of the expected improvement over the best posterior mean at the data.
 
@@ -48,7 +48,7 @@ def upper_confidence_bound(
     beta: float = 4.0,
     minimize: bool = False,
     method: str = "mgp",
-    draws: int = 50,
+    draws: int = 128,
     random_seed: int = 0,
 ) -> xr.DataArray:
     """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize`` the negative of mean minus these.
@@ -80,7 +80,7 @@ class ExpectedImprovement(Criterion):
 
     name, units = "expected_improvement", "log of units of y"
 
-    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 50, random_seed: int = 0):
+    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
 
@@ -126,7 +126,7 @@ class UpperConfidenceBound(Criterion):
     name, units = "upper_confidence_bound", "units of y"
 
     def __init__(
-        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 50, random_seed: int = 0
+        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0
     ):
         super().__init__(method, draws, random_seed)
         if not beta >= 0:

@@ -190,7 +190,7 @@ class LaplaceFit:
 
         return (plots.plot_embedding if self.gpm.embedding else plots.plot_predictions)(self, **keywords)
 
-    def particles(self, draws: int = 50, random_seed: int = 0) -> np.ndarray:
+    def particles(self, draws: int = 128, random_seed: int = 0) -> np.ndarray:
         """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
 
         See :mod:`pymc_active.laplace.particles`. Kept, so that many criteria share them.

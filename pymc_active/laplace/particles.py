@@ -1,9 +1,8 @@
 """A few dozen draws from the posterior itself, from the Laplace approximations of its modes.
 
 Independent draws from heavy-tailed versions of the modes' Gaussians are weighted to the posterior, resampled, and
-moved by a few trajectories of Hamiltonian Monte Carlo in the coordinates in which their mode is a unit Gaussian. There
-a trajectory of a few steps gives a nearly independent draw, so that a short run suffices: the cost is that of one to
-two thousand evaluations of the posterior.
+moved by Hamiltonian Monte Carlo in the coordinates in which their mode is a unit Gaussian. There a trajectory of a few
+steps gives a nearly independent draw, so that short chains suffice: a draw costs ten evaluations of the posterior.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from pymc_active.posterior.factor import one_blas_thread
 
 # Degrees of freedom of the proposals.
 _DF = 4.0
-# Proposals for each particle kept.
-_OVERSAMPLING = 4
-# Trajectories for each particle, and leapfrog steps in each.
-_SWEEPS, _STEPS = 8, 4
+# Proposals for each chain.
+_OVERSAMPLING = 8
+# Trajectories of each chain before the first draw, draws that it gives, and leapfrog steps in a trajectory.
+_BURN_IN, _KEPT, _STEPS = 4, 4, 4
 
 
 def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.Generator) -> np.ndarray:
@@ -42,17 +41,19 @@ def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.
         In the coordinates of ``expansions[0].posterior``; equally weighted.
     """
     with one_blas_thread():
-        thetas, mode = _resample(expansions, n_particles, rng)
-        return _move(expansions, thetas, mode, rng)
+        n_chains = -(-n_particles // _KEPT)
+        thetas, mode = _resample(expansions, n_chains, rng)
+        # Any first few of them come from different chains.
+        return np.concatenate(_move(expansions, thetas, mode, rng))[:n_particles]
 
 
 def _resample(
-    expansions: Sequence[Expansion], n_particles: int, rng: np.random.Generator
+    expansions: Sequence[Expansion], n_chains: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Importance resampling from Student-t proposals, and the mode that each particle came from."""
+    """Importance resampling from Student-t proposals, and the mode that each start came from."""
     evidence = np.array([e.log_evidence for e in expansions])
     share = np.exp(evidence - logsumexp(evidence))
-    counts = np.maximum(rng.multinomial(_OVERSAMPLING * n_particles, share), 2 * (share > 0.01))
+    counts = np.maximum(rng.multinomial(_OVERSAMPLING * n_chains, share), 2 * (share > 0.01))
     thetas, log_weights, mode = [], [], []
     for k, (e, count) in enumerate(zip(expansions, counts, strict=True)):
         if not count:
@@ -68,7 +69,7 @@ def _resample(
         log_weights.append(log_ratio - logsumexp(log_ratio) + np.log(share[k]))
         mode.append(np.full(count, k))
     weight = np.exp(np.concatenate(log_weights))
-    comb = (rng.uniform() + np.arange(n_particles)) / n_particles
+    comb = (rng.uniform() + np.arange(n_chains)) / n_chains
     chosen = np.minimum(np.searchsorted(np.cumsum(weight / weight.sum()), comb), len(weight) - 1)
     return np.concatenate(thetas)[chosen], np.concatenate(mode)[chosen]
 
@@ -84,8 +85,8 @@ def _log_density(e: Expansion, theta: np.ndarray) -> float:
 
 def _move(
     expansions: Sequence[Expansion], thetas: np.ndarray, mode: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Hamiltonian Monte Carlo, each particle in the metric of its mode."""
+) -> list[np.ndarray]:
+    """Hamiltonian Monte Carlo, each chain in the metric of its mode; all chains after each trajectory kept."""
     posterior = expansions[0].posterior
     # Symmetric directions are moved along too: only the whole space has the right density.
     roots = [
@@ -96,10 +97,14 @@ def _move(
     ]
     places = [Place(theta, *posterior.value_and_gradient(theta)) for theta in thetas]
     step = 0.4
-    for _ in range(_SWEEPS):
+    kept = []
+    for sweep in range(_BURN_IN + _KEPT):
         accepted = 0.0
         for i, k in enumerate(mode):
             places[i], probability = trajectory(posterior.value_and_gradient, places[i], roots[k], step, _STEPS, rng)
             accepted += probability
-        step = min(step * np.exp(accepted / len(places) - 0.75), 0.8)
-    return np.stack([place.theta for place in places])
+        if sweep < _BURN_IN:
+            step = min(step * np.exp(accepted / len(places) - 0.75), 0.8)
+        else:
+            kept.append(np.stack([place.theta for place in places]))
+    return kept
