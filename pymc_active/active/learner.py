@@ -163,7 +163,7 @@ class Learner:
                     self.gpm,
                     start=self._starts,
                     n_restarts=2 if not is_full else 6 if is_small else 12,
-                    population=self._population() if is_full and not is_small else 0,
+                    population=None if is_full and not is_small else 0,
                     random_seed=seed,
                     progressbar=False,
                     executor=self.executor,
@@ -172,10 +172,6 @@ class Learner:
                 self._last_search = n
             self._starts = [mode.point for mode in self._fit.modes]
         return self._fit
-
-    def _population(self) -> int | None:
-        # Modes are carried along, so each search may be smaller than a single one would have to be.
-        return self.gpm.posterior().population_size() // 2 if self.gpm.embedding else None
 
     def ask(self, n: int = 1) -> Any:
         """The next ``n`` points to measure.

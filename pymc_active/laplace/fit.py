@@ -240,8 +240,9 @@ def fit_laplace(
     n_restarts : int
         Starts of the noise ladder: the noise is annealed while the mode is followed.
     population : int, optional
-        Particles of the population annealing, which also runs for embeddings, and for other models when fewer than
-        two thirds of the ladder starts agree on the best mode. Default: at most 64, fewer with few or very many data,
+        Particles of the population annealing, which also runs for embeddings (unless there are warm starts and every
+        ladder start ends where they do), and for other models when fewer than two thirds of the ladder starts agree
+        on the best mode. Default: at most 64, fewer with few or very many data,
         few parameters, or a model without an array route; 0 never runs it; a number runs it always. See
         :mod:`pymc_active.laplace.search`.
     random_seed : int or Generator, optional
@@ -333,8 +334,9 @@ def _search_and_expand(
             n_restarts=n_restarts,
             n_climbs=2 * n_restarts if embedding is None and posterior.n_parameters <= FEW_PARAMETERS else 0,
             n_particles=population,
-            # Most ladder starts may agree on a wrong mode of an embedding: only the population tells.
-            agreement=np.inf if embedding is not None else 2 / 3,
+            # Most ladder starts may agree on a wrong mode of an embedding: then only the population tells, unless all
+            # of them come to the mode that an earlier search had found.
+            agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
             executor=executor,
             advance=advance,
         )
