@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pymc_active import active, cov, datasets, graphs, plots, search
+    from pymc_active import active, cov, datasets, graphs, plots, problems, search
     from pymc_active.embeddings import relevance, subspace_angles
     from pymc_active.laplace import LaplaceFit, fit_laplace
     from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
@@ -29,6 +29,7 @@ __all__ = [
     "graphs",
     "plots",
     "predict",
+    "problems",
     "relevance",
     "sample",
     "search",

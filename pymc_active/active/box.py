@@ -18,8 +18,8 @@ from pymc_active.active.criterion import Criterion
 from pymc_active.laplace.fit import LaplaceFit
 
 # Seeds scored, and starts among them.
-_SEEDS, _STARTS = 1000, 6
-_MAXITER = 40
+_SEEDS, _STARTS = 800, 5
+_MAXITER = 20
 # Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
 _APART = 0.02
 # Central differences for criteria without a gradient, as a fraction of the box.

@@ -200,6 +200,10 @@ class KernelPosterior(ArrayPosterior):
     def _input_gradients(self, state, X_new, directions):
         full, factor = self._extend(state.theta), state.factor
         parts: list[list[np.ndarray]] = [[] for _ in range(4 if directions else 2)]
+        if directions is not None:
+            tangents, dmu = self._tangents(state, full)
+            P, n = dmu.shape
+            along = [(d[:, :P] @ tangents.reshape(P, -1)).reshape(-1, n, n) for d in directions]
         for j in range(len(X_new)):
             x = X_new[j : j + 1]
             at = self.kernel.at(full, self.X, x)
@@ -213,8 +217,7 @@ class KernelPosterior(ArrayPosterior):
                 # A complex step: its imaginary part is the derivative along the direction, without subtraction.
                 turned = full + _COMPLEX_STEP * 1j * direction[j]
                 there = self.kernel.at(turned, self.X, x)
-                dk, dG = (A.imag / _COMPLEX_STEP for A in (there.K, self.kernel.at(turned, self.X).K))
-                dG.flat[:: len(dG) + 1] += 2 * direction[j, self.log_noise] * np.exp(2 * full[self.log_noise])
+                dk, dG = there.K.imag / _COMPLEX_STEP, along[k][j]
                 gradient = there.input_pullback(W)[0].imag / _COMPLEX_STEP
                 if k == 0:
                     change = factor.solve(dG @ alpha + (self._basis @ direction[j, self.mean_indices])[:, None])
