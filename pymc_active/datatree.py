@@ -8,7 +8,9 @@ import numpy as np
 import xarray as xr
 
 import pymc_active
-from pymc_active.laplace.expansion import LARGEST_DENSE
+
+# Beyond this many parameters a dense covariance is neither made nor stored.
+_LARGEST_STORED = 1000
 
 if TYPE_CHECKING:
     from pymc_active.laplace.fit import LaplaceFit
@@ -63,7 +65,7 @@ def laplace_datatree(fit: LaplaceFit, draws: int, random_seed: Any) -> xr.DataTr
         coords={"rows": fit.labels},
         attrs={k: int(v) if isinstance(v, bool) else v for k, v in attrs.items()},
     )
-    if len(fit.labels) <= LARGEST_DENSE:
+    if len(fit.labels) <= _LARGEST_STORED:
         fit_group["covariance_matrix"] = (("rows", "columns"), fit.covariance)
         fit_group["hessian"] = (("rows", "columns"), fit.hessian)
         fit_group = fit_group.assign_coords(columns=fit.labels)

@@ -13,7 +13,7 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.base import Moments, Posterior
 from pymc_active.posterior.factor import one_blas_thread
 
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
@@ -73,17 +73,21 @@ def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp
     with one_blas_thread():
         for rows in blocks(m, width):
             moments = expansion.moments(X_new[rows], gradient=method != "map")
-            floor = _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance) + np.finfo(float).tiny
-            V = np.maximum(moments.variance, floor)
-            variance = V
-            if method != "map":
-                spread = np.square(moments.mean_gradient @ root).sum(1)
-                variance = V + spread
-            if method == "mgp":
-                variance = 4 / 3 * V + spread + np.square(moments.variance_gradient @ root).sum(1) / (3 * V)
-            out.mean[rows], out.variance[rows], out.plug_in[rows] = moments.mean, variance, V
-            out.noise[rows] = moments.noise_variance
+            for whole, part in zip(out, _marginalize(moments, root, method), strict=True):
+                whole[rows] = part
     return out
+
+
+def _marginalize(moments: Moments, root: np.ndarray, method: str) -> Predictive:
+    floor = _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance) + np.finfo(float).tiny
+    V = np.maximum(moments.variance, floor)
+    variance = V
+    if method != "map":
+        spread = np.square(moments.mean_gradient @ root).sum(1)
+        variance = V + spread
+    if method == "mgp":
+        variance = 4 / 3 * V + spread + np.square(moments.variance_gradient @ root).sum(1) / (3 * V)
+    return Predictive(moments.mean, variance, V, moments.noise_variance)
 
 
 class Mixture(NamedTuple):
@@ -117,19 +121,21 @@ def mixture(
         Take only so many of the draws.
     """
     if method == "modes":
-        parts = [marginal_moments(expansion, X_new) for expansion in fit.expansions]
-        weights = np.array([mode.weight for mode in fit.modes])
-        return Mixture(
-            np.stack([p.mean for p in parts]),
-            np.stack([p.variance for p in parts]),
-            # The factor of eq. 19 stays if nothing is left to learn of the hyperparameters.
-            np.stack([4 / 3 * p.plug_in for p in parts]),
-            np.stack([p.noise for p in parts]),
-            weights,
-        )
+        return _mixture_of_modes(fit, [marginal_moments(expansion, X_new) for expansion in fit.expansions])
     thetas = hyperparameter_points(fit, method, draws, random_seed)[:first]
     means, variances, noises = draw_moments(fit.best.posterior, thetas, X_new)
     return Mixture(means, variances, variances, noises, np.full(len(thetas), 1 / len(thetas)))
+
+
+def _mixture_of_modes(fit: LaplaceFit, parts: list[Predictive]) -> Mixture:
+    return Mixture(
+        np.stack([p.mean for p in parts]),
+        np.stack([p.variance for p in parts]),
+        # The factor of eq. 19 stays if nothing is left to learn of the hyperparameters.
+        np.stack([4 / 3 * p.plug_in for p in parts]),
+        np.stack([p.noise for p in parts]),
+        np.array([mode.weight for mode in fit.modes]),
+    )
 
 
 def hyperparameter_points(fit: LaplaceFit, method: str, draws: int, random_seed: int) -> np.ndarray:
@@ -149,45 +155,52 @@ class Gradients(NamedTuple):
     plug_in: np.ndarray
 
 
-def marginal_gradients(expansion: Expansion, X_new: np.ndarray, method: str = "mgp") -> Gradients | None:
-    """Derivatives of :func:`marginal_moments` in the inputs; None where the model has no formulas for them."""
-    state, posterior = expansion.state, expansion.posterior
+def marginal_gradients(
+    expansion: Expansion, X_new: np.ndarray, method: str = "mgp"
+) -> tuple[Predictive, Gradients] | None:
+    """:func:`marginal_moments` with derivatives in the inputs; None where the model has no formulas for them."""
+    state, posterior, root = expansion.state, expansion.posterior, expansion.curvature.root
+    moments = expansion.moments(X_new, gradient=method != "map")
+    p = _marginalize(moments, root, method)
     if method == "map":
         plain = posterior.input_gradients(state, X_new)
-        return None if plain is None else Gradients(plain.mean, plain.variance, plain.variance)
-    root = expansion.curvature.root
-    moments = expansion.moments(X_new, gradient=True)
-    V = np.maximum(moments.variance, _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance))[:, None]
+        return None if plain is None else (p, Gradients(plain.mean, plain.variance, plain.variance))
     in_variance = moments.variance_gradient @ root
     parts = posterior.input_gradients(state, X_new, moments.mean_gradient @ root @ root.T, in_variance @ root.T)
     if parts is None or parts.mean_along is None or parts.variance_along is None:
         return None
     variance = parts.variance + 2 * parts.mean_along
     if method == "mgp":
-        spread = np.square(in_variance).sum(1)[:, None]
+        V, spread = p.plug_in[:, None], np.square(in_variance).sum(1)[:, None]
         variance = variance + parts.variance / 3 + (2 * parts.variance_along - spread / V * parts.variance) / (3 * V)
-    return Gradients(parts.mean, variance, parts.variance)
+    return p, Gradients(parts.mean, variance, parts.variance)
 
 
 def mixture_gradients(
     fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 128, random_seed: int = 0, first: int | None = None
-) -> Gradients | None:
-    """Derivatives of :func:`mixture` in the inputs, components along the first axis."""
+) -> tuple[Mixture, Gradients] | None:
+    """:func:`mixture` with derivatives in the inputs, components along the first axis; None as above."""
     if method == "modes":
         found = [marginal_gradients(expansion, X_new) for expansion in fit.expansions]
-        scales = (1.0, 1.0, 4 / 3)
-    else:
-        posterior = fit.best.posterior
-        plain = (
-            posterior.input_gradients(state, X_new)
-            for state in map(posterior.state, hyperparameter_points(fit, method, draws, random_seed)[:first])
-        )
-        found = [None if p is None else Gradients(p.mean, p.variance, p.variance) for p in plain]
-        scales = (1.0, 1.0, 1.0)
-    known = [g for g in found if g is not None]
-    if len(known) < len(found):
-        return None
-    return Gradients(*(scale * np.stack(part) for scale, part in zip(scales, zip(*known, strict=True), strict=True)))
+        known = [pair for pair in found if pair is not None]
+        if len(known) < len(found):
+            return None
+        gradients = [Gradients(g.mean, g.variance, 4 / 3 * g.plug_in) for _, g in known]
+        return _mixture_of_modes(fit, [p for p, _ in known]), Gradients(*map(np.stack, zip(*gradients, strict=True)))
+    posterior = fit.best.posterior
+    moments, inputs = [], []
+    for theta in hyperparameter_points(fit, method, draws, random_seed)[:first]:
+        state = posterior.state(theta)
+        plain = posterior.input_gradients(state, X_new)
+        if plain is None:
+            return None
+        moments.append(posterior.moments(state, X_new))
+        inputs.append(Gradients(plain.mean, plain.variance, plain.variance))
+    variances = np.maximum([m.variance for m in moments], 0.0)
+    noises = np.stack([m.noise_variance for m in moments])
+    weights = np.full(len(moments), 1 / len(moments))
+    p = Mixture(np.stack([m.mean for m in moments]), variances, variances, noises, weights)
+    return p, Gradients(*map(np.stack, zip(*inputs, strict=True)))
 
 
 def mixture_moments(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -228,7 +241,8 @@ def predict(
     Returns
     -------
     xarray.Dataset
-        ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (noise of the mode added) over ``point``.
+        ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (noise added, of the mode or
+        its mean over the mixture) over ``point``.
 
     Raises
     ------
@@ -252,7 +266,7 @@ def predict(
         gpm = source.gpm
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-        X = read_inputs(X_new, "X_new", width=gpm.X.shape[1])
+        X = read_inputs(X_new, "X_new", width=len(gpm.inputs))
         if method in GAUSSIAN_METHODS:
             p = marginal_moments(source.best, X, method)
             means, variances, noises, weights = p.mean[None], p.variance[None], p.noise[None], np.ones(1)
@@ -261,7 +275,7 @@ def predict(
     elif isinstance(source, xr.DataTree):
         if model is None:
             raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
-        X = read_inputs(X_new, "X_new", width=model.X.shape[1])
+        X = read_inputs(X_new, "X_new", width=len(model.inputs))
         means, variances, noises = draw_moments(model.posterior(), trace_thetas(model, source), X)
         weights, method = np.full(len(means), 1 / len(means)), "trace"
     else:

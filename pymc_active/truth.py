@@ -188,7 +188,7 @@ def pareto_k(fit: LaplaceFit, draws: int = 1000, random_seed: int | None = 0) ->
     best = fit.best
     thetas = best.draw(draws, np.random.default_rng(random_seed))
     posterior = best.posterior
-    embedding = best.embedding if len(best.symmetry.singular_values) else None
+    embedding = best.embedding if len(best.symmetry.directions) else None
     log_ratio = np.empty(draws)
     with one_blas_thread():
         for s, theta in enumerate(thetas):

@@ -86,7 +86,10 @@ class Criterion(ABC):
             return self._mixture_score(fit, X)
         score = self._mixture_score(fit, X, _SCREEN)
         best = np.argsort(-score, kind="stable")[: max(_FULL // 2, int(_SHARE * len(X)))]
-        score[best] = self._mixture_score(fit, X[best])
+        exact = self._mixture_score(fit, X[best])
+        # Whatever the screening thought of the others, the maximum is one that all draws have seen.
+        score = np.minimum(score, np.nextafter(exact.max(), -np.inf))
+        score[best] = exact
         return score
 
     def _mixture_score(self, fit: LaplaceFit, X: np.ndarray, first: int | None = None) -> np.ndarray:
@@ -105,19 +108,18 @@ class Criterion(ABC):
         self.begin(fit)
         with one_blas_thread():
             if self.method in MIXTURE_METHODS:
-                some = self.method, self.draws, self.random_seed, _CLIMB if self.method == "draws" else None
-                given = mixture_gradients(fit, X, *some)
-                if given is None:
+                first = _CLIMB if self.method == "draws" else None
+                several = mixture_gradients(fit, X, self.method, self.draws, self.random_seed, first)
+                if several is None:
                     return None
-                p = mixture(fit, X, *some)
-                parts = zip(self.mixture_partials(p), given, strict=True)
-                return self.mixture_value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in parts)
-            inputs = marginal_gradients(fit.best, X, self.method)
-            if inputs is None:
+                mixed, inputs = several
+                pairs = zip(self.mixture_partials(mixed), inputs, strict=True)
+                return self.mixture_value(mixed), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
+            one = marginal_gradients(fit.best, X, self.method)
+            if one is None:
                 return None
-            q = marginal_moments(fit.best, X, self.method)
-            pairs = zip(self.partials(q), inputs, strict=True)
-            return self.value(q), sum(w[:, None] * g for w, g in pairs)
+            p, inputs = one
+            return self.value(p), sum(w[:, None] * g for w, g in zip(self.partials(p), inputs, strict=True))
 
     def over(self, fit: LaplaceFit, X_pool: Any) -> xr.DataArray:
         """Over a pool of any kind; lazily over a dask array."""
@@ -132,7 +134,7 @@ def _matched(p: Mixture) -> Predictive:
 
 def score_pool(score: Any, fit: LaplaceFit, X_pool: Any, name: str, units: str) -> xr.DataArray:
     """Apply an array criterion to a pool of any kind, lazily to a dask array."""
-    width = fit.gpm.X.shape[1]
+    width = len(fit.gpm.inputs)
     if hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:
             raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")

@@ -83,9 +83,13 @@ class ExpectedImprovement(Criterion):
     def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
+        self._fit: LaplaceFit | None = None
 
     @override
     def begin(self, fit):
+        if self._fit is fit:
+            return
+        self._fit = fit
         with one_blas_thread():
             self._best = float(np.max(self.sign * fit.best.moments(fit.X).mean))
 
@@ -115,7 +119,7 @@ def log_h(z: np.ndarray) -> np.ndarray:
     ratio = 1 + low * np.sqrt(np.pi / 2) * erfcx(-low / np.sqrt(2))
     far = low**-2 * (1 - 3 * low**-2 * (1 - 5 * low**-2))
     tail = np.log(np.where(low < -300, far, ratio))
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
         near = np.log(np.exp(log_phi) + np.where(z > -1, z, 0.0) * ndtr(z))
     return np.where(z > -1, near, log_phi + tail)
 

@@ -106,8 +106,10 @@ class Expansion:
         if self.row_space is None:
             return self.covariance
         _check_dense(len(self.full_theta))
-        off_orbit = np.eye(len(self.full_theta)) - self._full_null.T @ self._full_null
-        return off_orbit @ self.row_space.covariance(self.covariance) @ off_orbit
+        C, N = self.row_space.covariance(self.covariance), self._full_null
+        CN = C @ N.T
+        # What lies along the orbit is taken out on both sides.
+        return C - CN @ N - N.T @ CN.T + N.T @ (N @ CN) @ N
 
     @cached_property
     def _full_null(self) -> np.ndarray:

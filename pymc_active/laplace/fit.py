@@ -53,8 +53,6 @@ class LaplaceFit:
     gpm : GPModel
     X, y : ndarray, shapes (n, D) and (n,)
         The data it was made with, in the user's units, whatever the model holds now.
-    labels : list of str
-        P flat names such as ``"R[0,3]"``, in the order of everything below.
     log_posterior : float
         log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
     gradient : ndarray, shape (P,)
@@ -82,7 +80,6 @@ class LaplaceFit:
         self.gpm = gpm
         self.X, self.y = data
         self.expansions = expansions
-        self.labels = gpm.labels
         self._particles: dict[tuple[int, int], np.ndarray] = {}
         best = expansions[0]
         self.theta = best.full_theta
@@ -95,7 +92,6 @@ class LaplaceFit:
             Mode(gpm.unflatten(e.full_theta), e.log_posterior, e.log_evidence, float(w))
             for e, w in zip(expansions, weights, strict=True)
         ]
-        X = self.X
         self.diagnostics: dict[str, Any] = {
             "converged": converged,
             "gradient_norm": float(np.abs(best.gradient).max()),
@@ -109,7 +105,7 @@ class LaplaceFit:
             "log_orbit_volume": best.symmetry.log_volume,
             "n_floored": best.curvature.n_floored,
             "condition_number": best.state.factor.condition_number(),
-            "n_duplicate_rows": len(X) - len(np.unique(np.round(X / (X.std(0) + (X.std(0) == 0)), 8), axis=0)),
+            "n_duplicate_rows": _count_duplicates(self.X),
             "warnings": [],
         }
 
@@ -124,7 +120,7 @@ class LaplaceFit:
             notes.append(f"{d['n_floored']} direction(s) floored")
         return (
             f"<LaplaceFit of {self.gpm.description}: log posterior {self.log_posterior:.2f}, "
-            f"log evidence {self.log_evidence:.2f}, {len(self.labels)} parameters, {', '.join(notes)}>"
+            f"log evidence {self.log_evidence:.2f}, {len(self.theta)} parameters, {', '.join(notes)}>"
         )
 
     @property
@@ -141,6 +137,11 @@ class LaplaceFit:
     def best(self) -> Expansion:
         """The expansion at the highest mode."""
         return self.expansions[0]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """P flat names such as ``"R[0,3]"``, in the order of theta, gradient, hessian and covariance."""
+        return self.gpm.labels
 
     @property
     def hessian(self) -> np.ndarray:
@@ -177,8 +178,8 @@ class LaplaceFit:
         Returns
         -------
         xarray.DataTree
-            Groups ``posterior``, ``fit`` (``mean_vector``, ``covariance_matrix``, as ``pm.find_MAP`` names them),
-            ``observed_data``, ``constant_data``.
+            Groups ``posterior``, ``fit`` (``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix``, as
+            ``pm.find_MAP`` names them, and ``hessian``), ``observed_data``, ``constant_data``.
         """
         from pymc_active.datatree import laplace_datatree
 
@@ -210,6 +211,13 @@ class LaplaceFit:
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""
         return self.best.draw_full(draws, np.random.default_rng(random_seed))
+
+
+def _count_duplicates(X: np.ndarray) -> int:
+    """Rows that repeat an earlier one to eight digits of each input's sd."""
+    sd = X.std(0)
+    rounded = np.round(X / np.where(sd > 0, sd, 1.0), 8) + 0.0
+    return len(X) - len({row.tobytes() for row in rounded})
 
 
 def fit_laplace(

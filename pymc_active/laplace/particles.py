@@ -7,6 +7,7 @@ steps gives a nearly independent draw, so that short chains suffice: a draw cost
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,6 +24,9 @@ _DF = 4.0
 _OVERSAMPLING = 8
 # Trajectories of each chain before the first draw, draws that it gives, and leapfrog steps in a trajectory.
 _BURN_IN, _KEPT, _STEPS = 4, 4, 4
+_GOLDEN = 0.5 * (np.sqrt(5) - 1)
+# More of them where the step that is accepted has yet to be found.
+_LONGEST_BURN_IN = 12
 
 
 def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.Generator) -> np.ndarray:
@@ -71,13 +75,15 @@ def _resample(
     weight = np.exp(np.concatenate(log_weights))
     comb = (rng.uniform() + np.arange(n_chains)) / n_chains
     chosen = np.minimum(np.searchsorted(np.cumsum(weight / weight.sum()), comb), len(weight) - 1)
+    # Chosen in the order of the modes; golden steps through them, so that the first few stand for all.
+    chosen = chosen[np.argsort(np.argsort(np.arange(n_chains) * _GOLDEN % 1))]
     return np.concatenate(thetas)[chosen], np.concatenate(mode)[chosen]
 
 
 def _log_density(e: Expansion, theta: np.ndarray) -> float:
     """Log posterior; that of the whole orbit where proposals do not move along it."""
     value = e.posterior.value_and_gradient(theta)[0]
-    if len(e.symmetry.singular_values) and e.embedding is not None:
+    if len(e.symmetry.directions) and e.embedding is not None:
         where, shape = e.embedding
         value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
     return value
@@ -97,14 +103,28 @@ def _move(
     ]
     places = [Place(theta, *posterior.value_and_gradient(theta)) for theta in thetas]
     step = 0.4
-    kept = []
-    for sweep in range(_BURN_IN + _KEPT):
-        accepted = 0.0
+
+    def sweep() -> float:
+        total = 0.0
         for i, k in enumerate(mode):
             places[i], probability = trajectory(posterior.value_and_gradient, places[i], roots[k], step, _STEPS, rng)
-            accepted += probability
-        if sweep < _BURN_IN:
-            step = min(step * np.exp(accepted / len(places) - 0.75), 0.8)
-        else:
-            kept.append(np.stack([place.theta for place in places]))
+            total += probability
+        return total / len(places)
+
+    for done in range(1, _LONGEST_BURN_IN + 1):
+        accepted = sweep()
+        step = min(step * np.exp(accepted - 0.75), 0.8)
+        if done >= _BURN_IN and accepted > 0.4:
+            break
+    kept = []
+    for _ in range(_KEPT):
+        accepted = sweep()
+        kept.append(np.stack([place.theta for place in places]))
+    if accepted < 0.1:
+        warnings.warn(
+            "the draws from the posterior hardly move: the mode is a poor one, where K + noise is nearly singular or "
+            "the curvature says little. Search longer (n_restarts), or keep log_noise away from zero by its prior.",
+            UserWarning,
+            stacklevel=2,
+        )
     return kept

@@ -62,8 +62,8 @@ def find_symmetry(
 ) -> Symmetry:
     """Null directions of an embedding, checked against the Hessian.
 
-    The generators A R (A skew) span the orbit's tangent space; each is kept only if the Hessian indeed vanishes
-    along it, which it does at a mode but not where the gradient is still large.
+    The generators A R (A skew) span the orbit's tangent space; they are kept only if the Hessian indeed vanishes along
+    them, which it does at a mode but not where the gradient is still large.
     """
     if not is_rotation_invariant(posterior, theta, where, shape):
         return NO_SYMMETRY
@@ -85,5 +85,8 @@ def find_symmetry(
         _, size, rows = np.linalg.svd(np.stack(generators), full_matrices=False)
         directions = rows[size > _RANK_TOLERANCE * singular[0]]
         scale = np.abs(hessian).max()
-        directions = directions[np.linalg.norm(directions @ hessian, axis=1) < 1e-5 * scale]
+        flat = directions[np.linalg.norm(directions @ hessian, axis=1) < 1e-5 * scale]
+        if len(flat) < len(directions):
+            # Off a mode the orbit's directions are curved and stay in the determinant.
+            return Symmetry(flat[:0], 0.0, singular)
     return Symmetry(directions, log_orbit_volume(singular[:rank], d), singular)

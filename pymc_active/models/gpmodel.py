@@ -23,7 +23,10 @@ from pymc_active.posterior.prior import vm_mode
 def data_value(variable: Any) -> np.ndarray:
     """Value of a model's data: shared, constant, or an expression of these."""
     if isinstance(variable, SharedVariable):
-        return variable.get_value()
+        # Not a copy, since X may be large, and not writeable, since it is the model's own.
+        view = np.asarray(variable.get_value(borrow=True)).view()
+        view.flags.writeable = False
+        return view
     if isinstance(variable, Constant):
         return variable.data
     return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)

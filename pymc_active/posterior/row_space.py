@@ -37,16 +37,22 @@ class Projection:
 
     def __init__(self, x_map: InputMap, scale: np.ndarray, basis: np.ndarray):
         self.x_map, self.scale, self.basis = x_map, scale, basis
+        self._is_scaled = bool((scale != 1).any())
+
+    def _scaled(self, value: np.ndarray) -> np.ndarray:
+        # A pool is large: it is not copied for nothing.
+        Z = self.x_map(value)
+        return Z * self.scale if self._is_scaled else Z
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
-        Z = self.x_map(value) * self.scale
+        Z = self._scaled(value)
         inside = Z @ self.basis
         rest = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", inside, inside)
         return np.column_stack([inside, np.sqrt(np.maximum(rest, 0.0))])
 
     def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Gradient in the user's inputs (m, D), from that in the coordinates (m, r + 1)."""
-        Z = self.x_map(value) * self.scale
+        Z = self._scaled(value)
         rest = Z - (Z @ self.basis) @ self.basis.T
         # The length of the rest has no gradient where the rest vanishes.
         rest /= np.maximum(np.linalg.norm(rest, axis=1), 1e-12 * np.linalg.norm(Z, axis=1) + 1e-300)[:, None]
@@ -117,11 +123,13 @@ class RowSpace:
         """Full parameters (..., P) of points in the row space; ``rng`` draws what lies outside from its prior."""
         thetas = np.asarray(thetas)
         lead, (d, D) = thetas.shape[:-1], self.source.shape
-        R = thetas[..., self.where].reshape(*lead, *self.shape)[..., :-1] @ self.basis.T
+        # One product with two-dimensional arrays reads the basis once.
+        inside = thetas[..., self.where].reshape(-1, self.shape[1])[:, :-1]
+        R = (inside @ self.basis.T).reshape(*lead, d, D)
         if rng is not None:
-            rest = rng.normal(size=R.shape)
-            rest -= rest @ self.basis @ self.basis.T
-            R += self.posterior.prior.sd[self.where.start] * rest
+            rest = rng.normal(size=(*lead, d, D)).reshape(-1, D)
+            rest -= (rest @ self.basis) @ self.basis.T
+            R += self.posterior.prior.sd[self.where.start] * rest.reshape(R.shape)
         R *= self.scale
         return np.concatenate(
             [thetas[..., : self.where.start], R.reshape(*lead, d * D), thetas[..., self.where.stop :]], axis=-1

@@ -1,0 +1,423 @@
+"""Questions from a box: maxima of criteria, corners of the embedded box, and the way back from it."""
+
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import LinearConstraint, linprog, minimize
+from scipy.spatial import ConvexHull
+
+import pymc_active as pma
+from pymc_active.active import Learner, surest_input
+from pymc_active.active.bald import Bald, Uncertainty
+from pymc_active.active.box import extreme_corners, maximize
+from pymc_active.active.improvement import ExpectedImprovement, UpperConfidenceBound
+
+BOX = [(-1.0, 1.0)] * 3
+
+
+def truth(X):
+    X = np.atleast_2d(X)
+    return np.sin(3 * X[:, 0]) + X[:, -1] ** 2
+
+
+def fit(gpm, **keywords):
+    options = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
+    return pma.fit_laplace(gpm, **{**options, **keywords})
+
+
+def quick(learner, fitted):
+    """Leave out the search: what is asked does not depend on how the fit was found."""
+    learner._fit, learner._starts = fitted, [mode.point for mode in fitted.modes]
+    return learner
+
+
+def ard_model(n=12, D=3):
+    X = np.random.default_rng(1).uniform(-1, 1, size=(n, D))
+    return pma.ard_gp(X, truth(X))
+
+
+def embedding_model(D=10, d=2):
+    X = np.random.default_rng(2).uniform(-1, 1, size=(40, D))
+    u = X[:, :4] @ np.array([[1.0, 0.3], [-0.5, 1.0], [0.2, -0.8], [0.7, 0.1]])
+    return pma.embedding_gp(
+        X, np.sin(2 * u[:, 0]) + 0.3 * u[:, 1] ** 2, n_components=d, mean="constant", priors={"log_noise": np.log(0.05)}
+    )
+
+
+def hand_written():
+    X = np.random.default_rng(3).uniform(0, 2, size=(5, 2))
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("lengthscale", 0, 0.5)))
+        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", truth(X)), sigma=0.3, jitter=0)
+    return pma.from_marginal(gp, "y", model=model)
+
+
+@pytest.fixture(scope="module")
+def ard():
+    return fit(ard_model())
+
+
+@pytest.fixture(scope="module")
+def embedding():
+    return fit(embedding_model())
+
+
+@pytest.fixture(scope="module")
+def line():
+    return fit(embedding_model(D=6, d=1))
+
+
+def box_of(fitted, low=-1.0, high=1.0):
+    D = fitted.X.shape[1]
+    return np.full(D, low), np.full(D, high)
+
+
+# Maxima.
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        Bald(),
+        Bald("f"),
+        Uncertainty(),
+        ExpectedImprovement(),
+        UpperConfidenceBound(minimize=True),
+        Bald(method="modes"),
+    ],
+    ids=["bald", "bald_f", "uncertainty", "improvement", "confidence bound", "bald_modes"],
+)
+@pytest.mark.parametrize("model", ["ard", "embedding"])
+def test_no_random_candidate_is_better(request, model, criterion, seed):
+    """Of five thousand, half of them corners, where uncertainty is largest."""
+    fitted = request.getfixturevalue(model)
+    low, high = box_of(fitted)
+    found = maximize(criterion, fitted, low, high, np.random.default_rng(seed))
+    rng = np.random.default_rng(100 + seed)
+    pool = np.concatenate(
+        [rng.uniform(low, high, size=(2500, len(low))), rng.choice([-1.0, 1.0], size=(2500, len(low)))]
+    )
+    # The latent ratio is rugged, with many narrow maxima: there the search may stop a little below the highest.
+    slack = 0.05 if isinstance(criterion, Bald) and not criterion.with_noise else 0.0
+    assert found.values[0] >= (1 - slack) * criterion.score(fitted, pool).max() - 1e-9
+    assert ((found.X >= low) & (found.X <= high)).all()
+    assert_allclose(found.values, criterion.score(fitted, found.X), rtol=1e-7, atol=1e-9)
+    assert (np.diff(found.values) <= 0).all()
+
+
+@pytest.mark.parametrize("model", ["ard", "embedding"])
+def test_the_best_maximum_cannot_be_improved_nearby(request, model):
+    """The gradient vanishes there, but for sides of the box that it points out of."""
+    fitted = request.getfixturevalue(model)
+    low, high = box_of(fitted, -0.7, 0.9)
+    x = maximize(UpperConfidenceBound(), fitted, low, high, np.random.default_rng(1)).X[0]
+    _, [gradient] = UpperConfidenceBound().gradient(fitted, x[None])
+    free = (gradient < 0) & (x > low) | (gradient > 0) & (x < high)
+    assert np.abs(np.where(free, gradient, 0)).max() < 1e-2
+    nearby = np.clip(x + 0.01 * np.random.default_rng(2).normal(size=(200, len(x))), low, high)
+    values = UpperConfidenceBound().score(fitted, np.vstack([x, nearby]))
+    assert values[1:].max() <= values[0] + 1e-6
+
+
+def quadratic(center):
+    return lambda fitted, X: -np.square(X - center).sum(1)
+
+
+@pytest.mark.parametrize("center", [[0.31, -0.47, 0.05], [0.2, 3.0, -5.0]], ids=["inside", "outside"])
+def test_a_callable_without_a_gradient_is_maximized(ard, center):
+    """A concave quadratic has its maximum where its center is clipped to the box."""
+    low, high = np.array([-1.0, 0.0, -2.0]), np.array([1.0, 1.5, 2.0])
+    found = maximize(quadratic(np.array(center)), ard, low, high, np.random.default_rng(1))
+    assert_allclose(found.X[0], np.clip(center, low, high), rtol=0, atol=1e-4)
+
+
+def test_the_learner_maximizes_a_callable(ard):
+    bounds = [(10.0, 30.0), (-5.0, -1.0), (0.0, 1e-3)]
+    center = np.array([17.0, -2.5, 4e-4])
+    width = np.array([20.0, 4.0, 1e-3])
+    active = quick(Learner(ard.gpm, criterion=lambda f, X: -np.square((X - center) / width).sum(1), bounds=bounds), ard)
+    assert_allclose((active.ask()[0] - center) / width, 0, atol=1e-4)
+
+
+def test_a_criterion_that_is_partly_nan_is_maximized_where_it_is_a_number(ard):
+    def half(fitted, X):
+        return np.where(X[:, 0] < 0.2, np.nan, -np.square(X - 0.5).sum(1))
+
+    low, high = box_of(ard)
+    found = maximize(half, ard, low, high, np.random.default_rng(1))
+    assert np.isfinite(found.values[0])
+    assert_allclose(found.X[0], 0.5, rtol=0, atol=0.2)
+
+
+def test_a_criterion_that_is_nowhere_finite_is_refused(ard):
+    with pytest.raises(ValueError, match="the criterion is not finite at any point of the box"):
+        maximize(lambda fitted, X: np.full(len(X), np.nan), ard, *box_of(ard), np.random.default_rng(1))
+
+
+def test_a_gradient_is_worth_more_than_differences(ard):
+    """Both routes climb the same function: with the gradient hidden, the same maximum comes out."""
+    low, high = box_of(ard)
+    known = maximize(UpperConfidenceBound(), ard, low, high, np.random.default_rng(1))
+    hidden = maximize(
+        lambda fitted, X: UpperConfidenceBound().score(fitted, X), ard, low, high, np.random.default_rng(1)
+    )
+    assert_allclose(known.values[0], hidden.values[0], rtol=1e-5)
+
+
+# The learner.
+
+
+@pytest.mark.parametrize("criterion", ["bald", "uncertainty", "expected_improvement", "random"])
+@pytest.mark.parametrize("model", ["ard", "embedding"])
+def test_questions_are_in_the_box_and_differ(request, model, criterion):
+    """One after another and in a batch, each conditioned on those before."""
+    fitted = request.getfixturevalue(model)
+    bounds = [(-1.0, 0.5 + 0.05 * i) for i in range(fitted.X.shape[1])]
+    active = quick(Learner(fitted.gpm, criterion=criterion, bounds=bounds, random_seed=4), fitted)
+    asked = np.concatenate([active.ask(), active.ask(), active.ask(2)])
+    low, high = np.array(bounds).T
+    assert asked.shape == (4, len(bounds))
+    assert ((asked >= low) & (asked <= high)).all()
+    distances = np.abs(asked[:, None] - asked).max(2)[np.triu_indices(4, 1)]
+    assert distances.min() > 1e-3
+
+
+def test_a_pending_point_is_conditioned_on(ard):
+    """The second question is the maximum given that the first came out as predicted."""
+    active = quick(Learner(ard.gpm, bounds=BOX, random_seed=4), ard)
+    first = active.ask()
+    value = ard.best.moments(first).mean
+    second = active.ask()
+    given = ard.given(np.concatenate([ard.X, first]), np.concatenate([ard.y, value]))
+    pool = np.random.default_rng(5).uniform(-1, 1, size=(3000, 3))
+    score = Uncertainty().score(given, np.concatenate([second, pool]))
+    assert score[0] >= score[1:].max()
+    # Where the first one was there is little left to learn.
+    assert Uncertainty().score(given, first) < 0.6 * Uncertainty().score(ard, first)
+
+
+def test_a_measured_maximum_is_not_asked_again_unless_it_may_be(ard):
+    """A criterion that does not know of the data always has the same maximum."""
+    criterion = quadratic(np.array([0.3, 0.2, -0.6]))
+    asked = {}
+    for repeat in (False, True):
+        active = quick(Learner(ard.gpm, criterion=criterion, bounds=BOX, repeat=repeat), ard)
+        asked[repeat] = np.concatenate([active.ask(), active.ask()])
+    assert_allclose(asked[True], np.tile([0.3, 0.2, -0.6], (2, 1)), rtol=0, atol=1e-4)
+    assert np.abs(np.diff(asked[False], axis=0)).max() > 1e-6
+
+
+def test_the_same_seed_asks_the_same_questions():
+    def run(seed):
+        gpm = ard_model(5, 2)
+        active = Learner(gpm, "hyperparameters", bounds=BOX[:2], random_seed=seed)
+        for _ in range(2):
+            x = active.ask()
+            active.tell(x, truth(x))
+        return np.concatenate([active.gpm.X, active.ask(2)])
+
+    first, second, other = run(6), run(6), run(7)
+    assert_array_equal(first, second)
+    assert (first != other).any()
+
+
+def test_run_tells_and_reports_what_was_asked():
+    active = Learner(ard_model(4, 2), bounds=BOX[:2], random_seed=1)
+    active.run(truth, 2, progressbar=False)
+    design = active.to_datatree(draws=5)["design"]
+    assert_array_equal(design["x"], active.gpm.X[4:])
+    assert_array_equal(design["pool_row"], [-1, -1])
+    assert np.isfinite(design["score"]).all()
+    assert len(active.asked_labels) == 0
+    assert repr(active).endswith("6 points, 2 asked, a box of 2 inputs>")
+    active.tell([[5.0, 5.0]], 0.3)
+    assert np.isnan(active.to_datatree(draws=2)["design"]["score"][-1])
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("model", ["ard", "embedding"])
+def test_recommended_is_the_best_posterior_mean(request, model, minimize):
+    fitted = request.getfixturevalue(model)
+    low, high = box_of(fitted, -0.9, 0.8)
+    bounds = list(zip(low, high, strict=True))
+    active = quick(Learner(fitted.gpm, bounds=bounds, minimize=minimize), fitted)
+    x = active.recommend()
+    assert x.shape == (1, len(bounds))
+    assert ((x >= low) & (x <= high)).all()
+    sign = -1 if minimize else 1
+    rng = np.random.default_rng(8)
+    pool = np.concatenate([rng.uniform(low, high, size=(4000, len(low))), np.clip(fitted.X, low, high)])
+    mean = sign * pma.predict(fitted, np.concatenate([x, pool]), method="map")["f_mean"].to_numpy()
+    assert mean[0] >= mean[1:].max() - 1e-9
+    assert_array_equal(active.recommend(), x)
+
+
+def test_a_model_without_gradients_is_searched_by_differences():
+    """``from_marginal`` has no formulas in the inputs."""
+    gpm = hand_written()
+    fitted = fit(gpm, n_restarts=1)
+    assert Uncertainty().gradient(fitted, gpm.X[:1]) is None
+    active = quick(Learner(gpm, bounds=[(0, 2), (0, 2)], random_seed=1), fitted)
+    first = active.ask()
+    score = Uncertainty().score(fitted, np.concatenate([first, np.random.default_rng(1).uniform(0, 2, size=(2000, 2))]))
+    assert score[0] >= score[1:].max() - 1e-9
+    second = active.ask()
+    assert np.abs(second - first).max() > 1e-3
+    active.tell(first, truth(first))
+    assert len(active.gpm.y) == 6
+
+
+@pytest.mark.parametrize(
+    ("keywords", "match"),
+    [
+        ({}, "pass either pool=X_pool or bounds"),
+        ({"bounds": BOX, "pool": np.zeros((2, 3))}, "pass either pool=X_pool or bounds"),
+        ({"bounds": BOX[:2]}, "bounds must have 3 pairs, one for each input of the model; got 2"),
+        ({"bounds": [(0, 1), (0, 1), (1, 0)]}, "bounds must be a list of finite pairs"),
+        ({"bounds": [(0, 1), (0, 1), (0, np.inf)]}, "bounds must be a list of finite pairs"),
+        ({"bounds": [(0, 1), (0, 1), (0.5, 0.5)]}, "bounds must be a list of finite pairs"),
+        ({"bounds": "everywhere"}, "bounds must be a list of finite pairs"),
+    ],
+)
+def test_a_learner_needs_a_box_or_a_pool(ard, keywords, match):
+    with pytest.raises(ValueError, match=match):
+        Learner(ard.gpm, **keywords)
+
+
+# The embedded box.
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_extreme_corners_are_the_vertices_of_the_embedded_box(seed):
+    """Against the convex hull of the images of all corners."""
+    R = np.random.default_rng(seed).normal(size=(2, 6))
+    corners = np.array(list(product([0.0, 1.0], repeat=6)))
+    vertices = corners[ConvexHull(corners @ R.T).vertices]
+    # A zonotope in the plane has twice as many vertices as generators.
+    assert len(vertices) == 12
+    found = extreme_corners(R, 5000, np.random.default_rng(0))
+    assert {tuple(x) for x in found} == {tuple(x) for x in vertices}
+
+
+def test_extreme_corners_of_a_line_are_its_two_ends():
+    R = np.array([[0.5, -2.0, 1.0]])
+    found = extreme_corners(R, 50, np.random.default_rng(0))
+    assert {tuple(x) for x in found} == {(1.0, 0.0, 1.0), (0.0, 1.0, 0.0)}
+
+
+# The way back.
+
+
+def covariance_of_u(fitted, x):
+    """Cov[R x], with R's Gaussian."""
+    rows, (d, D) = fitted.gpm.embedding_slice
+    image = np.kron(np.eye(d), x)
+    assert image.shape == (d, d * D)
+    return image @ fitted.covariance[rows, rows] @ image.T
+
+
+def feasible(fitted, x, n=300):
+    """Other points of the unit box with the same image: x moved along the null space of R."""
+    R, rng = fitted.point["R"], np.random.default_rng(9)
+    null = np.linalg.svd(R)[2][len(R) :]
+    moved = x + rng.normal(size=(n, len(null))) @ null * rng.choice([0.01, 0.1, 0.5], size=(n, 1))
+    return moved[(np.abs(moved) <= 1).all(1)]
+
+
+@pytest.mark.parametrize("model", ["line", "embedding"])
+@pytest.mark.parametrize("at", [0, 5, 11])
+def test_the_surest_input_goes_there_and_none_more_surely(request, model, at):
+    fitted = request.getfixturevalue(model)
+    R = fitted.point["R"]
+    u = R @ (0.8 * fitted.X[at])
+    bounds = [(-1, 1)] * R.shape[1]
+    x = surest_input(fitted, u, bounds)
+    assert_allclose(R @ x, u, rtol=0, atol=1e-7)
+    assert (np.abs(x) <= 1).all()
+    others = feasible(fitted, x)
+    assert len(others) > 10
+    own = np.linalg.slogdet(covariance_of_u(fitted, x))[1]
+    assert own <= min(np.linalg.slogdet(covariance_of_u(fitted, z))[1] for z in others) + 1e-7
+    assert own <= np.linalg.slogdet(covariance_of_u(fitted, 0.8 * fitted.X[at]))[1] + 1e-7
+
+
+def test_the_quadratic_program_is_solved(line):
+    """One component: another solver, and the conditions of optimality, which are sufficient here."""
+    [R], C = line.point["R"], line.covariance[line.gpm.embedding_slice[0], line.gpm.embedding_slice[0]]
+    bound = 0.6
+    u = 0.7 * bound * np.abs(R).sum()
+    x = surest_input(line, [u], [(-bound, bound)] * 6)
+    other = minimize(
+        lambda x: x @ C @ x,
+        bound * 0.7 * np.sign(R),
+        jac=lambda x: 2 * C @ x,
+        hess=lambda x: 2 * C,
+        method="trust-constr",
+        bounds=[(-bound, bound)] * 6,
+        constraints=LinearConstraint(R, u, u),
+        options={"gtol": 1e-10, "xtol": 1e-12, "maxiter": 3000},
+    )
+    assert_allclose(x @ C @ x, other.fun, rtol=1e-4)
+    free = np.abs(x) < bound - 1e-6
+    multiplier = np.linalg.lstsq(R[free, None], 2 * (C @ x)[free], rcond=None)[0]
+    slack = 2 * C @ x - multiplier * R
+    scale = np.abs(2 * C @ x).max()
+    assert free.any()
+    assert np.abs(slack[free]).max() < 1e-3 * scale
+    assert (slack[~free] * np.sign(x[~free]) < 1e-3 * scale).all()
+
+
+def test_the_way_back_is_in_the_users_units():
+    """Shifted and scaled inputs: R acts on the scaled ones."""
+    gpm = embedding_model(D=6, d=1)
+    shift, scale = np.arange(6.0), np.linspace(1, 50, 6)
+    moved = pma.embedding_gp(
+        shift + scale * gpm.X,
+        gpm.y,
+        n_components=1,
+        mean="constant",
+        x_scale=(shift, scale),
+        priors={"log_noise": np.log(0.05)},
+    )
+    plain = fit(gpm)
+    other = pma.fit_laplace(moved, point=plain.point, optimize=False)
+    u = plain.point["R"] @ (0.5 * gpm.X[2])
+    x = surest_input(plain, u, [(-1, 1)] * 6)
+    z = surest_input(other, u, [(a - b, a + b) for a, b in zip(shift, scale, strict=True)])
+    assert_allclose((z - shift) / scale, x, rtol=0, atol=1e-6)
+
+
+def test_what_the_box_does_not_reach_is_refused(line, embedding):
+    far = 1.01 * np.abs(line.point["R"]).sum()
+    with pytest.raises(ValueError, match=r"no point of the box goes to u = .* the embedded box does not reach there"):
+        surest_input(line, [far], [(-1, 1)] * 6)
+    end = surest_input(line, [far / 1.01 * (1 - 1e-9)], [(-1, 1)] * 6)
+    assert_allclose(end, np.sign(line.point["R"][0]), rtol=0, atol=1e-6)
+    # A vertex of the hull by a linear program; twice as far is outside.
+    direction = np.array([0.6, -0.8])
+    corner = linprog(-direction @ embedding.point["R"], bounds=(-1, 1)).x
+    with pytest.raises(ValueError, match="the embedded box does not reach there"):
+        surest_input(embedding, 2 * embedding.point["R"] @ corner, [(-1, 1)] * 10)
+
+
+@pytest.mark.parametrize(
+    ("u", "bounds", "match"),
+    [
+        ([0.1, 0.2], [(-1, 1)] * 6, r"u must be finite with shape \(1,\)"),
+        ([np.nan], [(-1, 1)] * 6, r"u must be finite with shape \(1,\)"),
+        ([0.1], [(-1, 1)] * 5, r"bounds have 6 pairs"),
+        ([0.1], [(1, -1)] * 6, "bounds must be a list of finite pairs"),
+    ],
+)
+def test_malformed_places_are_refused(line, u, bounds, match):
+    with pytest.raises(ValueError, match=match):
+        surest_input(line, u, bounds)
+
+
+def test_the_way_back_needs_an_embedding(ard):
+    with pytest.raises(ValueError, match="surest_input needs a model with a linear embedding"):
+        surest_input(ard, [0.1], BOX)

@@ -1,0 +1,352 @@
+"""Gradients in the inputs: of predictions, of their sensitivities, and of every criterion, by central differences."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pymc as pm
+import pytest
+from differences import central_difference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+import pymc_active as pma
+from pymc_active.active import box
+from pymc_active.active.bald import Bald, Uncertainty
+from pymc_active.active.improvement import ExpectedImprovement, UpperConfidenceBound, log_h
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.predictions import marginal_gradients, marginal_moments, mixture, mixture_gradients
+
+# Most fits here are made at points that are no modes.
+pytestmark = pytest.mark.filterwarnings("ignore:the draws from the posterior hardly move")
+
+METHODS = ("map", "bbq", "mgp")
+MIXTURES = ("modes", "draws", "cubature")
+
+
+def data(n=7, D=3):
+    rng = np.random.default_rng(20260101)
+    X = rng.uniform(-1, 1, size=(n, D))
+    return X, np.sin(3 * X[:, 0]) + X[:, -1] ** 2 + 0.2 * rng.normal(size=n)
+
+
+X3, y3 = data()
+AWKWARD = 40 * X3 + np.array([1000, -3, 70]), 250 * y3 - 600
+SCALES = {"x_scale": "box", "y_scale": "standardize"}
+COMPOSITE = "LIN[0] * SE[1] + PER[2] * RQ"
+
+MODELS = {
+    "ard": lambda: pma.ard_gp(X3, y3),
+    "ard Matern52, linear mean, user units": lambda: pma.ard_gp(*AWKWARD, kernel="Matern52", mean="linear", **SCALES),
+    "ard Matern32": lambda: pma.ard_gp(X3, y3, kernel="Matern32", mean="constant"),
+    "ard Matern12": lambda: pma.ard_gp(X3, y3, kernel="Matern12"),
+    "ard, fixed lengthscales and slopes": lambda: pma.ard_gp(
+        X3, y3, mean="linear", priors={"log_lengthscale": np.array([0.1, -0.2, 0.4]), "mean_slope": 0.3}
+    ),
+    "composite": lambda: pma.composite_gp(X3, y3, COMPOSITE),
+    "composite, user units": lambda: pma.composite_gp(*AWKWARD, COMPOSITE, mean="linear", **SCALES),
+    "composite with LIN0 and a Matern": lambda: pma.composite_gp(X3, y3, "(LIN0 + MAT32) * PER[0]", mean="zero"),
+    "embedding": lambda: pma.embedding_gp(X3, y3, n_components=2),
+    "embedding, linear mean, user units": lambda: pma.embedding_gp(*AWKWARD, n_components=2, mean="linear", **SCALES),
+    "embedding Matern52, known noise": lambda: pma.embedding_gp(
+        X3, y3, n_components=1, kernel="Matern52", mean="constant", priors={"log_noise": -1.5}
+    ),
+    "embedding Matern32": lambda: pma.embedding_gp(X3, y3, n_components=2, kernel="Matern32"),
+    "embedding Matern12": lambda: pma.embedding_gp(X3, y3, n_components=2, kernel="Matern12"),
+    "row space": lambda: pma.embedding_gp(*data(D=12), n_components=2, mean="constant"),
+    "row space, sds and scales of inputs": lambda: pma.embedding_gp(
+        *data(D=12), n_components=1, prior_scale=np.linspace(0.2, 0.6, 12), x_scale="standardize"
+    ),
+}
+
+
+def hand_written():
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(3, ls=pm.LogNormal("lengthscale", 0, 0.5)))
+        gp.marginal_likelihood("y", pm.Data("X", X3), pm.Data("y_data", y3), sigma=0.3, jitter=0)
+    return pma.from_marginal(gp, "y", model=model)
+
+
+def near_the_prior(gpm):
+    """A point where nothing vanishes; no search is needed for a derivative."""
+    center, sd = gpm.posterior().prior_scale()
+    theta = center + 0.4 * sd * np.random.default_rng(3).normal(size=len(center))
+    with warnings.catch_warnings():
+        # No mode is claimed.
+        warnings.filterwarnings("ignore", message="the Laplace fit is doubtful")
+        return pma.fit_laplace(gpm, point=gpm.unflatten(theta), optimize=False)
+
+
+def two_modes(gpm):
+    """Two expansions of comparable evidence."""
+    first = near_the_prior(gpm)
+    posterior = first.best.posterior
+    moved = first.best.theta + 0.1
+    expansions = [first.best, Expansion(posterior, moved, first.best.embedding, first.best.row_space)]
+    result = LaplaceFit(gpm, (gpm.X, gpm.y), expansions, None, True)
+    # Known weights, so that both components matter.
+    result.modes = [mode._replace(weight=w) for mode, w in zip(result.modes, (0.6, 0.4), strict=True)]
+    return result
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fit(request):
+    return near_the_prior(MODELS[request.param]())
+
+
+# With few parameters: cubature points are sqrt(P) sds away, where these priors are very wide.
+MIXED = {
+    "ard": MODELS["ard"],
+    "composite, user units": lambda: pma.composite_gp(
+        *AWKWARD,
+        "LIN[0] * SE[1] + PER[2]",
+        priors={"log_outputscale_LIN": 0.0, "log_outputscale_SE": 0.0, "location_LIN": 0.3, "log_period_PER": 0.2},
+        **SCALES,
+    ),
+    "embedding, linear mean, user units": MODELS["embedding, linear mean, user units"],
+    "row space": lambda: pma.embedding_gp(
+        *data(D=12), n_components=1, priors={"log_noise": -1.5, "log_outputscale": 0.0}
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=MIXED)
+def mixed(request):
+    return two_modes(MIXED[request.param]())
+
+
+def points(fit, m=2):
+    """Between the data, at different distances."""
+    X, rng = fit.X, np.random.default_rng(5)
+    return X[:m] + 0.3 * (X.max(0) - X.min(0)) * rng.uniform(0.5, 1, size=(m, X.shape[1]))
+
+
+def differentiate(function, fit, X):
+    """Derivative of function(X) (..., m) in the rows of X, (..., m, D), with steps in proportion to the inputs."""
+    width = fit.X.max(0) - fit.X.min(0)
+    rows = [
+        central_difference(lambda z, x=x: function((x + width * z)[None])[..., 0], np.zeros(len(x))) / width for x in X
+    ]
+    return np.stack(rows, axis=-2)
+
+
+def assert_same_gradient(got, numerical, tolerance=2e-6):
+    assert got.shape == numerical.shape
+    assert np.abs(numerical).max() > 0
+    assert_allclose(got, numerical, rtol=0, atol=tolerance * np.abs(numerical).max())
+
+
+# Predictions.
+
+
+def test_plain_predictions_and_their_sensitivities(fit):
+    """Mean and variance, and their gradients in the hyperparameters along directions held fixed."""
+    posterior, state = fit.best.posterior, fit.best.state
+    X, rng = points(fit), np.random.default_rng(6)
+    u, v = rng.normal(size=(2, len(X), len(fit.best.theta)))
+    got = posterior.input_gradients(state, X, u, v)
+    assert_same_gradient(got.mean, differentiate(lambda Z: posterior.moments(state, Z).mean, fit, X))
+    assert_same_gradient(got.variance, differentiate(lambda Z: posterior.moments(state, Z).variance, fit, X))
+
+    def along(Z):
+        moments = posterior.moments(state, Z, gradient=True)
+        # One row at a time: all directions, of which the row's own is taken below.
+        return np.stack([u @ moments.mean_gradient.T, v @ moments.variance_gradient.T])
+
+    numerical = differentiate(along, fit, X)
+    own = np.arange(len(X))
+    assert_same_gradient(got.mean_along, numerical[0][own, own])
+    assert_same_gradient(got.variance_along, numerical[1][own, own])
+    plain = posterior.input_gradients(state, X)
+    assert plain.mean_along is None
+    assert_array_equal(plain.mean, got.mean)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_marginal_predictions(fit, method):
+    X = points(fit)
+    moments, got = marginal_gradients(fit.best, X, method)
+    for a, b in zip(moments, marginal_moments(fit.best, X, method), strict=True):
+        assert_allclose(a, b, rtol=1e-12)
+    for name, part in zip(("mean", "variance", "plug_in"), got, strict=True):
+        numerical = differentiate(lambda Z, name=name: getattr(marginal_moments(fit.best, Z, method), name), fit, X)
+        assert_same_gradient(part, numerical)
+
+
+@pytest.mark.parametrize("method", MIXTURES)
+def test_every_component_of_a_mixture(mixed, method):
+    X = points(mixed)
+    moments, got = mixture_gradients(mixed, X, method, 4, 1)
+    for a, b in zip(moments, mixture(mixed, X, method, 4, 1), strict=True):
+        assert_allclose(a, b, rtol=1e-12)
+    for name, part in zip(("means", "variances", "conditional"), got, strict=True):
+        numerical = differentiate(lambda Z, name=name: getattr(mixture(mixed, Z, method, 4, 1), name), mixed, X)
+        assert_same_gradient(part, numerical)
+
+
+def test_no_gradient_where_the_length_of_the_rest_has_none():
+    """At a datum there is nothing outside the row space: the length of nothing is taken to stay nothing."""
+    fit = near_the_prior(MODELS["row space"]())
+    _, found = marginal_gradients(fit.best, fit.X[:2], "mgp")
+    assert all(np.isfinite(part).all() for part in found)
+    # Moving within the span of the data it is exact.
+    along = (fit.X[2] - fit.X[1])[None]
+    [numerical] = central_difference(lambda t: marginal_moments(fit.best, fit.X[:1] + t * along).variance, np.zeros(1))
+    assert_allclose(found.variance[0] @ along[0], numerical[0], rtol=1e-6)
+
+
+def test_a_model_without_formulas_says_so():
+    fit = near_the_prior(hand_written())
+    assert marginal_gradients(fit.best, X3[:1], "map") is None
+    assert marginal_gradients(fit.best, X3[:1], "mgp") is None
+    assert mixture_gradients(fit, X3[:1], "cubature") is None
+    assert Uncertainty().gradient(fit, X3[:1]) is None
+    assert Bald(method="cubature").gradient(fit, X3[:1]) is None
+
+
+# Criteria.
+
+CRITERIA = {
+    "bald": lambda method, **keywords: Bald("y", method, **keywords),
+    "bald_f": lambda method, **keywords: Bald("f", method, **keywords),
+    "uncertainty": Uncertainty,
+    "expected_improvement": lambda method, **keywords: ExpectedImprovement(False, method, **keywords),
+    "expected_improvement, downwards": lambda method, **keywords: ExpectedImprovement(True, method, **keywords),
+    "upper_confidence_bound": lambda method, **keywords: UpperConfidenceBound(2.0, False, method, **keywords),
+    "upper_confidence_bound, downwards": lambda method, **keywords: UpperConfidenceBound(2.0, True, method, **keywords),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        (name, method)
+        for name in CRITERIA
+        for method in (*METHODS, *MIXTURES)
+        # With hyperparameters fixed there is nothing to learn of them; the sign has nothing to do with mixtures.
+        if not (name.startswith("bald") and method == "map") and not ("downwards" in name and method in MIXTURES)
+    ],
+)
+def test_gradients_of_criteria(mixed, name, method):
+    criterion = CRITERIA[name](method, draws=4, random_seed=1)
+    X = points(mixed)
+    value, got = criterion.gradient(mixed, X)
+    assert_allclose(value, criterion.score(mixed, X), rtol=1e-12)
+    # Entropies of mixtures are integrals within 1e-8, whose error differences magnify.
+    loose = name.startswith("bald") and method in MIXTURES
+    assert_same_gradient(got, differentiate(lambda Z: criterion.score(mixed, Z), mixed, X), 1e-4 if loose else 1e-5)
+
+
+def test_the_gradient_over_many_draws_is_that_of_the_first():
+    fit = near_the_prior(MODELS["ard"]())
+    X = points(fit, 1)
+    value, got = Bald(method="draws", draws=40).gradient(fit, X)
+
+    def of_the_first(Z):
+        return Bald(method="draws").mixture_value(mixture(fit, Z, "draws", 40, 0, 32))
+
+    assert_allclose(value, of_the_first(X), rtol=1e-12)
+    assert_same_gradient(got, differentiate(of_the_first, fit, X), 1e-4)
+
+
+def test_differences_stand_in_for_a_gradient():
+    """In the unit cube, one-sided at its faces, never leaving it."""
+    seen = []
+
+    def score(Z):
+        seen.append(Z)
+        return np.sin(Z[:, 0]) * np.exp(Z[:, 1])
+
+    Z = np.array([[0.3, 0.6], [0.0, 1.0], [1.0, 0.0]])
+    values, got = box._differences(score, Z)
+    expected = np.column_stack([np.cos(Z[:, 0]) * np.exp(Z[:, 1]), np.sin(Z[:, 0]) * np.exp(Z[:, 1])])
+    assert_array_equal(values, np.sin(Z[:, 0]) * np.exp(Z[:, 1]))
+    assert_allclose(got[0], expected[0], rtol=1e-8)
+    assert_allclose(got[1:], expected[1:], rtol=0, atol=1e-4)
+    assert min(Z.min() for Z in seen) >= 0
+    assert max(Z.max() for Z in seen) <= 1
+
+
+# Improvement.
+
+
+def improvement_by_quadrature(mean, sd, best):
+    return quad(lambda f: (f - best) * norm.pdf(f, mean, sd), best, max(best, mean) + 12 * sd, epsabs=0, epsrel=1e-11)[
+        0
+    ]
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("method", ["map", "mgp", "draws"])
+def test_expected_improvement_is_an_integral(mixed, method, minimize):
+    X = points(mixed, 4)
+    got = pma.active.expected_improvement(mixed, X, minimize=minimize, method=method, draws=4)
+    sign = -1 if minimize else 1
+    prediction = pma.predict(mixed, X, method=method, draws=4)
+    best = (sign * pma.predict(mixed, mixed.X, method="map")["f_mean"]).max().item()
+    for value, mean, variance in zip(got, prediction["f_mean"], prediction["f_variance"], strict=True):
+        expected = improvement_by_quadrature(sign * mean.item(), np.sqrt(variance.item()), best)
+        assert_allclose(np.exp(value), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("criterion", [pma.active.expected_improvement, pma.active.upper_confidence_bound])
+def test_minimizing_is_maximizing_the_negative(criterion):
+    up, down = (near_the_prior(pma.ard_gp(X3, s * y3)) for s in (1, -1))
+    X = points(up, 4)
+    assert_allclose(criterion(up, X), criterion(down, X, minimize=True), rtol=1e-10)
+    assert (abs(criterion(up, X) - criterion(up, X, minimize=True)) > 1e-3).any()
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 9.0])
+def test_upper_confidence_bound_is_mean_and_sds(mixed, beta):
+    X = points(mixed, 4)
+    p = pma.predict(mixed, X, method="mgp")
+    got = pma.active.upper_confidence_bound(mixed, X, beta=beta)
+    assert_allclose(got, p["f_mean"] + np.sqrt(beta) * np.sqrt(p["f_variance"]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("beta", [-1.0, np.nan])
+def test_a_negative_beta_is_refused(beta):
+    with pytest.raises(ValueError, match="beta must not be negative"):
+        UpperConfidenceBound(beta)
+
+
+@pytest.mark.parametrize("z", [-1e4, -1000.0, -301.0, -299.0, -60.0, -20.0, -5.0, -1.001, -0.999, 0.0, 3.0, 40.0])
+def test_log_of_improvement_has_all_digits(z):
+    """As φ(z) times the Laplace transform ∫ t exp(z t - t²/2) dt, which has no cancellation for any z."""
+    scale = max(1.0, -z)
+    peak = max(z, 0.0)
+
+    def integrand(s):
+        t = s / scale
+        return t / scale * np.exp(z * t - 0.5 * t * t - 0.5 * peak**2)
+
+    pieces = [0.0, 1, 5, 20, 60] if z < -1 else [0.0, 5, max(peak, 5.5), peak + 12]
+    integral = sum(quad(integrand, a, b, epsabs=0, epsrel=1e-12)[0] for a, b in pairwise(pieces))
+    expected = -0.5 * np.log(2 * np.pi) - 0.5 * z * z + 0.5 * peak**2 + np.log(integral)
+    # Digits of the part that is not -z²/2.
+    assert abs(log_h(z) - expected) < 1e-9 + 4 * np.finfo(float).eps * z * z
+
+
+@pytest.mark.parametrize("switch", [-1.0, -300.0])
+def test_log_of_improvement_is_continuous_where_its_formula_changes(switch):
+    """Its derivative Φ/h is known: from one side to the other it moves by that."""
+    step = 1e-9
+    below, above = log_h(switch - step), log_h(switch + step)
+    slope = np.exp(log_ndtr(switch) - log_h(switch))
+    assert abs(above - below - 2 * step * slope) < 1e-9 + 4 * np.finfo(float).eps * switch**2
+
+
+def test_hopeless_improvement_has_a_gradient():
+    """A thousand sds below the best there is still a way up."""
+    x = np.array([[-1.0], [0.0], [1.0]])
+    known = {"log_noise": -7.0, "log_lengthscale": np.zeros(1)}
+    fit = near_the_prior(pma.ard_gp(x, np.array([0.0, 3.0, 0.0]), priors=known))
+    value, gradient = ExpectedImprovement(method="map").gradient(fit, np.array([[-0.999], [0.999]]))
+    assert np.isfinite(value).all()
+    assert value.max() < -1e5
+    assert gradient[0, 0] > 1e5
+    assert gradient[1, 0] < -1e5

@@ -1,0 +1,362 @@
+"""Draws from the posterior, cubature points, and what is predicted and asked from mixtures over them."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import digamma, logsumexp, polygamma
+from scipy.stats import norm
+
+import pymc_active as pma
+from pymc_active.active.bald import Bald
+from pymc_active.laplace.hmc import Place, trajectory
+from pymc_active.laplace.particles import particles
+from pymc_active.predictions import draw_moments, hyperparameter_points, marginal_moments, mixture
+from pymc_active.truth import mutual_information
+
+NEW = np.linspace(-2, 2, 7)[:, None]
+
+
+def fit(gpm, **keywords):
+    options = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
+    return pma.fit_laplace(gpm, **{**options, **keywords})
+
+
+def skewed():
+    """Four points say that the lengthscale is not short, and little more."""
+    x = np.array([-1.0, -0.3, 0.4, 1.0])
+    return fit(pma.ard_gp(x[:, None], 0.8 * x, priors={"log_outputscale": 0.0, "log_noise": np.log(0.2)}))
+
+
+def two_parameters():
+    x = np.array([-1.0, -0.3, 0.4, 1.0])
+    return fit(pma.ard_gp(x[:, None], np.sin(3 * x), priors={"log_noise": np.log(0.2)}))
+
+
+def periodic():
+    """A period, or one of its fractions."""
+    x = np.array([0.0, 0.11, 0.2, 0.55, 0.61, 0.8])
+    fixed = {"log_lengthscale_PER": 0.5, "log_outputscale_PER": 0.0, "log_noise": np.log(0.3)}
+    return fit(pma.composite_gp(x[:, None], np.sin(20 * x), "PER", mean="zero", priors=fixed), n_restarts=24)
+
+
+@pytest.fixture(scope="module")
+def embedding():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(5, 2))
+    priors = {"log_outputscale": 0.0, "log_noise": np.log(0.3)}
+    gpm = pma.embedding_gp(X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2, n_components=2, priors=priors)
+    with warnings.catch_warnings():
+        # Five points hardly ask for a second component.
+        warnings.filterwarnings("ignore", message="the Laplace fit is doubtful")
+        return fit(gpm)
+
+
+@pytest.fixture(scope="module")
+def ard():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-2, 2, size=(9, 1))
+    return fit(pma.ard_gp(50 * X, 300 * np.sin(2 * X[:, 0]), mean="constant", x_scale=(0, 50), y_scale=(0, 300)))
+
+
+def grid(fit, *axes):
+    """Points (N, P) and their posterior probabilities."""
+    posterior = fit.best.posterior
+    thetas = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1)
+    log_density = np.array([posterior.value_and_gradient(theta)[0] for theta in thetas])
+    return thetas, np.exp(log_density - logsumexp(log_density))
+
+
+# Draws from the posterior.
+
+
+def test_particles_of_a_skewed_posterior_are_draws_from_it():
+    """Mean, sd and distribution function against a grid; the Gaussian at the mode is far from them."""
+    result = skewed()
+    thetas, p = grid(result, np.linspace(-3, 6, 2000))
+    thetas = thetas[:, 0]
+    mean, sd = p @ thetas, np.sqrt(p @ (thetas - p @ thetas) ** 2)
+    kurtosis = p @ ((thetas - mean) / sd) ** 4
+    draws = np.sort(result.particles(400)[:, 0])
+    assert abs(draws.mean() - mean) < 4 * sd / np.sqrt(400)
+    assert abs(draws.var() / sd**2 - 1) < 4 * np.sqrt((kurtosis - 1) / 400)
+    # Kolmogorov's statistic exceeds this in one of a thousand samples of 400.
+    distance = np.abs(np.interp(draws, thetas, p.cumsum()) - (np.arange(400) + 0.5) / 400).max()
+    assert distance < 1.95 / np.sqrt(400)
+    gaussian = norm.cdf(thetas, result.theta[0], np.sqrt(result.covariance[0, 0]))
+    assert np.abs(gaussian - p.cumsum()).max() > 1.95 / np.sqrt(400)
+
+
+def test_particles_of_two_parameters_have_the_posterior_covariance():
+    result = two_parameters()
+    thetas, p = grid(result, np.linspace(-4, 3, 70), np.linspace(-3, 3, 60))
+    mean = p @ thetas
+    covariance = (thetas - mean).T @ ((thetas - mean) * p[:, None])
+    draws = result.particles(400)
+    whiten = np.linalg.inv(np.linalg.cholesky(covariance))
+    z = (draws - mean) @ whiten.T
+    assert np.abs(z.mean(0)).max() < 4 / np.sqrt(400)
+    fourth = p @ ((thetas - mean) @ whiten.T) ** 4
+    assert np.abs(np.cov(z.T) - np.eye(2)).max() < 4 * np.sqrt((fourth.max() - 1) / 400)
+
+
+def test_particles_of_several_modes_have_their_shares():
+    """Each mode gets its evidence's part, and the distribution function is that of a grid."""
+    result = periodic()
+    assert len(result.modes) > 1
+    assert max(mode.weight for mode in result.modes) < 0.9
+    thetas, p = grid(result, np.linspace(-5, 2, 8000))
+    thetas = thetas[:, 0]
+    draws = result.particles(200)[:, 0]
+    centers = np.array([mode.point["log_period_PER"].item() for mode in result.modes])
+    order = np.argsort(centers)
+    centers, weights = centers[order], np.array([mode.weight for mode in result.modes])[order]
+    # Basins meet where the density is lowest between modes.
+    edges = [thetas[i + np.argmin(p[i:j])] for i, j in pairwise(np.searchsorted(thetas, centers))]
+    basin, grid_basin = np.searchsorted(edges, draws), np.searchsorted(edges, thetas)
+    shares, exact = np.bincount(basin, minlength=len(centers)) / len(draws), np.bincount(grid_basin, p)
+    # A comb leaves little to chance, but some particles cross a low barrier, and Laplace's evidences are not exact.
+    assert np.abs(shares - weights).sum() < 0.3
+    assert np.abs(shares - exact).sum() < 0.4
+    distance = np.abs(np.interp(np.sort(draws), thetas, p.cumsum()) - (np.arange(200) + 0.5) / 200).max()
+    assert distance < 1.95 / np.sqrt(200)
+
+
+def test_the_first_few_particles_stand_for_all():
+    """They screen large pools: no mode of a considerable share may be missing among them."""
+    result = periodic()
+    weights = np.array([mode.weight for mode in result.modes])
+    centers = np.array([mode.point["log_period_PER"].item() for mode in result.modes])
+    first = result.particles(128)[:16, 0]
+    shares = np.bincount(np.abs(first[:, None] - centers).argmin(1), minlength=len(centers)) / 16
+    assert (shares[weights > 0.18] > 0).all()
+    # Sixteen independent draws are this far from seven shares in one of a hundred cases.
+    assert np.abs(shares - weights).sum() < 0.95
+
+
+def test_particles_of_an_embedding_have_the_posterior_of_its_distances(embedding):
+    """RᵀR does not change under rotations; importance sampling from the prior is the reference."""
+    gpm, rng = embedding.gpm, np.random.default_rng(5)
+    prior = gpm.posterior().prior
+    reference = prior.mean + prior.sd * rng.normal(size=(12_000, 4))
+    log_weight = np.array(
+        [gpm.posterior().value_and_gradient(t)[0] - prior.value_and_gradient(t)[0] for t in reference]
+    )
+    weight = np.exp(log_weight - logsumexp(log_weight))
+    assert 1 / np.square(weight).sum() > 2000
+
+    def distances(thetas):
+        R = thetas.reshape(-1, 2, 2)
+        return np.log(np.einsum("ski,skj->sij", R, R)[:, [0, 1], [0, 1]])
+
+    expected = weight @ distances(reference)
+    sd = np.sqrt(weight @ (distances(reference) - expected) ** 2)
+    draws = distances(embedding.particles(300))
+    assert (np.abs(draws.mean(0) - expected) < 4 * sd * np.sqrt(1 / 300 + 1 / 2000)).all()
+    assert (np.abs(draws.std(0) / sd - 1) < 0.3).all()
+
+
+def test_particles_in_the_row_space_are_draws_there():
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, size=(5, 40))
+    gpm = pma.embedding_gp(X, np.sin(X.sum(1)), n_components=1, priors={"log_noise": -2.0, "log_outputscale": 0.0})
+    result = fit(gpm)
+    draws = result.particles(60)
+    assert draws.shape == (60, len(result.best.theta))
+    # The last coordinate is the length of what no datum has, of which the prior is all that is known.
+    assert 0.6 < draws[:, -1].std() / result.best.posterior.prior.sd[-1] < 1.5
+
+
+def test_the_same_seed_gives_the_same_particles(ard):
+    again = [particles(ard.expansions, 12, np.random.default_rng(7)) for _ in range(2)]
+    assert_array_equal(*again)
+    assert_array_equal(ard.particles(12, 7), again[0])
+    assert np.abs(ard.particles(12, 8) - again[0]).min() > 0
+    assert ard.particles(12, 7) is ard.particles(12, 7)
+
+
+def test_predictions_and_criteria_share_the_draws_of_a_seed(ard):
+    first, second, other = (pma.predict(ard, NEW, method="draws", draws=8, random_seed=s) for s in (1, 1, 2))
+    assert first.identical(second)
+    assert (first["f_mean"] != other["f_mean"]).any()
+    scores = [pma.active.bald(ard, NEW, method="draws", draws=8, random_seed=s).to_numpy() for s in (1, 1, 2)]
+    assert_array_equal(scores[0], scores[1])
+    assert (scores[0] != scores[2]).any()
+
+
+def test_fewer_than_two_draws_are_refused(ard):
+    with pytest.raises(ValueError, match="draws must be at least 2; got 1"):
+        pma.predict(ard, NEW, method="draws", draws=1)
+
+
+@pytest.mark.parametrize("root", [np.array([0.8, 1.3]), np.array([[0.8, 0.0], [0.5, 1.2]])], ids=["diagonal", "matrix"])
+def test_trajectories_leave_the_density_as_it_is(root):
+    """Logarithms of gamma variables, whose moments are known, in coordinates that do not quite fit."""
+    shape, rng = np.array([0.7, 2.0]), np.random.default_rng(10)
+
+    def evaluate(theta):
+        return float(shape @ theta - np.exp(theta).sum()), shape - np.exp(theta)
+
+    place, chain = Place(np.zeros(2), *evaluate(np.zeros(2))), []
+    for _ in range(6000):
+        place, probability = trajectory(evaluate, place, root, 0.6, 4, rng)
+        assert 0 <= probability <= 1
+        chain.append(place.theta)
+    batches = np.stack(chain).reshape(30, 200, 2)
+    for power, expected in ((1, digamma(shape)), (2, polygamma(1, shape) + digamma(shape) ** 2)):
+        means = (batches**power).mean(1)
+        assert (np.abs(means.mean(0) - expected) < 4 * means.std(0, ddof=1) / np.sqrt(30)).all()
+
+
+# Cubature.
+
+
+@pytest.mark.parametrize("name", ["ard", "embedding"])
+def test_cubature_integrates_quadratic_functions_exactly(name, request):
+    """Under the Gaussian at the mode; an embedding's orbit has no variance."""
+    result = request.getfixturevalue(name)
+    points = hyperparameter_points(result, "cubature", 0, 0)
+    P, q = len(result.theta), len(result.best.symmetry.directions)
+    assert points.shape == (2 * (P - q), P)
+    rng = np.random.default_rng(9)
+    A, b = rng.normal(size=(P, P)), rng.normal(size=P)
+    values = np.einsum("sp,pq,sq->s", points, A, points) + points @ b
+    theta = result.theta
+    assert_allclose(values.mean(), theta @ A @ theta + np.trace(A @ result.covariance) + b @ theta, rtol=1e-10)
+    # Of degree three: odd functions about the mode vanish.
+    assert_allclose(np.power((points - theta) @ b, 3).mean(), 0, atol=1e-10)
+
+
+# Predictions.
+
+
+# A draw is no mode.
+@pytest.mark.filterwarnings("ignore:the Laplace fit is doubtful")
+@pytest.mark.parametrize("method", ["draws", "cubature"])
+def test_mixtures_are_those_of_plain_gps_at_each_point(ard, method):
+    """Every component by an expansion of its own; the law of total variance in the user's units."""
+    X = 50 * NEW
+    thetas = hyperparameter_points(ard, method, 6, 0)
+    plain = [
+        pma.predict(pma.fit_laplace(ard.gpm, point=ard.gpm.unflatten(theta), optimize=False), X, method="map")
+        for theta in thetas
+    ]
+    mean, f, y = (np.stack([p[name] for p in plain]) for name in ("f_mean", "f_variance", "y_variance"))
+    got = pma.predict(ard, X, method=method, draws=6)
+    assert_allclose(got["f_mean"], mean.mean(0), rtol=1e-10)
+    assert_allclose(got["f_variance"], f.mean(0) + mean.var(0), rtol=1e-9)
+    assert_allclose(got["y_variance"], y.mean(0) + mean.var(0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["draws", "cubature", "bbq", "mgp", "modes"])
+def test_known_hyperparameters_leave_the_plain_variance(method):
+    """Mixtures tend to V; the marginal GP keeps its factor 4/3."""
+    priors = {
+        name: pm.Normal.dist(value, 1e-4, shape=shape)
+        for name, value, shape in (("log_lengthscale", -0.5, 1), ("log_outputscale", 0.2, ()), ("log_noise", -1.5, ()))
+    }
+    x = np.linspace(-1, 1, 6)
+    result = fit(pma.ard_gp(x[:, None], np.sin(3 * x), priors=priors), n_restarts=1)
+    got, plain = (pma.predict(result, NEW, method=m, draws=10) for m in (method, "map"))
+    factor = 4 / 3 if method in ("mgp", "modes") else 1.0
+    assert_allclose(got["f_mean"], plain["f_mean"], rtol=0, atol=1e-3)
+    assert_allclose(got["f_variance"], factor * plain["f_variance"], rtol=2e-3)
+    if method in ("draws", "cubature"):
+        assert (pma.active.bald(result, NEW, method=method, draws=10) < 1e-5).all()
+
+
+def test_many_draws_predict_as_the_integral_over_the_posterior():
+    result = skewed()
+    thetas, p = grid(result, np.linspace(-3, 6, 200))
+    means, variances, _ = draw_moments(result.best.posterior, thetas, NEW)
+    mean = p @ means
+    variance = p @ (variances + (means - mean) ** 2)
+    got = pma.predict(result, NEW, method="draws", draws=400)
+    terms = variances + (means - mean) ** 2
+    assert (np.abs(got["f_mean"] - mean) < 4 * np.sqrt(p @ (means - mean) ** 2 / 400)).all()
+    assert (np.abs(got["f_variance"] - variance) < 4 * np.sqrt(p @ (terms - variance) ** 2 / 400)).all()
+
+
+# Information from mixtures.
+
+
+def entropy_on_a_grid(means, variances, weights):
+    """Of one mixture (S,), by the trapezoidal rule, which converges geometrically here."""
+    sd = np.sqrt(variances)
+    y = np.linspace((means - 10 * sd).min(), (means + 10 * sd).max(), 40_001)
+    density = norm.pdf(y[:, None], means, sd) @ weights
+    return -np.trapezoid(density * np.log(np.maximum(density, 1e-300)), y)
+
+
+def information_on_a_grid(p, target):
+    noise = p.noises * (target == "y")
+    return np.array(
+        [
+            entropy_on_a_grid(p.means[:, j], (p.variances + noise)[:, j], p.weights)
+            - p.weights @ (0.5 * np.log(2 * np.pi * np.e * (p.conditional + noise)[:, j]))
+            for j in range(p.means.shape[1])
+        ]
+    )
+
+
+@pytest.mark.parametrize("target", ["y", "f"])
+@pytest.mark.parametrize("method", ["draws", "cubature"])
+def test_bald_of_points_is_their_mutual_information(ard, method, target):
+    X = 50 * NEW
+    got = pma.active.bald(ard, X, method=method, target=target, draws=10).to_numpy()
+    thetas = ard.particles(10) if method == "draws" else hyperparameter_points(ard, method, 10, 0)
+    means, variances, noises = draw_moments(ard.gpm.posterior(), thetas, X)
+    expected = mutual_information(means, variances + noises * (target == "y"))
+    assert_allclose(got, expected, rtol=0, atol=1e-10)
+    assert_allclose(got, information_on_a_grid(mixture(ard, X, method, 10), target), rtol=0, atol=1e-6)
+    assert (got > 0).all()
+
+
+def test_bald_of_one_mode_is_closed_form(ard):
+    [only] = ard.modes
+    assert only.weight == 1.0
+    p = marginal_moments(ard.best, 50 * NEW, "mgp")
+    got = pma.active.bald(ard, 50 * NEW, method="modes")
+    assert_allclose(got, 0.5 * np.log((p.variance + p.noise) / (4 / 3 * p.plug_in + p.noise)), rtol=0, atol=1e-8)
+
+
+def test_bald_over_modes_counts_their_disagreement():
+    """The information about which mode it is comes on top of what each one still has to learn."""
+    result = periodic()
+    x = np.linspace(0, 1.5, 9)[:, None]
+    p = mixture(result, x, "modes")
+    parts = [marginal_moments(expansion, x) for expansion in result.expansions]
+    for k, part in enumerate(parts):
+        assert_allclose(p.variances[k], part.variance)
+        assert_allclose(p.conditional[k], 4 / 3 * part.plug_in)
+    got = pma.active.bald(result, x, method="modes").to_numpy()
+    assert_allclose(got, information_on_a_grid(p, "y"), rtol=0, atol=1e-6)
+    within = p.weights @ np.stack([0.5 * np.log((q.variance + q.noise) / (4 / 3 * q.plug_in + q.noise)) for q in parts])
+    assert (got > within - 1e-9).all()
+    assert (got - within).max() > 0.05
+    # It cannot exceed the entropy of the weights.
+    assert (got - within).max() < -p.weights @ np.log(p.weights)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_large_pools_are_screened_by_a_few_draws(ard, seed):
+    """The best by the first sixteen draws are scored by all, and the pick is one of these."""
+    X = 50 * np.linspace(-3, 3, 1203)[:, None]
+    criterion = Bald(method="draws", draws=40, random_seed=seed)
+    score = criterion.score(ard, X)
+
+    def by(first):
+        p = mixture(ard, X, "draws", 40, seed, first)
+        return mutual_information(p.means, p.variances + p.noises)
+
+    coarse, exact = by(16), by(None)
+    best = np.argsort(-coarse, kind="stable")[:500]
+    others = np.setdiff1d(np.arange(len(X)), best)
+    assert_allclose(score[best], exact[best], rtol=0, atol=1e-10)
+    assert (score[others] <= coarse[others] + 1e-10).all()
+    assert score[others].max() <= score[best].max()
+    # Small pools are not screened.
+    assert_allclose(criterion.score(ard, X[:900]), exact[:900], rtol=0, atol=1e-10)
