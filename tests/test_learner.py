@@ -35,8 +35,9 @@ def is_in_pool(x, pool=GRID):
     ("learn", "criterion", "score"),
     [
         ("function", None, uncertainty),
-        ("hyperparameters", None, bald),
+        ("hyperparameters", None, lambda fit, X: bald(fit, X, method="draws")),
         ("function", "bald", bald),
+        ("function", "bald_modes", lambda fit, X: bald(fit, X, method="modes")),
         ("function", "bald_f", lambda fit, X: bald(fit, X, target="f")),
         ("hyperparameters", "uncertainty", uncertainty),
     ],
@@ -342,7 +343,7 @@ def test_recommend_takes_the_best_posterior_mean(minimize):
 
 
 def test_to_datatree_records_the_design():
-    active = learner("hyperparameters")
+    active = learner("hyperparameters", criterion="bald")
     xs = []
     for _ in range(3):
         x = active.ask()

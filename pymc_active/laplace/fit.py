@@ -31,6 +31,8 @@ from pymc_active.progress import progress
 
 # Beyond this condition number half of the digits of a prediction are noise.
 ILL_CONDITIONED = 1e12
+# A noise level so many prior sds below its mean is suspicious where parameters outnumber observations.
+FAR_BELOW_PRIOR = 3.0
 
 
 class Mode(NamedTuple):
@@ -66,7 +68,7 @@ class LaplaceFit:
         ``converged``, ``gradient_norm``, ``n_starts``, ``n_best`` (starts that reached the mode), ``n_evaluations``,
         ``used_population``, ``smallest_eigenvalue``, ``largest_eigenvalue`` (of the Hessian outside symmetries),
         ``n_symmetry``, ``log_orbit_volume``, ``n_floored``, ``condition_number`` (of K + noise),
-        ``n_duplicate_rows``, ``warnings``.
+        ``n_duplicate_rows``, ``noise_below_prior`` (log_noise at the mode, in prior sds below its mean), ``warnings``.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class LaplaceFit:
             "n_floored": best.curvature.n_floored,
             "condition_number": best.state.factor.condition_number(),
             "n_duplicate_rows": _count_duplicates(self.X),
+            "noise_below_prior": best.posterior.noise_below_prior(best.theta),
             "warnings": [],
         }
 
@@ -416,6 +419,11 @@ def _warn(fit: LaplaceFit, optimized: bool) -> None:
         problems.append(
             "the smallest singular value of R is below its posterior sd, so the Laplace evidence is poor "
             "(more data or fewer components would mend it)"
+        )
+    if d["noise_below_prior"] > FAR_BELOW_PRIOR and len(fit.y) < len(fit.theta):
+        problems.append(
+            f"log_noise is {d['noise_below_prior']:.1f} prior sds below its prior mean: {len(fit.theta)} parameters "
+            f"explain {len(fit.y)} observations without noise (fix log_noise, or give it a tighter prior)"
         )
     d["warnings"] = problems
     if problems:

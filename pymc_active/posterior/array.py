@@ -109,6 +109,11 @@ class ArrayPosterior(Posterior):
     def prior_value_and_gradient(self, theta):
         return self.prior.value_and_gradient(theta)
 
+    def noise_below_prior(self, theta):
+        if self.log_noise >= self.n_parameters:
+            return 0.0
+        return float((self.prior.mean - theta)[self.log_noise] / self.prior.sd[self.log_noise])
+
     def population_size(self):
         # An evaluation costs about 0.2 ms at n = 100 and grows with the square of n at first; few data leave the
         # posterior so wide that a large population is wasted on it.

@@ -133,6 +133,10 @@ class Posterior(ABC):
         precision = -np.diag(self.prior_hessian(center))
         return center, np.where(precision > 1e-4, 1 / np.sqrt(np.maximum(precision, 1e-4)), 1.0)
 
+    def noise_below_prior(self, theta: np.ndarray) -> float:
+        """How many prior sds log_noise is below its prior mean; 0 where there is no such parameter."""
+        return 0.0
+
     def population_size(self) -> int:
         """Particles that a population search can afford: its cost is that of about 800 evaluations each."""
         return 16
