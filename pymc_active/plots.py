@@ -50,8 +50,10 @@ def plot_predictions(
     fit: LaplaceFit,
     *,
     input: Any = 0,
+    limits: tuple[float, float] | None = None,
     n_points: int = 200,
     target: str = "f",
+    trace: xr.DataTree | None = None,
     X: Any = None,
     y: Any = None,
     highlight: Any = None,
@@ -66,10 +68,14 @@ def plot_predictions(
     input : int or label
         The input along the x axis, by position or by name. Others stay at the median of the data, which are then
         drawn faintly, since they do not lie on this slice.
+    limits : (low, high), optional
+        Range of that input. Default: a tenth beyond the data on either side.
     n_points : int
-        Points of the grid, which reaches a tenth beyond the data on either side.
+        Points of the grid.
     target : {"f", "y"}
         Bands of the latent function or of a new observation.
+    trace : xarray.DataTree, optional
+        Draws of the same model by MCMC, whose band is shown beside the others.
     X, y : array_like, shapes (n, D) and (n,), optional
         Data to show. Default: those the model holds.
     highlight : array_like of int or bool, optional
@@ -81,24 +87,34 @@ def plot_predictions(
     Returns
     -------
     matplotlib Axes
-        The band is mean ± 1.96 sd of ``predict(fit, grid, method="mgp")``, the dashed lines those of ``"map"``.
+        The band is mean ± 1.96 sd of ``predict(fit, grid, method="mgp")``, the dashed lines those of ``"map"``, and
+        the red lines those of the trace: the exact moments of the mixture over its draws.
 
     Raises
     ------
     TypeError, ValueError
-        For another object than a fit, an unknown input or target, or data that are not the fit's.
+        For another object than a fit, an unknown input or target, limits that do not increase, data that are not the
+        fit's, or a trace of another model or of a model whose data changed since the fit.
     """
     _check_fit(fit, "plot_predictions")
     if target not in ("f", "y"):
         raise ValueError(f"target must be 'f' or 'y'; got {target!r}")
+    gpm = fit.gpm
+    if trace is not None and not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
+        raise ValueError("the model's data changed since this fit: fit again, or leave out the trace")
     column, name = _column(fit, input)
     X, y = _data(fit, X, y)
-    ax = _axes(ax, (6.4, 4.0))
-    low, high = X[:, column].min(), X[:, column].max()
-    margin = 0.1 * (high - low) or 1.0
+    if limits is None:
+        low, high = X[:, column].min(), X[:, column].max()
+        margin = 0.1 * (high - low) or 1.0
+        limits = (low - margin, high + margin)
+    elif not -np.inf < limits[0] < limits[1] < np.inf:
+        raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
     grid = np.tile(np.median(X, axis=0), (n_points, 1))
-    grid[:, column] = x = np.linspace(low - margin, high + margin, n_points)
+    grid[:, column] = x = np.linspace(*limits, n_points)
+    exact = None if trace is None else _band(predict(trace, grid, model=gpm), target)
 
+    ax = _axes(ax, (6.4, 4.0))
     mean, half = _band(predict(fit, grid, method="mgp"), target)
     what = f"95 % of {target}"
     ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"MGP, {what}")
@@ -106,6 +122,8 @@ def plot_predictions(
     center, half = _band(predict(fit, grid, method="map"), target)
     for sign, label in ((-1, f"MAP, {what}"), (1, None)):
         ax.plot(x, center + sign * half, color=INK, lw=0.9, ls=(0, (5, 3)), label=label)
+        if exact is not None:
+            ax.plot(x, exact[0] + sign * exact[1], color=VERMILION, lw=1.3, label=label and f"MCMC, {what}")
     slice_only = X.shape[1] > 1
     ax.plot(
         X[:, column],
@@ -246,7 +264,9 @@ def plot_embedding(
     Returns
     -------
     matplotlib Axes
-        For one component u against y, for more than two the first two. The colour bar is the figure's last Axes.
+        For one component u against y, with the mean ± 1.96 sd of ``predict(fit, x)`` where x is the point of least
+        norm, in scaled inputs, that goes to u. For more than two components the first two. The colour bar is the
+        figure's last Axes.
 
     Raises
     ------
@@ -268,9 +288,14 @@ def plot_embedding(
     u = fit.gpm.x_map(X) @ R.T
     if len(R) == 1:
         ax = _axes(ax, (6.0, 4.0))
-        ax.plot(u[:, 0], y, "o", ms=5.5, color=BLUE, mec="white", mew=0.5)
+        x_map, grid = fit.gpm.x_map, np.linspace(u.min(), u.max(), 200)
+        mean, half = _band(predict(fit, x_map.shift + x_map.scale * np.outer(grid, np.linalg.pinv(R))), "f")
+        ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="MGP, 95 % of f")
+        ax.plot(grid, mean, color=BLUE, lw=1.8, label="MGP mean")
+        ax.plot(u[:, 0], y, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=3)
         _ring(ax, u[:, 0], y, highlight, number)
         ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
+        _legend_above(ax)
         return ax
     ax = _axes(ax, (6.4, 4.8))
     style: dict[str, Any] = {"s": 34, "linewidths": 0.4, "edgecolors": "white"}
@@ -306,7 +331,8 @@ def plot_relevance(
     fit : LaplaceFit
     draws, random_seed : int
     labels : sequence, optional
-        Of the inputs; default those of X. More than ten increasing numbers, as wavelengths, make a curve with a band.
+        Of the inputs; default those of X. More than ten increasing numbers, as wavelengths, make a curve with a band;
+        consecutive integers only number the inputs.
     var_name : str
         For models without an embedding: the variable with one lengthscale for each input, in the units of X.
     ax : matplotlib Axes, optional
@@ -351,15 +377,18 @@ def plot_relevance(
         _legend_above(ax)
     else:
         ax = _axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
-        at = np.arange(D)
+        is_numbered = _is_numbered(labels)
+        at = np.arange(D) + (labels[0] if is_numbered else 0)
         ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
         ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
-        shown = at[:: -(-D // 25)]
-        names = [str(labels[i]) for i in shown]
-        is_long = sum(map(len, names)) > 60
-        ax.set_xticks(shown, names, rotation=40 if is_long else 0, ha="right" if is_long else "center")
-        ax.set_xlim(-0.6, D - 0.4)
-        if labels == list(range(D)):
+        names = list(map(str, labels))
+        if D <= 25:
+            is_long = sum(map(len, names)) > 60
+            ax.set_xticks(at, names, rotation=40 if is_long else 0, ha="right" if is_long else "center")
+        else:
+            _number_ticks(ax, dict(zip(at.tolist(), names, strict=True)), is_numbered)
+        ax.set_xlim(at[0] - 0.6, at[-1] + 0.6)
+        if is_numbered:
             ax.set_xlabel("input")
         _legend_above(ax)
     ax.set_ylabel(what)
@@ -479,7 +508,8 @@ def plot_subspace_angles(
         ax.annotate(text, (x, values[1]), xytext=(9, 3), textcoords="offset points", fontsize=9, color=INK)
     ax.set_xticks(at)
     ax.set_xlim(0.4, len(at) + 0.6)
-    ax.set_ylim(0, 90)
+    # Beyond 90 there is room for the numbers at a large angle.
+    ax.set_ylim(0, 105)
     ax.set_yticks(range(0, 91, 15))
     what = "the mode" if isinstance(source, LaplaceFit) else "the mean subspace"
     ax.set_xlabel("principal angle, the largest first")
@@ -538,7 +568,9 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
         )
     ax.set_yscale("symlog", linthresh=1)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.set_ylim(2 * min(below.min(), -1), 1.0)
+    bottom, scale = 1.5 * min(below.min(), -1), ax.yaxis.get_transform()
+    # The largest evidence is at zero; an eighth of the axis above it is for its number.
+    ax.set_ylim(bottom, scale.inverted().transform(-scale.transform([bottom]) / 7)[0])
     ax.set_xticks(d)
     ax.set_xlim(d[0] - 0.5, d[-1] + 0.5)
     ax.set_xlabel("components d (number: posterior probability)")
@@ -754,11 +786,25 @@ def _rows(posterior: xr.Dataset, var_names: Sequence[str]) -> dict[str, np.ndarr
     return rows
 
 
+def _is_numbered(labels: list) -> bool:
+    is_integer = all(isinstance(label, int | np.integer) for label in labels)
+    return is_integer and labels == list(range(labels[0], labels[0] + len(labels)))
+
+
 def _is_continuous(labels: list) -> bool:
-    if len(labels) <= _CONTINUOUS or labels == list(range(len(labels))):
+    if len(labels) <= _CONTINUOUS or _is_numbered(labels):
         return False
     is_number = all(isinstance(label, int | float | np.number) for label in labels)
     return is_number and bool((np.diff(np.asarray(labels, float)) > 0).all())
+
+
+def _number_ticks(ax: Axes, names: dict[int, str], is_numbered: bool) -> None:
+    """Names of some of many positions, whatever part of the axis is shown."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator("auto" if is_numbered else 25, integer=True, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: names.get(round(value), "")))
+    ax.tick_params(axis="x", rotation=0 if is_numbered else 90)
 
 
 def _ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -> None:
@@ -788,18 +834,17 @@ def _ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) 
 
 
 def _legend_above(ax: Axes) -> None:
-    """A legend above the frame, where it hides nothing."""
+    """A legend above the frame, where it hides nothing, in as many columns as fit; inside if the figure ends there."""
     n = len(ax.get_legend_handles_labels()[0])
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=n if n <= 4 else 3,
-        frameon=False,
-        fontsize=9,
-        handlelength=1.6,
-        columnspacing=1.4,
-        borderaxespad=0.2,
-    )
+    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
+    # Layouts make a frame wider than it is at first, but never beyond the figure.
+    room = min(1.15 * ax.bbox.width, ax.figure.bbox.x1 - ax.bbox.x0)
+    for ncols in range(n if n <= 4 else 3, 0, -1):
+        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, borderaxespad=0.2, **style)
+        if legend.get_window_extent().width <= room:
+            break
+    if legend.get_window_extent().y1 > ax.figure.bbox.y1 and ax.figure.get_layout_engine() is None:
+        ax.legend(loc="best", **style)
 
 
 def _log_axis(ax: Axes, which: str) -> None:

@@ -191,5 +191,5 @@ def test_picture_of_the_angles(fit):
     intervals = next(c for c in ax.collections if c.get_label() == "89 % interval")
     ends = np.array([segment[:, 1] for segment in intervals.get_segments()])
     assert_array_equal(ends, expected.angle.sel(summary=["lower", "upper"]).T)
-    assert ax.get_ylim() == (0, 90)
+    assert ax.get_ylim() == (0, 105)
     plt.close("all")

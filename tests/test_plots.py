@@ -116,6 +116,22 @@ def test_a_slice_keeps_the_other_inputs_at_their_median(ard_fit):
     assert_array_equal(line(plots.plot_predictions(ard_fit, input=1, n_points=20), "MGP mean")[1], mean)
 
 
+@pytest.mark.parametrize("target", ["f", "y"])
+def test_predictions_beside_those_of_a_trace(curve_fit, target):
+    gpm = curve_fit.gpm
+    trace = curve_fit.to_datatree(30, 1)
+    ax = plots.plot_predictions(curve_fit, trace=trace, limits=(2, 15), n_points=20, target=target)
+    lower = next(artist for artist in ax.lines if artist.get_label() == f"MCMC, 95 % of {target}")
+    x = lower.get_xdata()
+    assert_allclose(x, np.linspace(2, 15, 20))
+    assert ax.get_xlim() == (2, 15)
+    exact = pma.predict(trace, x[:, None], model=gpm)
+    half = 1.959964 * np.sqrt(exact[f"{target}_variance"])
+    assert_allclose(lower.get_ydata(), exact.f_mean - half)
+    [upper] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION and artist is not lower]
+    assert_allclose(upper.get_ydata(), exact.f_mean + half)
+
+
 def test_an_axes_that_is_given_is_used(curve_fit):
     for function in (plots.plot_predictions, plots.plot_parameters, plots.plot_relevance):
         _, ax = plt.subplots()
@@ -177,11 +193,24 @@ def test_no_rotation_changes_a_picture(plane_fit, seed):
 
 
 def test_one_component_is_drawn_against_y():
-    fit = pma.fit_laplace(pma.embedding_gp(X, Y, n_components=1), **QUICK)
+    fit = pma.fit_laplace(pma.embedding_gp(10 * X + 3, Y, n_components=1, x_scale=(3, 10)), **QUICK)
     ax, other = plots.plot_embedding(fit), plots.plot_embedding(turned(fit))
-    assert_allclose(ax.lines[0].get_xdata(), other.lines[0].get_xdata())
-    assert_allclose(np.abs(ax.lines[0].get_xdata()), np.abs(X @ fit.point["R"][0]))
-    assert_array_equal(ax.lines[0].get_ydata(), fit.gpm.y)
+    u, y = line(ax, "data")
+    R = fit.point["R"]
+    R = R * np.sign(R[0, np.abs(R).argmax()])
+    assert_allclose(u, X @ R[0])
+    assert_array_equal(y, fit.gpm.y)
+    for label in ("data", "MGP mean"):
+        assert_allclose(line(ax, label), line(other, label))
+
+    grid, mean = line(ax, "MGP mean")
+    assert_allclose(grid[[0, -1]], [u.min(), u.max()])
+    # The mean depends on u only. The error of interpolation is h²/8 |f''|, some 1e-4 at 200 points.
+    assert_allclose(np.interp(u, grid, mean), pma.predict(fit, fit.X).f_mean, atol=1e-3)
+    _, (low, high) = band(ax.collections[0])
+    expected = pma.predict(fit, 3 + 10 * np.linalg.lstsq(R, grid[None])[0].T)
+    assert_allclose(mean, expected.f_mean)
+    assert_allclose(high - low, 2 * 1.959964 * np.sqrt(expected.f_variance))
     with pytest.raises(ValueError, match="pass y with X"):
         plots.plot_embedding(fit, X=X)
 
@@ -231,8 +260,59 @@ def test_relevance_over_wavelengths():
     assert_array_equal(grid, wavelengths)
     assert (low <= median).all()
     assert (median <= high).all()
-    # Without names there is no order between inputs: points with thinned labels.
-    assert len(plots.plot_relevance(fit, draws=50, labels=list(range(30))).get_xticks()) == 15
+
+    # Consecutive integers only number the inputs, which have no order: points, not a curve.
+    for first in (0, 1, 850):
+        ax = plots.plot_relevance(fit, draws=50, labels=range(first, first + 30))
+        assert_array_equal(line(ax, "median")[0], np.arange(first, first + 30))
+        assert ax.lines[0].get_linestyle() == "None"
+    ax = plots.plot_relevance(fit, draws=50, labels=range(850, 1150, 10))
+    assert ax.lines[0].get_linestyle() == "-"
+    for labels in (list(range(1, 31)), [f"sensor {i}" for i in range(30)]):
+        ax = plots.plot_relevance(fit, draws=50, labels=labels)
+        at = line(ax, "median")[0]
+        for limits in ((at[0] - 0.5, at[-1] + 0.5), (at[3] - 0.1, at[6] + 0.1)):
+            ax.set_xlim(limits)
+            ax.figure.canvas.draw()
+            ticks = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+            shown = {x: text.get_text() for x, text in ticks if limits[0] <= x <= limits[1]}
+            assert len(shown) > 2
+            assert all(text == str(labels[int(x - at[0])]) for x, text in shown.items())
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_legends_of_narrow_axes_stay_in_the_figure(plane_fit, layout):
+    figure, axes = plt.subplots(1, 4, figsize=(9, 3), layout=layout)
+    for ax in axes:
+        plots.plot_subspace_angles(plane_fit, np.eye(4)[3:], draws=50, ax=ax)
+    figure.canvas.draw()
+    for ax in axes:
+        box = ax.get_legend().get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+
+
+def test_numbers_at_a_right_angle_stay_in_the_frame(plane_fit):
+    # What the plane lacks: the complement of its rows.
+    missing = np.linalg.svd(plane_fit.point["R"])[2][2:]
+    ax = plots.plot_subspace_angles(plane_fit, missing, draws=50)
+    ax.figure.canvas.draw()
+    assert line(ax, "median")[1].max() > 80
+    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
+
+
+@pytest.mark.parametrize("evidence", [[-30, 0, -3], [-0.3, 0, -0.5], [0], [-4000, -300, -1, 0]])
+def test_evidences_fill_their_panel(evidence):
+    evidence = np.array(evidence, float)
+    weight = np.exp(evidence)
+    columns = {"log_evidence": evidence, "probability": weight / weight.sum(), "doubtful": evidence < -1}
+    d = np.arange(1, len(evidence) + 1)
+    table = xr.Dataset({k: ("n_components", v) for k, v in columns.items()}, coords={"n_components": d})
+    ax = plots.plot_embedding_dimension(pma.search.EmbeddingDimension({}, table))
+    ax.figure.canvas.draw()
+    low, zero, high = (ax.transData.transform((1, y))[1] for y in (ax.get_ylim()[0], 0, ax.get_ylim()[1]))
+    assert (high - zero) < 0.15 * (high - low)
+    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
 
 
 def curves():
@@ -324,6 +404,8 @@ def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
         tuple(point) for part in ax.collections for point in part.get_offsets()
     }
     assert (X[8, 0], Y[8]) not in drawn
+    with pytest.raises(ValueError, match="data changed since this fit"):
+        plots.plot_predictions(fit, trace=fit.to_datatree(5))
 
 
 @pytest.mark.parametrize("name", ["plot_embedding", "plot_parameters", "plot_predictions", "plot_relevance"])
@@ -337,6 +419,8 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         (lambda: plots.plot_predictions(curve_fit, target="x"), "target must be 'f' or 'y'"),
         (lambda: plots.plot_predictions(curve_fit, input=3), "input must be one of 0 or a position"),
         (lambda: plots.plot_predictions(curve_fit, X=X[:, :1]), "both X and y"),
+        (lambda: plots.plot_predictions(curve_fit, limits=(3, 3)), "limits must be two finite numbers, the lower"),
+        (lambda: plots.plot_predictions(curve_fit, trace=xr.DataTree()), "no group 'posterior'"),
         (lambda: plots.plot_predictions(curve_fit, highlight=[9]), "rows of X, 0 to 8"),
         (lambda: plots.plot_embedding(curve_fit), "no embedding to show"),
         (lambda: plots.plot_embedding(plane_fit, y=Y), "pass X with it"),

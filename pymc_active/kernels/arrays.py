@@ -62,6 +62,9 @@ class Stationary(Node):
         self.groups = [(index, np.asarray(columns)) for index, columns in groups]
         self.log_outputscale = log_outputscale
         self.indices = np.array([index for index, _ in self.groups] + [log_outputscale])
+        # Every column, and the position of its log lengthscale.
+        self.columns = np.concatenate([columns for _, columns in self.groups])
+        self.column_indices = np.repeat(self.indices[:-1], [len(columns) for _, columns in self.groups])
 
     def at(self, theta, X, Z=None):
         return _StationaryAt(self, theta, X, Z)
@@ -74,13 +77,21 @@ class Stationary(Node):
 class _StationaryAt:
     def __init__(self, node, theta, X, Z):
         self.node, self.theta, self.X, self.Z = node, theta, X, Z
-        columns = np.concatenate([c for _, c in node.groups])
-        weights = np.concatenate([np.full(len(c), np.exp(-theta[i])) for i, c in node.groups])
+        columns, weights = node.columns, np.exp(-theta[node.column_indices])
         self.s = squared_distance(X[:, columns] * weights, None if Z is None else Z[:, columns] * weights)
         self.variance = np.exp(2 * theta[node.log_outputscale])
-        self.K = node.profile(self.s, 0)[0]
-        self.K *= self.variance
+        # Among the data the gradient nearly always follows; elsewhere it seldom does.
+        values = node.profile(self.s, int(Z is None))
+        self.K = self.variance * values[0]
+        self._k1 = self.variance * values[1] if Z is None else None
         self._derivatives: list[np.ndarray] | None = None
+
+    @property
+    def k1(self):
+        """First derivative of K in s."""
+        if self._k1 is None:
+            self._k1 = self.variance * self.node.profile(self.s, 1)[1]
+        return self._k1
 
     @property
     def derivatives(self):
@@ -107,13 +118,11 @@ class _StationaryAt:
     def pullback(self, W):
         gradient = np.zeros(len(self.theta))
         gradient[self.node.log_outputscale] = 2 * np.vdot(W, self.K)
-        Wk1 = W * (self.variance * self.node.profile(self.s, 1)[1])
-        groups = self.node.groups
-        if self.Z is None and len(groups) > 1 and all(len(c) == 1 for _, c in groups):
+        Wk1 = W * self.k1
+        indices = self.node.column_indices
+        if self.Z is None and len(self.node.groups) == len(indices) > 1:
             # Σ_ij Z_ij (x_i - x_j)² for all columns at once by two matrix products.
-            columns = np.concatenate([c for _, c in groups])
-            indices = np.array([i for i, _ in groups])
-            x = self.X[:, columns] * np.exp(-self.theta[indices])
+            x = self.X[:, self.node.columns] * np.exp(-self.theta[indices])
             gradient[indices] = -2 * ((Wk1.sum(0) + Wk1.sum(1)) @ (x * x) - 2 * np.einsum("ij,ij->j", x, Wk1 @ x))
             return gradient
         for index, part in self.parts():
@@ -121,7 +130,7 @@ class _StationaryAt:
         return gradient
 
     def input_pullback(self, W):
-        return _pull_through_distance(self, W * (self.variance * self.node.profile(self.s, 1)[1]))
+        return _pull_through_distance(self, W * self.k1)
 
     def tangents(self):
         k1 = self.derivatives[0]

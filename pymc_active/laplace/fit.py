@@ -251,11 +251,11 @@ def fit_laplace(
     n_restarts : int
         Starts of the noise ladder: the noise is annealed while the mode is followed.
     population : int, optional
-        Particles of the population annealing, which also runs for embeddings (unless there are warm starts and every
-        ladder start ends where they do), and for other models when fewer than two thirds of the ladder starts agree
-        on the best mode. Default: at most 64, fewer with few or very many data,
-        few parameters, or a model without an array route; 0 never runs it; a number runs it always. See
-        :mod:`pymc_active.laplace.search`.
+        Particles of the population annealing. By default at most 64 (fewer with few or very many data, few parameters
+        or a model without an array route) are sent out where the other starts do not settle the matter: for
+        embeddings unless there are warm starts and every ladder start ends where they do; for other models when
+        fewer than two thirds of the ladder starts (with a plain stationary kernel: fewer than three starts) agree on
+        the best mode. 0 never runs it, a number runs it always. See :mod:`pymc_active.laplace.search`.
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
     progressbar : bool
@@ -343,7 +343,7 @@ def _search_and_expand(
             rng,
             starts=starts,
             n_restarts=n_restarts,
-            n_climbs=2 * n_restarts if embedding is None and posterior.n_parameters <= FEW_PARAMETERS else 0,
+            n_climbs=_n_climbs(posterior, embedding, n_restarts),
             n_particles=population,
             # Most ladder starts may agree on a wrong mode of an embedding: then only the population tells, unless all
             # of them come to the mode that an earlier search had found.
@@ -367,6 +367,13 @@ def _search_and_expand(
         if value > best - NEGLIGIBLE and (not kept or kept[-1][1].log_posterior - value > SAME):
             kept.append(pair)
     return LaplaceFit(gpm, (gpm.X, gpm.y), [expansion for _, expansion in kept], result, kept[0][0].converged)
+
+
+def _n_climbs(posterior, embedding, n_restarts: int) -> int:
+    """Plain climbs beside the ladder: many where modes hide, none where they seldom end well."""
+    if embedding is not None or posterior.n_parameters > FEW_PARAMETERS:
+        return 0
+    return 2 * n_restarts if posterior.hides_modes else n_restarts
 
 
 def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace | None) -> tuple[Found, Expansion]:

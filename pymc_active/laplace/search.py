@@ -29,6 +29,9 @@ N_LEVELS = 90
 LEAPFROG_STEPS = 8
 # Up to this many parameters plain climbs from all over the prior are worth their cost.
 FEW_PARAMETERS = 25
+# So many starts of all that reach the best mode are enough where no mode can hide: over 10 ARD problems a population
+# found nothing better.
+ENOUGH = 3
 # Modes this much below the best (nats) carry no weight.
 NEGLIGIBLE = 10.0
 # Two polished modes whose densities agree to this (nats) are one mode, or copies of it under a symmetry.
@@ -191,7 +194,8 @@ def search(
         period, say). In an embedding they seldom end well.
     n_particles : int, optional
         Size of the population; 0 never runs it. By default it runs unless the share ``agreement`` of the ladder
-        starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles.
+        starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles; where the
+        posterior hides no modes, three starts of any kind are enough.
     """
     # scipy.stats takes long to load, and not everyone searches.
     from scipy.stats import qmc
@@ -213,6 +217,8 @@ def search(
 
     wanted = searcher.posterior.population_size() if n_particles is None else n_particles
     agree = n_restarts > 0 and count_best(found[:n_restarts]) >= agreement * n_restarts
+    if not searcher.posterior.hides_modes:
+        agree = agree or count_best(found) >= ENOUGH
     used_population = wanted > 0 and (n_particles is not None or not agree)
     if used_population:
         particles, families = population(searcher, rng, n_particles=wanted, advance=advance)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Node, squared_distance
+from pymc_active.kernels.arrays import Node, Stationary, squared_distance
 from pymc_active.kernels.profiles import PROFILES
 from pymc_active.models.data import Affine, InputMap
 from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
@@ -141,6 +141,10 @@ class KernelPosterior(ArrayPosterior):
     def __init__(self, X, y, *, kernel: Node, **keywords):
         super().__init__(X, y, **keywords)
         self.kernel = kernel
+
+    @property
+    def hides_modes(self):
+        return not isinstance(self.kernel, Stationary)
 
     def state(self, theta, extra_noise=0.0):
         full = self._extend(theta)

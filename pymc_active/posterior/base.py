@@ -133,6 +133,11 @@ class Posterior(ABC):
         precision = -np.diag(self.prior_hessian(center))
         return center, np.where(precision > 1e-4, 1 / np.sqrt(np.maximum(precision, 1e-4)), 1.0)
 
+    @property
+    def hides_modes(self) -> bool:
+        """Whether the best mode may have a small basin, as periods have, that several starts together miss."""
+        return True
+
     def noise_below_prior(self, theta: np.ndarray) -> float:
         """How many prior sds log_noise is below its prior mean; 0 where there is no such parameter."""
         return 0.0
