@@ -163,6 +163,8 @@ def main() -> None:
     text = README.read_text()
     for table in TABLES:
         marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"
+        if marks[0] not in text:
+            continue
         block = f"{marks[0]}\n{table()}\n{marks[1]}"
         text = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _, b=block: b, text, flags=re.DOTALL)
     README.write_text(text)

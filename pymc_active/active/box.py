@@ -17,9 +17,11 @@ from scipy.optimize import minimize
 from pymc_active.active.criterion import Criterion
 from pymc_active.laplace.fit import LaplaceFit
 
-# Seeds scored, and starts among them.
+# Seeds scored, and starts among them; twice as many where the criterion is a sum over draws and rugged.
 _SEEDS, _STARTS = 800, 5
-_MAXITER = 20
+_MAXITER = 16
+# With draws from the posterior: maxima climbed on with all of them, and iterations.
+_POLISHED, _POLISH = 2, 4
 # Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
 _APART = 0.02
 # Central differences for criteria without a gradient, as a fraction of the box.
@@ -56,34 +58,47 @@ def maximize(
         X = low + width * Z
         return np.asarray(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), float)
 
-    def gradient(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = criterion.gradient(fit, low + width * Z) if isinstance(criterion, Criterion) else None
+    def gradient(Z: np.ndarray, all_draws: bool) -> tuple[np.ndarray, np.ndarray]:
+        found = None
+        if isinstance(criterion, Criterion):
+            found = criterion.gradient(fit, low + width * Z, all_draws=all_draws)
         return (found[0], found[1] * width) if found is not None else _differences(score, Z)
+
+    def climb(starts: np.ndarray, max_iterations: int, all_draws: bool = False) -> Maxima:
+        """The starts and where they lead, best first, in the unit cube."""
+        # The starts do not know of each other, so the sum has the maxima of its terms: one run climbs all of them.
+
+        def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = gradient(z.reshape(starts.shape), all_draws)
+            return -float(value.sum()), -slope.ravel()
+
+        result = minimize(
+            objective,
+            starts.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0.0, 1.0)] * starts.size,
+            options={"maxiter": max_iterations, "maxcor": 20},
+        )
+        found = np.concatenate([np.clip(result.x.reshape(starts.shape), 0.0, 1.0), starts])
+        reached = np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf)
+        order = np.argsort(-reached, kind="stable")
+        return Maxima(found[order], reached[order])
 
     seeds = _seeds(fit, low, high, rng)
     values = np.nan_to_num(score(seeds), nan=-np.inf, posinf=-np.inf)
     if not np.isfinite(values).any():
         raise ValueError("the criterion is not finite at any point of the box")
-    starts = _apart(seeds[np.argsort(-values, kind="stable")])
-    shape = starts.shape
-
-    def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = gradient(z.reshape(shape))
-        return -float(value.sum()), -slope.ravel()
-
-    # The starts do not know of each other, so the sum has the maxima of its terms, and one run climbs all of them.
-    result = minimize(
-        objective,
-        starts.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, 1.0)] * starts.size,
-        options={"maxiter": _MAXITER, "maxcor": 20},
-    )
-    found = np.concatenate([np.clip(result.x.reshape(shape), 0.0, 1.0), starts])
-    reached = np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf)
-    order = np.argsort(-reached, kind="stable")
-    return Maxima(np.clip(low + width * found[order], low, high), reached[order])
+    is_coarse = isinstance(criterion, Criterion) and criterion.is_coarse
+    best_first = seeds[np.argsort(-values, kind="stable")]
+    maxima = climb(_apart(best_first, 2 * _STARTS if is_coarse else _STARTS), _MAXITER)
+    if is_coarse:
+        # The maximum of a criterion over some draws is not quite that over all.
+        better = climb(maxima.X[:_POLISHED], _POLISH, all_draws=True)
+        both = Maxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
+        order = np.argsort(-both.values, kind="stable")
+        maxima = Maxima(both.X[order], both.values[order])
+    return Maxima(np.clip(low + width * maxima.X, low, high), maxima.values)
 
 
 def _seeds(fit: LaplaceFit, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -112,13 +127,13 @@ def extreme_corners(R: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
     return np.unique((w @ R > 0).astype(float), axis=0)
 
 
-def _apart(Z: np.ndarray) -> np.ndarray:
+def _apart(Z: np.ndarray, n: int) -> np.ndarray:
     """The first few rows that are not almost the same."""
     chosen: list[np.ndarray] = []
     for z in Z:
         if all(np.sqrt(np.mean((z - other) ** 2)) > _APART for other in chosen):
             chosen.append(z)
-            if len(chosen) == _STARTS:
+            if len(chosen) == n:
                 break
     return np.stack(chosen)
 

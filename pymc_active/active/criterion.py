@@ -100,15 +100,22 @@ class Criterion(ABC):
             ]
         )
 
-    def gradient(self, fit: LaplaceFit, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    @property
+    def is_coarse(self) -> bool:
+        """Whether gradients take fewer draws than scores."""
+        return self.method == "draws" and self.draws > _CLIMB
+
+    def gradient(
+        self, fit: LaplaceFit, X: np.ndarray, *, all_draws: bool = False
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them.
 
-        With draws from the posterior both are those of the first 32.
+        With draws from the posterior both are those of the first 32, unless ``all_draws``.
         """
         self.begin(fit)
         with one_blas_thread():
             if self.method in MIXTURE_METHODS:
-                first = _CLIMB if self.method == "draws" else None
+                first = _CLIMB if self.is_coarse and not all_draws else None
                 several = mixture_gradients(fit, X, self.method, self.draws, self.random_seed, first)
                 if several is None:
                     return None

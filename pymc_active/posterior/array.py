@@ -208,39 +208,44 @@ class KernelPosterior(ArrayPosterior):
 
     def _input_gradients(self, state, X_new, directions):
         full, factor = self._extend(state.theta), state.factor
-        parts: list[list[np.ndarray]] = [[] for _ in range(4 if directions else 2)]
-        if directions is not None:
-            tangents, dmu = self._tangents(state, full)
-            P, n = dmu.shape
-            along = [(d[:, :P] @ tangents.reshape(P, -1)).reshape(-1, n, n) for d in directions]
-        for j in range(len(X_new)):
-            x = X_new[j : j + 1]
-            at = self.kernel.at(full, self.X, x)
-            B = factor.solve(at.K)
-            alpha = factor.alpha[:, None]
-            parts[0].append(at.input_pullback(alpha)[0] + self._mean_slope(full))
-            parts[1].append(self._diagonal_pullback(full, x) - 2 * at.input_pullback(B)[0])
-            if directions is None:
-                continue
-            for k, (direction, W) in enumerate(zip(directions, (alpha, -2 * B), strict=True)):
+        at = self.kernel.at(full, self.X, X_new)
+        B = factor.solve(at.K)
+        alpha = np.broadcast_to(factor.alpha[:, None], B.shape)
+        parts = [
+            at.input_pullback(alpha) + self._mean_slope(full),
+            self._diagonal_pullback(full, X_new) - 2 * at.input_pullback(B),
+        ]
+        if directions is None:
+            return parts
+        tangents, _ = self._tangents(state, full)
+        P, n = len(tangents), len(self.y)
+        for direction, W, of_mean in ((directions[0], alpha, True), (directions[1], -2 * B, False)):
+            dG = (direction[:, :P] @ tangents.reshape(P, -1)).reshape(-1, n, n)
+            change = np.einsum("jab,bj->aj", dG, alpha if of_mean else B)
+            gradient = np.empty_like(X_new)
+            for j in range(len(X_new)):
                 # A complex step: its imaginary part is the derivative along the direction, without subtraction.
-                turned = full + _COMPLEX_STEP * 1j * direction[j]
+                turned, x = full + _COMPLEX_STEP * 1j * direction[j], X_new[j : j + 1]
                 there = self.kernel.at(turned, self.X, x)
-                dk, dG = there.K.imag / _COMPLEX_STEP, along[k][j]
-                gradient = there.input_pullback(W)[0].imag / _COMPLEX_STEP
-                if k == 0:
-                    change = factor.solve(dG @ alpha + (self._basis @ direction[j, self.mean_indices])[:, None])
-                    gradient = gradient - at.input_pullback(change)[0] + self._mean_slope(direction[j])
-                else:
-                    change = factor.solve(dG @ B - dk)
-                    gradient = gradient + 2 * at.input_pullback(change)[0]
-                    gradient = gradient + self._diagonal_pullback(turned, x).imag / _COMPLEX_STEP
-                parts[2 + k].append(gradient)
-        return [np.stack(part) for part in parts]
+                gradient[j] = there.input_pullback(W[:, j : j + 1])[0].imag / _COMPLEX_STEP
+                if not of_mean:
+                    change[:, j] -= there.K[:, 0].imag / _COMPLEX_STEP
+                    gradient[j] += self._diagonal_pullback(turned, x)[0].imag / _COMPLEX_STEP
+            if of_mean:
+                change += self._basis @ direction[:, self.mean_indices].T
+                gradient -= at.input_pullback(factor.solve(change))
+                if len(self.mean_indices) > 1:
+                    gradient += direction[:, self.mean_indices[1:]]
+            else:
+                gradient += 2 * at.input_pullback(factor.solve(change))
+            parts.append(gradient)
+        return parts
 
-    def _diagonal_pullback(self, theta, x):
-        """Gradient of k(x, x), (D,): twice that in one of its arguments."""
-        return 2 * self.kernel.at(theta, x, x).input_pullback(np.ones((1, 1)))[0]
+    def _diagonal_pullback(self, theta, X):
+        """Gradient of k(x, x) for each row, (m, D): twice that in one of its arguments."""
+        if isinstance(self.kernel, Stationary):
+            return np.zeros(X.shape)
+        return 2 * self.kernel.at(theta, X).input_pullback(np.eye(len(X)))
 
 
 class _Embedded(NamedTuple):

@@ -84,6 +84,9 @@ class Factor:
 
     def half_solve(self, B: np.ndarray) -> np.ndarray:
         """L⁻¹ B, whose squared column norms are the explained variances."""
+        if B.shape[-1] > 4 * len(B):
+            # As in solve_many: a product is several times faster than a triangular solve.
+            return lapack.dtrtri(self.L, lower=1)[0] @ B
         return lapack.dtrtrs(self.L, B, lower=1)[0]
 
     def condition_number(self) -> float:
