@@ -20,7 +20,7 @@ from pymc_active.laplace.fit import LaplaceFit
 # Seeds scored, and starts among them; twice as many where the criterion is a sum over draws and rugged.
 _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
-# With draws from the posterior: maxima climbed on with all of them, and iterations.
+# Maxima that are climbed on, and iterations with all draws from the posterior.
 _POLISHED, _POLISH = 2, 4
 # Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
 _APART = 0.02
@@ -92,12 +92,11 @@ def maximize(
     is_coarse = isinstance(criterion, Criterion) and criterion.is_coarse
     best_first = seeds[np.argsort(-values, kind="stable")]
     maxima = climb(_apart(best_first, 2 * _STARTS if is_coarse else _STARTS), _MAXITER)
-    if is_coarse:
-        # The maximum of a criterion over some draws is not quite that over all.
-        better = climb(maxima.X[:_POLISHED], _POLISH, all_draws=True)
-        both = Maxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
-        order = np.argsort(-both.values, kind="stable")
-        maxima = Maxima(both.X[order], both.values[order])
+    # The best are climbed to the top. With draws from the posterior only then do all of them count, which is dear.
+    better = climb(maxima.X[:_POLISHED], _POLISH if is_coarse else 2 * _MAXITER, all_draws=True)
+    both = Maxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
+    order = np.argsort(-both.values, kind="stable")
+    maxima = Maxima(both.X[order], both.values[order])
     return Maxima(np.clip(low + width * maxima.X, low, high), maxima.values)
 
 
