@@ -188,12 +188,13 @@ def _table(results: xr.Dataset, console: Console) -> None:
     shown = [n for n in REPORTED if n in results.n]
     for metric, title in (("rmse", "RMSE, % fat"), ("nll", "Negative log likelihood, nats")):
         table = Table(title=f"{title}: 65 held-out spectra, mean ± sd over {results.sizes['split']} splits")
-        table.add_column("choice of samples")
+        table.add_column("learn=", no_wrap=True)
         for n in shown:
             table.add_column(f"{n} assays", justify="right")
         for method in results.method.to_numpy():
             # xarray takes method= for an argument of its own.
             part = results[metric].sel({"method": method})
             cells = [f"{float(part.sel(n=n).mean()):.2f} ± {float(part.sel(n=n).std()):.2f}" for n in shown]
-            table.add_row(str(method), *cells)
+            # The whole label would leave no room for the numbers.
+            table.add_row(str(method).removeprefix("learn=").strip('"'), *cells)
         console.print(table)

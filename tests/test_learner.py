@@ -121,6 +121,14 @@ def test_a_row_may_be_repeated_on_request():
     assert len(active.gpm.y) == 7
 
 
+@pytest.mark.parametrize("criterion", ["bald", "random"])
+def test_a_pending_row_is_not_asked_again_even_if_rows_may_be_repeated(criterion):
+    active = learner(pool=GRID[[4, 12]], repeat=True, criterion=criterion)
+    assert len({float(active.ask()[0, 0]) for _ in range(2)}) == 2
+    with pytest.raises(ValueError, match=r"0 candidate\(s\) left"):
+        active.ask()
+
+
 def test_equal_rows_of_a_pool_are_two_candidates():
     """Replicates in the pool are offered one by one."""
     pool = np.concatenate([GRID[[2]], GRID[[2]], GRID[[22]]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -33,9 +33,14 @@ class Candidates(Protocol):
     """Places that can be chosen from."""
 
     def choose(
-        self, criterion: AnyCriterion | None, fit: LaplaceFit | None, taken: np.ndarray, rng: np.random.Generator
+        self,
+        criterion: AnyCriterion | None,
+        fit: LaplaceFit | None,
+        measured: np.ndarray,
+        pending: list[Choice],
+        rng: np.random.Generator,
     ) -> Choice:
-        """The next point: where the criterion is largest, or anywhere without one; ``taken`` are known and pending."""
+        """The next point: where the criterion is largest, or anywhere without one, but for those that are pending."""
 
     def best_mean(self, fit: LaplaceFit, minimize: bool) -> Any:
         """Where the posterior mean is best, as the user sees it."""
@@ -46,7 +51,7 @@ class Candidates(Protocol):
     def mark(self, x: np.ndarray) -> int:
         """Take note that a point is being measured; its row, or -1."""
 
-    def check(self, n: int) -> None:
+    def check(self, n: int, pending: list[Choice]) -> None:
         """Raise a ValueError if ``n`` more points cannot be had."""
 
 
@@ -64,21 +69,22 @@ class Pool:
         """Labels of the rows of a data frame, else 0, 1, ..."""
         return np.arange(len(self.X)) if self.table is None else self.table.index.to_numpy()
 
-    def left(self) -> np.ndarray:
+    def left(self, pending: Sequence[Choice] = ()) -> np.ndarray:
         """Rows that may be offered."""
-        return np.arange(len(self.X)) if self.repeat else np.flatnonzero(~self.offered)
+        rows = np.arange(len(self.X)) if self.repeat else np.flatnonzero(~self.offered)
+        return np.setdiff1d(rows, [choice.row for choice in pending])
 
-    def check(self, n: int) -> None:
+    def check(self, n: int, pending: list[Choice]) -> None:
         """Raise a ValueError if fewer than ``n`` rows are left."""
-        if n > len(self.left()):
+        if n > len(self.left(pending)):
             raise ValueError(
-                f"the pool has {len(self.left())} candidate(s) left and {n} were asked for; add candidates or pass "
-                "repeat=True"
+                f"the pool has {len(self.left(pending))} candidate(s) left and {n} were asked for; add candidates or "
+                "pass repeat=True"
             )
 
-    def choose(self, criterion, fit, taken, rng):
+    def choose(self, criterion, fit, measured, pending, rng):
         """The row with the largest score."""
-        left = self.left()
+        left = self.left(pending)
         if criterion is None:
             row = int(rng.choice(left))
             return Choice(self.X[row], row, np.nan)
@@ -126,16 +132,19 @@ class Box:
         if len(self.low) != width:
             raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(self.low)}")
 
-    def check(self, n: int) -> None:
+    def check(self, n: int, pending: list[Choice]) -> None:
         """A box is never exhausted."""
 
-    def choose(self, criterion, fit, taken, rng):
-        """The best maximum that is not a point measured already."""
+    def choose(self, criterion, fit, measured, pending, rng):
+        """The best maximum that is not a point measured or asked for already."""
         if criterion is None:
             return Choice(rng.uniform(self.low, self.high), -1, np.nan)
+        taken = np.array([choice.x for choice in pending]).reshape(-1, len(self.low))
+        if not self.repeat:
+            taken = np.concatenate([measured, taken])
         found = maximize(criterion, fit, self.low, self.high, rng)
         for x, value in zip(*found, strict=True):
-            if self.repeat or not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():
+            if not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():
                 return Choice(x, -1, float(value))
         raise ValueError("every maximum of the criterion has been measured already; pass repeat=True to repeat them")
 

@@ -191,14 +191,13 @@ class Learner:
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
-        self._candidates.check(n)
+        self._candidates.check(n, self._pending)
         choices = []
         for _ in range(n):
-            taken = np.stack([*self.gpm.X, *(choice.x for choice in self._pending)])
             fit = None if self.criterion is None else self._conditioned_fit()
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
-                choice = self._candidates.choose(self.criterion, fit, taken, self._rng)
+                choice = self._candidates.choose(self.criterion, fit, self.gpm.X, self._pending, self._rng)
             self._candidates.mark(choice.x)
             self._pending.append(choice)
             choices.append(choice)
