@@ -145,7 +145,7 @@ def botorch() -> str:
         ]
         for name, row in load("bald_vs_botorch")["results"]["table"].items()
     ]
-    return markdown(["", "first ask, s", "next ask, s", "true relative utility of the pick"], rows)
+    return markdown(["", "fresh process, s", "warm process, s", "true relative utility of the pick"], rows)
 
 
 def embeddings() -> str:

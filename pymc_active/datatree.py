@@ -9,12 +9,12 @@ import xarray as xr
 
 import pymc_active
 
-# Beyond this many parameters a dense covariance is neither made nor stored.
-_LARGEST_STORED = 1000
-
 if TYPE_CHECKING:
     from pymc_active.laplace.fit import LaplaceFit
     from pymc_active.models.gpmodel import GPModel
+
+# Beyond this many parameters a dense covariance is neither made nor stored.
+_LARGEST_STORED = 1000
 
 
 def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[str], n: int) -> xr.Dataset:

@@ -57,8 +57,6 @@ class LaplaceFit:
         The data it was made with, in the user's units, whatever the model holds now.
     log_posterior : float
         log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
-    gradient : ndarray, shape (P,)
-        Of the NEGATIVE log posterior, exact.
     log_evidence : float
         Laplace's log p(y) of this mode, nats; for embeddings the orbit of rotations (for d = 1 the factor 2 of ±R)
         is integrated exactly.
@@ -86,7 +84,6 @@ class LaplaceFit:
         best = expansions[0]
         self.theta = best.full_theta
         self.log_posterior = best.log_posterior
-        self.gradient = best.full_gradient
         self.log_evidence = best.log_evidence
         evidence = np.array([e.log_evidence for e in expansions])
         weights = np.exp(evidence - logsumexp(evidence))
@@ -145,6 +142,11 @@ class LaplaceFit:
     def labels(self) -> list[str]:
         """P flat names such as ``"R[0,3]"``, in the order of theta, gradient, hessian and covariance."""
         return self.gpm.labels
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """Gradient (P,) of the NEGATIVE log posterior, exact."""
+        return self.best.full_gradient
 
     @property
     def hessian(self) -> np.ndarray:
