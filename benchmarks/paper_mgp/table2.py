@@ -111,7 +111,7 @@ METHODS: dict[str, tuple[str, str | None]] = {
 # Which of the paper's figures stand beside a method.
 PAPER = {"rand": 0, "lh": 1, "uncertainty": 2, "bald": 3, "bald_f": 3, "paper_literal": 3, "lasso": 4}
 # What learn="hyperparameters" does.
-DEFAULT = "bald"
+DEFAULT = "bald_draws"
 # These are compared by the area under their curves.
 DESIGNS = [name for name in METHODS if not name.startswith(("lasso", "paper"))]
 
