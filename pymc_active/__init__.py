@@ -5,9 +5,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pymc_active import active, cov, datasets, graphs, plots, problems, search
+    from pymc_active import active, cov, datasets, graphs, kernels, plots, problems, search
+    from pymc_active.decomposition import Decomposition, decompose
     from pymc_active.embeddings import relevance, subspace_angles
-    from pymc_active.laplace import LaplaceFit, fit_laplace
+    from pymc_active.laplace import LaplaceFit, fit_laplace, fit_laplace_models
+    from pymc_active.model_average import ModelAverage
     from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
     from pymc_active.predictions import predict
     from pymc_active.truth import check, sample
@@ -15,18 +17,23 @@ if TYPE_CHECKING:
 __version__ = version("pymc-active")
 
 __all__ = [
+    "Decomposition",
     "GPModel",
     "LaplaceFit",
+    "ModelAverage",
     "active",
     "ard_gp",
     "check",
     "composite_gp",
     "cov",
     "datasets",
+    "decompose",
     "embedding_gp",
     "fit_laplace",
+    "fit_laplace_models",
     "from_marginal",
     "graphs",
+    "kernels",
     "plots",
     "predict",
     "problems",
@@ -39,9 +46,11 @@ __all__ = [
 # Loaded on first use (SPEC 1 of Scientific Python): PyMC itself loads no SciPy, which would be most of our import time.
 _HOME = {
     **dict.fromkeys(("GPModel", "ard_gp", "composite_gp", "embedding_gp", "from_marginal"), "models"),
-    **dict.fromkeys(("LaplaceFit", "fit_laplace"), "laplace"),
+    **dict.fromkeys(("LaplaceFit", "fit_laplace", "fit_laplace_models"), "laplace"),
+    **dict.fromkeys(("Decomposition", "decompose"), "decomposition"),
     **dict.fromkeys(("check", "sample"), "truth"),
     **dict.fromkeys(("relevance", "subspace_angles"), "embeddings"),
+    "ModelAverage": "model_average",
     "predict": "predictions",
 }
 

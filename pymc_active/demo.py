@@ -97,6 +97,7 @@ def _pictures(learner: pma.active.Learner, folder: Path) -> None:
     import matplotlib.pyplot as plt
 
     spectra, fat = meats()
+    assert isinstance(learner.fit, pma.LaplaceFit), "one model was given"
     asked = spectra.index.get_indexer(learner.asked_labels)
     fig, ax = plt.subplots(figsize=(7, 5.2), layout="constrained")
     plots.plot_embedding(learner.fit, X=spectra.to_numpy(), y=fat.to_numpy(), highlight=asked, ax=ax)

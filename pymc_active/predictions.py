@@ -1,8 +1,8 @@
-"""Predictions with the hyperparameters fixed (MAP), marginalised (BBQ, MGP), or averaged over modes and draws."""
+"""Predictions: hyperparameters fixed (MAP), marginalised (BBQ, MGP), or averaged over modes, draws and models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import xarray as xr
 
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import Fits, ModelAverage, as_model_average
 from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior
@@ -93,7 +94,8 @@ def _marginalize(moments: Moments, root: np.ndarray, method: str) -> Predictive:
 class Mixture(NamedTuple):
     """S Gaussians at each of m points: latent means and variances and noise variances (S, m), weights (S,).
 
-    ``conditional`` (S, m) are the latent variances that remain if the component and its hyperparameters are known.
+    ``conditional`` (S, m) are the latent variances that remain if the component and its hyperparameters are known;
+    ``owner`` (S,) is the number of the model that a component belongs to.
     """
 
     means: np.ndarray
@@ -101,41 +103,79 @@ class Mixture(NamedTuple):
     conditional: np.ndarray
     noises: np.ndarray
     weights: np.ndarray
+    owner: np.ndarray
 
 
 def mixture(
-    fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 128, random_seed: int = 0, first: int | None = None
+    source: LaplaceFit | ModelAverage,
+    X_new: np.ndarray,
+    method: str,
+    draws: int = 128,
+    random_seed: int = 0,
+    first: int | None = None,
 ) -> Mixture:
-    """The predictive mixture over modes, draws, or cubature points of the hyperparameters.
+    """The predictive mixture over modes, draws, or cubature points of the hyperparameters, and over models.
 
     Parameters
     ----------
-    fit : LaplaceFit
+    source : LaplaceFit or ModelAverage
+        Models without weight are left out.
     X_new : ndarray, shape (m, D)
-    method : {"modes", "draws", "cubature"}
-        Marginal GPs of all modes by their evidence; GPs at ``draws`` draws from the posterior; GPs at 2P points
-        around the highest mode, sqrt(P) sds along each principal axis of its Gaussian (the cubature of degree three).
+    method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}
+        One Gaussian of the highest mode, see :func:`marginal_moments`; marginal GPs of all modes by their evidence;
+        GPs at ``draws`` draws from the posterior; GPs at 2P points around the highest mode, sqrt(P) sds along each
+        principal axis of its Gaussian (the cubature of degree three).
     draws, random_seed : int
         For ``"draws"``.
     first : int, optional
         Take only so many of the draws.
     """
+    if isinstance(source, ModelAverage):
+        weights, fits = _weighted_fits(source)
+        return _average([mixture(fit, X_new, method, draws, random_seed, first) for fit in fits], weights)
+    if method in GAUSSIAN_METHODS:
+        return _mixture_of_expansions([marginal_moments(source.best, X_new, method)], np.ones(1), method)
     if method == "modes":
-        return _mixture_of_modes(fit, [marginal_moments(expansion, X_new) for expansion in fit.expansions])
-    thetas = hyperparameter_points(fit, method, draws, random_seed)[:first]
-    means, variances, noises = draw_moments(fit.best.posterior, thetas, X_new)
-    return Mixture(means, variances, variances, noises, np.full(len(thetas), 1 / len(thetas)))
+        parts = [marginal_moments(expansion, X_new) for expansion in source.expansions]
+        return _mixture_of_expansions(parts, _mode_weights(source))
+    thetas = hyperparameter_points(source, method, draws, random_seed)[:first]
+    means, variances, noises = draw_moments(source.best.posterior, thetas, X_new)
+    return _mixture_of_draws(means, variances, noises)
 
 
-def _mixture_of_modes(fit: LaplaceFit, parts: list[Predictive]) -> Mixture:
+def _weighted_fits(average: ModelAverage) -> tuple[np.ndarray, list[LaplaceFit]]:
+    used = np.flatnonzero(average.weights)
+    fits = list(average.values())
+    return average.weights[used], [fits[k] for k in used]
+
+
+def _average(parts: list[Mixture], weights: np.ndarray) -> Mixture:
+    joined = Mixture(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    within = [weight * part.weights for weight, part in zip(weights, parts, strict=True)]
+    owner = np.repeat(np.arange(len(parts)), [len(w) for w in within])
+    return joined._replace(weights=np.concatenate(within), owner=owner)
+
+
+def _mode_weights(fit: LaplaceFit) -> np.ndarray:
+    return np.array([mode.weight for mode in fit.modes])
+
+
+def _mixture_of_expansions(parts: list[Predictive], weights: np.ndarray, method: str = "mgp") -> Mixture:
+    # The factor of eq. 19 stays if nothing is left to learn of the hyperparameters.
+    floor = 4 / 3 if method == "mgp" else 1.0
     return Mixture(
         np.stack([p.mean for p in parts]),
         np.stack([p.variance for p in parts]),
-        # The factor of eq. 19 stays if nothing is left to learn of the hyperparameters.
-        np.stack([4 / 3 * p.plug_in for p in parts]),
+        np.stack([floor * p.plug_in for p in parts]),
         np.stack([p.noise for p in parts]),
-        np.array([mode.weight for mode in fit.modes]),
+        weights,
+        np.zeros(len(parts), int),
     )
+
+
+def _mixture_of_draws(means: np.ndarray, variances: np.ndarray, noises: np.ndarray) -> Mixture:
+    S = len(means)
+    return Mixture(means, variances, variances, noises, np.full(S, 1 / S), np.zeros(S, int))
 
 
 def hyperparameter_points(fit: LaplaceFit, method: str, draws: int, random_seed: int) -> np.ndarray:
@@ -177,19 +217,36 @@ def marginal_gradients(
 
 
 def mixture_gradients(
-    fit: LaplaceFit, X_new: np.ndarray, method: str, draws: int = 128, random_seed: int = 0, first: int | None = None
+    source: LaplaceFit | ModelAverage,
+    X_new: np.ndarray,
+    method: str,
+    draws: int = 128,
+    random_seed: int = 0,
+    first: int | None = None,
 ) -> tuple[Mixture, Gradients] | None:
     """:func:`mixture` with derivatives in the inputs, components along the first axis; None as above."""
-    if method == "modes":
-        found = [marginal_gradients(expansion, X_new) for expansion in fit.expansions]
-        known = [pair for pair in found if pair is not None]
-        if len(known) < len(found):
+    if isinstance(source, ModelAverage):
+        weights, fits = _weighted_fits(source)
+        found = _all_known(mixture_gradients(fit, X_new, method, draws, random_seed, first) for fit in fits)
+        if found is None:
             return None
-        gradients = [Gradients(g.mean, g.variance, 4 / 3 * g.plug_in) for _, g in known]
-        return _mixture_of_modes(fit, [p for p, _ in known]), Gradients(*map(np.stack, zip(*gradients, strict=True)))
-    posterior = fit.best.posterior
+        parts, gradients = zip(*found, strict=True)
+        return _average(list(parts), weights), Gradients(*map(np.concatenate, zip(*gradients, strict=True)))
+    if method in (*GAUSSIAN_METHODS, "modes"):
+        one = method != "modes"
+        expansions = [source.best] if one else source.expansions
+        known = _all_known(marginal_gradients(e, X_new, method if one else "mgp") for e in expansions)
+        if known is None:
+            return None
+        floor = 4 / 3 if method in ("mgp", "modes") else 1.0
+        inputs = [Gradients(g.mean, g.variance, floor * g.plug_in) for _, g in known]
+        mixed = _mixture_of_expansions(
+            [p for p, _ in known], np.ones(1) if one else _mode_weights(source), method if one else "mgp"
+        )
+        return mixed, Gradients(*map(np.stack, zip(*inputs, strict=True)))
+    posterior = source.best.posterior
     moments, inputs = [], []
-    for theta in hyperparameter_points(fit, method, draws, random_seed)[:first]:
+    for theta in hyperparameter_points(source, method, draws, random_seed)[:first]:
         state = posterior.state(theta)
         plain = posterior.input_gradients(state, X_new)
         if plain is None:
@@ -198,9 +255,18 @@ def mixture_gradients(
         inputs.append(Gradients(plain.mean, plain.variance, plain.variance))
     variances = np.maximum([m.variance for m in moments], 0.0)
     noises = np.stack([m.noise_variance for m in moments])
-    weights = np.full(len(moments), 1 / len(moments))
-    p = Mixture(np.stack([m.mean for m in moments]), variances, variances, noises, weights)
-    return p, Gradients(*map(np.stack, zip(*inputs, strict=True)))
+    mixed = _mixture_of_draws(np.stack([m.mean for m in moments]), variances, noises)
+    return mixed, Gradients(*map(np.stack, zip(*inputs, strict=True)))
+
+
+def _all_known[T](found: Iterable[T | None]) -> list[T] | None:
+    """All of them, or None as soon as one is."""
+    known = []
+    for one in found:
+        if one is None:
+            return None
+        known.append(one)
+    return known
 
 
 def mixture_moments(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -210,7 +276,7 @@ def mixture_moments(means: np.ndarray, variances: np.ndarray, weights: np.ndarra
 
 
 def predict(
-    source: LaplaceFit | xr.DataTree,
+    source: LaplaceFit | Fits | xr.DataTree,
     X_new: Any,
     *,
     method: str = "mgp",
@@ -222,16 +288,18 @@ def predict(
 
     Parameters
     ----------
-    source : LaplaceFit or xarray.DataTree
-        A fit, or a trace of draws from the same model.
+    source : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
+        A fit; fits of several models of the same data, which are averaged by their posterior probabilities
+        (:class:`ModelAverage`); or a trace of draws from the same model.
     X_new : array_like, DataFrame or DataArray, shape (m, D)
         In the user's units. Row labels are kept.
     method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
-        For a fit. ``"map"`` fixes the hyperparameters at the mode; ``"bbq"`` adds the variance of the mean; ``"mgp"``
+        For fits. ``"map"`` fixes the hyperparameters at the mode; ``"bbq"`` adds the variance of the mean; ``"mgp"``
         (default) also that of the variance, marginalising **every** hyperparameter; ``"modes"`` mixes the MGP
         predictions of all modes found by their evidence. The others give the exact moments of a mixture of GPs:
         ``"draws"`` over draws from the posterior (see :meth:`LaplaceFit.particles`), ``"cubature"`` over 2P points
         around the highest mode. Unlike the MGP's these tend to V, not 4/3 V, as the hyperparameters become known.
+        Over several models: the exact moments of the mixture of their predictions.
     model : GPModel
         Needed for a trace: predictions are then the exact moments of the mixture over all its draws, given the data
         that the model holds now.
@@ -242,7 +310,7 @@ def predict(
     -------
     xarray.Dataset
         ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (noise added, of the mode or
-        its mean over the mixture) over ``point``.
+        its mean over the mixture) over ``point``, in units of y and their squares.
 
     Raises
     ------
@@ -251,7 +319,7 @@ def predict(
 
     References
     ----------
-    .. [1] Garnett, Osborne & Hennig (2014), section 3.
+    .. [1] Garnett, Osborne & Hennig (2014), section 3. Malkomes & Garnett (2015), eq. 5, for several models.
 
     Examples
     --------
@@ -262,24 +330,20 @@ def predict(
     >>> list(pma.predict(fit, [[0.5], [3.0]]).data_vars)
     ['f_mean', 'f_variance', 'y_variance']
     """
-    if isinstance(source, LaplaceFit):
-        gpm = source.gpm
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-        X = read_inputs(X_new, "X_new", width=len(gpm.inputs))
-        if method in GAUSSIAN_METHODS:
-            p = marginal_moments(source.best, X, method)
-            means, variances, noises, weights = p.mean[None], p.variance[None], p.noise[None], np.ones(1)
-        else:
-            means, variances, _, noises, weights = mixture(source, X, method, draws, random_seed)
-    elif isinstance(source, xr.DataTree):
+    if isinstance(source, xr.DataTree):
         if model is None:
             raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
         X = read_inputs(X_new, "X_new", width=len(model.inputs))
         means, variances, noises = draw_moments(model.posterior(), trace_thetas(model, source), X)
         weights, method = np.full(len(means), 1 / len(means)), "trace"
+    elif isinstance(source, LaplaceFit | Mapping | Sequence):
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+        known = source if isinstance(source, LaplaceFit) else as_model_average(source)
+        X = read_inputs(X_new, "X_new", width=len(known.gpm.inputs))
+        means, variances, _, noises, weights, _ = mixture(known, X, method, draws, random_seed)
     else:
-        raise TypeError(f"predict takes a LaplaceFit or a DataTree of draws; got {type(source).__name__}")
+        raise TypeError(f"predict takes a LaplaceFit, several, or a DataTree of draws; got {type(source).__name__}")
     mean, f_variance = mixture_moments(means, variances, weights)
     return xr.Dataset(
         {
@@ -290,6 +354,13 @@ def predict(
         coords={"point": point_labels(X_new)},
         attrs={"method": method},
     )
+
+
+def posterior_mean(fit: LaplaceFit | ModelAverage, X: np.ndarray) -> np.ndarray:
+    """Mean with the hyperparameters at their mode (m,), averaged over models if there are several."""
+    if isinstance(fit, ModelAverage):
+        return fit.weights @ np.stack([member.best.moments(X).mean for member in fit.values()])
+    return fit.best.moments(X).mean
 
 
 def point_labels(X: Any) -> np.ndarray:

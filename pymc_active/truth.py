@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from scipy.special import logsumexp
 
 from pymc_active.active.bald import bald
 from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_symmetrized_kl
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.importance import importance_evidence, pareto_shape
 from pymc_active.laplace.symmetry import log_orbit_volume
+from pymc_active.model_average import summed_over_modes
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
@@ -96,7 +97,9 @@ def check(
         * ``trace_diagnostics``: ``rhat`` and ``ess_bulk`` of every free variable and of the predictive means at
           X_new, which no symmetry of the model disturbs; the worst over their entries.
         * ``laplace``: ``pareto_k`` of draws from the Gaussian weighted to the posterior. Below 0.7 importance
-          sampling could repair the approximation; above it could not.
+          sampling could repair the approximation; above it could not. ``log_evidence``, Laplace's summed over modes,
+          and beside it ``importance_log_evidence`` with its ``importance_standard_error`` (nats) and
+          ``importance_effective_sample_size``, see :func:`pymc_active.active.model_posterior`.
         * ``decision`` (with ``pool``): ``regret_ratio``, the true mutual information of y* and the hyperparameters
           at the pick of :func:`bald` over the best in the pool; 1 is perfect. ``true_utility``, over ``candidate``.
 
@@ -120,7 +123,7 @@ def check(
             point=point_labels(X_new)
         ),
         "trace_diagnostics": _trace_diagnostics(gpm, trace, means),
-        "laplace": xr.Dataset({"pareto_k": pareto_k(fit, random_seed=random_seed)}),
+        "laplace": _laplace(fit, random_seed),
     }
     if pool is not None:
         groups["decision"] = _decision(fit, pool, thetas)
@@ -177,13 +180,24 @@ def _trace_diagnostics(gpm: GPModel, trace: xr.DataTree, means: np.ndarray) -> x
     return xr.Dataset(table, coords={"variable": [*names, "f_mean"]})
 
 
+def _laplace(fit: LaplaceFit, random_seed: int | None) -> xr.Dataset:
+    estimate = importance_evidence(fit, random_seed=random_seed)
+    return xr.Dataset(
+        {
+            "pareto_k": pareto_k(fit, random_seed=random_seed),
+            "log_evidence": summed_over_modes(fit),
+            "importance_log_evidence": estimate.log_evidence,
+            "importance_standard_error": estimate.standard_error,
+            "importance_effective_sample_size": estimate.effective_sample_size,
+        }
+    )
+
+
 def pareto_k(fit: LaplaceFit, draws: int = 1000, random_seed: int | None = 0) -> float:
     """Shape of the tail of the importance weights from the Laplace approximation to the posterior.
 
     Draws do not move along an embedding's rotations; the density is that of orbits, volume included.
     """
-    from arviz_stats.base import array_stats
-
     # In the row space of an embedding: outside, the approximation is exact.
     best = fit.best
     thetas = best.draw(draws, np.random.default_rng(random_seed))
@@ -198,13 +212,7 @@ def pareto_k(fit: LaplaceFit, draws: int = 1000, random_seed: int | None = 0) ->
                 where, shape = embedding
                 value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
             log_ratio[s] = value + 0.5 * difference @ best.positive_hessian @ difference
-    finite = np.isfinite(log_ratio)
-    log_ratio[~finite] = log_ratio[finite].min() - 1e3
-    if np.ptp(log_ratio) < 1e-8:
-        return 0.0  # the approximation is exact, and a tail of equal weights has no shape
-    # ArviZ takes log likelihoods, whose inverses are its weights.
-    _, k = array_stats.psislw(logsumexp(log_ratio) - log_ratio)
-    return float(k)
+    return pareto_shape(log_ratio)
 
 
 def mutual_information(means: np.ndarray, variances: np.ndarray) -> np.ndarray:

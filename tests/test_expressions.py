@@ -1,20 +1,25 @@
 """Kernel expressions: text in, tree out, and the kernels that come of it."""
 
+import pickle
+import re
+from math import comb
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
-from pymc_active.kernels.expressions import (
-    BASE_KERNELS,
-    Base,
-    Product,
-    Sum,
-    base_kernels,
-    parse,
-)
+from pymc_active.kernels import BASE_KERNELS, Base, Expression, Product, Sum, grid, paper_models, parse
+from pymc_active.kernels.expressions import base_kernels
 
 SE, PER, RQ, LIN = Base("SE"), Base("PER"), Base("RQ"), Base("LIN")
+
+
+def tree_of(expression):
+    """The tree as it was written, for ``==`` ignores the order."""
+    if isinstance(expression, Base):
+        return expression.name, expression.input
+    return type(expression), [tree_of(child) for child in expression.children]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ SE, PER, RQ, LIN = Base("SE"), Base("PER"), Base("RQ"), Base("LIN")
     ],
 )
 def test_parsing(text, tree):
-    assert parse(text) == tree
+    assert tree_of(parse(text)) == tree_of(tree)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +86,282 @@ def test_malformed_expressions_are_shown_with_the_position(text, position, probl
 def test_an_expression_is_a_string():
     with pytest.raises(TypeError, match="a kernel expression is a string such as 'LIN"):
         parse(3)
+
+
+# Values: random trees, compared with what Python makes of the text.
+
+
+def random_tree(rng, depth=3):
+    if depth == 0 or rng.random() < 0.25:
+        return Base(str(rng.choice(["SE", "PER", "LIN", "RQ"])), rng.choice([None, 0, 1]))
+    kind = Sum if rng.random() < 0.5 else Product
+    return kind(tuple(random_tree(rng, depth - 1) for _ in range(rng.integers(2, 4))))
+
+
+def shuffled(expression, rng):
+    """The same with terms and factors in another order and grouped in pairs."""
+    if isinstance(expression, Base):
+        return expression
+    parts = [shuffled(child, rng) for child in expression.children]
+    rng.shuffle(parts)
+    result = parts[0]
+    for part in parts[1:]:
+        pair = (result, part) if rng.random() < 0.5 else (part, result)
+        result = pair[0] + pair[1] if isinstance(expression, Sum) else pair[0] * pair[1]
+    return result
+
+
+def value(expression, rng):
+    """Python's value of the text with a random number for each base kernel."""
+    text = re.sub(r"\[(\d)\]", r"_\1", str(expression))
+    return eval(text, {"__builtins__": {}}, {f"{name}{i}": rng() for name in BASE_KERNELS for i in ("", "_0", "_1")})
+
+
+def whole_number(seed):
+    """Large random integers: two polynomials that are equal at them are equal."""
+    generator = np.random.default_rng(seed)
+    return lambda: int(generator.integers(10**6, 10**7))
+
+
+TREES = [random_tree(np.random.default_rng(seed)) for seed in range(60)]
+
+
+def test_random_trees_read_back_as_they_were():
+    for tree in TREES:
+        assert tree_of(parse(str(tree))) == tree_of(tree)
+        assert repr(tree) == f"parse({str(tree)!r})"
+        assert pickle.loads(pickle.dumps(tree)) == tree
+
+
+def test_sums_and_products_are_flat():
+    assert tree_of(Sum((Sum((SE, PER)), RQ))) == tree_of(parse("SE + PER + RQ"))
+    assert tree_of(SE * (PER * LIN)) == tree_of(parse("SE * PER * LIN"))
+    assert str(SE * (PER + LIN)) == "SE * (PER + LIN)"
+
+
+def test_order_and_grouping_do_not_count():
+    rng = np.random.default_rng(1)
+    for tree in TREES:
+        other = shuffled(tree, rng)
+        assert other == tree
+        assert hash(other) == hash(tree)
+        assert tree_of(other.canonical()) == tree_of(tree.canonical())
+        assert tree_of(tree.canonical().canonical()) == tree_of(tree.canonical())
+
+
+def test_different_expressions_are_unequal():
+    assert parse("SE + SE") != SE
+    assert parse("SE * SE") != parse("SE + SE")
+    assert parse("SE[0]") != SE
+    assert parse("SE * PER + SE * LIN") != parse("SE * (PER + LIN)")
+    assert SE != "SE"
+    assert len({parse("SE + PER"), parse("PER + SE"), parse("PER * SE")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "distributed"),
+    [
+        ("SE", "SE", "SE"),
+        ("SE + PER", "PER + SE", "PER + SE"),
+        ("SE + SE", "SE + SE", "SE + SE"),
+        ("SE * SE * LIN", "LIN * SE * SE", "LIN * SE * SE"),
+        ("PER * RQ + LIN", "LIN + PER * RQ", "LIN + PER * RQ"),
+        ("(SE + PER) * (PER + SE)", "(PER + SE) * (PER + SE)", "PER * PER + PER * SE + PER * SE + SE * SE"),
+        ("SE * (LIN + LIN * (RQ + PER))", "SE * (LIN + LIN * (PER + RQ))", "LIN * PER * SE + LIN * RQ * SE + LIN * SE"),
+    ],
+)
+def test_canonical_forms(text, canonical, distributed):
+    assert str(parse(text).canonical()) == canonical
+    assert str(parse(text).canonical(distributed=True)) == distributed
+
+
+def test_canonical_forms_have_the_same_value():
+    for tree in TREES:
+        expected = value(tree, whole_number(1))
+        assert value(tree.canonical(), whole_number(1)) == expected
+        assert value(tree.canonical(distributed=True), whole_number(1)) == expected
+
+
+def test_distributed_forms_are_equal_where_the_values_are():
+    """Among small trees, of which some are equal by chance."""
+    trees = [random_tree(np.random.default_rng(seed), depth=2) for seed in range(150)]
+    trees += [tree * SE for tree in trees[:20]] + [
+        Sum(tuple(term * SE for term in tree.children)) for tree in trees[:20] if isinstance(tree, Sum)
+    ]
+    by_form, by_value = {}, {}
+    for i, tree in enumerate(trees):
+        by_form.setdefault(tree.canonical(distributed=True), []).append(i)
+        by_value.setdefault(value(tree, whole_number(2)), []).append(i)
+    assert list(by_form.values()) == list(by_value.values())
+    assert any(len({trees[i] for i in same}) > 1 for same in by_form.values())
+
+
+def test_the_distributed_form_has_the_same_covariance():
+    """With copies of a base kernel sharing its parameters, as VALUES does below."""
+    for text in ("SE * (LIN0 + PER)", "(SE + RQ) * (MAT32 + PER) + SE"):
+        expression = parse(text)
+        distributed = expression.canonical(distributed=True)
+        assert_allclose(covariance(distributed)[0], covariance(expression)[0], rtol=1e-12)
+
+
+def test_expressions_combine_with_text():
+    assert tree_of(SE + "PER * RQ") == tree_of(parse("SE + PER * RQ"))
+    assert tree_of("PER + RQ" * SE) == tree_of(parse("(PER + RQ) * SE"))
+    assert tree_of("LIN" + SE) == tree_of(parse("LIN + SE"))
+    assert tree_of(SE * "PER + RQ") == tree_of(parse("SE * (PER + RQ)"))
+    with pytest.raises(ValueError, match="unknown kernel 'RBF'"):
+        SE + "RBF"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        SE + 1
+    with pytest.raises(TypeError, match="unsupported operand"):
+        2 * SE
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Base("RBF"), ValueError, "unknown kernel 'RBF'; the known ones are LIN, LIN0"),
+        (lambda: Base("SE", -1), ValueError, "the input of SE must be None or a whole number from 0; got -1"),
+        (lambda: Base("SE", 1.0), ValueError, "the input of SE must be"),
+        (lambda: Sum((SE,)), ValueError, "a Sum needs two expressions or more; got 1"),
+        (lambda: Product(()), ValueError, "a Product needs two expressions or more; got 0"),
+        (lambda: Sum((SE, "PER")), TypeError, r"a Sum is made of expressions; got 'PER'. Read text with parse\(\)"),
+    ],
+)
+def test_malformed_values_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+# Neighbours and grids.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SE", "SE + SE, SE + LIN, SE * SE, SE * LIN, LIN"),
+        (
+            "SE + LIN",
+            "SE + LIN + SE, SE + LIN + LIN, (SE + LIN) * SE, (SE + LIN) * LIN, SE * SE + LIN, SE * LIN + LIN, "
+            "SE + LIN * SE, SE + LIN * LIN, LIN + LIN, SE + SE",
+        ),
+        (
+            "SE * SE",
+            "SE * SE + SE, SE * SE + LIN, (SE + SE) * SE, (SE + LIN) * SE, SE * SE * SE, SE * SE * LIN, LIN * SE",
+        ),
+    ],
+)
+def test_neighbours_by_hand(text, expected):
+    assert [str(near) for near in parse(text).neighbours(["SE", "LIN"])] == expected.split(", ")
+
+
+@pytest.mark.parametrize(
+    ("text", "n_inputs", "count"),
+    [
+        # 4 sums, 4 products, 3 replacements.
+        ("SE", 1, 11),
+        # S + B: 4 (the same for every term); S * B: 4 for the whole, 4 for either term; replacements 3 + 3.
+        ("SE + PER", 1, 22),
+        # 8 base kernels: 8 sums, 8 products, and all 8 as replacements of a kernel on both inputs.
+        ("SE", 2, 24),
+        ("SE[0]", 2, 23),
+    ],
+)
+def test_number_of_neighbours(text, n_inputs, count):
+    assert len(parse(text).neighbours(n_inputs=n_inputs)) == count
+
+
+def test_neighbours_are_distinct_and_reproducible_and_equal_for_equal_expressions():
+    rng = np.random.default_rng(3)
+    for tree in TREES[:15]:
+        near = tree.neighbours(n_inputs=2)
+        assert len(set(near)) == len(near)
+        assert tree not in near
+        assert [str(other) for other in tree.neighbours(n_inputs=2)] == [str(other) for other in near]
+        assert set(shuffled(tree, rng).neighbours(n_inputs=2)) == set(near)
+
+
+def test_neighbours_keep_what_is_written():
+    """Parameters keep their names from a model to its neighbours."""
+    assert [str(near) for near in parse("SE * (PER + LIN)").neighbours(["RQ"])] == [
+        "SE * (PER + LIN) + RQ",
+        "(SE + RQ) * (PER + LIN)",
+        "SE * (PER + LIN + RQ)",
+        "SE * (PER + LIN) * RQ",
+        "SE * (PER * RQ + LIN)",
+        "SE * (PER + LIN * RQ)",
+        "RQ * (PER + LIN)",
+        "SE * (RQ + LIN)",
+        "SE * (PER + RQ)",
+    ]
+
+
+def test_the_grid():
+    models = [str(expression) for expression in grid()]
+    assert models[:6] == ["SE", "PER", "LIN", "RQ", "SE + PER", "SE + LIN"]
+    assert models[10:12] == ["SE * PER", "SE * LIN"]
+    assert len(models) == 16
+    assert [str(e) for e in grid(["SE", "LIN"], ["LIN + SE", SE, "SE * SE"])] == [
+        "SE",
+        "LIN",
+        "SE + LIN",
+        "SE * LIN",
+        "SE * SE",
+    ]
+
+
+def test_the_grid_over_several_inputs():
+    models = grid(n_inputs=2)
+    assert len(models) == 8 + 2 * comb(8, 2)
+    assert models[:3] == [Base("SE", 0), Base("SE", 1), Base("PER", 0)]
+    assert [str(e) for e in grid(["SE[1]", "PER"], n_inputs=2)][:3] == ["SE[1]", "PER[0]", "PER[1]"]
+
+
+@pytest.mark.parametrize("rooted", [False, True])
+@pytest.mark.parametrize(
+    ("series", "expert", "found"),
+    [
+        ("airline", "LIN + PER * RQ", "SE * (LIN + LIN * (PER + RQ))"),
+        ("mauna_loa", "SE + PER * SE + RQ + SE", "LIN * SE + SE * (PER + RQ)"),
+    ],
+)
+def test_the_papers_models(series, expert, found, rooted):
+    models = paper_models(series, rooted=rooted)
+    assert len(set(models)) == len(models) == 18
+    linear = "LIN0" if rooted else "LIN"
+    assert [str(model) for model in models[-2:]] == [text.replace("LIN", linear) for text in (expert, found)]
+    names = {base.name for model in models for base in base_kernels(model)}
+    assert names == {"SE", "PER", linear, "RQ"}
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: grid([]), ValueError, "bases is empty: name at least one of LIN, LIN0"),
+        (lambda: grid("SE"), TypeError, r"bases must be a sequence such as \['SE', 'PER'\]; got 'SE'"),
+        (lambda: grid(["SE", "RBF"]), ValueError, "unknown kernel 'RBF'; the known ones are LIN"),
+        (lambda: grid(["SE", 3]), TypeError, "a kernel expression is a string"),
+        (lambda: grid(["SE * PER"]), ValueError, r"bases must be base kernels such as 'SE' .* got 'SE \* PER'"),
+        (lambda: grid(["SE[2]"], n_inputs=2), ValueError, r"SE\[2\] needs input 2, but there are inputs 0 to 1"),
+        (lambda: grid(extra=["SE + PER[1]"]), ValueError, r"PER\[1\] needs input 1, but there are inputs 0 to 0"),
+        (lambda: grid(extra="SE"), TypeError, "extra must be a sequence"),
+        (lambda: grid(n_inputs=0), ValueError, "n_inputs must be a whole number from 1; got 0"),
+        (lambda: SE.neighbours([]), ValueError, "bases is empty"),
+        (lambda: SE.neighbours(["foo"]), ValueError, "unknown kernel 'foo'"),
+        (lambda: SE.neighbours(["SE[1]"]), ValueError, r"SE\[1\] needs input 1"),
+        (lambda: Base("SE", 3).neighbours(n_inputs=2), ValueError, r"SE\[3\] needs input 3"),
+        (lambda: paper_models("sunspots"), ValueError, "series must be one of airline, mauna_loa; got 'sunspots'"),
+    ],
+)
+def test_malformed_grids_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_kernels_have_a_public_home():
+    assert pma.kernels.parse("SE") == SE
+    assert parse(SE) is SE
+    assert all(isinstance(model, Expression) for model in pma.kernels.grid())
 
 
 # The kernels themselves, in the paper's parametrisation.

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytensor.compile.maker import FunctionMaker
 
 import pymc_active as pma
+from pymc_active.posterior.prior import vm_mode
 
 
 def data(n=10, D=2, seed=1):
@@ -176,19 +177,155 @@ def test_new_data_compile_nothing(used):
     assert made == []
 
 
-def test_builders_compile_nothing_for_new_data():
-    """But for mapping draws to the user's space; and PyMC evaluates the length of each dimension once."""
+def test_builders_compile_nothing():
     gpm = pma.ard_gp(X, y)
     with compilations() as made:
-        fit = quick_fit(gpm)
-        pma.predict(fit, X)
-        assert made == []
-        use_everything(gpm, 9)
-        assert len(made) > 0
+        for n in (9, 14):
+            gpm.set_data(*data(n, seed=n))
+            fit = quick_fit(gpm)
+            pma.predict(fit, X)
+            pma.active.bald(fit, X)
+            assert "noise" in fit.constrained_point
+    assert made == []
+    with pytest.raises(ValueError, match="read-only"):
+        gpm.X[0, 0] = 1.0
+
+
+def test_data_of_a_finished_pymc_model_compile_but_once():
+    """PyMC evaluates the length of each dimension once."""
+    gpm = pma.ard_gp(X, y)
+    assert gpm.model is gpm.model
+    use_everything(gpm, 9)
     with compilations() as made:
         use_everything(gpm, 14)
         use_everything(gpm, 3)
     assert made == []
+
+
+# The PyMC model, made on first use.
+
+
+def test_fits_and_predictions_need_no_pymc_model():
+    gpm = pma.composite_gp(X, y, "SE[0] + LIN * PER[1]", mean="linear")
+    fit = quick_fit(gpm)
+    pma.predict(fit, X)
+    assert "log_period_PER" in repr(gpm)
+    assert set(fit.constrained_point) > set(fit.point)
+    assert not gpm.is_made
+    assert gpm.model.name == ""
+    assert gpm.is_made
+
+
+ON_FIRST_USE = {
+    "ard": lambda: pma.ard_gp(*user_units(X, y), mean="linear", **UNITS),
+    "embedding": lambda: pma.embedding_gp(*user_units(X, y), n_components=2, **UNITS),
+    "composite": lambda: pma.composite_gp(*user_units(X, y), "LIN * PER[1] + RQ + LIN0[0]", **UNITS),
+    "fixed": lambda: pma.ard_gp(X, y, priors={"log_outputscale": 0.3, "log_lengthscale": np.array([0.1, -0.2])}),
+}
+
+
+@pytest.mark.parametrize("name", list(ON_FIRST_USE))
+def test_the_model_made_on_first_use_is_the_one_described_before(name):
+    """Names, shapes, the user's space and the log posterior."""
+    gpm = ON_FIRST_USE[name]()
+    theta = 0.3 * np.random.default_rng(2).normal(size=(2, gpm.n_parameters))
+    before, described = gpm.constrain(theta), repr(gpm)
+    value, _ = gpm.posterior().value_and_gradient(theta[0])
+    labels = gpm.labels
+    assert not gpm.is_made
+
+    # A Deterministic more, and everything is PyMC's.
+    with gpm.model:
+        pm.Deterministic("one_more", pt.exp(gpm.model["log_noise"]))
+    gpm._shapes = None
+    after = gpm.constrain(theta)
+    assert_allclose(after.pop("one_more"), np.exp(theta[:, labels.index("log_noise")]), rtol=1e-14)
+    assert list(before) == list(after)
+    for variable, values in after.items():
+        assert_allclose(before[variable], values, rtol=1e-14, err_msg=variable)
+        assert before[variable].shape == values.shape
+    assert (gpm.labels, repr(gpm)) == (labels, described)
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")
+    assert_allclose(value, logp(gpm.unflatten(theta[0])), rtol=1e-8)
+
+
+def test_a_model_asked_for_inside_another_is_no_part_of_it():
+    gpm = pma.ard_gp(X, y)
+    with pm.Model() as other:
+        assert gpm.model.parent is None
+    assert other.named_vars == {}
+
+
+def test_the_model_is_made_of_the_data_held_then():
+    mine_X, mine_y = X.copy(), y.copy()
+    gpm, changed = pma.ard_gp(mine_X, mine_y), pma.ard_gp(mine_X, mine_y)
+    mine_X += 1
+    mine_y += 1
+    has_the_data(gpm, (X, y))
+    more = data(7, seed=5)
+    changed.set_data(*more)
+    for made, expected in ((gpm, (X, y)), (changed, more)):
+        assert_array_equal(made.model["X"].get_value(), expected[0])
+        assert_array_equal(made.model["y_data"].get_value(), expected[1])
+        assert made.model.coords["obs"] == tuple(range(len(expected[1])))
+
+
+def test_compile_arguments_make_the_model():
+    gpm = pma.ard_gp(X, y)
+    theta = np.array([0.1, 0.2, 0.3, -1.5])
+    value, _ = gpm.posterior().value_and_gradient(theta)
+    graph = gpm.posterior({"mode": "FAST_COMPILE"})
+    assert gpm.is_made
+    assert_allclose(graph.value_and_gradient(theta)[0], value, rtol=1e-10)
+    gpm.set_data(X[:4], y[:4])
+    again = gpm.posterior({"mode": "FAST_COMPILE"}).value_and_gradient(theta)[0]
+    assert_allclose(again, gpm.posterior().value_and_gradient(theta)[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("mode", ["FAST_COMPILE", vm_mode()], ids=["name", "object"])
+def test_compile_arguments_compile_once(mode):
+    gpm = pma.ard_gp(X, y)
+    theta = np.zeros(gpm.n_parameters)
+    gpm.posterior({"mode": mode}).value_and_gradient(theta)
+    with compilations() as made:
+        gpm.posterior({"mode": mode}).value_and_gradient(theta)
+    assert made == []
+
+
+# Kernel expressions and the named priors.
+
+
+def test_a_composite_gp_takes_and_keeps_an_expression():
+    expression = "SE" * pma.kernels.parse("PER[1] + LIN")
+    gpm = pma.composite_gp(X, y, expression)
+    assert gpm.expression is expression
+    assert gpm.labels == pma.composite_gp(X, y, "SE * (PER[1] + LIN)").labels
+    assert pma.ard_gp(X, y).expression is None
+    with pytest.raises(TypeError, match="a kernel expression is a string"):
+        pma.composite_gp(X, y, ["SE"])
+
+
+@pytest.mark.parametrize(
+    ("priors", "mean", "sd"),
+    [
+        ("wide", np.log(0.1), 1.0),
+        (None, np.log(0.1), 1.0),
+        ("toolbox", np.log(0.01), np.sqrt(0.1)),
+        ({"log_noise": pm.Normal.dist(-3.0, 0.2)}, -3.0, 0.2),
+    ],
+    ids=["wide", "default", "toolbox", "own"],
+)
+def test_the_noise_priors_of_a_composite_gp(priors, mean, sd):
+    gpm = pma.composite_gp(X, y, "SE", priors=priors)
+    at = gpm.labels.index("log_noise")
+    center, scale = gpm.posterior().prior_scale()
+    assert_allclose([center[at], scale[at]], [mean, sd], rtol=1e-12)
+    assert_allclose(scale[gpm.labels.index("log_lengthscale_SE")], 1.0, rtol=1e-12)
+
+
+def test_an_unknown_name_of_priors_is_refused():
+    with pytest.raises(ValueError, match="priors must be one of toolbox, wide or a dict; got 'flat'"):
+        pma.composite_gp(X, y, "SE", priors="flat")
 
 
 def has_the_data(gpm, more):

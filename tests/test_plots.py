@@ -18,6 +18,7 @@ from scipy.stats import ortho_group
 
 import pymc_active as pma
 from pymc_active import plots
+from pymc_active.decomposition import decompose
 
 RNG = np.random.default_rng(20260301)
 X = RNG.uniform(-1, 1, size=(25, 4))
@@ -141,9 +142,9 @@ def test_an_axes_that_is_given_is_used(curve_fit):
 def test_parameters_are_quantiles_of_the_draws(curve_fit):
     ax = plots.plot_parameters(curve_fit, draws=400, random_seed=2)
     posterior = curve_fit.to_datatree(400, 2)["posterior"]
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["outputscale", "lengthscale[0]", "noise"]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["lengthscale[0]", "outputscale", "noise"]
     medians, _ = line(ax, "Laplace")
-    expected = [float(posterior[name].median()) for name in ("outputscale", "lengthscale", "noise")]
+    expected = [float(posterior[name].median()) for name in ("lengthscale", "outputscale", "noise")]
     assert_allclose(medians, expected)
     wide = np.array([segment[:, 0] for segment in ax.collections[0].get_segments()])
     assert_allclose(wide[2], np.quantile(posterior["noise"], [0.055, 0.945]))
@@ -428,7 +429,7 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
         (lambda: plots.plot_parameters(curve_fit, var_names=["ls"]), "Laplace has no ls"),
         (lambda: plots.plot_parameters(curve_fit, trace=xr.DataTree()), "group 'posterior'"),
-        (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no outputscale"),
+        (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no lengthscale, outputscale, noise"),
         (lambda: plots.plot_learning_curves(curves()), "metric must be one of nll, rmse"),
         (lambda: plots.plot_learning_curves(curves().rmse.rename(n="x")), "dims method, split and n"),
         (lambda: plots.plot_check(xr.DataTree()), "does not come from pma.check"),
@@ -457,3 +458,141 @@ def test_loadings_are_the_correlations_of_inputs_with_the_components():
     drawn = ax.lines[0].get_ydata()
     # The axes of R have no preferred sign.
     np.testing.assert_allclose(drawn * np.sign(drawn[0] * expected[0]), expected, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    rng = np.random.default_rng(5)
+    x = np.sort(rng.uniform(0, 10, 25))
+    frame = pd.DataFrame({"time": x})
+    y = x + 2 * np.sin(2 * np.pi * x / 1.7) + 0.2 * rng.normal(size=25)
+    gpm = pma.composite_gp(frame, y, "LIN + PER", x_scale="unit", y_scale="standardize")
+    return decompose(pma.fit_laplace(gpm, **QUICK), np.linspace(-1, 11, 40)[:, None], unit="h", y_unit="mV")
+
+
+def test_decomposition_shows_the_sum_its_components_and_the_rest(parts):
+    axes = plots.plot_decomposition(parts)
+    assert len(axes) == 4
+    table = parts.components
+    expected = [(table.f_mean, table.f_variance)] + [
+        (table["mean"].isel(component=c), table.variance.isel(component=c)) for c in range(2)
+    ]
+    for ax, (mean, variance) in zip(axes, expected, strict=False):
+        x, (low, high) = band(ax.collections[0])
+        assert_allclose(x, parts.X_new[:, 0])
+        assert_allclose((low + high) / 2, mean, atol=1e-9)
+        assert_allclose((high - low) / 2, 1.959964 * np.sqrt(variance), rtol=1e-9)
+    assert_allclose(axes[0].lines[-1].get_ydata(), parts.fit.y)
+    residual = table.residual.to_numpy()
+    [shown] = [artist for artist in axes[3].lines if len(artist.get_ydata()) == 25]
+    assert_allclose(shown.get_ydata(), residual)
+    for c in range(2):
+        title = axes[c + 1].get_title(loc="left").replace("\n", " ")
+        assert title == f"{table.component.to_numpy()[c]}: {parts.descriptions[c]}"
+    assert axes[-1].get_xlabel() == "time (h)"
+    assert {ax.get_ylabel() for ax in axes} == {"mV"}
+
+
+def test_components_of_several_inputs_are_points():
+    inputs = np.random.default_rng(1).uniform(size=(12, 2))
+    gpm = pma.composite_gp(
+        inputs, np.sin(6 * inputs) @ [1.0, 2.0], "SE[0] + SE[1]", x_scale="unit", y_scale="standardize"
+    )
+    result = decompose(pma.fit_laplace(gpm, **QUICK))
+    axes = result.plot(input=1, data=False)
+    points = axes[1].lines[0]
+    assert_allclose(points.get_xdata(), np.sort(inputs[:, 1]))
+    assert points.get_linestyle() == "None"
+    assert axes[-1].get_xlabel() == "input 1"
+
+
+def model_table():
+    evidence = np.array([-80.0, -30.0, -31.0, np.nan, -45.0])
+    weight = np.exp(np.nan_to_num(evidence, nan=-np.inf) + 30)
+    columns = {
+        "log_evidence": evidence,
+        "bic": -2 * evidence,
+        "probability": weight / weight.sum(),
+        "doubtful": [False, False, True, True, False],
+        "level": [1, 2, 2, 2, 1],
+        "parent": ["", "PER", "PER", "PER", ""],
+        "error": ["", "", "", "ValueError: no", ""],
+        "n_parameters": [4.0, 6.0, 6.0, np.nan, 5.0],
+    }
+    names = ["SE", "PER + SE", "PER * SE", "PER + PER", "PER"]
+    return xr.Dataset({k: ("model", v) for k, v in columns.items()}, coords={"model": names})
+
+
+def test_a_search_is_shown_over_its_levels_with_the_way_to_the_best():
+    fits = {name: object() for name in ("SE", "PER + SE", "PER * SE", "PER")}
+    result = pma.search.StructureSearch(model_table(), fits, "evidence", "depth 2 reached")
+    ax = result.plot()
+    shown = {tuple(point) for artist in ax.lines if artist.get_marker() == "o" for point in artist.get_xydata()}
+    assert shown == {(1, -50), (2, 0), (2, -1), (1, -15)}
+    [way] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION]
+    assert_array_equal(way.get_xydata(), [[1, -15], [2, 0]])
+    assert [text.get_text() for text in ax.texts] == ["PER", "PER + SE"]
+
+
+def test_evidences_are_sorted_with_their_probabilities():
+    for source in (model_table(), model_table().set_coords(["log_evidence", "doubtful"]).probability):
+        ax = plots.plot_evidence(source)
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["PER + SE", "PER * SE", "PER", "SE"]
+        assert [text.get_text() for text in ax.texts][:4] == ["0.73", "0.27", "< 0.01", "< 0.01"]
+        hollow = [artist for artist in ax.lines if artist.get_markerfacecolor() == "white"]
+        assert_array_equal(hollow[0].get_xdata(), [-1])
+    assert len(plots.plot_evidence(model_table(), n=2).get_yticklabels()) == 2
+
+
+def test_model_posterior_is_drawn_over_the_run():
+    values = np.random.default_rng(0).dirichlet(np.ones(7), size=6)
+    values[:3, 6] = np.nan
+    history = xr.DataArray(
+        values,
+        dims=("n_observations", "model"),
+        coords={"n_observations": np.arange(5, 11), "model": [f"m{i}" for i in range(7)]},
+    )
+    worst = history.max("n_observations").idxmin().item()
+    ax = plots.plot_model_posterior(history, n_models=3, highlight=[worst])
+    n, shown = line(ax, worst)
+    assert_array_equal(n, np.arange(5, 11))
+    assert_array_equal(shown, history.sel(model=worst))
+    assert len(ax.lines) == 7
+    named = {text.get_text() for text in ax.texts}
+    assert len(named) == 3
+    assert worst in named
+    assert history.max("n_observations").idxmax().item() in named
+
+
+def test_sensitivity_is_a_table_in_shades():
+    p = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1]])
+    table = xr.Dataset(
+        {"probability": (("prior", "model"), p), "doubtful": (("prior", "model"), p == 0.7)},
+        coords={"prior": ["wide", "toolbox"], "model": ["SE", "LIN", "PER"]},
+    )
+    ax = pma.search.PriorSensitivity(table, {}).plot(n=2)
+    assert_allclose(ax.images[0].get_array(), [[0.9, 0.2], [0.1, 0.7]])
+    assert [text.get_text() for text in ax.texts] == ["0.90", "0.20", "0.10", "0.70*"]
+    frames = [tuple(artist.get_xydata().mean(0).round(1)) for artist in ax.lines]
+    assert len(frames) == 2
+
+
+def test_wrong_objects_of_kernel_plots_are_refused(parts):
+    for call, message in [
+        (lambda: plots.plot_decomposition(parts.fit), "takes the result of decompose; got LaplaceFit"),
+        (lambda: plots.plot_structure_search({}), "takes the result of compositional_kernel_search; got dict"),
+        (lambda: plots.plot_prior_sensitivity(model_table()), "takes the result of prior_sensitivity; got Dataset"),
+        (lambda: plots.plot_evidence({}), "takes what model_posterior returns; got dict"),
+        (lambda: plots.plot_model_posterior([0.5]), "xarray DataArray over n_observations and model; got list"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            call()
+    history = xr.DataArray(np.ones((2, 1)), dims=("n_observations", "model"), coords={"model": ["SE"]})
+    for call, message in [
+        (lambda: plots.plot_decomposition(parts, input=1), "input must be a position from 0 to 0; got 1"),
+        (lambda: plots.plot_evidence(model_table().drop_vars("doubtful")), r"\['doubtful'\] missing"),
+        (lambda: plots.plot_model_posterior(history.rename(model="kernel")), "dims n_observations and model"),
+        (lambda: plots.plot_model_posterior(history, highlight=["RQ"]), r"among SE; got \['RQ'\]"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -15,7 +15,8 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
-from pymc_active.search import _resized
+from pymc_active.search import dimension
+from pymc_active.search.dimension import _resized
 
 QUICK = {"n_restarts": 4, "population": 0}
 KNOWN = {"log_outputscale": 0.0, "log_noise": np.log(0.1)}
@@ -157,7 +158,7 @@ def test_the_number_of_components_is_found(plane):
 def test_a_failed_search_is_rescued_by_its_neighbours(monkeypatch, plane):
     """The searches below and at the right dimension find nothing; the one above does, and leads the way back."""
     X, y = problem(5, 2, 60, 4)
-    fit_laplace = pma.search.fit_laplace
+    fit_laplace = dimension.fit_laplace
 
     def lame(gpm, **keywords):
         d = gpm.shapes["R"][0]
@@ -166,7 +167,7 @@ def test_a_failed_search_is_rescued_by_its_neighbours(monkeypatch, plane):
             return fit_laplace(gpm, point=flat, optimize=False)
         return fit_laplace(gpm, **keywords)
 
-    monkeypatch.setattr(pma.search, "fit_laplace", lame)
+    monkeypatch.setattr(dimension, "fit_laplace", lame)
     found = pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False, fit_keywords=QUICK)
     assert_allclose(found.best.log_posterior, plane.best.log_posterior, atol=1e-3)
 

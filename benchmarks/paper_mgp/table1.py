@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import _above  # noqa: F401
 import numpy as np
 import xarray as xr
 from _records import RESULTS, Key, fill, load

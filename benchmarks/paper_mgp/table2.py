@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import _above  # noqa: F401
 import lasso
 import numpy as np
 import pymc as pm

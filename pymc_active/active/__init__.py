@@ -1,7 +1,7 @@
 """What to measure next."""
 
 from pymc_active.active.bald import bald, uncertainty
-from pymc_active.active.bams import model_posterior
+from pymc_active.active.bams import bams, committee, model_posterior
 from pymc_active.active.designs import latin_hypercube, random_design
 from pymc_active.active.embedded import surest_input
 from pymc_active.active.improvement import expected_improvement, upper_confidence_bound
@@ -10,6 +10,8 @@ from pymc_active.active.learner import Learner
 __all__ = [
     "Learner",
     "bald",
+    "bams",
+    "committee",
     "expected_improvement",
     "latin_hypercube",
     "model_posterior",

@@ -7,14 +7,15 @@ from typing import Any, Literal, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.active.criterion import Criterion
+from pymc_active.active.criterion import Criterion, rounding
 from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import Fits
 from pymc_active.predictions import MIXTURE_METHODS, Mixture
 
 
 def bald(
-    fit: LaplaceFit,
+    fit: LaplaceFit | Fits,
     X_pool: Any,
     *,
     target: Literal["y", "f"] = "y",
@@ -30,7 +31,9 @@ def bald(
 
     Parameters
     ----------
-    fit : LaplaceFit
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
+        Of several models: information about the model and its hyperparameters together, as ``"modes"`` takes it of
+        several modes. :func:`bams` counts the model alone.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
         Candidates in the user's units. A dask array is scored lazily, block by block.
     target : {"y", "f"}
@@ -93,9 +96,7 @@ class Bald(Criterion):
         return np.zeros_like(p.mean), 0.5 / (p.variance + noise), -0.5 / (p.plug_in + noise)
 
     def _variances(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
-        # Latent variances may vanish at a data point.
-        floor = 1e-10 * (p.variances + p.noises).max(0) + np.finfo(float).tiny
-        noise = self.with_noise * p.noises
+        noise, floor = self.with_noise * p.noises, rounding(p)
         return np.maximum(p.variances + noise, floor), np.maximum(p.conditional + noise, floor)
 
     @override
@@ -109,14 +110,15 @@ class Bald(Criterion):
         return *mixture_entropy_gradient(p.means, variances, p.weights), -0.5 * p.weights[:, None] / conditional
 
 
-def uncertainty(fit: LaplaceFit, X_pool: Any, *, method: str = "mgp") -> xr.DataArray:
+def uncertainty(fit: LaplaceFit | Fits, X_pool: Any, *, method: str = "mgp") -> xr.DataArray:
     """Uncertainty sampling: the sd of the latent function at each candidate, in units of y.
 
     Its maximiser is also that of the entropy H[f], the first term of BALD.
 
     Parameters
     ----------
-    fit : LaplaceFit
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
+        Of several models: the sd of their average, by posterior probability.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
     method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
         As in :func:`pymc_active.predict`.

@@ -1,128 +1,209 @@
-"""Which model the data prefer, from Laplace evidences."""
+"""Criteria that learn which model is right: BAMS, and query by committee."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal, override
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.active.criterion import Criterion, rounding
+from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
+from pymc_active.model_average import (
+    WEIGHTS,
+    Fits,
+    ModelAverage,
+    Prior,
+    as_model_average,
+    model_posterior,
+    prior_weights,
+)
+from pymc_active.predictions import Mixture
 
-__all__ = ["model_posterior"]
+__all__ = ["Bams", "Committee", "bams", "committee", "model_posterior", "prior_weights"]
+
+# All models of less weight than this together carry less than 1e-6 nats.
+_NEGLIGIBLE = 1e-9
 
 
-def model_posterior(
-    fits: Mapping[Any, LaplaceFit] | Sequence[LaplaceFit],
+def bams(
+    fits: Fits,
+    X_pool: Any,
     *,
-    prior: Mapping[Any, float] | Sequence[float] | None = None,
+    prior: Prior = None,
+    weights: Literal["posterior", "tempered", "uniform"] = "posterior",
+    method: Literal["mgp", "modes", "draws"] = "mgp",
+    draws: int = 32,
+    random_seed: int = 0,
 ) -> xr.DataArray:
-    r"""Posterior probabilities of models of the same data, from their Laplace evidences.
+    r"""Expected information about the model from measuring each candidate, in nats.
+
+    Bayesian active model selection: the mutual information of the outcome y* and the model,
+    :math:`H[\sum_k p_k q_k(y^*)] - \sum_k p_k H[q_k(y^*)]`, noise included. It is at most the entropy of the models'
+    probabilities, and zero where all models predict the same.
 
     Parameters
     ----------
-    fits : dict or sequence of LaplaceFit
-        One fit of each model; a dict's keys become labels, a sequence is numbered.
-    prior : dict or sequence, optional
-        Prior weights in the order (or by the keys) of ``fits``, normalised here; default equal.
+    fits : dict, list of LaplaceFit or ModelAverage
+        One fit of each model, all of the same data.
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+        Candidates in the user's units. A dask array is scored lazily, block by block.
+    prior : dict or list, optional
+        Prior weights of the models, as in :func:`model_posterior`.
+    weights : {"posterior", "tempered", "uniform"}
+        The models' probabilities p_k. ``"posterior"`` is the information itself. Early on the posterior may be sure
+        of a wrong model, and then nothing seems worth asking: ``"tempered"`` takes the square roots of posterior
+        (normalised), ``"uniform"`` equal weights, with which all models count as long as they have a finite evidence.
+    method : {"mgp", "modes", "draws"}
+        A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), or its mixture over
+        the marginal GPs of all its modes, or over GPs at draws from its posterior. What could be learned of a model's
+        own mode or hyperparameters does not count.
+    draws, random_seed : int
+        For ``"draws"``, of each model.
 
     Returns
     -------
     xarray.DataArray
-        Probabilities over ``model``, with the coordinates ``log_evidence`` (nats), ``description`` and ``doubtful``
-        (whether the search did not converge or the point has directions without curvature).
+        Over ``point``; larger is better.
 
     Raises
     ------
     TypeError, ValueError
-        For anything but fits, fits of different y, or a prior that does not match.
-
-    Warns
-    -----
-    UserWarning
-        If the fit of the highest evidence is doubtful.
+        As :class:`pymc_active.ModelAverage`, and for unknown weights or methods.
 
     Notes
     -----
-    A model's evidence is the sum over the distinct modes found, :math:`\log \sum_k \exp E_k` over ``fit.modes``;
-    modes below the best that are no proper ones (their curvature had to be floored) are left out. The best mode alone
-    has ``fit.log_evidence``. Where modes overlap, the sum counts what they share twice.
-
-    The inputs may differ between the models, as long as the rows belong to the same observations.
+    Models of weight below 1e-9 are left out.
 
     References
     ----------
-    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes.
+    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes, eqs. 4-6.
 
     Examples
     --------
     >>> import numpy as np
     >>> import pymc_active as pma
-    >>> x = np.linspace(-2, 2, 15)
-    >>> models = {k: pma.ard_gp(x[:, None], np.sin(x), kernel=k) for k in ("ExpQuad", "Matern12")}
+    >>> x, y = np.array([0.0, 0.1, 0.2, 0.3, 0.5, 0.6]), np.array([0.1, 0.2, 0.7, 1.0, 1.4, 1.9])
+    >>> models = {k: pma.composite_gp(x[:, None], y, k) for k in ("SE", "LIN")}
     >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
-    >>> print(pma.active.model_posterior(fits).idxmax().item())
-    ExpQuad
+    >>> int(pma.active.bams(fits, np.linspace(0, 1, 6)[:, None]).to_numpy().argmax())
+    5
     """
-    labels, members = _read_fits(fits)
-    log_evidence = np.array([_summed_over_modes(fit) for fit in members])
-    doubtful = np.array([not fit.diagnostics["converged"] or fit.diagnostics["n_floored"] > 0 for fit in members])
-    best = int(np.argmax(log_evidence))
-    if doubtful[best]:
-        warnings.warn(
-            f"model {labels[best]!r} has the highest evidence, but its fit is doubtful (not converged, or directions "
-            "without curvature): search longer (n_restarts) or give it tighter priors before you believe it",
-            UserWarning,
-            stacklevel=2,
-        )
-    with np.errstate(divide="ignore"):
-        weights = log_evidence + np.log(prior_weights(prior, labels))
-    return xr.DataArray(
-        np.exp(weights - logsumexp(weights)),
-        dims="model",
-        coords={
-            "model": labels,
-            "log_evidence": ("model", log_evidence, {"units": "nats"}),
-            "description": ("model", [fit.gpm.description for fit in members]),
-            "doubtful": ("model", doubtful),
-        },
-        name="probability",
-    )
+    return Bams(weights, method, draws, random_seed).over(as_model_average(fits, prior), X_pool)
 
 
-def _summed_over_modes(fit: LaplaceFit) -> float:
-    others = zip(fit.modes[1:], fit.expansions[1:], strict=True)
-    proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
-    return float(logsumexp([fit.log_evidence, *proper]))
+def committee(
+    fits: Fits, X_pool: Any, *, method: Literal["mgp", "modes", "draws"] = "mgp", draws: int = 32, random_seed: int = 0
+) -> xr.DataArray:
+    """Query by committee: entropy of the models' common predictive for y*, all models equally weighted, in nats.
+
+    Parameters
+    ----------
+    fits : dict, list of LaplaceFit or ModelAverage
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    method : {"mgp", "modes", "draws"}
+        As in :func:`bams`.
+    draws, random_seed : int
+        For ``"draws"``, of each model.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better. An entropy of a density: it may be negative.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), footnote 4; Seung, Opper & Sompolinsky (1992).
+    """
+    return Committee(method, draws, random_seed).over(as_model_average(fits), X_pool)
 
 
-def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
-    if not isinstance(fits, Mapping | Sequence) or not len(fits):
-        raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
-    labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
-    for label, fit in zip(labels, members, strict=True):
-        if not isinstance(fit, LaplaceFit):
-            raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
-        if not np.array_equal(fit.y, members[0].y):
-            raise ValueError(
-                f"evidences compare models of the same observations, but the fits {labels[0]!r} and {label!r} have "
-                "different y: fit every model again with the same data (gpm.set_data, then fit_laplace)"
-            )
-    return labels, list(members)
+class Bams(Criterion):
+    """:func:`bams` as a criterion with a gradient."""
+
+    name, units = "bams", "nats"
+
+    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 32, random_seed: int = 0):
+        if weights not in WEIGHTS:
+            raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
+        super().__init__(method, draws, random_seed)
+        self.weights = weights
+
+    @override
+    def reweigh(self, fit):
+        return fit.weighted(self.weights, _NEGLIGIBLE) if isinstance(fit, ModelAverage) else fit
+
+    # There is nothing to learn about a single model.
+
+    @override
+    def value(self, p):
+        return np.zeros_like(p.mean)
+
+    @override
+    def partials(self, p):
+        return np.zeros_like(p.mean), np.zeros_like(p.mean), np.zeros_like(p.mean)
+
+    @override
+    def mixture_value(self, p):
+        variances = _of_observations(p)
+        information = mixture_entropy(p.means, variances, p.weights)
+        for share, rows in _by_model(p):
+            information -= share * _entropy(p.means[rows], variances[rows], p.weights[rows] / share)
+        # Not negative but for the errors of the quadrature.
+        return np.maximum(information, 0.0)
+
+    @override
+    def mixture_partials(self, p):
+        variances = _of_observations(p)
+        in_mean, in_variance = mixture_entropy_gradient(p.means, variances, p.weights)
+        for share, rows in _by_model(p):
+            own = mixture_entropy_gradient(p.means[rows], variances[rows], p.weights[rows] / share)
+            in_mean[rows] -= share * own[0]
+            in_variance[rows] -= share * own[1]
+        return in_mean, in_variance, np.zeros_like(in_variance)
 
 
-def prior_weights(prior: Any, labels: list) -> np.ndarray:
-    """Prior probabilities in the order of the labels, from a dict, a sequence or None for equal ones."""
-    if prior is None:
-        return np.full(len(labels), 1 / len(labels))
-    if isinstance(prior, Mapping):
-        if set(prior) != set(labels):
-            raise ValueError(f"prior must have the keys of fits, {labels}; got {list(prior)}")
-        prior = [prior[label] for label in labels]
-    weights = np.asarray(prior, float)
-    if weights.shape != (len(labels),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError(f"prior must hold a weight >= 0 for each of the {len(labels)} models, not all 0; got {prior}")
-    return weights / weights.sum()
+class Committee(Criterion):
+    """:func:`committee` as a criterion with a gradient."""
+
+    name, units = "committee", "nats"
+
+    def __init__(self, method: str = "mgp", draws: int = 32, random_seed: int = 0):
+        super().__init__(method, draws, random_seed)
+
+    @override
+    def reweigh(self, fit):
+        return fit.weighted("uniform") if isinstance(fit, ModelAverage) else fit
+
+    @override
+    def value(self, p):
+        return gaussian_entropy(p.variance + p.noise)
+
+    @override
+    def partials(self, p):
+        return np.zeros_like(p.mean), 0.5 / (p.variance + p.noise), np.zeros_like(p.mean)
+
+    @override
+    def mixture_value(self, p):
+        return mixture_entropy(p.means, _of_observations(p), p.weights)
+
+    @override
+    def mixture_partials(self, p):
+        in_mean, in_variance = mixture_entropy_gradient(p.means, _of_observations(p), p.weights)
+        return in_mean, in_variance, np.zeros_like(in_variance)
+
+
+def _of_observations(p: Mixture) -> np.ndarray:
+    return np.maximum(p.variances + p.noises, rounding(p))
+
+
+def _by_model(p: Mixture) -> Iterator[tuple[float, np.ndarray]]:
+    """Each model's weight and its components."""
+    for k in np.unique(p.owner):
+        rows = np.flatnonzero(p.owner == k)
+        yield p.weights[rows].sum(), rows
+
+
+def _entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return gaussian_entropy(variances[0]) if len(means) == 1 else mixture_entropy(means, variances, weights)

@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 
 from pymc_active.active.criterion import Criterion
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import ModelAverage
 
 # Seeds scored, and starts among them; twice as many where the criterion is a sum over draws and rugged.
 _SEEDS, _STARTS = 800, 5
@@ -36,8 +37,8 @@ class Maxima(NamedTuple):
 
 
 def maximize(
-    criterion: Criterion | Callable[[LaplaceFit, np.ndarray], Any],
-    fit: LaplaceFit,
+    criterion: Criterion | Callable[[Any, np.ndarray], Any],
+    fit: LaplaceFit | ModelAverage,
     low: np.ndarray,
     high: np.ndarray,
     rng: np.random.Generator,
@@ -48,7 +49,7 @@ def maximize(
     ----------
     criterion : Criterion or callable
         A callable takes the fit and an array (m, D) and returns (m,).
-    fit : LaplaceFit
+    fit : LaplaceFit or ModelAverage
     low, high : ndarray, shape (D,)
     rng : Generator
     """
@@ -100,7 +101,7 @@ def maximize(
     return Maxima(np.clip(low + width * maxima.X, low, high), maxima.values)
 
 
-def _seeds(fit: LaplaceFit, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _seeds(fit: LaplaceFit | ModelAverage, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Points of the unit cube: random ones, corners, points near the data, and preimages of U's boundary."""
     D = len(low)
     inside = rng.uniform(size=(_SEEDS // 2, D))
@@ -108,9 +109,10 @@ def _seeds(fit: LaplaceFit, low: np.ndarray, high: np.ndarray, rng: np.random.Ge
     data = (fit.X[rng.integers(len(fit.X), size=_SEEDS // 10)] - low) / (high - low)
     data += 0.05 * rng.normal(size=data.shape)
     parts = [inside, corners, data]
-    where = fit.gpm.embedding_slice
+    likeliest = fit.best if isinstance(fit, ModelAverage) else fit
+    where = likeliest.gpm.embedding_slice
     if where is not None:
-        R = fit.theta[where[0]].reshape(where[1]) / np.asarray(fit.gpm.x_map.scale) * (high - low)
+        R = likeliest.theta[where[0]].reshape(where[1]) / np.asarray(likeliest.gpm.x_map.scale) * (high - low)
         vertices = extreme_corners(R, _SEEDS // 4, rng)
         # A vertex of U, and points on the way to it.
         parts += [vertices, 0.5 + (vertices - 0.5) * rng.uniform(0.3, 1.0, (len(vertices), 1))]

@@ -13,9 +13,12 @@ from pymc_active.active.criterion import Criterion
 from pymc_active.active.designs import read_bounds
 from pymc_active.active.improvement import UpperConfidenceBound
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import ModelAverage
 from pymc_active.models.data import read_inputs
+from pymc_active.predictions import posterior_mean
 
-AnyCriterion = Criterion | Callable[[LaplaceFit, np.ndarray], Any]
+Fit = LaplaceFit | ModelAverage
+AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
 
 # Two points of a box nearer than this, as a fraction of its sides, are one.
 _SAME = 1e-6
@@ -35,14 +38,14 @@ class Candidates(Protocol):
     def choose(
         self,
         criterion: AnyCriterion | None,
-        fit: LaplaceFit | None,
+        fit: Fit | None,
         measured: np.ndarray,
         pending: list[Choice],
         rng: np.random.Generator,
     ) -> Choice:
         """The next point: where the criterion is largest, or anywhere without one, but for those that are pending."""
 
-    def best_mean(self, fit: LaplaceFit, minimize: bool) -> Any:
+    def best_mean(self, fit: Fit, minimize: bool) -> Any:
         """Where the posterior mean is best, as the user sees it."""
 
     def show(self, choices: list[Choice]) -> Any:
@@ -100,7 +103,7 @@ class Pool:
     def best_mean(self, fit, minimize):
         """The row with the best posterior mean."""
         parts = np.array_split(self.X, len(self.X) // 4096 + 1)
-        mean = np.concatenate([fit.best.moments(part).mean for part in parts])
+        mean = np.concatenate([posterior_mean(fit, part) for part in parts])
         row = int(np.argmin(mean) if minimize else np.argmax(mean))
         return self.show([Choice(self.X[row], row, np.nan)])
 

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import Fits, ModelAverage, as_model_average
 from pymc_active.models.data import read_inputs
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import (
@@ -24,7 +25,7 @@ from pymc_active.predictions import (
     point_labels,
 )
 
-# Candidates scored at a time: mixtures hold arrays of components for all of them.
+# Candidates of one model scored at a time: mixtures hold arrays of components for all of them.
 _BLOCK = 32_768
 
 # With draws from the posterior: candidates that are all scored by all draws, draws that screen larger pools, the share
@@ -36,6 +37,8 @@ Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 class Criterion(ABC):
     """A function of the predictive moments at one point; larger is better.
+
+    What takes a fit takes a ModelAverage as well: the predictive is then the mixture over all models.
 
     Parameters
     ----------
@@ -54,9 +57,13 @@ class Criterion(ABC):
             raise ValueError(f"method must be one of {', '.join(self.methods)}; got {method!r}")
         self.method, self.draws, self.random_seed = method, draws, random_seed
 
-    def begin(self, fit: LaplaceFit) -> None:
+    def begin(self, fit: LaplaceFit | ModelAverage) -> None:
         """Take from the fit what is the same for all candidates; nothing, by default."""
         return
+
+    def reweigh(self, fit: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
+        """With the weights that the criterion gives to models; as they are, by default."""
+        return fit
 
     @abstractmethod
     def value(self, p: Predictive) -> np.ndarray:
@@ -77,10 +84,11 @@ class Criterion(ABC):
         in_variance = p.weights[:, None] * (in_variance + in_plug_in)
         return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - q.mean), in_variance, 0 * in_variance
 
-    def score(self, fit: LaplaceFit, X: np.ndarray) -> np.ndarray:
+    def score(self, fit: LaplaceFit | ModelAverage, X: np.ndarray) -> np.ndarray:
         """At the rows of an array (m, D), (m,)."""
+        fit = self.reweigh(fit)
         self.begin(fit)
-        if self.method not in MIXTURE_METHODS:
+        if isinstance(fit, LaplaceFit) and self.method not in MIXTURE_METHODS:
             return self.value(marginal_moments(fit.best, X, self.method))
         if self.method != "draws" or len(X) <= _FULL or self.draws <= 2 * _SCREEN:
             return self._mixture_score(fit, X)
@@ -92,11 +100,12 @@ class Criterion(ABC):
         score[best] = exact
         return score
 
-    def _mixture_score(self, fit: LaplaceFit, X: np.ndarray, first: int | None = None) -> np.ndarray:
+    def _mixture_score(self, fit: LaplaceFit | ModelAverage, X: np.ndarray, first: int | None = None) -> np.ndarray:
+        block = _BLOCK // (np.count_nonzero(fit.weights) if isinstance(fit, ModelAverage) else 1)
         return np.concatenate(
             [
                 self.mixture_value(mixture(fit, part, self.method, self.draws, self.random_seed, first))
-                for part in np.array_split(X, -(-len(X) // _BLOCK))
+                for part in np.array_split(X, -(-len(X) // block))
             ]
         )
 
@@ -106,31 +115,38 @@ class Criterion(ABC):
         return self.method == "draws" and self.draws > _CLIMB
 
     def gradient(
-        self, fit: LaplaceFit, X: np.ndarray, *, all_draws: bool = False
+        self, fit: LaplaceFit | ModelAverage, X: np.ndarray, *, all_draws: bool = False
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them.
 
         With draws from the posterior both are those of the first 32, unless ``all_draws``.
         """
+        fit = self.reweigh(fit)
         self.begin(fit)
         with one_blas_thread():
-            if self.method in MIXTURE_METHODS:
-                first = _CLIMB if self.is_coarse and not all_draws else None
-                several = mixture_gradients(fit, X, self.method, self.draws, self.random_seed, first)
-                if several is None:
+            if isinstance(fit, LaplaceFit) and self.method not in MIXTURE_METHODS:
+                one = marginal_gradients(fit.best, X, self.method)
+                if one is None:
                     return None
-                mixed, inputs = several
-                pairs = zip(self.mixture_partials(mixed), inputs, strict=True)
-                return self.mixture_value(mixed), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
-            one = marginal_gradients(fit.best, X, self.method)
-            if one is None:
+                p, inputs = one
+                return self.value(p), sum(w[:, None] * g for w, g in zip(self.partials(p), inputs, strict=True))
+            first = _CLIMB if self.is_coarse and not all_draws else None
+            several = mixture_gradients(fit, X, self.method, self.draws, self.random_seed, first)
+            if several is None:
                 return None
-            p, inputs = one
-            return self.value(p), sum(w[:, None] * g for w, g in zip(self.partials(p), inputs, strict=True))
+            mixed, inputs = several
+            pairs = zip(self.mixture_partials(mixed), inputs, strict=True)
+            return self.mixture_value(mixed), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 
-    def over(self, fit: LaplaceFit, X_pool: Any) -> xr.DataArray:
+    def over(self, fit: LaplaceFit | Fits, X_pool: Any) -> xr.DataArray:
         """Over a pool of any kind; lazily over a dask array."""
-        return score_pool(lambda X: self.score(fit, X), fit, X_pool, self.name, self.units)
+        known = fit if isinstance(fit, LaplaceFit) else as_model_average(fit)
+        return score_pool(lambda X: self.score(known, X), known, X_pool, self.name, self.units)
+
+
+def rounding(p: Mixture) -> np.ndarray:
+    """Below these, (m,), variances are rounding errors: latent ones may vanish at a data point."""
+    return 1e-10 * (p.variances + p.noises).max(0) + np.finfo(float).tiny
 
 
 def _matched(p: Mixture) -> Predictive:
@@ -139,7 +155,7 @@ def _matched(p: Mixture) -> Predictive:
     return Predictive(mean, variance, variance, p.weights @ p.noises)
 
 
-def score_pool(score: Any, fit: LaplaceFit, X_pool: Any, name: str, units: str) -> xr.DataArray:
+def score_pool(score: Any, fit: LaplaceFit | ModelAverage, X_pool: Any, name: str, units: str) -> xr.DataArray:
     """Apply an array criterion to a pool of any kind, lazily to a dask array."""
     width = len(fit.gpm.inputs)
     if hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray):

@@ -10,7 +10,9 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from pymc_active.active.criterion import Criterion
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import ModelAverage
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
+from pymc_active.predictions import posterior_mean
 
 
 def expected_improvement(
@@ -83,7 +85,7 @@ class ExpectedImprovement(Criterion):
     def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
-        self._fit: LaplaceFit | None = None
+        self._fit: LaplaceFit | ModelAverage | None = None
 
     @override
     def begin(self, fit):
@@ -91,7 +93,7 @@ class ExpectedImprovement(Criterion):
             return
         self._fit = fit
         with one_blas_thread():
-            self._best = float(np.max(self.sign * fit.best.moments(fit.X).mean))
+            self._best = float(np.max(self.sign * posterior_mean(fit, fit.X)))
 
     def _standardized(self, p):
         sd = np.sqrt(p.variance)

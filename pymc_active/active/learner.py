@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.active.bald import Bald, Uncertainty, bald, uncertainty
+from pymc_active.active.bams import Bams, Committee, bams, committee
 from pymc_active.active.candidates import AnyCriterion, Box, Candidates, Choice, Pool
 from pymc_active.active.criterion import Criterion
 from pymc_active.active.improvement import (
@@ -20,13 +21,16 @@ from pymc_active.active.improvement import (
     expected_improvement,
     upper_confidence_bound,
 )
-from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.active.refitting import OneModel, SeveralModels, read_models
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import ModelAverage, prior_weights
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.predictions import posterior_mean
 from pymc_active.progress import progress
 
-GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws"}
+GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams"}
 # By name; all are told whether the goal is to minimize.
 CRITERIA: dict[str, Callable[[bool], Criterion]] = {
     "bald": lambda minimize: Bald(),
@@ -37,14 +41,18 @@ CRITERIA: dict[str, Callable[[bool], Criterion]] = {
     "expected_improvement": lambda minimize: ExpectedImprovement(minimize),
     "upper_confidence_bound": lambda minimize: UpperConfidenceBound(minimize=minimize),
 }
+# These compare several models, which all the others average.
+MODEL_CRITERIA: dict[str, Callable[[], Criterion]] = {
+    "bams": Bams,
+    "bams_tempered": lambda: Bams("tempered"),
+    "bams_uniform": lambda: Bams("uniform"),
+    "bams_modes": lambda: Bams(method="modes"),
+    "committee": Committee,
+}
 # The public functions stand for the criteria of their name, which know their gradients.
 _FUNCTIONS: dict[Callable, str] = {
-    f: f.__name__ for f in (bald, uncertainty, expected_improvement, upper_confidence_bound)
+    f: f.__name__ for f in (bald, uncertainty, expected_improvement, upper_confidence_bound, bams, committee)
 }
-# A full mode search every so many told points; between them the modes are followed.
-_SEARCH_EVERY = 15
-# With fewer points several wide modes share the posterior, and none deserves the expensive part of the search.
-_SMALL = 30
 
 
 class Learner:
@@ -52,15 +60,18 @@ class Learner:
 
     Parameters
     ----------
-    gpm : GPModel
-        With the data measured so far (at least one point). The learner owns its data from now on.
-    learn : {"function", "hyperparameters"}
-        The goal, which chooses a criterion: :func:`uncertainty`, or :func:`bald` with ``method="draws"``, which
-        decides most like MCMC. ``criterion="bald"`` is the marginal GP's, ten times faster on large pools.
+    gpm : GPModel, or a list or dict of GPModels
+        With the data measured so far (at least one point). The learner owns its data from now on. Several models must
+        hold the same data; a list of them is labelled by their kernel expressions.
+    learn : {"function", "hyperparameters", "model"}
+        The goal, which chooses a criterion: :func:`uncertainty`; :func:`bald` with ``method="draws"``, which decides
+        most like MCMC (``criterion="bald"`` is the marginal GP's, ten times faster on large pools); or :func:`bams`,
+        which of several models is the right one. Several models may also learn the function, by their average.
     criterion : str or callable, optional
         Another one: ``"bald"``, ``"bald_f"``, ``"bald_modes"``, ``"bald_draws"``, ``"uncertainty"``,
-        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"random"``, or ``criterion(fit, X)`` giving one
-        number for each row of X, larger is better.
+        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"random"``; with several models, which these then
+        average, also ``"bams"``, ``"bams_tempered"``, ``"bams_uniform"``, ``"bams_modes"``, ``"committee"``; or
+        ``criterion(fit, X)`` giving one number for each row of X, larger is better.
     pool : ndarray or DataFrame, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels.
     bounds : list of (low, high)
@@ -71,8 +82,14 @@ class Learner:
         Offer a point again after it was asked. By default each is offered once.
     minimize : bool
         For :meth:`recommend` and the criteria that look for the maximum.
+    prior : dict, optional
+        Prior weights of several models by label; default equal.
+    explore_every : int
+        With several models: every so many told points one step of compositional kernel search. Up to 12 neighbours of
+        the most probable kernel expression join, each fitted from its modes, and models with a posterior
+        probability below 1e-4 leave, but for the best five. 0: never. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of full mode searches.
+        Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it.
     verify : {"never"}
         Checking against MCMC on the way is not there yet; use :func:`pymc_active.check` on ``learner.fit``.
     random_seed : int
@@ -80,9 +97,9 @@ class Learner:
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         For both or neither of pool and bounds, an empty pool, one of the wrong width or with NaN, malformed bounds,
-        or an unknown goal or criterion.
+        an unknown goal or criterion; fewer than two models, equal ones, or models of different data.
 
     Examples
     --------
@@ -99,7 +116,7 @@ class Learner:
 
     def __init__(
         self,
-        gpm: GPModel,
+        gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel],
         learn: str = "function",
         *,
         criterion: str | AnyCriterion | None = None,
@@ -107,14 +124,16 @@ class Learner:
         bounds: Any = None,
         repeat: bool = False,
         minimize: bool = False,
+        prior: Mapping[Any, float] | None = None,
+        explore_every: int = 0,
         executor: Executor | None = None,
         verify: str = "never",
         random_seed: int = 0,
     ):
-        if not isinstance(gpm, GPModel):
-            raise TypeError(f"Learner takes a GPModel; got {type(gpm).__name__}")
         if learn not in GOALS:
             raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
+        self.learn, self.repeat, self.minimize = learn, repeat, minimize
+        self._subject = _read_subject(gpm, learn, prior, explore_every)
         if (pool is None) == (bounds is None):
             raise ValueError(
                 "a learner chooses from a pool or from a box: pass either pool=X_pool or bounds=[(low, high), ...]"
@@ -122,24 +141,23 @@ class Learner:
         if verify != "never":
             raise ValueError(f"verify must be 'never'; got {verify!r}. Call pymc_active.check(learner.fit) instead.")
         self.executor = executor
-        self.gpm, self.learn, self.repeat, self.minimize = gpm, learn, repeat, minimize
-        self.criterion, self.criterion_name = _read_criterion(criterion, learn, minimize)
-        width = gpm.X.shape[1]
+        self.criterion, self.criterion_name = _read_criterion(
+            criterion, learn, minimize, isinstance(self._subject, SeveralModels)
+        )
+        width = self.X.shape[1]
         self._candidates: Candidates = Box(bounds, width, repeat) if pool is None else Pool(pool, width, repeat)
         self.random_seed = random_seed
         self._rng = np.random.default_rng(random_seed)
-        self._n_start = len(gpm.y)
-        for x in gpm.X:
+        self._n_start = len(self.y)
+        for x in self.X:
             self._candidates.mark(x)
         self._pending: list[Choice] = []
         self._told: list[Choice] = []
-        self._fit: LaplaceFit | None = None
-        self._starts: list | None = None
-        self._last_search = -_SEARCH_EVERY
+        self._fit: LaplaceFit | ModelAverage | None = None
 
     def __repr__(self) -> str:
         return (
-            f"<Learner learn={self.learn!r}, criterion {self.criterion_name}: {len(self.gpm.y)} points, "
+            f"<Learner learn={self.learn!r}, criterion {self.criterion_name}: {len(self.y)} points, "
             f"{len(self._told)} asked, {self._candidates!r}>"
         )
 
@@ -150,29 +168,72 @@ class Learner:
         return self._candidates.labels[rows] if isinstance(self._candidates, Pool) else np.array(rows, int)
 
     @property
-    def fit(self) -> LaplaceFit:
-        """The fit to everything told so far."""
-        n = len(self.gpm.y)
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
+        return self._subject.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
+        return self._subject.y
+
+    @property
+    def gpm(self) -> GPModel:
+        """The model; of several, the most probable one."""
+        return self._subject.gpm if isinstance(self._subject, OneModel) else self.fit.gpm
+
+    @property
+    def fit(self) -> LaplaceFit | ModelAverage:
+        """The fit to everything told so far; with several models a :class:`ModelAverage` of their fits."""
         if self._fit is None:
-            is_full, is_small = n - self._last_search >= _SEARCH_EVERY, n < _SMALL
-            # A seed of its own for each n, so that the order of questions does not matter to the search.
-            seed = np.random.default_rng((self.random_seed, n))
             with warnings.catch_warnings():
                 # Doubtful fits are normal with few data; the fit's diagnostics keep what they said.
-                warnings.filterwarnings("ignore", message="the Laplace fit is doubtful")
-                self._fit = fit_laplace(
-                    self.gpm,
-                    start=self._starts,
-                    n_restarts=2 if not is_full else 6 if is_small else 12,
-                    population=None if is_full and not is_small else 0,
-                    random_seed=seed,
-                    progressbar=False,
-                    executor=self.executor,
-                )
-            if is_full:
-                self._last_search = n
-            self._starts = [mode.point for mode in self._fit.modes]
+                warnings.filterwarnings("ignore", message=".*Laplace fits? (is|are) doubtful")
+                warnings.filterwarnings("ignore", message="model .* has the highest evidence, but its fit is doubtful")
+                self._fit = self._subject.fit(self.random_seed, self.executor)
         return self._fit
+
+    @property
+    def models(self) -> dict[Any, GPModel]:
+        """Several models by label."""
+        return dict(self._several("models").models)
+
+    @property
+    def model_history(self) -> xr.DataArray:
+        """Posterior probabilities of several models at each fit, (n_observations, model); NaN before one joined."""
+        self.fit  # noqa: B018
+        return self._several("model_history").history()
+
+    def add_model(self, gpm: GPModel, label: Any = None) -> None:
+        """Let another model join; it gets the data told so far.
+
+        Parameters
+        ----------
+        gpm : GPModel
+        label : optional
+            Default: its kernel expression.
+        """
+        self._several("add_model").join(gpm, label)
+        self._fit = None
+
+    def remove_model(self, label: Any) -> None:
+        """Let a model leave; two must stay."""
+        self._several("remove_model").leave(label)
+        self._fit = None
+
+    def search(self, n_restarts: int = 20) -> ModelAverage:
+        """Search the modes of all models anew, with many fresh starts, before anything is concluded.
+
+        While data come in, each of several models is followed from its last modes with one fresh start an ask.
+        """
+        average = self._several("search").search(n_restarts, self.random_seed, self.executor)
+        self._fit = average
+        return average
+
+    def _several(self, what: str) -> SeveralModels:
+        if not isinstance(self._subject, SeveralModels):
+            raise ValueError(f"{what} is for learners of several models: Learner([gpm, other], ...)")
+        return self._subject
 
     def ask(self, n: int = 1) -> Any:
         """The next ``n`` points to measure.
@@ -197,21 +258,22 @@ class Learner:
             fit = None if self.criterion is None else self._conditioned_fit()
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
-                choice = self._candidates.choose(self.criterion, fit, self.gpm.X, self._pending, self._rng)
+                choice = self._candidates.choose(self.criterion, fit, self.X, self._pending, self._rng)
             self._candidates.mark(choice.x)
             self._pending.append(choice)
             choices.append(choice)
         return self._candidates.show(choices)
 
-    def _conditioned_fit(self) -> LaplaceFit:
+    def _conditioned_fit(self) -> LaplaceFit | ModelAverage:
         """The fit as it would be if pending points had come out as predicted."""
         fit = self.fit
         if not self._pending:
             return fit
         X = np.stack([choice.x for choice in self._pending])
         with one_blas_thread():
-            y = fit.best.moments(X).mean
-            return fit.given(np.concatenate([self.gpm.X, X]), np.concatenate([self.gpm.y, y]))
+            new = np.concatenate([self.X, X]), np.concatenate([self.y, posterior_mean(fit, X)])
+            # What is imagined says nothing about which model is right.
+            return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
 
     def tell(self, x: Any, y: Any) -> None:
         """Add measurements, asked for or not.
@@ -227,9 +289,9 @@ class Learner:
             For NaN or wrong shapes; nothing is added then, and what was told before is kept.
         """
         values = x if isinstance(x, pd.DataFrame | xr.DataArray) else np.atleast_2d(np.asarray(x, float))
-        X = read_inputs(values, "x", width=self.gpm.X.shape[1])
+        X = read_inputs(values, "x", width=self.X.shape[1])
         told = read_outputs(np.atleast_1d(np.asarray(y, float).squeeze()), len(X))
-        self.gpm.set_data(np.concatenate([self.gpm.X, X]), np.concatenate([self.gpm.y, told]))
+        self._subject.set_data(np.concatenate([self.X, X]), np.concatenate([self.y, told]))
         self._told += [self._settle(point) for point in X]
         self._fit = None
 
@@ -261,13 +323,31 @@ class Learner:
                 advance()
 
     def recommend(self) -> Any:
-        """The point of the pool or box with the best posterior mean: largest, or smallest with ``minimize=True``."""
+        """What was to be found.
+
+        Returns
+        -------
+        ndarray, DataFrame or label
+            With ``learn="model"`` the label of the most probable model, after a :meth:`search` of all modes; if its fit
+            is doubtful, a warning says so. Otherwise the point of the pool or box with the best posterior mean:
+            largest, or smallest with ``minimize=True``.
+        """
+        if self.learn == "model":
+            return self.search().probability.idxmax().item()
         return self._candidates.best_mean(self.fit, self.minimize)
 
     def plot(self, **keywords: Any) -> Any:
-        """The fit (see :meth:`LaplaceFit.plot`), with the points told after the start ringed and numbered."""
+        """With several models their posterior over the run; else the fit, with the points told ringed and numbered.
+
+        See :func:`pymc_active.plots.plot_model_posterior` and :meth:`LaplaceFit.plot`.
+        """
+        if isinstance(self._subject, SeveralModels):
+            from pymc_active import plots
+
+            return plots.plot_model_posterior(self.model_history, **keywords)
+        assert isinstance(self.fit, LaplaceFit)
         if "X" not in keywords:
-            keywords = {"highlight": np.arange(self._n_start, len(self.gpm.y)), "number": True} | keywords
+            keywords = {"highlight": np.arange(self._n_start, len(self.y)), "number": True} | keywords
         return self.fit.plot(**keywords)
 
     def to_datatree(self, draws: int = 1000) -> xr.DataTree:
@@ -276,28 +356,56 @@ class Learner:
         Returns
         -------
         xarray.DataTree
-            The groups of :meth:`LaplaceFit.to_datatree`, and ``design``: over ``step``, what was asked (``pool_row``,
-            -1 for points nobody asked for; ``label``; the ``score`` it had) and what was told.
+            The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``: over
+            ``step``, what was asked (``pool_row``, -1 for points nobody asked for; ``label``; the ``score`` it had)
+            and what was told. With several models also ``models``: their probabilities now and at each fit.
         """
-        tree = self.fit.to_datatree(draws=draws, random_seed=self.random_seed)
+        fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
+        tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)
         rows = np.array([choice.row for choice in self._told], int)
         pool = self._candidates if isinstance(self._candidates, Pool) else None
         labels = [str(pool.labels[row]) if pool is not None and row >= 0 else "" for row in rows]
         tree["design"] = xr.Dataset(
             {
-                "x": (("step", "input"), self.gpm.X[self._n_start :]),
-                "y": ("step", self.gpm.y[self._n_start :]),
+                "x": (("step", "input"), self.X[self._n_start :]),
+                "y": ("step", self.y[self._n_start :]),
                 "pool_row": ("step", rows),
                 "label": ("step", np.array(labels, dtype=str)),
                 "score": ("step", np.array([choice.score for choice in self._told], float)),
             },
             attrs={"criterion": self.criterion_name, "learn": self.learn, "n_start": self._n_start},
         )
+        if isinstance(self.fit, ModelAverage):
+            now, history = self.fit.probability, self.model_history
+            # Models that left are in the history only.
+            tree["models"] = xr.Dataset({"probability": now, "history": history.sel(model=now.model)})
         return tree
 
 
+def _read_subject(
+    gpm: Any, learn: str, prior: Mapping[Any, float] | None, explore_every: int
+) -> OneModel | SeveralModels:
+    if not isinstance(explore_every, int | np.integer) or explore_every < 0:
+        raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
+    if isinstance(gpm, GPModel):
+        if learn == "model":
+            raise ValueError("learn='model' chooses between models: pass at least two, in a list or a dict")
+        if prior is not None or explore_every:
+            raise ValueError("prior and explore_every are for several models")
+        return OneModel(gpm)
+    if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
+        raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
+    if learn == "hyperparameters":
+        raise ValueError("learn='hyperparameters' is about one model: pass it alone, or learn='model'")
+    models = read_models(gpm)
+    prior_weights(prior, list(models))  # refused before anything long is run
+    if explore_every and any(gpm.expression is None for gpm in models.values()):
+        raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+    return SeveralModels(models, prior, int(explore_every))
+
+
 def _read_criterion(
-    criterion: str | AnyCriterion | None, learn: str, minimize: bool
+    criterion: str | AnyCriterion | None, learn: str, minimize: bool, several: bool
 ) -> tuple[AnyCriterion | None, str]:
     if criterion is None:
         criterion = GOALS[learn]
@@ -306,9 +414,12 @@ def _read_criterion(
     if criterion == "random":
         return None, "random"
     if isinstance(criterion, str):
+        if several and criterion in MODEL_CRITERIA:
+            return MODEL_CRITERIA[criterion](), criterion
         if criterion not in CRITERIA:
-            known = ", ".join(sorted([*CRITERIA, "random"]))
-            raise ValueError(f"criterion must be callable or one of {known}; got {criterion!r}")
+            known = sorted([*CRITERIA, *(MODEL_CRITERIA if several else ()), "random"])
+            hint = " (which compares several models)" if criterion in MODEL_CRITERIA else ""
+            raise ValueError(f"criterion must be callable or one of {', '.join(known)}; got {criterion!r}{hint}")
         return CRITERIA[criterion](minimize), criterion
     if not callable(criterion) and not isinstance(criterion, Criterion):
         raise ValueError(f"criterion must be callable or a name; got {criterion!r}")

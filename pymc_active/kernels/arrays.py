@@ -26,9 +26,33 @@ Tangents = list[tuple[int, np.ndarray]]
 
 
 class Node:
-    """A kernel with parameters at fixed positions of ``theta``."""
+    """A kernel with parameters at fixed positions of ``theta``.
+
+    Attributes
+    ----------
+    indices : ndarray
+        These positions.
+    parts : sequence of Node
+        Terms of a sum, factors of a product; none for a base kernel.
+    """
 
     indices: np.ndarray
+    parts: Sequence[Node] = ()
+
+    @property
+    def leaves(self) -> list[Node]:
+        """The base kernels, from left to right."""
+        return [leaf for part in self.parts for leaf in part.leaves] if self.parts else [self]
+
+    @property
+    def roles(self) -> dict[str, int]:
+        """What the parameters of a base kernel are, such as ``"log_period"``, and where they sit."""
+        raise NotImplementedError
+
+    @property
+    def structure(self) -> tuple:
+        """What base kernel it is, wherever its parameters sit."""
+        raise NotImplementedError
 
     def at(self, theta: np.ndarray, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
         """Evaluate between the rows of ``X`` and of ``Z`` (default: ``X`` itself)."""
@@ -37,6 +61,10 @@ class Node:
     def diagonal(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, Tangents]:
         """k(x, x) for every row of ``X``, shape (n,), and its derivatives."""
         raise NotImplementedError
+
+
+def _role(name: str, number: int, of: int) -> str:
+    return name if of == 1 else f"{name}[{number}]"
 
 
 def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
@@ -65,6 +93,15 @@ class Stationary(Node):
         # Every column, and the position of its log lengthscale.
         self.columns = np.concatenate([columns for _, columns in self.groups])
         self.column_indices = np.repeat(self.indices[:-1], [len(columns) for _, columns in self.groups])
+
+    @property
+    def roles(self):
+        lengthscales = {_role("log_lengthscale", g, len(self.groups)): i for g, (i, _) in enumerate(self.groups)}
+        return lengthscales | {"log_outputscale": self.log_outputscale}
+
+    @property
+    def structure(self):
+        return (self.profile.__name__, *(tuple(columns.tolist()) for _, columns in self.groups))
 
     def at(self, theta, X, Z=None):
         return _StationaryAt(self, theta, X, Z)
@@ -167,6 +204,14 @@ class RationalQuadratic(Stationary):
         self.log_alpha = log_alpha
         self.indices = np.array([log_lengthscale, log_alpha, log_outputscale])
 
+    @property
+    def roles(self):
+        return dict(zip(("log_lengthscale", "log_alpha", "log_outputscale"), self.indices.tolist(), strict=True))
+
+    @property
+    def structure(self):
+        return ("rational_quadratic", tuple(self.columns.tolist()))
+
     def at(self, theta, X, Z=None):
         return _RationalQuadraticAt(self, theta, X, Z)
 
@@ -230,6 +275,14 @@ class Periodic(Node):
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.indices = np.array([log_lengthscale, log_period, log_outputscale])
 
+    @property
+    def roles(self):
+        return dict(zip(("log_lengthscale", "log_period", "log_outputscale"), self.indices.tolist(), strict=True))
+
+    @property
+    def structure(self):
+        return ("periodic", tuple(self.columns.tolist()))
+
     def at(self, theta, X, Z=None):
         return _PeriodicAt(self, theta, X, Z)
 
@@ -243,24 +296,37 @@ class _PeriodicAt:
         self.shape = Z.shape
         self.w = np.exp(-2 * theta[node.log_lengthscale])
         self.scale = scale = np.pi * np.exp(-theta[node.log_period])
-        # One (n, m) matrix of angles an input column; nearly always there is one column.
-        self.angles = [scale * np.subtract.outer(X[:, c], Z[:, c]) for c in node.columns]
-        self.s = 4 * self.w * sum(np.square(np.sin(a)) for a in self.angles)
+        self.X, self.Z = X, Z
+        # One (n, m) matrix of sines an input column; nearly always there is one column. The addition theorem takes
+        # them from n + m sines and cosines.
+        self.waves = [
+            (np.sin(scale * X[:, c]), np.cos(scale * X[:, c]), np.sin(scale * Z[:, c]), np.cos(scale * Z[:, c]))
+            for c in node.columns
+        ]
+        self.sines = [np.multiply.outer(s, c_) - np.multiply.outer(c, s_) for s, c, s_, c_ in self.waves]
+        self.s = 4 * self.w * sum(np.square(sine) for sine in self.sines)
         self.K = np.exp(2 * theta[node.log_outputscale] - 0.5 * self.s)
+
+    def angles(self):
+        """π (x - z) / period for each input column, with sin and cos of twice that."""
+        for column, sine, (s, c, s_, c_) in zip(self.node.columns, self.sines, self.waves, strict=True):
+            cosine = np.multiply.outer(c, c_) + np.multiply.outer(s, s_)
+            angle = self.scale * np.subtract.outer(self.X[:, column], self.Z[:, column])
+            yield angle, 2 * sine * cosine, 1 - 2 * sine * sine
 
     def input_pullback(self, W):
         WK = W * self.K
         gradient = np.zeros(self.shape, WK.dtype)
-        for column, a in zip(self.node.columns, self.angles, strict=True):
-            gradient[:, column] = 2 * self.w * self.scale * (WK * np.sin(2 * a)).sum(0)
+        for column, (_, sine, _) in zip(self.node.columns, self.angles(), strict=True):
+            gradient[:, column] = 2 * self.w * self.scale * (WK * sine).sum(0)
         return gradient
 
     def period_derivatives(self, order=1):
         """ds/dlog period and its own derivative."""
-        first = sum(-4 * self.w * a * np.sin(2 * a) for a in self.angles)
+        first = sum(-4 * self.w * a * sine for a, sine, _ in self.angles())
         if order == 1:
             return first
-        return first, sum(4 * self.w * a * (np.sin(2 * a) + 2 * a * np.cos(2 * a)) for a in self.angles)
+        return first, sum(4 * self.w * a * (sine + 2 * a * cosine) for a, sine, cosine in self.angles())
 
     def pullback(self, W):
         node, WK = self.node, W * self.K
@@ -297,6 +363,17 @@ class Linear(Node):
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.location = None if location is None else np.asarray(location)
         self.indices = np.concatenate([[] if location is None else self.location, [log_outputscale]]).astype(int)
+
+    @property
+    def roles(self):
+        locations = [] if self.location is None else self.location.tolist()
+        return {_role("location", d, len(locations)): i for d, i in enumerate(locations)} | {
+            "log_outputscale": self.log_outputscale
+        }
+
+    @property
+    def structure(self):
+        return ("linear" if self.location is not None else "rooted linear", tuple(self.columns.tolist()))
 
     def centred(self, theta, X):
         return X[:, self.columns] - (0.0 if self.location is None else theta[self.location])
@@ -355,7 +432,7 @@ class Add(Node):
     """A sum of nodes."""
 
     def __init__(self, children: Sequence[Node]):
-        self.children = list(children)
+        self.parts = self.children = list(children)
         self.indices = np.concatenate([child.indices for child in children])
 
     def at(self, theta, X, Z=None):
@@ -389,6 +466,8 @@ class Multiply(Node):
 
     def __init__(self, left: Node, right: Node):
         self.left, self.right = left, right
+        # A product of products is one product.
+        self.parts = [f for side in (left, right) for f in (side.parts if isinstance(side, Multiply) else (side,))]
         self.indices = np.concatenate([left.indices, right.indices])
 
     def at(self, theta, X, Z=None):

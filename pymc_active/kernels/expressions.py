@@ -1,9 +1,13 @@
-"""Kernel expressions such as ``"LIN + PER * RQ[0]"``: text in, tree out."""
+"""Kernel expressions such as ``"LIN + PER * RQ[0]"`` as values: read, print, compare, combine, vary."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from typing import Literal
 
 BASE_KERNELS: dict[str, str] = {
     "LIN": "linear with a location, outputscale² (x - c)ᵀ(x' - c)",
@@ -15,60 +19,349 @@ BASE_KERNELS: dict[str, str] = {
     "RQ": "rational quadratic",
     "SE": "squared exponential",
 }
+_PAPER_BASES = ("SE", "PER", "LIN", "RQ")
+# The expert's kernel and the one that compositional kernel search found.
+_PAPER_TABLE_1 = {
+    "airline": ("LIN + PER * RQ", "SE * (LIN + LIN * (PER + RQ))"),
+    "mauna_loa": ("SE + PER * SE + RQ + SE", "LIN * SE + SE * (PER + RQ)"),
+}
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<index>\[\s*\d+\s*\])|(?P<op>[+*()]))")
 
 
-@dataclass(frozen=True)
-class Base:
-    """A base kernel, on all inputs or on the single input ``input``."""
+class Expression:
+    """A kernel expression: a :class:`Base`, a :class:`Sum` or a :class:`Product`.
+
+    Values that never change. ``+`` and ``*`` combine them, also with text: ``parse("SE") * "LIN + PER"``. Two
+    expressions are equal, and have the same hash, if they differ only in the order and grouping of terms and factors:
+    ``parse("SE + PER") == parse("PER + SE")``. Nothing is distributed or simplified for that. The order as written is
+    kept for printing and for the names of a model's parameters.
+    """
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """Terms of a sum, factors of a product, nothing of a base kernel."""
+        raise NotImplementedError
+
+    def __add__(self, other: str | Expression) -> Expression:
+        return Sum((self, parse(other))) if isinstance(other, str | Expression) else NotImplemented
+
+    def __radd__(self, other: str) -> Expression:
+        return Sum((parse(other), self)) if isinstance(other, str) else NotImplemented
+
+    def __mul__(self, other: str | Expression) -> Expression:
+        return Product((self, parse(other))) if isinstance(other, str | Expression) else NotImplemented
+
+    def __rmul__(self, other: str) -> Expression:
+        return Product((parse(other), self)) if isinstance(other, str) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Expression) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r})"
+
+    @property
+    def _kind(self) -> type[Sum] | type[Product]:
+        return Sum if isinstance(self, Sum) else Product
+
+    @cached_property
+    def _key(self) -> str:
+        return str(self.canonical())
+
+    def canonical(self, *, distributed: bool = False) -> Expression:
+        """The one way to write an expression: base kernels, then products, then sums, each in alphabetical order.
+
+        Parameters
+        ----------
+        distributed : bool
+            Write it as a sum of products of base kernels. Equal terms stay as many as they are. The covariance
+            function is the same where the copies of a base kernel share its parameters; as a *model* the distributed
+            form is another one, since each copy has parameters of its own.
+
+        Examples
+        --------
+        >>> print(parse("SE * (RQ + PER) + LIN").canonical())
+        LIN + SE * (PER + RQ)
+        >>> print(parse("SE * (RQ + PER) + LIN").canonical(distributed=True))
+        LIN + PER * SE + RQ * SE
+        """
+        if distributed:
+            return _joined(Sum, (_joined(Product, factors) for factors in self._products()))
+        if isinstance(self, Base):
+            return self
+        return _joined(self._kind, (child.canonical() for child in self.children))
+
+    def _products(self) -> list[tuple[Expression, ...]]:
+        """The base kernels of each product of the distributed form."""
+        if isinstance(self, Base):
+            return [(self,)]
+        parts = [child._products() for child in self.children]
+        if isinstance(self, Sum):
+            return [factors for part in parts for factors in part]
+        return [tuple(base for factors in chosen for base in factors) for chosen in product(*parts)]
+
+    def neighbours(self, bases: Iterable[str | Expression] = _PAPER_BASES, n_inputs: int = 1) -> list[Expression]:
+        """The expressions one step of a search away.
+
+        For every subexpression S and base kernel B: S replaced by S + B, by S * B and, where S is a base kernel, by B.
+        Subexpressions are the nodes of the flattened tree, so that equal expressions have equal neighbours.
+
+        Parameters
+        ----------
+        bases : sequence of str or Base
+        n_inputs : int
+            With more than one, a base kernel without an index stands for one on each input: ``SE[0]``, ``SE[1]``, ...
+
+        Returns
+        -------
+        list of Expression
+            Distinct, without the expression itself, in an order that depends on the arguments only: first all sums,
+            then products, then replacements.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For no bases, unknown ones, or inputs beyond ``n_inputs``.
+
+        References
+        ----------
+        .. [1] Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel
+           search, section 3.
+
+        Examples
+        --------
+        >>> [str(near) for near in parse("SE").neighbours(["SE", "LIN"])]
+        ['SE + SE', 'SE + LIN', 'SE * SE', 'SE * LIN', 'LIN']
+        """
+        choices = _read_bases(bases, n_inputs)
+        _check_inputs(base_kernels(self), n_inputs)
+        steps: list[Callable[[Expression], Iterable[Expression]]] = [
+            lambda part: [part + base for base in choices],
+            lambda part: [part * base for base in choices],
+            lambda part: choices if isinstance(part, Base) else (),
+        ]
+        found = dict.fromkeys(new for step in steps for new in self._with_one_part_replaced(step))
+        return [new for new in found if new != self]
+
+    def _with_one_part_replaced(self, step: Callable[[Expression], Iterable[Expression]]) -> Iterator[Expression]:
+        yield from step(self)
+        for i, child in enumerate(self.children):
+            for new in child._with_one_part_replaced(step):
+                yield self._kind((*self.children[:i], new, *self.children[i + 1 :]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Base(Expression):
+    """A base kernel, on all inputs or on the single input ``input``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name (the known ones are listed) or an input that is no whole number from 0.
+    """
 
     name: str
     input: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.name not in BASE_KERNELS:
+            raise ValueError(f"unknown kernel {self.name!r}; the known ones are {', '.join(sorted(BASE_KERNELS))}")
+        if self.input is not None and (type(self.input) is not int or self.input < 0):
+            raise ValueError(f"the input of {self.name} must be None or a whole number from 0; got {self.input!r}")
+
     def __str__(self) -> str:
         return self.name if self.input is None else f"{self.name}[{self.input}]"
 
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """None."""
+        return ()
 
-@dataclass(frozen=True)
-class Sum:
-    """A sum of two or more expressions."""
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sum(Expression):
+    """A sum of two or more expressions; sums among them are taken apart."""
 
     terms: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", _flat(Sum, self.terms))
 
     def __str__(self) -> str:
         return " + ".join(str(term) for term in self.terms)
 
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The terms."""
+        return self.terms
 
-@dataclass(frozen=True)
-class Product:
-    """A product of two or more expressions."""
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Product(Expression):
+    """A product of two or more expressions; products among them are taken apart."""
 
     factors: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", _flat(Product, self.factors))
 
     def __str__(self) -> str:
         return " * ".join(f"({f})" if isinstance(f, Sum) else str(f) for f in self.factors)
 
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The factors."""
+        return self.factors
 
-type Expression = Base | Sum | Product
+
+def _flat(kind: type[Expression], parts: Iterable[Expression]) -> tuple[Expression, ...]:
+    parts = tuple(parts)
+    for part in parts:
+        if not isinstance(part, Expression):
+            raise TypeError(f"a {kind.__name__} is made of expressions; got {part!r}. Read text with parse().")
+    if len(parts) < 2:
+        raise ValueError(f"a {kind.__name__} needs two expressions or more; got {len(parts)}")
+    return tuple(inner for part in parts for inner in (part.children if isinstance(part, kind) else (part,)))
 
 
-def parse(text: str) -> Expression:
+def _joined(kind: type[Sum] | type[Product], parts: Iterable[Expression]) -> Expression:
+    """Sorted parts as a sum or product; a single one as it is."""
+    ordered = sorted(parts, key=_order)
+    return kind(tuple(ordered)) if len(ordered) > 1 else ordered[0]
+
+
+def _order(expression: Expression) -> tuple[int, str]:
+    return [Base, Product, Sum].index(type(expression)), str(expression)
+
+
+def base_kernels(expression: Expression) -> list[Base]:
+    """The base kernels of an expression, from left to right."""
+    if isinstance(expression, Base):
+        return [expression]
+    return [base for child in expression.children for base in base_kernels(child)]
+
+
+def grid(
+    bases: Iterable[str | Expression] = _PAPER_BASES,
+    extra: Iterable[str | Expression] = (),
+    *,
+    n_inputs: int = 1,
+) -> list[Expression]:
+    """Base kernels, the sums and products of each two different ones, and what else is given.
+
+    Parameters
+    ----------
+    bases : sequence of str or Base
+    extra : sequence of str or Expression
+        Added at the end.
+    n_inputs : int
+        With more than one, a base kernel without an index stands for one on each input: ``SE[0]``, ``SE[1]``, ...
+
+    Returns
+    -------
+    list of Expression
+        Distinct, in the order: base kernels, sums, products, extras.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For no bases, unknown ones, malformed extras, or inputs beyond ``n_inputs``.
+
+    Examples
+    --------
+    >>> [str(expression) for expression in grid(["SE", "PER"], ["SE * (SE + PER)"])]
+    ['SE', 'PER', 'SE + PER', 'SE * PER', 'SE * (SE + PER)']
+    """
+    choices = _read_bases(bases, n_inputs)
+    others = [parse(expression) for expression in _sequence("extra", extra)]
+    _check_inputs([base for expression in others for base in base_kernels(expression)], n_inputs)
+    pairs = list(combinations(choices, 2))
+    return list(dict.fromkeys([*choices, *(a + b for a, b in pairs), *(a * b for a, b in pairs), *others]))
+
+
+def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
+    """The 18 models that Malkomes & Garnett compared on a series.
+
+    The :func:`grid` of SE, PER, LIN and RQ, the expert's kernel, and the one of compositional kernel search (the last
+    two of the list).
+
+    Parameters
+    ----------
+    series : {"airline", "mauna_loa"}
+    rooted : bool
+        LIN0, linear through the origin as in the authors' code, in place of LIN, which has a location.
+
+    Raises
+    ------
+    ValueError
+        For another series.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes, Table 1.
+
+    Examples
+    --------
+    >>> models = paper_models("airline")
+    >>> len(models), str(models[-2]), str(models[-1])
+    (18, 'LIN + PER * RQ', 'SE * (LIN + LIN * (PER + RQ))')
+    """
+    if series not in _PAPER_TABLE_1:
+        raise ValueError(f"series must be one of {', '.join(sorted(_PAPER_TABLE_1))}; got {series!r}")
+    models = grid(extra=_PAPER_TABLE_1[series])
+    return [parse(str(model).replace("LIN", "LIN0")) for model in models] if rooted else models
+
+
+def _sequence(what: str, expressions: Iterable[str | Expression]) -> list[str | Expression]:
+    if isinstance(expressions, str | Expression):
+        raise TypeError(f"{what} must be a sequence such as ['SE', 'PER']; got {expressions!r}")
+    return list(expressions)
+
+
+def _read_bases(bases: Iterable[str | Expression], n_inputs: int) -> list[Base]:
+    if type(n_inputs) is not int or n_inputs < 1:
+        raise ValueError(f"n_inputs must be a whole number from 1; got {n_inputs!r}")
+    choices: dict[Base, None] = {}
+    for given in _sequence("bases", bases):
+        base = parse(given)
+        if not isinstance(base, Base):
+            raise ValueError(f"bases must be base kernels such as 'SE' or 'SE[1]'; got {str(base)!r}")
+        indices = range(n_inputs) if base.input is None and n_inputs > 1 else [base.input]
+        choices |= dict.fromkeys(Base(base.name, i) for i in indices)
+    if not choices:
+        raise ValueError(f"bases is empty: name at least one of {', '.join(sorted(BASE_KERNELS))}")
+    _check_inputs(choices, n_inputs)
+    return list(choices)
+
+
+def _check_inputs(bases: Iterable[Base], n_inputs: int) -> None:
+    for base in bases:
+        if base.input is not None and base.input >= n_inputs:
+            raise ValueError(f"{base} needs input {base.input}, but there are inputs 0 to {n_inputs - 1} (n_inputs)")
+
+
+def parse(text: str | Expression) -> Expression:
     """Read a kernel expression.
 
     Parameters
     ----------
-    text : str
-        Base kernels (see :data:`BASE_KERNELS`) joined by ``+`` and ``*``, with parentheses.
-        ``NAME[i]`` acts on input ``i`` (counted from 0) only, ``NAME`` on all inputs.
+    text : str or Expression
+        An expression comes back as it is. Text: base kernels (see :data:`BASE_KERNELS`) joined by ``+`` and ``*``,
+        with parentheses. ``NAME[i]`` acts on input ``i`` (counted from 0) only, ``NAME`` on all inputs.
 
     Returns
     -------
-    Base, Sum or Product
-        ``str()`` of it reads back to the same tree.
+    Expression
+        A Base, Sum or Product; ``str()`` of it reads back to the same tree.
 
     Raises
     ------
+    TypeError
+        For anything but text and expressions.
     ValueError
         For an unknown base kernel (the known ones are listed) or malformed text; the message
         marks the position.
@@ -78,6 +371,8 @@ def parse(text: str) -> Expression:
     >>> print(parse("LIN+PER*( SE + RQ )"))
     LIN + PER * (SE + RQ)
     """
+    if isinstance(text, Expression):
+        return text
     if not isinstance(text, str):
         raise TypeError(f"a kernel expression is a string such as 'LIN + PER * RQ'; got {text!r}")
     return _Parser(text).parse()
@@ -114,19 +409,13 @@ class _Parser:
         terms = [self.product()]
         while self.take("op", "+"):
             terms.append(self.product())
-        if len(terms) == 1:
-            return terms[0]
-        return Sum(tuple(t for term in terms for t in (term.terms if isinstance(term, Sum) else (term,))))
+        return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
 
     def product(self) -> Expression:
         factors = [self.atom()]
         while self.take("op", "*"):
             factors.append(self.atom())
-        if len(factors) == 1:
-            return factors[0]
-        return Product(
-            tuple(f for factor in factors for f in (factor.factors if isinstance(factor, Product) else (factor,)))
-        )
+        return Product(tuple(factors)) if len(factors) > 1 else factors[0]
 
     def atom(self) -> Expression:
         if self.take("op", "("):
@@ -143,11 +432,3 @@ class _Parser:
             raise self.error(f"unknown kernel {name!r}; the known ones are {', '.join(sorted(BASE_KERNELS))}")
         index = self.take("index")
         return Base(name, None if index is None else int(index.strip("[] ")))
-
-
-def base_kernels(expression: Expression) -> list[Base]:
-    """The base kernels of an expression, from left to right."""
-    if isinstance(expression, Base):
-        return [expression]
-    children = expression.terms if isinstance(expression, Sum) else expression.factors
-    return [base for child in children for base in base_kernels(child)]

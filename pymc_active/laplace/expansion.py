@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from pymc_active.laplace.curvature import Curvature, invert
+from pymc_active.laplace.exchange import log_multiplicity
 from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry
-from pymc_active.posterior.base import Moments, Posterior
+from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.row_space import RowSpace, row_space
 
@@ -28,6 +29,12 @@ class Expansion:
     row_space : RowSpace, optional
         What ``posterior`` is the row space of. Everything here is in the coordinates of ``posterior``; the
         attributes ``full_...`` and :meth:`draw` are in those of the model.
+
+    Attributes
+    ----------
+    log_multiplicity : float
+        Log of the number of copies of this mode that exchanging like terms of a kernel makes; ``log_evidence`` counts
+        them. See :mod:`pymc_active.laplace.exchange`.
     """
 
     def __init__(
@@ -40,23 +47,34 @@ class Expansion:
         P = len(theta)
         _check_dense(P)
         self.posterior, self.theta, self.embedding, self.row_space = posterior, theta, embedding, row_space
-        self.state = posterior.state(theta)
+        state = self.state
         prior, prior_gradient = posterior.prior_value_and_gradient(theta)
-        self.log_posterior = float(prior - self.state.factor.nll)
-        self.gradient = posterior.likelihood_gradient(self.state) - prior_gradient
-        self.hessian = posterior.hessian(self.state)
+        self.log_posterior = float(prior - state.factor.nll)
+        self.gradient = posterior.likelihood_gradient(state) - prior_gradient
+        self.hessian = posterior.hessian(state)
         self.symmetry: Symmetry = (
             NO_SYMMETRY if embedding is None else find_symmetry(posterior, theta, self.hessian, *embedding)
         )
         null = self.symmetry.directions.reshape(-1, P)
         self.curvature: Curvature = invert(self.hessian, null, -posterior.prior_hessian(theta))
+        self.log_multiplicity = log_multiplicity(posterior, theta)
         self.log_evidence = (
             self.log_posterior
             + 0.5 * (P - len(null)) * LOG_2PI
             - 0.5 * self.curvature.log_determinant
             + self.symmetry.log_volume
+            + self.log_multiplicity
             + (0.0 if row_space is None else row_space.log_complement)
         )
+
+    def __getstate__(self) -> dict:
+        # Matrices of the size of the data are computed again where they are needed.
+        return {name: value for name, value in self.__dict__.items() if name != "state"}
+
+    @cached_property
+    def state(self) -> State:
+        """The posterior's factorisation at theta."""
+        return self.posterior.state(self.theta)
 
     @cached_property
     def covariance(self) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,21 +13,13 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.laplace.expansion import Expansion, expand
+from pymc_active.laplace.parents import starts_from_parent
 from pymc_active.laplace.particles import particles
-from pymc_active.laplace.search import (
-    FEW_PARAMETERS,
-    N_LEVELS,
-    NEGLIGIBLE,
-    SAME,
-    Found,
-    Searcher,
-    SearchResult,
-    newton,
-    search,
-)
+from pymc_active.laplace.search import SearchResult
+from pymc_active.laplace.task import SearchTask, search_and_expand
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.posterior.row_space import RowSpace, row_space
 from pymc_active.progress import progress
 
 # Beyond this condition number half of the digits of a prediction are noise.
@@ -225,12 +218,15 @@ def _count_duplicates(X: np.ndarray) -> int:
     return len(X) - len({row.tobytes() for row in rounded})
 
 
+type Start = dict[str, Any] | LaplaceFit | Sequence[dict[str, Any] | LaplaceFit] | None
+
+
 def fit_laplace(
     gpm: GPModel,
     *,
     point: dict[str, Any] | None = None,
     optimize: bool = True,
-    start: dict[str, Any] | list[dict[str, Any]] | LaplaceFit | None = None,
+    start: Start = None,
     n_restarts: int = 12,
     population: int | None = None,
     random_seed: int | np.random.Generator | None = None,
@@ -248,16 +244,21 @@ def fit_laplace(
         otherwise it is one more start.
     optimize : bool
         ``False`` needs ``point`` and searches for nothing.
-    start : dict, list of dict or LaplaceFit, optional
-        Warm starts: unconstrained points, or an earlier fit, all of whose modes are taken.
+    start : dict, LaplaceFit, or list of these, optional
+        Warm starts: unconstrained points, or earlier fits, all of whose modes are taken. For a kernel expression a fit
+        of another one will do: base kernels that they share keep their parameters.
     n_restarts : int
-        Starts of the noise ladder: the noise is annealed while the mode is followed.
+        Fresh starts. For embeddings and plain stationary kernels they climb the noise ladder: the noise is annealed
+        while the mode is followed. Sums and products of kernels take scans over the periods, a short ladder and
+        changes to the best modes in turn (:mod:`pymc_active.laplace.structured`); there, with warm starts, one or two
+        fresh starts mean that the three best warm modes are followed, which is cheap.
     population : int, optional
         Particles of the population annealing. By default at most 64 (fewer with few or very many data, few parameters
         or a model without an array route) are sent out where the other starts do not settle the matter: for
         embeddings unless there are warm starts and every ladder start ends where they do; for other models when
         fewer than two thirds of the ladder starts (with a plain stationary kernel: fewer than three starts) agree on
-        the best mode. 0 never runs it, a number runs it always. See :mod:`pymc_active.laplace.search`.
+        the best mode; never for sums and products of kernels. 0 never runs it, a number runs it always, after the
+        noise ladder. See :mod:`pymc_active.laplace.search`.
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
     progressbar : bool
@@ -313,103 +314,43 @@ def fit_laplace(
                 )
             fit = LaplaceFit(gpm, (gpm.X, gpm.y), [expand(posterior, theta, embedding)], None, converged=True)
         else:
-            fit = _search_and_expand(
-                gpm, posterior, embedding, _starts(gpm, point, start), n_restarts, population,
-                np.random.default_rng(random_seed), progressbar, executor,
-            )  # fmt: skip
-    _warn(fit, optimize)
+            rng = np.random.default_rng(random_seed)
+            starts = [] if point is None else [gpm.flatten(point)]
+            task = SearchTask(
+                posterior, embedding, [*starts, *read_starts(gpm, start, rng)], n_restarts, population, rng
+            )
+            with progress("Searching modes", task.n_steps, progressbar) as advance:
+                found = search_and_expand(task, executor=executor, advance=advance)
+            fit = LaplaceFit(gpm, (gpm.X, gpm.y), found.expansions, found.search, found.converged)
+    problems = find_problems(fit, optimize)
+    if problems:
+        warnings.warn("the Laplace fit is doubtful: " + "; ".join(problems), UserWarning, stacklevel=2)
     return fit
 
 
-def _starts(gpm: GPModel, point, start) -> list[np.ndarray]:
-    starts = [] if point is None else [gpm.flatten(point)]
-    if isinstance(start, LaplaceFit):
-        starts += [gpm.flatten(mode.point) for mode in start.modes]
-    elif start is not None:
-        starts += [gpm.flatten(p) for p in ([start] if isinstance(start, dict) else start)]
-    return starts
+def read_starts(gpm: GPModel, start: Start, rng: np.random.Generator) -> list[np.ndarray]:
+    """Warm starts as points theta (P,) of this model."""
+    if start is None:
+        return []
+    thetas = []
+    for one in [start] if isinstance(start, dict | LaplaceFit) else start:
+        if isinstance(one, LaplaceFit) and one.gpm.shapes != gpm.shapes:
+            child, parent = gpm.posterior(), one.best.full_posterior
+            if not (isinstance(child, KernelPosterior) and isinstance(parent, KernelPosterior)):
+                raise ValueError(
+                    f"start must be points or fits of this model, or for a kernel expression a fit of another; got a "
+                    f"fit of {one.gpm.description} for {gpm.description}"
+                )
+            thetas += starts_from_parent(child, parent, [e.full_theta for e in one.expansions], rng)
+        elif isinstance(one, LaplaceFit):
+            thetas += [gpm.flatten(mode.point) for mode in one.modes]
+        else:
+            thetas.append(gpm.flatten(one))
+    return thetas
 
 
-def _search_and_expand(
-    gpm, posterior, embedding, starts, n_restarts, population, rng, progressbar, executor
-) -> LaplaceFit:
-    space = row_space(posterior)
-    if space is not None:
-        posterior, embedding = space.posterior, (space.where, space.shape)
-        starts = [space.shrink(start) for start in starts]
-    center, sd = posterior.prior_scale()
-    searcher = Searcher(posterior, center, sd, posterior.noise_unit)
-    with progress("Searching modes", n_restarts + (0 if population == 0 else N_LEVELS), progressbar) as advance:
-        result = search(
-            searcher,
-            rng,
-            starts=starts,
-            n_restarts=n_restarts,
-            n_climbs=_n_climbs(posterior, embedding, n_restarts),
-            n_particles=population,
-            # Most ladder starts may agree on a wrong mode of an embedding: then only the population tells, unless all
-            # of them come to the mode that an earlier search had found.
-            agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
-            executor=executor,
-            advance=advance,
-        )
-        if not result.modes:
-            raise ValueError(
-                "the log posterior is not finite at any start: K + noise is never positive definite. "
-                "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
-            )
-        expanded: list[tuple[Found, Expansion]] = []
-        for mode in result.modes:
-            expanded.append(_settle(posterior, mode, sd, embedding, space))
-    expanded.sort(key=lambda pair: -pair[1].log_posterior)
-    best = expanded[0][1].log_posterior
-    kept: list[tuple[Found, Expansion]] = []
-    for pair in expanded:
-        value = pair[1].log_posterior
-        if value > best - NEGLIGIBLE and (not kept or kept[-1][1].log_posterior - value > SAME):
-            kept.append(pair)
-    return LaplaceFit(gpm, (gpm.X, gpm.y), [expansion for _, expansion in kept], result, kept[0][0].converged)
-
-
-def _n_climbs(posterior, embedding, n_restarts: int) -> int:
-    """Plain climbs beside the ladder: many where modes hide, none where they seldom end well."""
-    if embedding is not None or posterior.n_parameters > FEW_PARAMETERS:
-        return 0
-    return 2 * n_restarts if posterior.hides_modes else n_restarts
-
-
-def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace | None) -> tuple[Found, Expansion]:
-    """Polish a mode; leave it along its negative curvature if it is a saddle."""
-
-    def expansion_at(theta: np.ndarray) -> Expansion:
-        return Expansion(posterior, theta, embedding, space)
-
-    mode = newton(posterior, mode.theta, sd)
-    expansion = expansion_at(mode.theta)
-    for _ in range(3):
-        if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
-            break
-        direction = np.linalg.eigh(expansion.hessian)[1][:, 0] * sd.mean() * 0.1
-        tries = [newton(posterior, mode.theta + sign * direction, sd) for sign in (1, -1)]
-        better = max(tries, key=lambda found: found.log_posterior)
-        if better.log_posterior < mode.log_posterior + SAME:
-            break
-        mode, expansion = better, expansion_at(better.theta)
-    # The trust region stalls where rounding hides the decrease; plain Newton steps take the gradient to zero.
-    for _ in range(3):
-        if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
-            break
-        theta = mode.theta - expansion.covariance @ expansion.gradient
-        value, gradient = posterior.value_and_gradient(theta)
-        if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
-            break
-        converged = mode.converged or bool(np.abs(gradient * sd).max() < 1e-4)
-        mode, expansion = Found(theta, value, converged), expansion_at(theta)
-    return mode, expansion
-
-
-def _warn(fit: LaplaceFit, optimized: bool) -> None:
-    """One warning for everything that is doubtful about a fit."""
+def find_problems(fit: LaplaceFit, optimized: bool = True) -> list[str]:
+    """What is doubtful about a fit, also noted in its diagnostics."""
     d, problems = fit.diagnostics, []
     if optimized and not d["converged"]:
         problems.append("the mode search did not converge (raise n_restarts, or rescale X and y)")
@@ -435,5 +376,4 @@ def _warn(fit: LaplaceFit, optimized: bool) -> None:
             f"explain {len(fit.y)} observations without noise (fix log_noise, or give it a tighter prior)"
         )
     d["warnings"] = problems
-    if problems:
-        warnings.warn("the Laplace fit is doubtful: " + "; ".join(problems), UserWarning, stacklevel=3)
+    return problems

@@ -44,6 +44,7 @@ class Found(NamedTuple):
     theta: np.ndarray
     log_posterior: float
     converged: bool
+    n_evaluations: int = 0
 
 
 class SearchResult(NamedTuple):
@@ -77,8 +78,10 @@ class Searcher:
         self.n_evaluations += 1
         return self.posterior.value_and_gradient(theta, (level * self.y_sd) ** 2)
 
-    def climb(self, theta: np.ndarray, level: float = 0.0, *, rough: bool = False) -> Found:
-        """L-BFGS in units of the prior's sd."""
+    def climb(
+        self, theta: np.ndarray, level: float = 0.0, *, rough: bool = False, iterations: int | None = None
+    ) -> Found:
+        """L-BFGS in units of the prior's sd, at most so many ``iterations`` where they are given."""
 
         def objective(z):
             value, gradient = self.evaluate(self.center + self.sd * z, level)
@@ -88,6 +91,8 @@ class Searcher:
 
         # What matters is polished by Newton steps afterwards.
         options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
+        if iterations is not None:
+            options = {"maxiter": iterations, "gtol": 1e-2, "ftol": 1e-7}
         result = minimize(
             objective,
             (theta - self.center) / self.sd,
@@ -96,7 +101,7 @@ class Searcher:
             options={"maxcor": 20, **options},
         )
         value = -float(result.fun) if result.fun < 1e25 else -np.inf
-        return Found(self.center + self.sd * result.x, value, bool(result.success))
+        return Found(self.center + self.sd * result.x, value, bool(result.success), int(result.nfev))
 
     def draw(self, rng: np.random.Generator, spread: float) -> np.ndarray:
         """A start at ``spread`` prior sds from the prior's centre."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -15,21 +15,40 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 
+from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.models.data import Affine, read_inputs, read_outputs
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import vm_mode
 
+if TYPE_CHECKING:
+    from pymc_active.models.plan import ModelPlan
+
+
+class Made(NamedTuple):
+    """A PyMC model with its GP and its data."""
+
+    model: pm.Model
+    gp: pm.gp.Marginal
+    X_data: Any
+    y_data: Any
+
 
 def data_value(variable: Any) -> np.ndarray:
-    """Value of a model's data: shared, constant, or an expression of these."""
-    if isinstance(variable, SharedVariable):
+    """Value of a model's data: an array, shared, constant, or an expression of these."""
+    if isinstance(variable, SharedVariable | np.ndarray):
+        values = variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else variable
         # Not a copy, since X may be large, and not writeable, since it is the model's own.
-        view = np.asarray(variable.get_value(borrow=True)).view()
+        view = np.asarray(values).view()
         view.flags.writeable = False
         return view
     if isinstance(variable, Constant):
         return variable.data
     return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
+
+
+def _hashable(value: Any) -> Any:
+    # Not the text of everything: that of a Mode changes with its use.
+    return value if isinstance(value, Hashable) else repr(value)
 
 
 class GPModel:
@@ -40,7 +59,8 @@ class GPModel:
     Attributes
     ----------
     model : pm.Model
-        An ordinary PyMC model in the user's units: sample it, plot it, extend it.
+        An ordinary PyMC model in the user's units: sample it, plot it, extend it. Those of builders are made on first
+        use, since fits and predictions seldom need them.
     gp : pm.gp.Marginal
     name : str
         The likelihood's name in ``model``.
@@ -50,12 +70,14 @@ class GPModel:
         ``x_scale`` and ``y_scale``, frozen at construction.
     embedding : str or None
         Name of the embedding matrix R among the value variables, where the kernel has one.
+    expression : Expression or None
+        The kernel expression of a :func:`composite_gp`.
     """
 
     def __init__(
         self,
-        model: pm.Model,
-        gp: pm.gp.Marginal,
+        model: pm.Model | None,
+        gp: pm.gp.Marginal | None,
         name: str,
         *,
         X_data: Any,
@@ -66,34 +88,94 @@ class GPModel:
         build_posterior: Callable[[GPModel, dict | None], Posterior],
         embedding: str | None = None,
         description: str = "",
+        expression: Expression | None = None,
+        rebuild: Callable[[GPModel, Expression], GPModel] | None = None,
+        plan: ModelPlan | None = None,
     ):
-        self.model, self.gp, self.name = model, gp, name
-        self._X_data, self._y_data, self.inputs = X_data, y_data, inputs
+        self._model, self._gp, self.name = model, gp, name
+        self._held, self.inputs = (X_data, y_data), inputs
         self.x_map, self.y_map = x_map, y_map
         self.embedding = embedding
         self.description = description
+        self.expression = expression
+        self._rebuild = rebuild
+        self._plan = plan
         self._build_posterior = build_posterior
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._constrain: Callable | None = None
         self._posteriors: dict[Any, Posterior] = {}
 
     def __repr__(self) -> str:
-        names = ", ".join(variable.name for variable in self.model.free_RVs)
-        return f"<GPModel {self.description}: {len(self.y)} points, {self.X.shape[1]} inputs; parameters {names}>"
+        names = self._plan.free if self._plan and self._is_as_planned else [v.name for v in self.model.free_RVs]
+        return (
+            f"<GPModel {self.description}: {len(self.y)} points, {self.X.shape[1]} inputs; "
+            f"parameters {', '.join(names)}>"
+        )
+
+    @property
+    def model(self) -> pm.Model:
+        """The PyMC model."""
+        return self._made.model
+
+    @property
+    def gp(self) -> pm.gp.Marginal:
+        """Its Gaussian process."""
+        return self._made.gp
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the PyMC model is there already."""
+        return self._model is not None
+
+    @property
+    def _made(self) -> Made:
+        if self._model is None:
+            assert self._plan is not None, "there is a model or a plan of it"
+            made = self._plan.make(self.X, self.y)
+            self._model, self._gp, self._held = made.model, made.gp, (made.X_data, made.y_data)
+        assert self._gp is not None
+        return Made(self._model, self._gp, *self._held)
+
+    @property
+    def _X_data(self) -> Any:
+        return self._made.X_data
+
+    @property
+    def _y_data(self) -> Any:
+        return self._made.y_data
+
+    @property
+    def _is_as_planned(self) -> bool:
+        """Whether there is a plan, and the user added no variable to the model made after it."""
+        if self._plan is None or self._model is None:
+            return self._plan is not None
+        return [variable.name for variable in self._model.unobserved_RVs] == self._plan.names
 
     @property
     def X(self) -> np.ndarray:
         """Inputs it holds now, (n, D), in the user's units."""
-        return np.asarray(data_value(self._X_data), float)
+        return np.asarray(data_value(self._held[0]), float)
 
     @property
     def y(self) -> np.ndarray:
         """Outputs it holds now, (n,), in the user's units."""
-        return np.asarray(data_value(self._y_data), float)
+        return np.asarray(data_value(self._held[1]), float)
+
+    def with_expression(self, expression: str | Expression) -> GPModel:
+        """The same model with another kernel: the data held now, scales, mean and priors of a :func:`composite_gp`.
+
+        Raises
+        ------
+        ValueError
+            If no kernel expression made this model.
+        """
+        if self._rebuild is None:
+            raise ValueError(f"only models made by composite_gp have a kernel expression; this is {self.description}")
+        return self._rebuild(self, parse(expression))
 
     def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
         """The log posterior given the data held now; what was compiled is kept for other data."""
-        key = None if not compile_kwargs else tuple(sorted((k, str(v)) for k, v in compile_kwargs.items()))
+        key = frozenset((k, _hashable(v)) for k, v in (compile_kwargs or {}).items())
         if key not in self._posteriors:
             self._posteriors[key] = self._build_posterior(self, compile_kwargs)
         return self._posteriors[key].with_data(self.X, self.y)
@@ -115,6 +197,9 @@ class GPModel:
         """
         X = read_inputs(X, width=self.X.shape[1])
         y = read_outputs(y, len(X))
+        if not self.is_made:
+            self._held = X.copy(), y.copy()
+            return
         for what, data in (("X", self._X_data), ("y", self._y_data)):
             if not isinstance(data, SharedVariable):
                 raise ValueError(
@@ -138,7 +223,7 @@ class GPModel:
     @property
     def value_names(self) -> list[str]:
         """Names of the unconstrained value variables, in the order of theta."""
-        return [variable.name for variable in self.model.value_vars]
+        return list(self.shapes)
 
     @property
     def labels(self) -> list[str]:
@@ -154,6 +239,8 @@ class GPModel:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the value variables."""
+        if self._shapes is None and self._plan and self._is_as_planned:
+            self._shapes = self._plan.shapes
         if self._shapes is None:
             shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
             if any(None in shape for shape in shapes.values()):
@@ -222,6 +309,8 @@ class GPModel:
         dict
             Variable name -> array of shape (S, ...).
         """
+        if self._plan and self._is_as_planned:
+            return self._plan.constrain(np.asarray(thetas))
         if self._constrain is None:
             values = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
             point = {name: np.zeros(shape) for name, shape in self.shapes.items()}

@@ -63,10 +63,13 @@ class ArrayPosterior(Posterior):
     def _extend(self, theta):
         return np.concatenate([theta, self.constants]) if len(self.constants) else theta
 
+    def residual(self, theta: np.ndarray) -> np.ndarray:
+        """Scaled y less the mean, for (theta, constants)."""
+        return self.y - self._basis @ theta[self.mean_indices] if len(self.mean_indices) else self.y
+
     def _factor(self, theta, K, extra_noise):
         K.flat[:: len(K) + 1] += np.exp(2 * theta[self.log_noise]) + extra_noise
-        residual = self.y - self._basis @ theta[self.mean_indices] if len(self.mean_indices) else self.y
-        factor = Factor(K, residual)
+        factor = Factor(K, self.residual(theta))
         factor.nll += len(K) * np.log(self.y_map.scale)
         return factor
 
@@ -137,6 +140,8 @@ class ArrayPosterior(Posterior):
 
 class KernelPosterior(ArrayPosterior):
     """Any covariance with few parameters, as a :class:`~pymc_active.kernels.arrays.Node`."""
+
+    kernel: Node
 
     def __init__(self, X, y, *, kernel: Node, **keywords):
         super().__init__(X, y, **keywords)

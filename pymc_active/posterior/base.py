@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 
+from pymc_active.kernels.arrays import Node
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 
@@ -59,6 +60,9 @@ class Posterior(ABC):
     n_parameters: int
 
     y: np.ndarray
+
+    # The covariance as a tree of kernels, where a route knows it.
+    kernel: Node | None = None
 
     @abstractmethod
     def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""What the tables share: results as one line of JSON a record, so that a run can stop and go on at any time."""
+"""What the long benchmarks share: results as one line of JSON a record, so that a run can stop and go on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from _report import SOURCE_AT_START
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(sys.argv[0]).resolve().parent / "results"
 
 Key = tuple[str, str, int]
 

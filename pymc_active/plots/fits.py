@@ -1,8 +1,4 @@
-"""Pictures of fits, designs and results (needs matplotlib, the extra ``plots``).
-
-Every function takes the object first, draws into ``ax`` or into a new figure, and returns the Axes. Colours are those
-of Okabe and Ito, which colour-blind readers can tell apart.
-"""
+"""Pictures of fits, designs and checks."""
 
 from __future__ import annotations
 
@@ -16,6 +12,20 @@ import xarray as xr
 from pymc_active.embeddings import embedding_draws, principal_rotation, relevance, subspace_angles
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.data import read_inputs, read_outputs
+from pymc_active.plots.style import (
+    BLUE,
+    CYCLE,
+    GREY,
+    INK,
+    VERMILION,
+    Z95,
+    check_fit,
+    label_ends,
+    legend_above,
+    log_axis,
+    new_axes,
+    pyplot,
+)
 from pymc_active.predictions import predict
 
 if TYPE_CHECKING:
@@ -36,11 +46,6 @@ __all__ = [
     "plot_subspace_angles",
 ]
 
-BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
-INK, GREY = "#222222", "#8A8A8A"
-_CYCLE = (BLUE, VERMILION, GREEN, PINK, ORANGE, INK)
-# Half the width of a central 95 % interval of a Gaussian, in sds.
-_Z95 = 1.959964
 _INTERVAL = (0.055, 0.25, 0.5, 0.75, 0.945)
 # More inputs than this are drawn as a curve if their labels are numbers, such as wavelengths.
 _CONTINUOUS = 10
@@ -96,7 +101,7 @@ def plot_predictions(
         For another object than a fit, an unknown input or target, limits that do not increase, data that are not the
         fit's, or a trace of another model or of a model whose data changed since the fit.
     """
-    _check_fit(fit, "plot_predictions")
+    check_fit(fit, "plot_predictions")
     if target not in ("f", "y"):
         raise ValueError(f"target must be 'f' or 'y'; got {target!r}")
     gpm = fit.gpm
@@ -114,7 +119,7 @@ def plot_predictions(
     grid[:, column] = x = np.linspace(*limits, n_points)
     exact = None if trace is None else _band(predict(trace, grid, model=gpm), target)
 
-    ax = _axes(ax, (6.4, 4.0))
+    ax = new_axes(ax, (6.4, 4.0))
     mean, half = _band(predict(fit, grid, method="mgp"), target)
     what = f"95 % of {target}"
     ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"MGP, {what}")
@@ -140,7 +145,7 @@ def plot_predictions(
     _ring(ax, X[:, column], y, highlight, number)
     ax.set(xlabel=name, ylabel=fit.gpm.name)
     ax.set_xlim(x[0], x[-1])
-    _legend_above(ax)
+    legend_above(ax)
     return ax
 
 
@@ -178,7 +183,7 @@ def plot_parameters(
     TypeError, ValueError
         For another object than a fit, an unknown variable, or a trace that lacks one.
     """
-    _check_fit(fit, "plot_parameters")
+    check_fit(fit, "plot_parameters")
     posterior = fit.to_datatree(draws, random_seed)["posterior"].to_dataset()
     if var_names is None:
         var_names = [str(name) for name, values in posterior.items() if values.ndim <= 3]
@@ -200,7 +205,7 @@ def plot_parameters(
     is_positive = {name: all((sources[s][name] > 0).all() for s in sources) for name in var_names}
     if ax is None and len(set(is_positive.values())) > 1:
         return _parameters_by_sign(fit, is_positive, labels, trace, draws, random_seed)
-    ax = _axes(ax, (6.4, 1.1 + (0.34 if trace is None else 0.44) * len(labels)))
+    ax = new_axes(ax, (6.4, 1.1 + (0.34 if trace is None else 0.44) * len(labels)))
     offset = 0.0 if trace is None else 0.15
     for source, color, shift in (("Laplace", BLUE, -offset), ("MCMC", VERMILION, offset)):
         if source not in samples:
@@ -214,10 +219,10 @@ def plot_parameters(
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     if all(is_positive.values()):
-        _log_axis(ax, "x")
+        log_axis(ax, "x")
     ax.set_xlabel("posterior median, 50 % and 89 % interval")
     if trace is not None:
-        _legend_above(ax)
+        legend_above(ax)
     return ax
 
 
@@ -226,7 +231,7 @@ def _parameters_by_sign(fit, is_positive, labels, trace, draws, random_seed):
     groups = [[name for name, positive in is_positive.items() if positive == wanted] for wanted in (True, False)]
     heights = [sum(label.split("[")[0] in group for label in labels) for group in groups]
     height = 1.7 + (0.34 if trace is None else 0.44) * len(labels)
-    _, axes = _pyplot().subplots(2, figsize=(6.4, height), height_ratios=heights, layout="constrained")
+    _, axes = pyplot().subplots(2, figsize=(6.4, height), height_ratios=heights, layout="constrained")
     for panel, group in zip(axes, groups, strict=True):
         plot_parameters(fit, trace=trace, var_names=group, draws=draws, random_seed=random_seed, ax=panel)
     axes[0].set_xlabel("")
@@ -273,7 +278,7 @@ def plot_embedding(
     TypeError, ValueError
         For another object than a fit, a model without an embedding, or rows to ring that are not there.
     """
-    _check_fit(fit, "plot_embedding")
+    check_fit(fit, "plot_embedding")
     R = principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
     given = X is not None
     if y is not None and not given:
@@ -287,7 +292,7 @@ def plot_embedding(
         raise ValueError("an embedding with one component is drawn against y: pass y with X")
     u = fit.gpm.x_map(X) @ R.T
     if len(R) == 1:
-        ax = _axes(ax, (6.0, 4.0))
+        ax = new_axes(ax, (6.0, 4.0))
         x_map, grid = fit.gpm.x_map, np.linspace(u.min(), u.max(), 200)
         mean, half = _band(predict(fit, x_map.shift + x_map.scale * np.outer(grid, np.linalg.pinv(R))), "f")
         ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="MGP, 95 % of f")
@@ -295,9 +300,9 @@ def plot_embedding(
         ax.plot(u[:, 0], y, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=3)
         _ring(ax, u[:, 0], y, highlight, number)
         ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
-        _legend_above(ax)
+        legend_above(ax)
         return ax
-    ax = _axes(ax, (6.4, 4.8))
+    ax = new_axes(ax, (6.4, 4.8))
     style: dict[str, Any] = {"s": 34, "linewidths": 0.4, "edgecolors": "white"}
     if y is None:
         ax.scatter(u[:, 0], u[:, 1], color=GREY, **style)
@@ -348,7 +353,7 @@ def plot_relevance(
     TypeError, ValueError
         For another object than a fit, a model with neither an embedding nor such a variable, or too few labels.
     """
-    _check_fit(fit, "plot_relevance")
+    check_fit(fit, "plot_relevance")
     gpm = fit.gpm
     D = gpm.X.shape[1]
     if gpm.embedding is not None:
@@ -368,15 +373,15 @@ def plot_relevance(
     if len(labels) != D:
         raise ValueError(f"labels must name the {D} inputs; got {len(labels)}")
     if _is_continuous(labels):
-        ax = _axes(ax, (6.8, 3.6))
+        ax = new_axes(ax, (6.8, 3.6))
         x = np.asarray(labels, float)
         ax.fill_between(x, low, high, color=BLUE, alpha=0.22, lw=0, label="89 % interval")
         ax.plot(x, middle, color=BLUE, lw=1.6, label="median")
         ax.set_xlim(x[0], x[-1])
         ax.set_xlabel("input")
-        _legend_above(ax)
+        legend_above(ax)
     else:
-        ax = _axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
+        ax = new_axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
         is_numbered = _is_numbered(labels)
         at = np.arange(D) + (labels[0] if is_numbered else 0)
         ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
@@ -390,7 +395,7 @@ def plot_relevance(
         ax.set_xlim(at[0] - 0.6, at[-1] + 0.6)
         if is_numbered:
             ax.set_xlabel("input")
-        _legend_above(ax)
+        legend_above(ax)
     ax.set_ylabel(what)
     ax.set_ylim(0, None)
     return ax
@@ -434,7 +439,7 @@ def plot_loadings(
     """
     from scipy.linalg import orthogonal_procrustes
 
-    _check_fit(fit, "plot_loadings")
+    check_fit(fit, "plot_loadings")
     gpm = fit.gpm
     mode = principal_rotation(fit) @ fit.point[str(gpm.embedding)]
     shape = mode.shape
@@ -450,10 +455,10 @@ def plot_loadings(
         U = centred @ R.T
         U = U @ orthogonal_procrustes(U, components)[0]
         loadings[s] = U.T @ centred / np.outer(np.linalg.norm(U, axis=0), spread + (spread == 0))
-    ax = _axes(ax, (6.8, 3.6))
+    ax = new_axes(ax, (6.8, 3.6))
     x = np.asarray(labels, float)
     ends = []
-    for k, color in zip(range(shape[0]), _CYCLE, strict=False):
+    for k, color in zip(range(shape[0]), CYCLE, strict=False):
         low, middle, high = np.quantile(loadings[:, k], (0.055, 0.5, 0.945), axis=0)
         ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
         ax.plot(x, middle, color=color, lw=1.6)
@@ -499,7 +504,7 @@ def plot_subspace_angles(
     angles = subspace_angles(source, reference, model=model, draws=draws, random_seed=random_seed)
     low, middle, high = angles.angle.sel(summary=["lower", "median", "upper"]).to_numpy()
     at = angles.principal_angle.to_numpy()
-    ax = _axes(ax, (float(np.clip(2.4 + 1.2 * len(at), 4.8, 9.0)), 3.6))
+    ax = new_axes(ax, (float(np.clip(2.4 + 1.2 * len(at), 4.8, 9.0)), 3.6))
     ax.hlines(angles.random, at - 0.22, at + 0.22, color=GREY, lw=1.4, label="random subspace")
     ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
     ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
@@ -514,7 +519,7 @@ def plot_subspace_angles(
     what = "the mode" if isinstance(source, LaplaceFit) else "the mean subspace"
     ax.set_xlabel("principal angle, the largest first")
     ax.set_ylabel(f"angle to {what if reference is None else 'the reference'} (degrees)")
-    _legend_above(ax)
+    legend_above(ax)
     return ax
 
 
@@ -548,7 +553,7 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     table = result.table.sortby("n_components")
     d, evidence = table.n_components.to_numpy(), table.log_evidence.to_numpy()
     below = evidence - evidence.max()
-    ax = _axes(ax, (float(np.clip(2.0 + 0.8 * len(d), 4.2, 9.0)), 3.6))
+    ax = new_axes(ax, (float(np.clip(2.0 + 0.8 * len(d), 4.2, 9.0)), 3.6))
     ax.plot(d, below, color=BLUE, lw=1.4, zorder=1)
     for doubtful in (False, True):
         shown = table.doubtful.to_numpy() == doubtful
@@ -626,11 +631,11 @@ def plot_learning_curves(
     if set(values.dims) != {"method", "split", "n"}:
         raise ValueError(f"curves must have the dims method, split and n; got {', '.join(map(str, values.dims))}")
     values = values.transpose("method", "split", "n")
-    ax = _axes(ax, (6.8, 4.0))
+    ax = new_axes(ax, (6.8, 4.0))
     n = values.n.to_numpy()
     ends = []
     for i, method in enumerate(values.method.to_numpy() if "method" in values.coords else [""]):
-        color, part = _CYCLE[i % len(_CYCLE)], values.isel(method=i)
+        color, part = CYCLE[i % len(CYCLE)], values.isel(method=i)
         if part.sizes["split"] > 1:
             low, high = (part.quantile(q, "split").to_numpy() for q in (0.25, 0.75))
             ax.fill_between(n, low, high, color=color, alpha=0.15, lw=0)
@@ -655,8 +660,8 @@ def plot_learning_curves(
     ax.set(xlabel="number of points n", ylabel=f"{metric or values.name or 'error'}" + (f" ({units})" if units else ""))
     ax.locator_params(axis="x", integer=True)
     if log:
-        _log_axis(ax, "y")
-    _label_ends(ax, ends)
+        log_axis(ax, "y")
+    label_ends(ax, ends)
     return ax
 
 
@@ -694,7 +699,7 @@ def plot_check(tree: xr.DataTree, *, metric: str = "skl", ax: Axes | None = None
         raise ValueError(f"metric must be one of {', '.join(sorted(what))}; got {metric!r}")
     values = tree["predictions"][metric].transpose("approximation", "point")
     methods = [str(method) for method in values.approximation.to_numpy()]
-    ax = _axes(ax, (6.4, 0.9 + 0.62 * len(methods)))
+    ax = new_axes(ax, (6.4, 0.9 + 0.62 * len(methods)))
     for i, (method, row) in enumerate(zip(methods, values.to_numpy(), strict=True)):
         shown = np.sort(row[row > 0])
         color = BLUE if method == "MGP" else GREY
@@ -716,30 +721,9 @@ def plot_check(tree: xr.DataTree, *, metric: str = "skl", ax: Axes | None = None
     ax.set_yticks(range(len(methods)), methods)
     ax.set_ylim(len(methods) - 0.5, -0.65)
     ax.tick_params(axis="y", length=0)
-    _log_axis(ax, "x")
+    log_axis(ax, "x")
     ax.set_xlabel(f"{what[metric]} ({tree['predictions'].attrs.get('units', 'nats')})")
     return ax
-
-
-def _pyplot():
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'pymc-active[plots]'") from None
-    return plt
-
-
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The Axes given, or a new one; without the frame's right and upper side."""
-    if ax is None:
-        _, ax = _pyplot().subplots(figsize=size, layout="constrained")
-    ax.spines[["right", "top"]].set_visible(False)
-    return ax
-
-
-def _check_fit(fit: Any, function: str) -> None:
-    if not isinstance(fit, LaplaceFit):
-        raise TypeError(f"{function} takes a LaplaceFit (see fit_laplace; learner.fit); got {type(fit).__name__}")
 
 
 def _data(fit: LaplaceFit, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -767,7 +751,7 @@ def _column(fit: LaplaceFit, input: Any) -> tuple[int, str]:
 
 
 def _band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:
-    return prediction.f_mean.to_numpy(), _Z95 * np.sqrt(prediction[f"{target}_variance"].to_numpy())
+    return prediction.f_mean.to_numpy(), Z95 * np.sqrt(prediction[f"{target}_variance"].to_numpy())
 
 
 def _rows(posterior: xr.Dataset, var_names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -831,69 +815,3 @@ def _ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) 
                 color=VERMILION,
                 zorder=5,
             )
-
-
-def _legend_above(ax: Axes) -> None:
-    """A legend above the frame, where it hides nothing, in as many columns as fit; inside if the figure ends there."""
-    n = len(ax.get_legend_handles_labels()[0])
-    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
-    # Layouts make a frame wider than it is at first, but never beyond the figure.
-    room = min(1.15 * ax.bbox.width, ax.figure.bbox.x1 - ax.bbox.x0)
-    for ncols in range(n if n <= 4 else 3, 0, -1):
-        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, borderaxespad=0.2, **style)
-        if legend.get_window_extent().width <= room:
-            break
-    if legend.get_window_extent().y1 > ax.figure.bbox.y1 and ax.figure.get_layout_engine() is None:
-        ax.legend(loc="best", **style)
-
-
-def _log_axis(ax: Axes, which: str) -> None:
-    """A logarithmic axis with plain numbers, also where it spans less than a decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    ax.set(**{f"{which}scale": "log"})
-    axis = getattr(ax, f"{which}axis")
-    low, high = getattr(ax, f"get_{which}lim")()
-    decades = np.log10(high / low)
-    steps = (1.0,) if decades > 3.5 else (1.0, 3.0) if decades > 1.6 else (1.0, 2.0, 5.0)
-    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
-    if decades <= 6:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
-    """Names at the right ends of lines, moved apart where they would overlap; also after a change of scale."""
-    gap = 12.0
-    texts = [
-        ax.annotate(
-            name,
-            (x, y),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=color,
-            va="center",
-            fontsize=9.5,
-            annotation_clip=False,
-        )
-        for name, x, y, color in ends
-    ]
-
-    def separate(axes: Axes) -> None:
-        points = 72 / axes.figure.dpi
-        at = np.array([axes.transData.transform((x, y))[1] * points for _, x, y, _ in ends])
-        order = np.argsort(at)
-        placed = at[order].copy()
-        # Pool neighbours that are too close into blocks around their common middle.
-        blocks: list[list[float]] = []
-        for position in placed:
-            blocks.append([position, 1])
-            while len(blocks) > 1 and blocks[-1][0] - blocks[-2][0] < gap * (blocks[-1][1] + blocks[-2][1]) / 2:
-                (a, k), (b, m) = blocks[-2:]
-                blocks[-2:] = [[(k * a + m * b) / (k + m), k + m]]
-        placed = np.concatenate([c + gap * (np.arange(k) - (k - 1) / 2) for c, k in blocks]) if blocks else placed
-        for i, target in zip(order, placed, strict=True):
-            texts[i].xyann = (6, target - at[i])
-
-    ax.callbacks.connect("ylim_changed", separate)
-    separate(ax)

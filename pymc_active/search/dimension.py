@@ -1,4 +1,4 @@
-"""Searching for structure: how many components a linear embedding needs."""
+"""How many components a linear embedding needs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.active.bams import model_posterior, prior_weights
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace
 from pymc_active.laplace.search import SAME
+from pymc_active.model_average import model_posterior, prior_weights
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
 

@@ -1,0 +1,76 @@
+"""What the learning curves of model posteriors share: one run of a design, and the summary of many."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+import pymc_active as pma
+
+# Label, criterion of the Learner.
+DESIGNS = {
+    "bams": "BAMS",
+    "committee": "QBC",
+    "uncertainty": "UNC",
+    "random": "RAND",
+    "bams_tempered": "BAMS, tempered",
+    "bams_uniform": "BAMS, uniform",
+    "bams_modes": "BAMS, modes",
+}
+PAPERS = ("bams", "committee", "uncertainty", "random")
+# The area under p(the right model) is taken from here to the last point.
+AREA_FROM = 20
+
+
+def run(
+    expressions: list[str],
+    x: np.ndarray,
+    y: np.ndarray,
+    design: str,
+    seed: int,
+    n_points: int,
+    priors: Any = "wide",
+) -> dict[str, Any]:
+    """From two random points to ``n_points``; the posterior over the models after every answer.
+
+    The same ``Learner`` follows the modes of all designs; only the criterion differs.
+    """
+    rng = np.random.default_rng(seed)
+    start = rng.choice(len(x), 2, replace=False)
+    low, high = x.min(), x.max()
+    scales = {"x_scale": (low, high - low), "y_scale": (y.mean(), y.std(ddof=1))}
+    models = {e: pma.composite_gp(x[start], y[start], e, priors=priors, **scales) for e in expressions}
+    learner = pma.active.Learner(models, learn="model", criterion=design, pool=x, random_seed=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        learner.run(lambda z: y[np.flatnonzero(x == z[0])], n_points - 2, progressbar=False)
+        followed = learner.model_history
+        evidence = {label: fit.log_evidence for label, fit in learner.fit.items()}
+        searched = learner.search().probability
+    return {
+        "n": followed.n_observations.to_numpy().tolist(),
+        "probability": np.round(followed.to_numpy(), 5).tolist(),
+        "models": followed.model.to_numpy().tolist(),
+        "searched": np.round(searched.sel(model=followed.model).to_numpy(), 5).tolist(),
+        "log_evidence": {label: round(value, 3) for label, value in evidence.items()},
+        "x": learner.X[:, 0].tolist(),
+    }
+
+
+def curve(record: dict[str, Any], model: str) -> np.ndarray:
+    """Posterior probability of one model at each n."""
+    return np.array(record["probability"])[:, record["models"].index(model)]
+
+
+def area(record: dict[str, Any], model: str) -> float:
+    """Mean of the curve from ``AREA_FROM`` points on."""
+    return float(curve(record, model)[np.array(record["n"]) >= AREA_FROM].mean())
+
+
+def mean_and_error(values: Any) -> dict[str, float]:
+    """Mean, its standard error, and the number of values."""
+    values = np.asarray(values, float)
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return {"mean": float(values.mean()), "standard_error": float(error), "repeats": len(values)}

@@ -1,0 +1,155 @@
+"""Does BAMS find the structure that a series was drawn from, where the truth is not a matter of opinion?
+
+    python benchmarks/paper_bams/synthetic.py --max-minutes 60     # goes on where it stopped
+    python benchmarks/paper_bams/synthetic.py --report
+
+25 series, five from each of five kernels, on 150 points. Every log-parameter of a draw is the prior's mean plus half a
+prior sd times a normal number (output scales are equal, so that every term matters), and the noise sd is 0.1 of the
+signal's. The 16 candidates are SE, PER, LIN, RQ and their sums and products of pairs. Posterior probability of the true
+kernel against the number of observations, from two random points to 40; the same Learner, mode search and starting
+points for every design.
+
+Records are made breadth first and kept in ``results/synthetic.jsonl``.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+
+import _above  # noqa: F401
+import numpy as np
+from _records import RESULTS, fill, load
+from _report import table, target, write
+from _runs import DESIGNS, PAPERS, area, curve, mean_and_error, run
+
+import pymc_active as pma
+
+TRUTHS = ("SE", "LIN + PER", "SE * PER", "PER + RQ", "LIN * PER")
+N_SERIES, N_GRID, N_POINTS = 5, 150, 40
+CANDIDATES = [str(e) for e in pma.kernels.grid()]
+
+
+def series(truth: str, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """One draw from the kernel; x (n, 1) in [0, 1]."""
+    rng = np.random.default_rng((TRUTHS.index(truth), number))
+    x = np.linspace(0, 1, N_GRID)[:, None]
+    gpm = pma.composite_gp(x, np.linspace(-1, 1, N_GRID), truth, x_scale="unit")
+    posterior = gpm.posterior()
+    theta = posterior.prior.mean + 0.5 * posterior.prior.sd * rng.normal(size=posterior.n_parameters)
+    theta[[i for i, label in enumerate(gpm.labels) if label.startswith(("log_outputscale", "mean"))]] = 0.0
+    K = posterior.kernel.at(theta, x).K
+    values, vectors = np.linalg.eigh(K)
+    f = vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.normal(size=N_GRID))
+    return x, f + 0.1 * f.std() * rng.normal(size=N_GRID)
+
+
+def record(truth: str, design: str, number: int) -> dict:
+    known = {str(e): e for e in pma.kernels.grid()}
+    label = next(text for text, e in known.items() if e == pma.kernels.parse(truth))
+    return {"truth": label} | run(CANDIDATES, *series(truth, number), design, number, N_POINTS)
+
+
+def summarise(records: dict) -> dict:
+    designs = [d for d in DESIGNS if any(key[1] == d for key in records)]
+    # Series that every design has seen.
+    complete = [
+        (truth, number)
+        for truth in TRUTHS
+        for number in range(N_SERIES)
+        if all((truth, d, number) in records for d in designs)
+    ]
+    summary: dict = {"series": len(complete), "designs": {}, "by_truth": {}}
+    areas: dict = {}
+    for design in designs:
+        found = [records[truth, design, number] for truth, number in complete]
+        curves = np.stack([curve(f, f["truth"]) for f in found])
+        areas[design] = np.array([area(f, f["truth"]) for f in found])
+        top = [f["models"][int(np.argmax(f["searched"]))] == f["truth"] for f in found]
+        summary["designs"][design] = {
+            "n": found[0]["n"],
+            "mean": curves.mean(0).tolist(),
+            "standard_error": (curves.std(0, ddof=1) / np.sqrt(len(curves))).tolist(),
+            "area": mean_and_error(areas[design]),
+            "at_the_end": mean_and_error(curves[:, -1]),
+            "found": mean_and_error(top),
+            "cpu_seconds": float(np.median([f["cpu_seconds"] for f in found])),
+        }
+    for truth in TRUTHS:
+        rows = [i for i, (t, _) in enumerate(complete) if t == truth]
+        if rows:
+            summary["by_truth"][truth] = {d: float(areas[d][rows].mean()) for d in designs}
+    for design in designs:
+        for other in ("random", "uncertainty", "committee"):
+            if other in areas and other != design:
+                summary["designs"][design][f"area_minus_{other}"] = mean_and_error(areas[design] - areas[other])
+    return summary
+
+
+def targets(summary: dict) -> list[dict]:
+    cell = summary["designs"].get("bams", {})
+    result = []
+    for other, limit in (("random", 2.0), ("uncertainty", None), ("committee", None)):
+        versus = cell.get(f"area_minus_{other}")
+        if versus and limit:
+            ratio = versus["mean"] / versus["standard_error"]
+            result.append(target(f"area of BAMS less {DESIGNS[other]}'s, in standard errors", ratio, ">=", limit))
+        elif versus:
+            result.append(target(f"area of BAMS less {DESIGNS[other]}'s", versus["mean"], ">=", -0.10))
+    return result
+
+
+def plot(summary: dict):
+    import matplotlib.pyplot as plt
+
+    colours = dict(
+        zip(DESIGNS, ("#0072B2", "#D55E00", "#009E73", "#999999", "#56B4E9", "#CC79A7", "#000000"), strict=True)
+    )
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6))
+    for design, cell in summary["designs"].items():
+        n, mean, error = (np.array(cell[k]) for k in ("n", "mean", "standard_error"))
+        style = "-" if design in PAPERS else "--"
+        left.plot(n, mean, style, color=colours[design], label=DESIGNS[design])
+        if design in PAPERS:
+            left.fill_between(n, mean - error, mean + error, color=colours[design], alpha=0.15, lw=0)
+    left.set(xlabel="observations", ylabel="p(true kernel)", ylim=(0, 1), title=f"{summary['series']} series")
+    left.legend(fontsize=7)
+    for i, cells in enumerate(summary["by_truth"].values()):
+        for design, value in cells.items():
+            right.plot(value, i, "o" if design in PAPERS else "x", color=colours[design])
+    right.set_yticks(range(len(summary["by_truth"])), list(summary["by_truth"]))
+    right.set(xlabel="mean p(true kernel) from 20 points on", xlim=(0, 1))
+    figure.tight_layout()
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--designs", default=",".join(DESIGNS), help="comma-separated criteria")
+    parser.add_argument("--series", type=int, default=N_SERIES, help="of each kernel")
+    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
+    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
+    arguments = parser.parse_args()
+    path = RESULTS / "synthetic.jsonl"
+    if not arguments.report:
+        keys = [
+            (truth, design, number)
+            for number in range(arguments.series)
+            for truth in TRUTHS
+            for design in arguments.designs.split(",")
+        ]
+        fill(path, iter(keys), record, arguments.max_minutes)
+    summary = summarise(load(path))
+    rows = [
+        [DESIGNS[d], *(f"{c[k]['mean']:.2f} ± {c[k]['standard_error']:.2f}" for k in ("area", "at_the_end", "found"))]
+        for d, c in summary["designs"].items()
+    ]
+    table(("design", "area", f"at n = {N_POINTS}", "true kernel on top"), rows)
+    write(
+        __doc__, quick=False, threads="one BLAS thread", targets=targets(summary), results=summary, figure=plot(summary)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Which of 18 kernel structures has the highest evidence on the whole airline and Mauna Loa series?
+
+    python benchmarks/paper_bams/table1.py                  # the rows that are missing, then the table
+    python benchmarks/paper_bams/table1.py --rows airline   # some of them
+    python benchmarks/paper_bams/table1.py --report
+
+Table 1 of Malkomes & Garnett (2015): four base kernels, their sums and products, an expert's kernel and that of
+compositional kernel search (CKS), on all data. Evidences are Laplace's, summed over the modes found in a cold search of
+20 starts, in nats, for inputs in [0, 1] and standardised outputs (so without the Jacobian of the scaling).
+
+Needs the papers' series in the folder that PYMC_ACTIVE_DATA names. Records are kept in ``results/table1.jsonl``.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import warnings
+
+import _above  # noqa: F401
+import numpy as np
+import pymc as pm
+from _records import RESULTS, fill, load
+from _report import BLUE, ORANGE, table, target, write
+from figure2 import ROWS as ROWS_OF_FIGURE_2
+from figure2 import series
+
+import pymc_active as pma
+
+THIRD = "airline, noise N(log 0.01, 1), LIN0"
+ROWS = ROWS_OF_FIGURE_2 | {THIRD: ("airline", "third", "LIN0")}
+# Places among the 18 models.
+EXPERT, CKS = 16, 17
+
+
+def record(row: str, model: str, repeat: int) -> dict:
+    name, priors, _ = ROWS[row]
+    x, y = series(name)
+    noise = {"log_noise": pm.Normal.dist(np.log(0.01), 1.0)}
+    gpm = pma.composite_gp(
+        x, y, model, priors=noise if priors == "third" else priors, x_scale="unit", y_scale="standardize"
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = pma.fit_laplace(gpm, n_restarts=20, random_seed=repeat, progressbar=False)
+    jacobian = len(y) * np.log(gpm.y_map.scale)
+    evidence = float(np.logaddexp.reduce([mode.log_evidence for mode in fit.modes]))
+    return {
+        "log_evidence": evidence + jacobian,
+        "best_mode": fit.log_evidence + jacobian,
+        "n_modes": len(fit.modes),
+        "converged": fit.diagnostics["converged"],
+        "n_floored": fit.diagnostics["n_floored"],
+        "warnings": [str(w.message) for w in caught],
+    }
+
+
+def keys(rows: str, repeats: int):
+    for repeat in range(repeats):
+        for row, (name, _, linear) in ROWS.items():
+            if not rows or any(part in row for part in rows.split(",")):
+                for expression in pma.kernels.paper_models(name, rooted=linear == "LIN0"):
+                    yield row, str(expression), repeat
+
+
+def summarise(records: dict) -> dict:
+    summary = {}
+    for row, (name, _, linear) in ROWS.items():
+        models = [str(e) for e in pma.kernels.paper_models(name, rooted=linear == "LIN0")]
+        found = {m: [f for (r, e, _), f in records.items() if (r, e) == (row, m)] for m in models}
+        if not all(found.values()):
+            continue
+        evidence = {m: max(f["log_evidence"] for f in fs) for m, fs in found.items()}
+        values = np.array(list(evidence.values()))
+        probability = np.exp(values - np.logaddexp.reduce(values))
+        summary[row] = {
+            "log_evidence": evidence,
+            "probability": dict(zip(models, probability.round(6).tolist(), strict=True)),
+            "spread_over_seeds": {m: float(np.ptp([f["log_evidence"] for f in fs])) for m, fs in found.items()},
+            "doubtful": [m for m, fs in found.items() if any(not f["converged"] or f["n_floored"] for f in fs)],
+            "cpu_seconds": sum(np.mean([f["cpu_seconds"] for f in fs]) for fs in found.values()),
+            "searches": len(next(iter(found.values()))),
+            "expert": models[EXPERT],
+            "cks": models[CKS],
+        }
+    return summary
+
+
+def targets(summary: dict) -> list[dict]:
+    result = []
+
+    def ask(row: str, what: str, value: float, relation: str, limit: float) -> None:
+        result.append(target(f"{row}: {what}", value, relation, limit))
+
+    for row, cell in summary.items():
+        evidence, cks, expert = cell["log_evidence"], cell["cks"], cell["expert"]
+        others = [value for m, value in evidence.items() if m not in (cks, expert)]
+        if row.startswith("airline"):
+            ask(row, "CKS less the expert's", evidence[cks] - evidence[expert], ">=", 10)
+            ask(row, "the expert's less the best of the others", evidence[expert] - max(others), ">=", 0)
+        else:
+            ask(row, "CKS less the best of the others", evidence[cks] - max(evidence[expert], *others), ">=", 0)
+        if row == THIRD:
+            ask(row, "CKS", evidence[cks], ">=", 102.6)
+        if row == "mauna_loa, toolbox noise, LIN":
+            ask(row, "CKS", evidence[cks], ">=", 1430.7)
+            ask(row, "the expert's", evidence[expert], ">=", 1428.3)
+    return result
+
+
+def plot(summary: dict):
+    import matplotlib.pyplot as plt
+
+    columns = 2
+    rows = -(-len(summary) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(10, 3.6 * rows), squeeze=False)
+    for ax, (row, cell) in zip(axes.flat, summary.items(), strict=False):
+        ranked = sorted(cell["log_evidence"].items(), key=lambda pair: pair[1])
+        values = np.array([value for _, value in ranked]) - ranked[-1][1]
+        colours = [ORANGE if m in (cell["cks"], cell["expert"]) else BLUE for m, _ in ranked]
+        ax.scatter(values, range(len(ranked)), c=colours, s=18, zorder=3)
+        ax.set_yticks(range(len(ranked)), [m for m, _ in ranked], fontsize=6)
+        ax.set_xscale("symlog", linthresh=10)
+        ax.grid(axis="x", color="0.9")
+        ax.set_title(f"{row}\nbest: {ranked[-1][1]:.1f} nats", fontsize=8)
+        ax.set_xlabel("log evidence less the best, nats", fontsize=8)
+    for ax in axes.flat[len(summary) :]:
+        ax.set_visible(False)
+    figure.tight_layout()
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="", help="comma-separated; those whose names contain one of these")
+    parser.add_argument("--repeats", type=int, default=1, help="searches of each model, with different seeds")
+    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
+    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
+    arguments = parser.parse_args()
+    path = RESULTS / "table1.jsonl"
+    if not arguments.report:
+        fill(path, keys(arguments.rows, arguments.repeats), record, arguments.max_minutes)
+    summary = summarise(load(path))
+    for row, cell in summary.items():
+        print(f"\n{row} (doubtful: {', '.join(cell['doubtful']) or 'none'})")
+        ranked = sorted(cell["log_evidence"].items(), key=lambda pair: -pair[1])
+        table(("model", "log evidence", "probability"),
+              [(m, f"{value:.2f}", f"{cell['probability'][m]:.3g}") for m, value in ranked])  # fmt: skip
+    write(
+        __doc__, quick=False, threads="one BLAS thread", targets=targets(summary), results=summary, figure=plot(summary)
+    )
+
+
+if __name__ == "__main__":
+    main()

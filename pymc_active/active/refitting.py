@@ -1,0 +1,255 @@
+"""What a learner fits again after every answer: one model, or several of the same observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.many import fit_laplace_models
+from pymc_active.model_average import ModelAverage
+from pymc_active.models.gpmodel import GPModel
+
+# A full mode search of one model every so many told points; between them the modes are followed.
+_SEARCH_EVERY = 15
+# With fewer points several wide modes share the posterior, and none deserves the expensive part of the search.
+_SMALL = 30
+# Fresh starts of a model's first fit, and of one that is seeded by the model it was made from.
+_FULL_SEARCH, _CHILD_SEARCH = 20, 4
+# Neighbours that may join at a time; models that stay whatever their probability; and the probability below which the
+# others leave.
+_NEIGHBOURS, _FEWEST, _HOPELESS = 12, 5, 1e-4
+
+
+class Subject(Protocol):
+    """What is learned about."""
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
+
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data of all models."""
+
+    def fit(self, seed: int, executor: Executor | None) -> LaplaceFit | ModelAverage:
+        """Fit to the data held now, from the modes found last."""
+
+
+class OneModel:
+    """A single model."""
+
+    def __init__(self, gpm: GPModel):
+        self.gpm = gpm
+        self._starts: list | None = None
+        self._last_search = -_SEARCH_EVERY
+
+    @property
+    def X(self):
+        """Inputs measured so far."""
+        return self.gpm.X
+
+    @property
+    def y(self):
+        """Outputs measured so far."""
+        return self.gpm.y
+
+    def set_data(self, X, y):
+        """Replace the data."""
+        self.gpm.set_data(X, y)
+
+    def fit(self, seed, executor):
+        """Follow the modes; every 15 points search them anew."""
+        n = len(self.y)
+        is_full, is_small = n - self._last_search >= _SEARCH_EVERY, n < _SMALL
+        fit = fit_laplace(
+            self.gpm,
+            start=self._starts,
+            n_restarts=2 if not is_full else 6 if is_small else 12,
+            population=None if is_full and not is_small else 0,
+            # A seed of its own for each n, so that the order of questions does not matter to the search.
+            random_seed=np.random.default_rng((seed, n)),
+            progressbar=False,
+            executor=executor,
+        )
+        if is_full:
+            self._last_search = n
+        self._starts = [mode.point for mode in fit.modes]
+        return fit
+
+
+class SeveralModels:
+    """Models of the same observations, which may join and leave.
+
+    Parameters
+    ----------
+    models : dict
+        Label -> GPModel.
+    prior : dict, optional
+        Prior weights by label; default equal. Models that join have the mean weight.
+    explore_every : int
+        Every so many told points neighbours of the most probable kernel expression join, and hopeless models leave.
+    """
+
+    def __init__(self, models: dict[Any, GPModel], prior: Mapping[Any, float] | None, explore_every: int):
+        self.models, self.explore_every = dict(models), explore_every
+        self.prior = None if prior is None else dict(prior)
+        self._fits: dict[Any, LaplaceFit] = {}
+        self._explored = len(self.y)
+        self._probabilities: dict[int, xr.DataArray] = {}
+
+    @property
+    def X(self):
+        """Inputs measured so far."""
+        return next(iter(self.models.values())).X
+
+    @property
+    def y(self):
+        """Outputs measured so far."""
+        return next(iter(self.models.values())).y
+
+    def set_data(self, X, y):
+        """Replace the data."""
+        # Whatever is wrong with them is wrong for the first model, before anything has changed.
+        for gpm in self.models.values():
+            gpm.set_data(X, y)
+
+    def fit(self, seed, executor):
+        """Follow the modes of every model, with one fresh start each."""
+        n = len(self.y)
+        average = self.search(1 if self._fits else _FULL_SEARCH, seed, executor)
+        if self.explore_every and n - self._explored >= self.explore_every:
+            self._explored = n
+            average = self._explore(average, np.random.default_rng((seed, n, 1)), executor)
+            self._probabilities[n] = average.probability
+        return average
+
+    def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
+        """Fit every model from its last modes and ``n_restarts`` fresh starts; models without a fit get many."""
+        random_seed = np.random.default_rng((seed, len(self.y)))
+        fits: dict[Any, LaplaceFit] = {}
+        new = {label: gpm for label, gpm in self.models.items() if label not in self._fits}
+        known = {label: gpm for label, gpm in self.models.items() if label in self._fits}
+        for models, restarts in ((known, n_restarts), (new, max(n_restarts, _FULL_SEARCH))):
+            if models:
+                starts = {label: [self._fits[label]] for label in models if label in self._fits}
+                fits |= fit_laplace_models(
+                    models, starts=starts, n_restarts=restarts, random_seed=random_seed, executor=executor
+                )
+        self._fits = {label: fits[label] for label in self.models}
+        average = self.average()
+        self._probabilities[len(self.y)] = average.probability
+        return average
+
+    def average(self) -> ModelAverage:
+        """What is known of the models; warns if the most probable one's fit is doubtful."""
+        if self.prior is None:
+            return ModelAverage(self._fits)
+        mean = float(np.mean(list(self.prior.values()))) or 1.0
+        return ModelAverage(self._fits, prior={label: self.prior.get(label, mean) for label in self._fits})
+
+    def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
+        """One step of compositional kernel search from the most probable model, then pruning."""
+        parent_label = average.probability.idxmax().item()
+        parent = average[parent_label]
+        assert parent.gpm.expression is not None, "checked by the learner"
+        known = {gpm.expression for gpm in self.models.values()}
+        neighbours = [e for e in parent.gpm.expression.neighbours(n_inputs=self.X.shape[1]) if e not in known]
+        chosen = rng.permutation(len(neighbours))[:_NEIGHBOURS]
+        children = {str(neighbours[i]): parent.gpm.with_expression(neighbours[i]) for i in chosen}
+        children = {label: gpm for label, gpm in children.items() if label not in self.models}
+        if children:
+            self._fits |= fit_laplace_models(
+                children,
+                starts={label: [parent] for label in children},
+                n_restarts=_CHILD_SEARCH,
+                random_seed=rng,
+                executor=executor,
+            )
+            self.models |= children
+        probability = self.average().probability
+        ranked = probability.sortby(-probability)
+        keep = set(ranked.model.to_numpy()[:_FEWEST]) | set(ranked.model[ranked > _HOPELESS].to_numpy())
+        self.models = {label: gpm for label, gpm in self.models.items() if label in keep}
+        self._fits = {label: self._fits[label] for label in self.models}
+        return self.average()
+
+    def join(self, gpm: GPModel, label: Any) -> None:
+        """Another model; it takes the data held now."""
+        _check_model(gpm)
+        label = default_label(gpm) if label is None else label
+        if label in self.models:
+            raise ValueError(f"there is a model {label!r} already: pass another label")
+        gpm.set_data(self.X, self.y)
+        self.models[label] = gpm
+
+    def leave(self, label: Any) -> None:
+        """A model leaves."""
+        if label not in self.models:
+            raise ValueError(f"there is no model {label!r}; the models are {list(self.models)}")
+        if len(self.models) <= 2:
+            raise ValueError("choosing between models needs at least two, so none of these can leave")
+        del self.models[label]
+        self._fits.pop(label, None)
+
+    def history(self) -> xr.DataArray:
+        """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
+        rows = {n: p.to_series() for n, p in self._probabilities.items()}
+        frame = pd.DataFrame(rows).T
+        return xr.DataArray(
+            frame.to_numpy(),
+            dims=("n_observations", "model"),
+            coords={"n_observations": frame.index.to_numpy(), "model": frame.columns.to_numpy()},
+            name="probability",
+        )
+
+
+def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:
+    """Models by label: a dict's keys, else their kernel expressions or descriptions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For fewer than two models, anything but models, equal ones, or models of different data.
+    """
+    if isinstance(models, Mapping):
+        named = dict(models)
+    else:
+        for gpm in models:
+            _check_model(gpm)
+        labels = [default_label(gpm) for gpm in models]
+        repeated = sorted({label for label in labels if labels.count(label) > 1})
+        if repeated:
+            raise ValueError(
+                f"models must differ; given more than once: {', '.join(repeated)}. Leave the copies out, or pass a "
+                "dict with a label for each if they differ in priors or scales."
+            )
+        named = dict(zip(labels, models, strict=True))
+    if len(named) < 2:
+        raise ValueError(f"choosing between models needs at least two; got {len(named)}")
+    first_label, first = next(iter(named.items()))
+    for label, gpm in named.items():
+        _check_model(gpm)
+        if not (np.array_equal(gpm.X, first.X) and np.array_equal(gpm.y, first.y)):
+            raise ValueError(
+                f"models must hold the same data, but {first_label!r} and {label!r} differ: call set_data on each"
+            )
+    return named
+
+
+def default_label(gpm: GPModel) -> str:
+    """A model's kernel expression, or what its builder says of it."""
+    return gpm.description if gpm.expression is None else str(gpm.expression)
+
+
+def _check_model(gpm: Any) -> None:
+    if not isinstance(gpm, GPModel):
+        raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")

@@ -1,0 +1,105 @@
+"""Several models of the same data, fitted together and, if wished, in other processes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping
+from concurrent.futures import Executor
+
+import numpy as np
+
+from pymc_active.laplace.fit import LaplaceFit, Start, find_problems, read_starts
+from pymc_active.laplace.task import FoundModes, SearchTask, search_and_expand
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.array import ArrayPosterior
+from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.progress import progress
+
+# With at most so many restarts the modes known already are followed, and a population is not worth its cost.
+_FOLLOW = 2
+
+
+def fit_laplace_models[Label: Hashable](
+    models: Mapping[Label, GPModel],
+    *,
+    starts: Mapping[Label, Start] | None = None,
+    n_restarts: int = 20,
+    population: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    executor: Executor | None = None,
+    progressbar: bool = False,
+) -> dict[Label, LaplaceFit]:
+    """Fit each of several models, as :func:`fit_laplace` fits one.
+
+    Parameters
+    ----------
+    models : dict
+        Label -> GPModel.
+    starts : dict, optional
+        Label -> warm starts as :func:`fit_laplace` takes them: points, earlier fits of the same model, or fits of
+        models that share base kernels with it.
+    n_restarts : int
+        Fresh starts of each model. One, together with ``starts``, follows the modes found before.
+    population : int, optional
+        As in :func:`fit_laplace`; by default none where modes are followed (at most two restarts).
+    random_seed : int or Generator, optional
+        The same seed gives the same fits, bit for bit, with and without an executor.
+    executor : concurrent.futures.Executor, optional
+        Fits one model a task, in other processes or threads. Models without an array route are fitted here.
+    progressbar : bool
+
+    Returns
+    -------
+    dict
+        Label -> LaplaceFit, in the order of ``models``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`fit_laplace`, and for starts of models that are not there.
+
+    Warns
+    -----
+    UserWarning
+        Once, naming the models whose fit is doubtful.
+    """
+    for label, gpm in models.items():
+        if not isinstance(gpm, GPModel):
+            raise TypeError(f"fit_laplace_models takes GPModel objects; {label!r} is {type(gpm).__name__}")
+    starts = {} if starts is None else starts
+    unknown = [label for label in starts if label not in models]
+    if unknown:
+        raise ValueError(f"starts for unknown models: {', '.join(map(repr, unknown))}")
+    if population is None and n_restarts <= _FOLLOW and starts:
+        population = 0
+    # One seed a model, whoever fits it.
+    seeds = np.random.default_rng(random_seed).integers(2**63, size=len(models))
+    found: dict[Label, FoundModes] = {}
+    with one_blas_thread(), progress("Fitting models", len(models), progressbar) as advance:
+        tasks = {}
+        for (label, gpm), seed in zip(models.items(), seeds, strict=True):
+            rng = np.random.default_rng(seed)
+            warm = read_starts(gpm, starts.get(label), rng)
+            tasks[label] = SearchTask(gpm.posterior(), gpm.embedding_slice, warm, n_restarts, population, rng)
+        elsewhere = {}
+        if executor is not None:
+            # The longest first, so that no process waits for another at the end.
+            for label in sorted(tasks, key=lambda label: -tasks[label].posterior.n_parameters):
+                if isinstance(tasks[label].posterior, ArrayPosterior):
+                    elsewhere[label] = executor.submit(search_and_expand, tasks[label])
+        for label, task in tasks.items():
+            if label not in elsewhere:
+                found[label] = search_and_expand(task)
+                advance()
+        for label, future in elsewhere.items():
+            found[label] = future.result()
+            advance()
+        fits = {
+            label: LaplaceFit(gpm, (gpm.X, gpm.y), found[label].expansions, found[label].search, found[label].converged)
+            for label, gpm in models.items()
+        }
+    doubtful = {label: problems for label, fit in fits.items() if (problems := find_problems(fit))}
+    if doubtful:
+        what = "; ".join(f"{label}: {', '.join(problems)}" for label, problems in doubtful.items())
+        warnings.warn(f"{len(doubtful)} of {len(fits)} Laplace fits are doubtful: {what}", UserWarning, stacklevel=2)
+    return fits

@@ -1,0 +1,89 @@
+"""Starts for one kernel from the modes of another that shares base kernels with it.
+
+In a search over kernel expressions a model differs from its parent by a term, a factor or a base kernel. What they
+share is learned already: it keeps its parameters. What is new starts so that little changes at first: a new term
+small, a new factor nearly constant.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, permutations, product
+
+import numpy as np
+
+from pymc_active.kernels.arrays import Multiply, Node
+from pymc_active.posterior.array import KernelPosterior
+
+# Modes of the parent that are followed, and ways to tell which of its base kernels is which.
+_MODES, _MATCHES = 3, 3
+# Output sd of a new term, as a fraction of the sd of y, and lengthscale of a new factor in prior sds above its mean.
+_SMALL, _LONG = 0.2, 1.5
+
+
+def starts_from_parent(
+    child: KernelPosterior, parent: KernelPosterior, thetas: list[np.ndarray], rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Starts (P,) of ``child`` from modes of ``parent``, best first.
+
+    Base kernels of the same kind and inputs, the noise and the mean keep their parameters. Each start has new ones
+    of its own for what the parent does not have.
+
+    Parameters
+    ----------
+    child, parent : KernelPosterior
+        With priors on the same scales.
+    thetas : list of ndarray
+        Modes of the parent.
+    rng : Generator
+    """
+    mine, theirs = child.kernel.leaves, parent.kernel.leaves
+    is_factor = _are_factors(child.kernel)
+    starts = []
+    for theta in thetas[:_MODES]:
+        known = np.concatenate([theta, parent.constants])
+        for match in _matches(mine, theirs):
+            start = np.concatenate([child.prior.mean + 0.3 * child.prior.sd * rng.normal(size=child.n_parameters),
+                                    child.constants])  # fmt: skip
+            for leaf, other, factor in zip(mine, match, is_factor, strict=True):
+                if other is not None:
+                    start[list(leaf.roles.values())] = known[list(other.roles.values())]
+                else:
+                    _make_inconspicuous(start, leaf, factor, child)
+            start[child.log_noise] = known[parent.log_noise]
+            if len(child.mean_indices) == len(parent.mean_indices):
+                start[child.mean_indices] = known[parent.mean_indices]
+            starts.append(start[: child.n_parameters])
+    return starts
+
+
+def _are_factors(node: Node, inside: bool = False) -> list[bool]:
+    """Whether each base kernel of a tree multiplies something rather than being added to it."""
+    if not node.parts:
+        return [inside]
+    return [flag for part in node.parts for flag in _are_factors(part, isinstance(node, Multiply))]
+
+
+def _matches(mine: list[Node], theirs: list[Node]) -> list[list[Node | None]]:
+    """Ways to give base kernels of a child those of its parent, as many as possible of each kind."""
+    options = []
+    for kind in dict.fromkeys(leaf.structure for leaf in mine):
+        places = [i for i, leaf in enumerate(mine) if leaf.structure == kind]
+        others: list[Node | None] = [leaf for leaf in theirs if leaf.structure == kind]
+        others += [None] * (len(places) - len(others))
+        ways = dict.fromkeys(islice(permutations(others, len(places)), 24))
+        options.append([list(zip(places, way, strict=True)) for way in ways])
+    matches = []
+    for choice in islice(product(*options), _MATCHES):
+        given = dict(pair for pairs in choice for pair in pairs)
+        matches.append([given[i] for i in range(len(mine))])
+    return matches
+
+
+def _make_inconspicuous(start: np.ndarray, leaf: Node, is_factor: bool, child: KernelPosterior) -> None:
+    """A small term, or a factor that is nearly one."""
+    roles = leaf.roles
+    start[roles["log_outputscale"]] = 0.0 if is_factor else np.log(_SMALL * child.noise_unit)
+    if is_factor:
+        for role, index in roles.items():
+            if role.startswith("log_lengthscale") and index < child.n_parameters:
+                start[index] = child.prior.mean[index] + _LONG * child.prior.sd[index]

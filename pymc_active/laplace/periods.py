@@ -1,0 +1,91 @@
+"""Periods that the data support, whatever the other parameters are.
+
+The posterior has a mode near every multiple of the right period, and near many wrong ones, each so narrow that a climb
+hardly ever leaves it. A scan finds the right one: a kernel made of sums and products is affine in each of its base
+kernels, K = A + B * K_periodic, so that one more period costs one base kernel and one Cholesky factorisation. It sees
+what a periodogram sees, and it does so given the trend, the decay and the noise of the model itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_active.kernels.arrays import Periodic
+from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
+
+# Frequencies a reciprocal length of the data: neighbours then differ by a third of a cycle over all data.
+_PER_RECIPROCAL_LENGTH = 3
+# Periods within so many prior sds, and longer than this fraction of the data's length over their number.
+_PRIOR_SDS, _SHORTEST = 2.5, 1.0
+_LARGEST_GRID = 400
+# exp(2 * -400) is zero, and at so long a period the kernel is constant.
+_VANISHING, _CONSTANT = -400.0, 40.0
+
+
+def free_periods(posterior: KernelPosterior) -> list[Periodic]:
+    """The periodic base kernels whose period is not fixed."""
+    return [
+        leaf
+        for leaf in posterior.kernel.leaves
+        if isinstance(leaf, Periodic) and leaf.log_period < posterior.n_parameters
+    ]
+
+
+def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
+    """Log periods that the data can tell from each other and the prior allows, longest first."""
+    prior = posterior.prior
+    mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]
+    length = float(np.ptp(posterior.X[:, leaf.columns], axis=0).max())
+    if length > 0:
+        step = 1 / (_PER_RECIPROCAL_LENGTH * length)
+        lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
+        highest = min(np.exp(-mean + _PRIOR_SDS * sd), len(posterior.X) / (_SHORTEST * length))
+        if highest - lowest > 4 * step:
+            n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
+            return -np.log(np.linspace(lowest, highest, n))
+    return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
+
+
+def scan_periods(
+    posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic, log_periods: np.ndarray, extra_noise: float = 0.0
+) -> np.ndarray:
+    """Log posterior at each of the periods, all other parameters as in theta.
+
+    Parameters
+    ----------
+    posterior : KernelPosterior
+    theta : ndarray, shape (P,)
+    leaf : Periodic
+        One of the base kernels of ``posterior.kernel``.
+    log_periods : ndarray, shape (m,)
+    extra_noise : float
+        Variance on the diagonal besides the model's noise.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        -inf where K + noise is not positive definite.
+    """
+    full = np.concatenate([theta, posterior.constants])
+    residual = posterior.residual(full)
+    noise = np.exp(2 * full[posterior.log_noise]) + extra_noise
+    changed = full.copy()
+    changed[leaf.log_outputscale] = _VANISHING
+    A = posterior.kernel.at(changed, posterior.X).K.copy()
+    changed[leaf.log_outputscale], changed[leaf.log_period] = 0.0, _CONSTANT
+    B = posterior.kernel.at(changed, posterior.X).K - A
+    A.flat[:: len(A) + 1] += noise
+    here = full.copy()
+    values = np.empty(len(log_periods))
+    for k, log_period in enumerate(log_periods):
+        here[leaf.log_period] = log_period
+        try:
+            values[k] = -Factor(A + B * leaf.at(here, posterior.X).K, residual).nll
+        except NotPositiveDefiniteError:
+            values[k] = -np.inf
+    prior = posterior.prior
+    difference = log_periods - prior.mean[leaf.log_period]
+    rest = posterior.prior_value_and_gradient(theta)[0] - len(residual) * np.log(posterior.y_map.scale)
+    there = theta[leaf.log_period] - prior.mean[leaf.log_period]
+    return values + rest - 0.5 * prior.precision[leaf.log_period] * (difference**2 - there**2)

@@ -1,0 +1,385 @@
+"""Several models of the same data: which of them the data prefer, and the average over them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import logsumexp, softmax
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.importance import importance_evidence
+from pymc_active.models.gpmodel import GPModel
+
+__all__ = ["ModelAverage", "as_model_average", "model_posterior"]
+
+EVIDENCES = ("laplace", "importance")
+WEIGHTS = ("posterior", "tempered", "uniform")
+
+Fits = Mapping[Any, LaplaceFit] | Sequence[LaplaceFit]
+Prior = Mapping[Any, float] | Sequence[float] | None
+
+
+def model_posterior(
+    fits: Fits,
+    *,
+    prior: Prior = None,
+    method: str = "laplace",
+    draws: int = 2000,
+    random_seed: int = 0,
+) -> xr.DataArray:
+    r"""Posterior probabilities of models of the same data, from their evidences.
+
+    Parameters
+    ----------
+    fits : dict, sequence of LaplaceFit or ModelAverage
+        One fit of each model; a dict's keys become labels, a sequence is numbered.
+    prior : dict or sequence, optional
+        Prior weights in the order (or by the keys) of ``fits``, normalised here; default equal.
+    method : {"laplace", "importance"}
+        Where the evidences come from: Laplace's approximation, summed over the modes found, or importance sampling
+        around the same modes, which corrects the shape of each but finds no others. On small data Laplace's is up to
+        a few nats off, differently for each model.
+    draws, random_seed : int
+        For ``"importance"``: weighted draws for each model, each of which costs one evaluation of the posterior.
+
+    Returns
+    -------
+    xarray.DataArray
+        Probabilities over ``model``, with the coordinates ``log_evidence`` (nats), ``description`` and ``doubtful``
+        (whether the search did not converge or the point has directions without curvature). With ``"importance"``
+        also ``standard_error`` (of the log evidence), ``effective_sample_size`` and ``pareto_k`` (above 0.7 the
+        estimate is not to be trusted).
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but fits, fits of different y, a prior that does not match, or if no evidence is finite.
+
+    Warns
+    -----
+    UserWarning
+        If the evidence of a model is not finite (it is excluded, with probability 0), or the fit of the highest
+        evidence is doubtful.
+
+    Notes
+    -----
+    A model's evidence by Laplace is the sum over the distinct modes found, :math:`\log \sum_k \exp E_k` over
+    ``fit.modes``; modes below the best that are no proper ones (their curvature had to be floored) are left out. The
+    best mode alone has ``fit.log_evidence``. Where modes overlap, the sum counts what they share twice.
+
+    The inputs may differ between the models, as long as the rows belong to the same observations.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 15)
+    >>> models = {k: pma.ard_gp(x[:, None], np.sin(x), kernel=k) for k in ("ExpQuad", "Matern12")}
+    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> print(pma.active.model_posterior(fits).idxmax().item())
+    ExpQuad
+    """
+    labels, members = _read_fits(fits)
+    if method not in EVIDENCES:
+        raise ValueError(f"method must be one of {', '.join(EVIDENCES)}; got {method!r}")
+    evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
+    if method == "importance":
+        estimates = [importance_evidence(fit, draws, random_seed) for fit in members]
+        evidences = {name: np.array([getattr(e, name) for e in estimates]) for name in estimates[0]._fields}
+    probability = _probabilities(labels, members, evidences, prior_weights(prior, labels))
+    _warn(probability, stacklevel=3)
+    return probability
+
+
+def _probabilities(
+    labels: list, members: list[LaplaceFit], evidences: dict[str, np.ndarray], prior: np.ndarray
+) -> xr.DataArray:
+    log_evidence = evidences["log_evidence"]
+    doubtful = [not fit.diagnostics["converged"] or fit.diagnostics["n_floored"] > 0 for fit in members]
+    return xr.DataArray(
+        softmax(_log_weights(log_evidence, prior)),
+        dims="model",
+        coords={
+            "model": labels,
+            **{name: ("model", values) for name, values in evidences.items() if name != "log_evidence"},
+            "log_evidence": ("model", log_evidence, {"units": "nats"}),
+            "description": ("model", [fit.gpm.description for fit in members]),
+            "doubtful": ("model", np.array(doubtful)),
+        },
+        name="probability",
+    )
+
+
+def _log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Up to a constant; -inf for models that are excluded."""
+    with np.errstate(divide="ignore"):
+        weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
+    if not np.isfinite(weights).any():
+        raise ValueError("no model with a prior weight has a finite evidence: fit the models again (fit_laplace)")
+    return weights
+
+
+def _warn(probability: xr.DataArray, stacklevel: int) -> None:
+    """One warning for everything that is doubtful about the probabilities."""
+    problems = []
+    labels, finite = probability.model.values.tolist(), np.isfinite(probability.log_evidence.values)
+    if not finite.all():
+        excluded = ", ".join(repr(label) for label, included in zip(labels, finite, strict=True) if not included)
+        problems.append(
+            f"the evidence of {excluded} is not finite, hence probability 0: fit again, or give log_noise a prior that "
+            "keeps it away from zero"
+        )
+    best = int(np.argmax(np.where(finite, probability.log_evidence.values, -np.inf)))
+    if probability.doubtful.values[best]:
+        problems.append(
+            f"model {labels[best]!r} has the highest evidence, but its fit is doubtful (not "
+            "converged, or directions without curvature): search longer (n_restarts) or give it tighter priors "
+            "before you believe it"
+        )
+    if problems:
+        warnings.warn("; ".join(problems), UserWarning, stacklevel=stacklevel + 1)
+
+
+def summed_over_modes(fit: LaplaceFit) -> float:
+    """Laplace evidence of all proper modes together, nats; see :func:`model_posterior`."""
+    others = zip(fit.modes[1:], fit.expansions[1:], strict=True)
+    proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
+    return float(logsumexp([fit.log_evidence, *proper]))
+
+
+def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
+    if not isinstance(fits, Mapping | Sequence) or not len(fits):
+        raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
+    labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
+    for label, fit in zip(labels, members, strict=True):
+        if not isinstance(fit, LaplaceFit):
+            raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
+        if not np.array_equal(fit.y, members[0].y):
+            raise ValueError(
+                f"evidences compare models of the same observations, but the fits {labels[0]!r} and {label!r} have "
+                "different y: fit every model again with the same data (gpm.set_data, then fit_laplace)"
+            )
+    return labels, list(members)
+
+
+def prior_weights(prior: Any, labels: list) -> np.ndarray:
+    """Prior probabilities in the order of the labels, from a dict, a sequence or None for equal ones."""
+    if prior is None:
+        return np.full(len(labels), 1 / len(labels))
+    if isinstance(prior, Mapping):
+        if set(prior) != set(labels):
+            raise ValueError(f"prior must have the keys of fits, {labels}; got {list(prior)}")
+        prior = [prior[label] for label in labels]
+    weights = np.asarray(prior, float)
+    if weights.shape != (len(labels),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError(f"prior must hold a weight >= 0 for each of the {len(labels)} models, not all 0; got {prior}")
+    return weights / weights.sum()
+
+
+class ModelAverage(Mapping[Any, LaplaceFit]):
+    """Fits of several models of the same data, with the models' posterior probabilities.
+
+    A read-only mapping from labels to fits, which ``predict`` and every criterion of ``pymc_active.active`` take in
+    the place of one fit.
+
+    Parameters
+    ----------
+    fits : dict, sequence of LaplaceFit or ModelAverage
+    prior : dict or sequence, optional
+        As in :func:`model_posterior`; default that of a ModelAverage given, else equal.
+    method : {"laplace", "importance"}
+        As in :func:`model_posterior`.
+    draws, random_seed : int
+        For ``"importance"``.
+
+    Attributes
+    ----------
+    probability : xarray.DataArray
+        Posterior probabilities over ``model``, from :func:`model_posterior`.
+    prior : ndarray, shape (K,)
+        Prior probabilities.
+    weights : ndarray, shape (K,)
+        What predictions weigh the models with: their probabilities, unless changed by :meth:`weighted`.
+
+    Raises
+    ------
+    TypeError
+        For anything but fits.
+    ValueError
+        For fewer than two models, models that occur twice (kernels equal up to the order of terms and factors), or
+        models of different X or y.
+
+    Warns
+    -----
+    UserWarning
+        As :func:`model_posterior`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(0, 1, 12)
+    >>> y = 3 * x + 0.1 * np.cos(40 * x)
+    >>> models = {k: pma.composite_gp(x[:, None], y, k) for k in ("SE", "LIN")}
+    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> average = pma.ModelAverage(fits)
+    >>> average.best.gpm.description
+    'composite_gp(LIN)'
+    >>> list(pma.predict(average, [[0.5], [2.0]]).data_vars)
+    ['f_mean', 'f_variance', 'y_variance']
+    """
+
+    def __init__(
+        self,
+        fits: Fits,
+        *,
+        prior: Prior = None,
+        method: str = "laplace",
+        draws: int = 2000,
+        random_seed: int = 0,
+    ):
+        if isinstance(fits, Mapping | Sequence) and len(fits) < 2:
+            raise ValueError(f"an average needs at least two models; got {len(fits)} (take the fit itself)")
+        labels, members = _read_fits(fits)
+        self._fits = dict(zip(labels, members, strict=True))
+        _check_distinct(self._fits)
+        for label, fit in self._fits.items():
+            if not np.array_equal(fit.X, members[0].X):
+                raise ValueError(
+                    f"models are averaged point by point, but the fits {labels[0]!r} and {label!r} have different X: "
+                    "give every model the same inputs (model_posterior compares evidences without)"
+                )
+        if prior is None and isinstance(fits, ModelAverage):
+            prior = fits.prior.tolist()
+        self.prior: np.ndarray = prior_weights(prior, labels)
+        self.probability = model_posterior(
+            self._fits, prior=self.prior.tolist(), method=method, draws=draws, random_seed=random_seed
+        )
+        self.weights = self.probability.to_numpy()
+
+    def __getitem__(self, label: Any) -> LaplaceFit:
+        return self._fits[label]
+
+    def __iter__(self) -> Iterator:
+        return iter(self._fits)
+
+    def __len__(self) -> int:
+        return len(self._fits)
+
+    @property
+    def best(self) -> LaplaceFit:
+        """The fit of the most probable model."""
+        return list(self._fits.values())[int(np.argmax(self.probability.values))]
+
+    @property
+    def gpm(self) -> GPModel:
+        """The most probable model."""
+        return self.best.gpm
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs of the fits, (n, D), in the user's units."""
+        return self.best.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs of the fits, (n,), in the user's units."""
+        return self.best.y
+
+    def given(self, X: np.ndarray, y: np.ndarray, *, reweigh: bool = True) -> ModelAverage:
+        """Each fit expanded for other data (user's units), without a search; see :meth:`LaplaceFit.given`.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, D)
+        y : ndarray, shape (n,)
+        reweigh : bool
+            Whether the probabilities are those given the other data. For imagined outcomes pass False: the expectation
+            of the probabilities over what may come out is what they are now, whereas a predicted mean, observed as it
+            was predicted, speaks for the models that are surest of it.
+        """
+        other = copy(self)
+        other._fits = {label: fit.given(X, y) for label, fit in self._fits.items()}
+        if reweigh:
+            members = list(other._fits.values())
+            evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
+            other.probability = _probabilities(list(self._fits), members, evidences, self.prior)
+            other.weights = other.probability.to_numpy()
+        return other
+
+    def weighted(self, weights: str, negligible: float = 0.0) -> ModelAverage:
+        """The same models with other :attr:`weights`.
+
+        Parameters
+        ----------
+        weights : {"posterior", "tempered", "uniform"}
+            The posterior probabilities, their square roots (normalised), or equal ones (but for models without prior
+            weight or finite evidence).
+        negligible : float
+            Models of less weight get none.
+        """
+        if weights not in WEIGHTS:
+            raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
+        log_weights = _log_weights(self.probability.log_evidence.values, self.prior)
+        power = {"posterior": 1.0, "tempered": 0.5, "uniform": 0.0}[weights]
+        kept = np.isfinite(log_weights)
+        values = np.zeros(len(self))
+        values[kept] = softmax(power * log_weights[kept])
+        values[values < negligible] = 0.0
+        other = copy(self)
+        other.weights = values / values.sum()
+        return other
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Models by probability, with log evidence (nats) and whether the fit is doubtful."""
+        p = self.probability.sortby(self.probability, ascending=False)
+        columns = {"model": p.model, "probability": p, "log_evidence": p.log_evidence, "doubtful": p.doubtful}
+        return pd.DataFrame({name: values.to_numpy() for name, values in columns.items()})
+
+    def plot(self, **keywords: Any) -> Any:
+        """See :func:`pymc_active.plots.plot_evidence`."""
+        from pymc_active import plots
+
+        return plots.plot_evidence(self.probability, **keywords)
+
+    def __repr__(self) -> str:
+        return f"<ModelAverage of {len(self)} models, {len(self.y)} points>\n" + self.table.to_string(
+            index=False, formatters=_FORMATTERS
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table.to_html(index=False, formatters=_FORMATTERS)
+
+
+_FORMATTERS = {
+    "probability": "{:.4f}".format,
+    "log_evidence": "{:.2f}".format,
+    "doubtful": lambda doubtful: "doubtful" if doubtful else "",
+}
+
+
+def as_model_average(fits: Any, prior: Prior = None) -> ModelAverage:
+    """A ModelAverage of a dict or list of fits, or as it is."""
+    return fits if isinstance(fits, ModelAverage) and prior is None else ModelAverage(fits, prior=prior)
+
+
+def _check_distinct(fits: Mapping[Any, LaplaceFit]) -> None:
+    for (label, fit), (other_label, other) in combinations(fits.items(), 2):
+        expression = getattr(fit.gpm, "expression", None)
+        same = expression is not None and expression == getattr(other.gpm, "expression", None)
+        if fit is other or fit.gpm is other.gpm or same:
+            raise ValueError(
+                f"{label!r} and {other_label!r} are the same model, whose probability would count twice: leave one out"
+            )

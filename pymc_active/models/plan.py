@@ -1,0 +1,348 @@
+"""What a builder's model will be: parameters, priors and data, from which the PyMC model is made on first use."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.pytensorf import constant_fold
+from pytensor.tensor.exceptions import NotScalarConstantError
+from pytensor.tensor.random.basic import NormalRV
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_active.kernels.expressions import Expression
+from pymc_active.models.data import Affine, Scale, fit_scale, input_labels, read_inputs, read_outputs
+from pymc_active.models.gpmodel import GPModel, Made
+from pymc_active.models.marginal import graph_posterior
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.prior import GaussianPrior
+
+MEANS = ("constant", "linear", "zero")
+
+Priors = dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """A parameter with a plain normal prior (mean, sd), a distribution of the user's, or fixed at a value."""
+
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+    normal: tuple[Any, Any] | None = None
+    prior: TensorVariable | None = None
+    value: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """A Deterministic: the parameter ``source``, or its exponential, times a factor."""
+
+    source: str
+    factor: Any
+    is_exponential: bool
+
+
+class ModelPlan:
+    """The parameters of a model in order, where each sits in theta, and how to make the PyMC model.
+
+    Making a PyMC model takes fifty times as long as evaluating the posterior by arrays, which needs only what is
+    written down here. So it is made when somebody asks for it, and at once where that could matter: inside the user's
+    ``pm.Model``, or with priors or a mean function that are left to PyMC.
+    """
+
+    def __init__(self, X: Any, y: Any, priors: Priors, x_scale: Scale, y_scale: Scale):
+        # Copies, for the user's arrays may change before the PyMC model is made.
+        self.X = read_inputs(X).copy()
+        self.y = read_outputs(y, len(self.X)).copy()
+        self.inputs = input_labels(X, self.X.shape[1])
+        self.n_inputs = self.X.shape[1]
+        self.x_map = fit_scale(x_scale, self.X, "x_scale")
+        self.y_map = fit_scale(y_scale, self.y, "y_scale")
+        self.coords: dict[str, Sequence] = {"input": self.inputs}
+        self.priors = dict(priors or {})
+        self._parameters: dict[str, _Parameter] = {}
+        self._derived: dict[str, _Derived] = {}
+
+    def parameter(self, name: str, mean: Any, sd: Any, *dims: str) -> None:
+        """A parameter with its default Normal(mean, sd) prior, the user's prior, or the user's fixed value."""
+        shape = tuple(len(self.coords[dim]) for dim in dims)
+        if name not in self.priors:
+            self._parameters[name] = _Parameter(shape, dims, normal=(np.array(mean), np.array(sd)))
+            return
+        prior = self.priors[name]
+        if isinstance(prior, Real | np.ndarray):
+            value = np.asarray(prior, float)
+            if value.shape not in ((), shape) or not np.isfinite(value).all():
+                raise ValueError(f"the fixed value of {name} must be finite with shape {shape}; got {prior!r}")
+            self._parameters[name] = _Parameter(shape, dims, value=np.broadcast_to(value, shape).copy())
+        elif isinstance(prior, TensorVariable) and hasattr(prior.owner, "op"):
+            self._parameters[name] = _with_prior(name, prior, shape, dims)
+        else:
+            raise TypeError(
+                f"priors[{name!r}] must be a distribution such as pm.Normal.dist(0, 1), or a number that fixes the "
+                f"parameter; got {prior!r}"
+            )
+
+    def exponential(self, name: str, source: str, unit: Any) -> None:
+        """A Deterministic, exp(source) in the user's unit."""
+        self._derived[name] = _Derived(source, unit, is_exponential=True)
+
+    def rescaled(self, name: str, source: str, factor: Any) -> None:
+        """A Deterministic, a parameter times a factor."""
+        self._derived[name] = _Derived(source, factor, is_exponential=False)
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether the user gave a number."""
+        return self._parameters[name].value is not None
+
+    @property
+    def free(self) -> list[str]:
+        """Names of the free parameters, in the order of theta."""
+        return [name for name in self._parameters if not self.is_fixed(name)]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of what :meth:`constrain` gives."""
+        return [*self.free, *self._derived]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the free parameters."""
+        return {name: self._parameters[name].shape for name in self.free}
+
+    def positions(self, name: str) -> np.ndarray:
+        """Where a parameter sits in (theta, fixed values)."""
+        start = 0
+        for other in [*self.free, *(n for n in self._parameters if self.is_fixed(n))]:
+            size = int(np.prod(self._parameters[other].shape, dtype=int))
+            if other == name:
+                return np.arange(start, start + size)
+            start += size
+        raise KeyError(name)
+
+    def position(self, name: str) -> int:
+        """Where a scalar parameter sits in (theta, fixed values)."""
+        return int(self.positions(name)[0])
+
+    @property
+    def _constants(self) -> np.ndarray:
+        values = [p.value.ravel() for p in self._parameters.values() if p.value is not None]
+        return np.concatenate(values) if values else np.empty(0)
+
+    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
+        """Free parameters and Deterministics for each of S thetas, (S, ...) each, as the PyMC model has them."""
+        S, constants = len(thetas), self._constants
+        full = np.concatenate([thetas, np.broadcast_to(constants, (S, len(constants)))], axis=1)
+        values = {name: full[:, self.positions(name)].reshape(S, *p.shape) for name, p in self._parameters.items()}
+        derived = {
+            name: (np.exp(values[d.source]) if d.is_exponential else values[d.source]) * d.factor
+            for name, d in self._derived.items()
+        }
+        return {name: values[name] for name in self.free} | derived
+
+    def finish(
+        self,
+        covariance: Callable[[dict[str, Any]], pm.gp.cov.BaseCovariance],
+        mean: str | pm.gp.mean.Mean,
+        kernel_posterior: Callable[..., Posterior],
+        description: str,
+        *,
+        noise: tuple[float, float] = (np.log(0.1), 1.0),
+        embedding: str | None = None,
+        expression: Expression | None = None,
+        rebuild: Callable[[GPModel, Expression], GPModel] | None = None,
+    ) -> GPModel:
+        """Add the mean and the noise, and wrap everything up.
+
+        Parameters
+        ----------
+        covariance : callable
+            From the model's variables by name to its covariance function, in the user's units.
+        mean : {"zero", "constant", "linear"} or pm.gp.mean.Mean
+        kernel_posterior : callable
+            Makes the array posterior from the keywords of :class:`ArrayPosterior`.
+        description : str
+        noise : tuple
+            Mean and sd of the default prior of ``log_noise``.
+        embedding : str, optional
+            The parameter that is an embedding matrix.
+        expression : Expression, optional
+        rebuild : callable, optional
+            Makes the same model with another expression.
+        """
+        self._add_mean(mean)
+        self.parameter("log_noise", *noise)
+        self.exponential("noise", "log_noise", self.y_map.scale)
+        unknown = sorted(set(self.priors) - set(self._parameters))
+        if unknown:
+            raise ValueError(
+                f"priors for unknown parameters: {', '.join(unknown)}; "
+                f"this model has {', '.join(sorted(self._parameters))}"
+            )
+        if not self.free:
+            raise ValueError("every parameter is fixed: there is nothing to learn")
+        if any(name not in self.priors for name in self._parameters):
+            _warn_about_units(self.X, self.y, self.x_map, self.y_map)
+
+        self._covariance, self._mean = covariance, mean
+
+        def build_posterior(gpm: GPModel, compile_kwargs: dict | None) -> Posterior:
+            # Compile arguments ask for PyTensor; anything but plain normal priors needs it.
+            if compile_kwargs or not is_plain or (gpm.is_made and self._has_more(gpm.model)):
+                return graph_posterior(gpm, compile_kwargs)
+            return self._array_posterior(gpm, kernel_posterior)
+
+        is_plain = isinstance(mean, str) and all(self._parameters[name].normal for name in self.free)
+        context = pm.Model.get_context(error_if_none=False)
+        model = gp = None
+        X_data, y_data = self.X, self.y
+        if context is not None or not is_plain:
+            model, gp, X_data, y_data = self.make(self.X, self.y, context)
+        return GPModel(
+            model,
+            gp,
+            "y",
+            X_data=X_data,
+            y_data=y_data,
+            inputs=self.inputs,
+            x_map=self.x_map,
+            y_map=self.y_map,
+            build_posterior=build_posterior,
+            embedding=embedding if embedding and self._parameters[embedding].normal else None,
+            description=description,
+            expression=expression,
+            rebuild=rebuild,
+            plan=self if is_plain else None,
+        )
+
+    def make(self, X: np.ndarray, y: np.ndarray, model: pm.Model | None = None) -> Made:
+        """Make the PyMC model of these data, or add it to one that is there."""
+        # Whoever asks first may stand in another model's context, which is no parent.
+        model = pm.Model(model=None) if model is None else model
+        with model:
+            model.add_coord("obs", list(range(len(y))))
+            for name, labels in self.coords.items():
+                model.add_coord(name, list(labels))
+            X_data = pm.Data("X", X, dims=("obs", "input"))
+            y_data = pm.Data("y_data", y, dims="obs")
+            variables = {name: _register(model, name, p) for name, p in self._parameters.items()}
+            for name, d in self._derived.items():
+                value = pt.exp(variables[d.source]) if d.is_exponential else variables[d.source]
+                dims = self._parameters[d.source].dims
+                variables[name] = pm.Deterministic(name, value * d.factor, dims=dims or None)
+            gp = pm.gp.Marginal(mean_func=self._mean_function(variables), cov_func=self._covariance(variables))
+            gp.marginal_likelihood("y", X_data, y_data, sigma=variables["noise"], jitter=0, dims="obs")
+        return Made(model, gp, X_data, y_data)
+
+    def _has_more(self, model: pm.Model) -> bool:
+        """Whether the user added what counts to the model."""
+        names = [variable.name for variable in model.free_RVs]
+        return bool(model.potentials) or len(model.observed_RVs) > 1 or names != self.free
+
+    def _add_mean(self, mean: str | pm.gp.mean.Mean) -> None:
+        if isinstance(mean, pm.gp.mean.Mean):
+            return
+        if mean not in MEANS:
+            raise ValueError(f"mean must be one of {', '.join(MEANS)} or a pm.gp.mean.Mean; got {mean!r}")
+        if mean != "zero":
+            self.parameter("mean_constant", 0.0, 1.0)
+        if mean == "linear":
+            self.parameter("mean_slope", 0.0, 1.0, "input")
+
+    def _mean_function(self, variables: dict[str, Any]) -> pm.gp.mean.Mean:
+        shift, scale = self.y_map.shift, self.y_map.scale
+        if isinstance(self._mean, pm.gp.mean.Mean):
+            return self._mean
+        if self._mean == "zero":
+            return pm.gp.mean.Zero() if self.y_map.is_identity else pm.gp.mean.Constant(float(shift))
+        intercept = shift + scale * variables["mean_constant"]
+        if self._mean == "constant":
+            return pm.gp.mean.Constant(intercept)
+        slope = scale * variables["mean_slope"] / self.x_map.scale
+        return pm.gp.mean.Linear(slope, intercept - pt.dot(slope, self.x_map.shift))
+
+    def _array_posterior(self, gpm: GPModel, kernel_posterior: Callable[..., Posterior]) -> Posterior:
+        free = [(p.shape, p.normal) for p in self._parameters.values() if p.normal is not None]
+        mean, sd = (
+            np.concatenate([np.broadcast_to(normal[part], shape).ravel() for shape, normal in free]).astype(float)
+            for part in (0, 1)
+        )
+        names = [name for name in ("mean_constant", "mean_slope") if name in self._parameters]
+        basis = {"zero": _no_basis, "constant": _constant_basis, "linear": _linear_basis}[str(self._mean)]
+        return kernel_posterior(
+            X=gpm.X,
+            y=gpm.y,
+            x_map=self.x_map,
+            y_map=self.y_map,
+            n_parameters=len(mean),
+            constants=self._constants,
+            prior=GaussianPrior(mean, sd),
+            log_noise=self.position("log_noise"),
+            mean_indices=np.concatenate([self.positions(n) for n in names]).astype(int) if names else np.empty(0, int),
+            mean_basis=basis,
+        )
+
+
+def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: tuple[str, ...]) -> _Parameter:
+    if prior.type.ndim == 0 and shape:
+        prior = change_dist_size(prior, shape)
+    if prior.type.ndim != len(shape) or any(
+        static not in (None, size) for static, size in zip(prior.type.shape, shape, strict=False)
+    ):
+        raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {prior.type.shape}")
+    normal = None
+    if isinstance(prior.owner.op, NormalRV):
+        try:
+            normal = tuple(constant_fold(prior.owner.op.dist_params(prior.owner)))
+        except NotScalarConstantError:
+            pass  # a hierarchical prior: the graph route takes it
+    return _Parameter(shape, dims, normal=normal, prior=prior)
+
+
+def _register(model: pm.Model, name: str, parameter: _Parameter) -> Any:
+    if parameter.value is not None:
+        return parameter.value
+    if parameter.prior is not None:
+        return model.register_rv(parameter.prior, name, dims=parameter.dims or None)
+    mean, sd = parameter.normal or (0.0, 1.0)
+    return pm.Normal(name, mean, sd, shape=parameter.shape, dims=parameter.dims or None)
+
+
+def _no_basis(X: np.ndarray) -> np.ndarray:
+    return np.empty((len(X), 0))
+
+
+def _constant_basis(X: np.ndarray) -> np.ndarray:
+    return np.ones((len(X), 1))
+
+
+def _linear_basis(X: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.ones(len(X)), X])
+
+
+def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine) -> None:
+    """Warn once where the default priors, stated for scaled data, cannot be meant for these."""
+    problems = []
+    for what, values, scale in (("X", x_map(X), "x_scale"), ("y", y_map(y)[:, None], "y_scale")):
+        if len(values) < 3:
+            continue
+        size = np.abs(values).max(0)
+        # Years, pascals or counts; or values that are all tiny beside the priors' unit.
+        strange = (size > 100) | (0 < size.max() < 0.01)
+        if strange.any():
+            problems.append(f"{scale}='{'box' if what == 'X' else 'standardize'}' ({what} reaches {size.max():.3g})")
+    if problems:
+        warnings.warn(
+            "the default priors are meant for data of about unit scale around zero, and these are not: pass "
+            + " and ".join(problems)
+            + ", or priors of your own",
+            UserWarning,
+            stacklevel=4,
+        )

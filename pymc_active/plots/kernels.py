@@ -1,0 +1,332 @@
+"""Pictures of kernel structures: which one the data prefer, and what it says."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, Z95, label_ends, new_axes, pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pymc_active.decomposition import Decomposition
+    from pymc_active.search import PriorSensitivity, StructureSearch
+
+
+def plot_decomposition(
+    decomposition: Decomposition, *, input: int = 0, data: bool = True, figsize: tuple[float, float] | None = None
+) -> np.ndarray:
+    """The posterior with the data, one panel for each additive component, and what is left.
+
+    Parameters
+    ----------
+    decomposition : Decomposition
+        From :func:`pymc_active.decompose`.
+    input : int
+        Position of the input along the x axis. Of several, points stand in place of curves.
+    data : bool
+        Show data in the first panel, and in the others the component at the data plus the residual.
+    figsize : (width, height), optional
+        Inches.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+        Bands are mean ± 1.96 sd of the function. The last panel has the residuals, its band ± 1.96 sds of the noise.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object or an input that is not there.
+    """
+    from pymc_active.decomposition import Decomposition
+
+    if not isinstance(decomposition, Decomposition):
+        raise TypeError(f"plot_decomposition takes the result of decompose; got {type(decomposition).__name__}")
+    fit, table = decomposition.fit, decomposition.components
+    if not isinstance(input, int | np.integer) or not 0 <= input < fit.X.shape[1]:
+        raise ValueError(f"input must be a position from 0 to {fit.X.shape[1] - 1}; got {input!r}")
+    n, y_unit, x_unit = table.sizes["component"], table.attrs["y_unit"], table.attrs["input_units"][input]
+    order = np.argsort(decomposition.X_new[:, input], kind="stable")
+    x, at = decomposition.X_new[order, input], fit.X[:, input]
+    width, height = figsize or (7.2, 1.2 + 1.9 * (n + 2))
+    figure, axes = pyplot().subplots(n + 2, figsize=(width, height), sharex=True, layout="constrained")
+
+    def draw(ax: Axes, mean: np.ndarray, variance: np.ndarray, color: str) -> None:
+        low, high = (mean + sign * Z95 * np.sqrt(np.maximum(variance, 0)) for sign in (-1, 1))
+        if fit.X.shape[1] == 1:
+            ax.fill_between(x, low[order], high[order], color=color, alpha=0.22, lw=0)
+            ax.plot(x, mean[order], color=color, lw=1.2)
+        else:
+            ax.vlines(x, low[order], high[order], color=color, alpha=0.25, lw=1)
+            ax.plot(x, mean[order], "o", ms=3, color=color)
+
+    def dots(ax: Axes, values: np.ndarray) -> None:
+        ax.plot(at, values, ".", ms=3.5 if len(at) < 300 else 2.0, color=INK, alpha=0.7, mew=0, zorder=3)
+
+    def title(ax: Axes, text: str) -> None:
+        ax.set_title(textwrap.fill(text, int(13.5 * width)), fontsize=9, loc="left", color=INK)
+
+    draw(axes[0], table.f_mean.to_numpy(), table.f_variance.to_numpy(), BLUE)
+    if data:
+        dots(axes[0], fit.y)
+    title(axes[0], f"{fit.gpm.description}: posterior of the whole function" + (", with the data" if data else ""))
+    for c in range(n):
+        part = table.isel(component=c)
+        draw(axes[c + 1], part["mean"].to_numpy(), part["variance"].to_numpy(), CYCLE[1 + c % (len(CYCLE) - 2)])
+        if data:
+            dots(axes[c + 1], (part.mean_at_data + table.residual).to_numpy())
+        title(axes[c + 1], f"{part.component.item()}: {part.description.item()}")
+    noise = float(np.sqrt(fit.best.moments(fit.X[:1]).noise_variance[0]))
+    axes[-1].axhspan(-Z95 * noise, Z95 * noise, color=GREY, alpha=0.25, lw=0)
+    axes[-1].set_ymargin(0.15)
+    dots(axes[-1], table.residual.to_numpy())
+    title(axes[-1], f"Residuals; noise of sd {decomposition.noise}, 95 % between the edges of the band")
+    for ax in axes:
+        ax.spines[["right", "top"]].set_visible(False)
+        ax.set_ylabel(y_unit or fit.gpm.name)
+        ax.axhline(0, color=GREY, lw=0.6, zorder=0) if ax is not axes[0] else None
+    figure.align_ylabels(axes)
+    label = fit.gpm.inputs[input]
+    name = label if isinstance(label, str) else "x" if fit.X.shape[1] == 1 else f"input {label}"
+    axes[-1].set_xlabel(f"{name} ({x_unit})" if x_unit else name)
+    if fit.X.shape[1] == 1:
+        axes[-1].set_xlim(x[0], x[-1])
+    return axes
+
+
+def _nats_axis(ax: Axes, which: str, low: float) -> None:
+    """An axis of nats below the best: linear down to ten, then logarithmic, with plain numbers."""
+    getattr(ax, f"set_{which}scale")("symlog", linthresh=10.0)
+    ticks = [tick for tick in (0, -2, -5, -10, -20, -50, -100, -300, -1000, -3000, -10000) if tick >= 1.2 * low]
+    getattr(ax, f"set_{which}ticks")(ticks, [str(tick) for tick in ticks])
+    getattr(ax, f"set_{which}ticks")([], minor=True)
+
+
+def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axes | None = None) -> Axes:
+    """The evidence of all kernels of a search over its levels, with lines from the parents of the best.
+
+    Parameters
+    ----------
+    result : StructureSearch
+        From :func:`pymc_active.search.compositional_kernel_search`.
+    n_labels : int
+        How many kernels are named at each level, the best first.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        Nats below the best (half the difference in BIC, where that was the criterion); hollow points are doubtful fits.
+
+    Raises
+    ------
+    TypeError
+        For another object.
+    """
+    from pymc_active.search import StructureSearch
+
+    if not isinstance(result, StructureSearch):
+        raise TypeError(
+            f"plot_structure_search takes the result of compositional_kernel_search; got {type(result).__name__}"
+        )
+    table = result.table.isel(model=result.table.error.to_numpy() == "")
+    is_evidence = result.criterion == "evidence"
+    score = table.log_evidence.to_numpy() if is_evidence else -0.5 * table.bic.to_numpy()
+    below = score - np.nanmax(score)
+    level, labels = table.level.to_numpy(), [str(label) for label in table.model.to_numpy()]
+    place = dict(zip(labels, zip(level, below, strict=True), strict=True))
+    ax = new_axes(ax, (7.2, 4.2))
+    for doubtful in (False, True):
+        shown = table.doubtful.to_numpy() == doubtful
+        ax.plot(level[shown], below[shown], "o", ms=5, color="white" if doubtful else BLUE, mec=BLUE, alpha=0.6)
+    label = next(name for name in labels if result.fits[name] is result.best)
+    while label:
+        parent = str(table.parent.sel(model=label).item())
+        if parent:
+            ax.plot(*zip(place[parent], place[label], strict=True), color=VERMILION, lw=1.4, zorder=0)
+        label = parent
+    for one in np.unique(level):
+        here = np.flatnonzero(level == one)
+        for i in here[np.argsort(-below[here])][:n_labels]:
+            ax.annotate(
+                labels[i],
+                (one, below[i]),
+                xytext=(7, 4),
+                textcoords="offset points",
+                fontsize=8.5,
+                color=INK,
+            )
+    low = float(np.nanmin(below))
+    _nats_axis(ax, "y", low)
+    ax.set_ylim(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0)))
+    ax.set_xticks(np.unique(level))
+    ax.set_xlim(level.min() - 0.3, level.max() + 0.9)
+    ax.set_xlabel("level of the search")
+    ax.set_ylabel("log evidence below the best (nats)" if is_evidence else "-BIC/2 below the best")
+    return ax
+
+
+def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes | None = None) -> Axes:
+    """Log evidences of models, the best first, with their posterior probabilities.
+
+    Parameters
+    ----------
+    posterior : xarray.DataArray or Dataset
+        From :func:`pymc_active.active.model_posterior`, or the table of a search: ``log_evidence``, ``doubtful`` and
+        the probability over ``model``.
+    n : int
+        How many models are shown.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        Nats below the best, linear up to ten; hollow points are doubtful fits.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object, or one without these entries.
+    """
+    if not isinstance(posterior, xr.DataArray | xr.Dataset):
+        raise TypeError(f"plot_evidence takes what model_posterior returns; got {type(posterior).__name__}")
+    table = posterior.reset_coords() if isinstance(posterior, xr.Dataset) else posterior.to_dataset(name="probability")
+    table = table.reset_coords()
+    missing = {"probability", "log_evidence", "doubtful"} - set(table)
+    if missing or "model" not in table.dims:
+        raise ValueError(f"expected probability, log_evidence and doubtful over model; {sorted(missing)} missing")
+    table = table.isel(model=np.isfinite(table.log_evidence.to_numpy()))
+    table = table.isel(model=np.argsort(-table.log_evidence.to_numpy(), kind="stable")[:n])
+    below = table.log_evidence.to_numpy() - float(table.log_evidence.max())
+    rows = np.arange(len(below))
+    ax = new_axes(ax, (6.8, 0.9 + 0.26 * len(rows)))
+    ax.hlines(rows, below, 0, color=GREY, lw=0.6, alpha=0.6)
+    doubtful = table.doubtful.to_numpy().astype(bool)
+    for hollow in (False, True):
+        shown = doubtful == hollow
+        ax.plot(below[shown], rows[shown], "o", ms=6, color="white" if hollow else BLUE, mec=BLUE, mew=1.4)
+    for row, p in zip(rows, table.probability.to_numpy(), strict=True):
+        text = f"{p:.2f}" if p >= 0.005 else "< 0.01"
+        ax.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=INK)
+    ax.annotate("probability", (1.01, -1.0), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=GREY)
+    ax.set_yticks(rows, [str(model) for model in table.model.to_numpy()])
+    ax.set_ylim(len(rows) - 0.5, -1.4)
+    ax.tick_params(axis="y", length=0)
+    _nats_axis(ax, "x", float(below.min()))
+    ax.set_xlim(min(1.2 * float(below.min()), -1.0), 0.5)
+    ax.set_xlabel("log evidence below the best (nats)")
+    return ax
+
+
+def plot_model_posterior(
+    history: xr.DataArray, *, n_models: int = 5, highlight: Any = (), ax: Axes | None = None
+) -> Axes:
+    """Posterior probabilities of models over a run.
+
+    Parameters
+    ----------
+    history : xarray.DataArray
+        Probabilities over ``n_observations`` and ``model``, such as ``learner.model_history``; NaN where a model was
+        not there.
+    n_models : int
+        How many models have a colour and a name: those that were ever the most probable. The others are grey.
+    highlight : sequence of labels, optional
+        Models to name whatever their probability.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object, other dims, or labels that are not there.
+    """
+    if not isinstance(history, xr.DataArray):
+        raise TypeError(
+            f"history must be an xarray DataArray over n_observations and model; got {type(history).__name__}"
+        )
+    if set(history.dims) != {"n_observations", "model"}:
+        raise ValueError(
+            f"history must have the dims n_observations and model; got {', '.join(map(str, history.dims))}"
+        )
+    labels = list(history.model.to_numpy())
+    unknown = [label for label in highlight if label not in labels]
+    if unknown:
+        raise ValueError(f"highlight must hold models among {', '.join(map(str, labels))}; got {unknown}")
+    values = history.transpose("n_observations", "model").to_numpy()
+    n = history.n_observations.to_numpy() if "n_observations" in history.coords else np.arange(len(values))
+    order = np.argsort(-np.nan_to_num(values).max(0), kind="stable")
+    named = list(dict.fromkeys([*(labels.index(label) for label in highlight), *(int(i) for i in order)]))
+    named = named[: max(n_models, len(list(highlight)))]
+    ax = new_axes(ax, (7.2, 4.0))
+    ends = []
+    for i in range(len(labels)):
+        if i not in named:
+            ax.plot(n, values[:, i], color=GREY, lw=0.8, alpha=0.6, zorder=1)
+    for i, color in zip(named, CYCLE * len(named), strict=False):
+        ax.plot(n, values[:, i], color=color, lw=1.8, marker="o", ms=3, label=str(labels[i]), zorder=2)
+        there = np.flatnonzero(np.isfinite(values[:, i]))
+        if len(there):
+            ends.append((str(labels[i]), float(n[there[-1]]), float(values[there[-1], i]), color))
+    ax.set_ylim(-0.03, 1.03)
+    ax.set(xlabel="number of observations", ylabel="posterior probability")
+    ax.locator_params(axis="x", integer=True)
+    label_ends(ax, ends)
+    return ax
+
+
+def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | None = None) -> Axes:
+    """The posterior over models under each set of hyperpriors, as a table in shades.
+
+    Parameters
+    ----------
+    result : PriorSensitivity
+        From :func:`pymc_active.search.prior_sensitivity`.
+    n : int
+        How many models are shown, those of the highest average probability.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        A frame marks the best model under each set; an asterisk a doubtful fit.
+
+    Raises
+    ------
+    TypeError
+        For another object.
+    """
+    from pymc_active.search import PriorSensitivity
+
+    if not isinstance(result, PriorSensitivity):
+        raise TypeError(f"plot_prior_sensitivity takes the result of prior_sensitivity; got {type(result).__name__}")
+    order = np.argsort(-result.table.probability.mean("prior").to_numpy(), kind="stable")[:n]
+    table = result.table.isel(model=order).transpose("model", "prior")
+    values = table.probability.to_numpy()
+    models, priors = (list(map(str, table[dim].to_numpy())) for dim in ("model", "prior"))
+    ax = new_axes(ax, (2.6 + 1.1 * len(priors), 0.9 + 0.34 * len(models)))
+    ax.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for row, column in np.ndindex(values.shape):
+        p = values[row, column]
+        text = (f"{p:.2f}" if p >= 0.005 else "< 0.01") + ("*" if table.doubtful.to_numpy()[row, column] else "")
+        ax.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if p > 0.55 else INK)
+    for column, row in enumerate(values.argmax(0)):
+        ax.plot(
+            column + np.array([-0.48, 0.48, 0.48, -0.48, -0.48]),
+            row + np.array([-0.46, -0.46, 0.46, 0.46, -0.46]),
+            color=VERMILION,
+            lw=1.6,
+        )
+    ax.set_xticks(range(len(priors)), priors)
+    ax.set_yticks(range(len(models)), models)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_title("posterior probability under each set of priors", fontsize=10, loc="left")
+    return ax

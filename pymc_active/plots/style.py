@@ -1,0 +1,107 @@
+"""What all pictures share: colours that colour-blind readers can tell apart (Okabe and Ito), axes, legends, labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_active.laplace.fit import LaplaceFit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
+INK, GREY = "#222222", "#8A8A8A"
+CYCLE = (BLUE, VERMILION, GREEN, PINK, ORANGE, INK)
+# Half the width of a central 95 % interval of a Gaussian, in sds.
+Z95 = 1.959964
+
+
+def pyplot() -> Any:
+    """Matplotlib, or an error that names the extra."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'pymc-active[plots]'") from None
+    return plt
+
+
+def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The Axes given, or a new one; without the frame's right and upper side."""
+    if ax is None:
+        _, ax = pyplot().subplots(figsize=size, layout="constrained")
+    ax.spines[["right", "top"]].set_visible(False)
+    return ax
+
+
+def check_fit(fit: Any, function: str) -> None:
+    """Refuse anything but a fit."""
+    if not isinstance(fit, LaplaceFit):
+        raise TypeError(f"{function} takes a LaplaceFit (see fit_laplace; learner.fit); got {type(fit).__name__}")
+
+
+def legend_above(ax: Axes) -> None:
+    """A legend above the frame, where it hides nothing, in as many columns as fit; inside if the figure ends there."""
+    n = len(ax.get_legend_handles_labels()[0])
+    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
+    # Layouts make a frame wider than it is at first, but never beyond the figure.
+    room = min(1.15 * ax.bbox.width, ax.figure.bbox.x1 - ax.bbox.x0)
+    for ncols in range(n if n <= 4 else 3, 0, -1):
+        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, borderaxespad=0.2, **style)
+        if legend.get_window_extent().width <= room:
+            break
+    if legend.get_window_extent().y1 > ax.figure.bbox.y1 and ax.figure.get_layout_engine() is None:
+        ax.legend(loc="best", **style)
+
+
+def log_axis(ax: Axes, which: str) -> None:
+    """A logarithmic axis with plain numbers, also where it spans less than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.set(**{f"{which}scale": "log"})
+    axis = getattr(ax, f"{which}axis")
+    low, high = getattr(ax, f"get_{which}lim")()
+    decades = np.log10(high / low)
+    steps = (1.0,) if decades > 3.5 else (1.0, 3.0) if decades > 1.6 else (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    if decades <= 6:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
+    """Names at the right ends of lines, moved apart where they would overlap; also after a change of scale."""
+    gap = 12.0
+    texts = [
+        ax.annotate(
+            name,
+            (x, y),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=color,
+            va="center",
+            fontsize=9.5,
+            annotation_clip=False,
+        )
+        for name, x, y, color in ends
+    ]
+
+    def separate(axes: Axes) -> None:
+        points = 72 / axes.figure.dpi
+        at = np.array([axes.transData.transform((x, y))[1] * points for _, x, y, _ in ends])
+        order = np.argsort(at)
+        placed = at[order].copy()
+        # Pool neighbours that are too close into blocks around their common middle.
+        blocks: list[list[float]] = []
+        for position in placed:
+            blocks.append([position, 1])
+            while len(blocks) > 1 and blocks[-1][0] - blocks[-2][0] < gap * (blocks[-1][1] + blocks[-2][1]) / 2:
+                (a, k), (b, m) = blocks[-2:]
+                blocks[-2:] = [[(k * a + m * b) / (k + m), k + m]]
+        placed = np.concatenate([c + gap * (np.arange(k) - (k - 1) / 2) for c, k in blocks]) if blocks else placed
+        for i, target in zip(order, placed, strict=True):
+            texts[i].xyann = (6, target - at[i])
+
+    ax.callbacks.connect("ylim_changed", separate)
+    separate(ax)

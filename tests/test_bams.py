@@ -1,0 +1,228 @@
+"""Which model is right: averages over models, BAMS, committees."""
+
+import copy
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from differences import central_difference
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+from scipy.stats import norm
+
+import pymc_active as pma
+from pymc_active.active.bald import Bald, Uncertainty
+from pymc_active.active.bams import Bams, Committee
+from pymc_active.entropy import mixture_entropy
+from pymc_active.model_average import ModelAverage
+from pymc_active.predictions import Mixture, marginal_moments, mixture
+
+CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())["cases"]
+NEW = np.linspace(-0.3, 1.4, 9)[:, None]
+
+
+def fit(gpm):
+    return pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=15)
+    y = np.sin(12 * x) + x + 0.3 * rng.normal(size=15)
+    return {text: fit(pma.composite_gp(x[:, None], y, text)) for text in ("SE", "LIN", "RQ", "PER")}
+
+
+@pytest.fixture(scope="module")
+def average(fits):
+    return ModelAverage(fits)
+
+
+def gaussians(means, variances, weights):
+    """One Gaussian a model, at one point."""
+    m, v = np.array(means)[:, None], np.array(variances)[:, None]
+    return Mixture(m, v, v, 0 * v, np.array(weights), np.arange(len(m)))
+
+
+def entropy_of(p):
+    p = p[p > 0]
+    return -(p * np.log(p)).sum()
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_information_of_reference_mixtures(case):
+    reference = CASES[case]
+    p = gaussians(reference["mu"], reference["var"], reference["w"])
+    assert_allclose(Bams().mixture_value(p), reference["mi"], rtol=0, atol=1e-7)
+    assert_allclose(Committee().mixture_value(p), reference["mixture_entropy"], rtol=0, atol=1e-6)
+
+
+def hard_mixtures():
+    rng = np.random.default_rng(5)
+    yield [0.0, 0.3, -0.2], [1e-8, 1.0, 2.0], [0.2, 0.5, 0.3]
+    yield [0.0, 100.0, 101.0], [1.0, 1.0, 1e-4], [0.5, 0.3, 0.2]
+    yield 3 * rng.normal(size=18), 10 ** rng.uniform(-6, 1, 18), rng.dirichlet(np.ones(18))
+    yield rng.normal(size=18), 10 ** rng.uniform(-2, 0, 18), softmax(3 * rng.normal(size=18))
+
+
+@pytest.mark.parametrize("case", list(hard_mixtures()))
+def test_information_of_hard_mixtures_is_that_of_monte_carlo(case):
+    """Widths 10,000 times apart, 100 sds apart, 18 models: E log q_k(y) / q(y) over models k and outcomes y."""
+    means, variances, weights = map(np.asarray, case)
+    rng = np.random.default_rng(1)
+    n = 100_000
+    k = rng.choice(len(means), size=n, p=weights)
+    y = means[k] + np.sqrt(variances[k]) * rng.normal(size=n)
+    densities = norm.pdf(y[:, None], means, np.sqrt(variances))
+    gains = np.log(densities[np.arange(n), k]) - np.log(densities @ weights)
+    information = Bams().mixture_value(gaussians(*case))[0]
+    assert abs(information - gains.mean()) < 4 * gains.std() / np.sqrt(n)
+    assert 0 <= information <= entropy_of(weights) + 1e-6
+
+
+def test_nothing_is_learned_where_models_agree():
+    p = gaussians([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [0.2, 0.3, 0.5])
+    assert Bams().mixture_value(p)[0] < 1e-9
+    # Models that differ in nothing but the order of their modes agree as well.
+    means, variances = np.array([[0.0], [3.0], [3.0], [0.0]]), np.array([[1.0], [0.2], [0.2], [1.0]])
+    swapped = Mixture(means, variances, variances, 0 * means, np.array([0.12, 0.28, 0.42, 0.18]), np.repeat([0, 1], 2))
+    assert Bams().mixture_value(swapped)[0] < 1e-9
+    assert Bams().mixture_value(swapped._replace(owner=np.arange(4)))[0] > 0.3
+
+
+def test_information_is_bounded_by_what_is_unknown(fits, average):
+    p = average.probability.to_numpy()
+    for weights, q in (("posterior", p), ("tempered", np.sqrt(p) / np.sqrt(p).sum()), ("uniform", np.full(4, 0.25))):
+        for method in ("mgp", "modes", "draws"):
+            information = pma.active.bams(fits, NEW, weights=weights, method=method)
+            assert (information >= 0).all()
+            assert (information <= entropy_of(q) + 1e-6).all()
+            assert information.max() > 1e-3
+    assert information.attrs["units"] == "nats"
+
+
+@pytest.mark.parametrize(("weights", "power"), [("posterior", 1.0), ("tempered", 0.5), ("uniform", 0.0)])
+def test_bams_is_entropy_less_expected_entropy(fits, average, weights, power):
+    evidence = pma.active.model_posterior(fits).log_evidence.to_numpy()
+    p = softmax(power * evidence)
+    parts = [marginal_moments(f.best, NEW) for f in fits.values()]
+    means = np.stack([part.mean for part in parts])
+    variances = np.stack([part.variance + part.noise for part in parts])
+    expected = mixture_entropy(means, variances, p) - p @ (0.5 * np.log(2 * np.pi * np.e * variances))
+    assert_allclose(pma.active.bams(average, NEW, weights=weights), expected, rtol=0, atol=1e-6)
+    if weights == "uniform":
+        assert_allclose(pma.active.committee(fits, NEW), mixture_entropy(means, variances, p), rtol=0, atol=1e-9)
+
+
+def test_order_of_the_models_does_not_matter(fits):
+    backwards = dict(reversed(fits.items()))
+    prior = {"SE": 1, "LIN": 2, "RQ": 3, "PER": 4}
+    for method in ("mgp", "modes"):
+        one, other = (pma.active.bams(f, NEW, prior=prior, method=method) for f in (fits, backwards))
+        assert_allclose(one, other, rtol=0, atol=1e-9)
+    by_number = pma.active.bams(list(backwards.values()), NEW, prior=[4, 3, 2, 1])
+    assert_allclose(by_number, pma.active.bams(fits, NEW, prior=prior), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [Bams(), Bams("uniform", "modes"), Bams("tempered", "draws"), Committee(), Uncertainty(), Bald()],
+    ids=lambda c: f"{c.name}-{c.method}",
+)
+def test_gradient_over_models_is_that_of_central_differences(average, criterion):
+    X = np.array([[-0.2], [0.33], [0.8], [1.3]])
+    value, slope = criterion.gradient(average, X)
+    assert_allclose(value, criterion.score(average, X), rtol=0, atol=1e-12)
+    expected = [central_difference(lambda x: criterion.score(average, x[None])[0], x) for x in X]
+    assert_allclose(slope, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_average_predicts_with_exact_moments(fits, average):
+    p = average.probability.to_numpy()
+    parts = [pma.predict(f, NEW) for f in fits.values()]
+    means, variances = (np.stack([part[name] for part in parts]) for name in ("f_mean", "f_variance"))
+    mean = p @ means
+    found = pma.predict(fits, NEW)
+    assert_allclose(found.f_mean, mean, rtol=1e-12)
+    assert_allclose(found.f_variance, p @ (variances + means**2) - mean**2, rtol=1e-9)
+    assert_allclose(found.y_variance - found.f_variance, p @ [part.y_variance - part.f_variance for part in parts])
+    assert_allclose(pma.active.uncertainty(average, NEW), np.sqrt(found.f_variance))
+    # Of a mixture of mixtures too, against draws from it.
+    q = mixture(average, NEW, "modes")
+    assert_allclose(q.weights.sum(), 1)
+    assert_allclose(pma.predict(average, NEW, method="modes").f_mean, q.weights @ q.means)
+
+
+def test_models_without_finite_evidence_are_left_out(fits):
+    broken = copy.copy(fits["RQ"])
+    broken.log_evidence, broken.modes, broken.expansions = np.nan, broken.modes[:1], broken.expansions[:1]
+    with pytest.warns(UserWarning, match="the evidence of 'RQ' is not finite") as caught:
+        average = ModelAverage({**fits, "RQ": broken})
+    assert len(caught) == 1
+    rest = {label: f for label, f in fits.items() if label != "RQ"}
+    assert average.probability.sel(model="RQ") == 0
+    assert_allclose(pma.active.bams(average, NEW, weights="uniform"), pma.active.bams(rest, NEW, weights="uniform"))
+    assert_allclose(pma.active.committee(average, NEW), pma.active.committee(rest, NEW))
+    with pytest.raises(ValueError, match="no model with a prior weight has a finite evidence"):
+        pma.active.model_posterior([broken])
+
+
+def test_average_is_a_mapping_with_a_best_model(fits, average):
+    assert list(average) == list(fits)
+    assert len(average) == 4
+    assert average["LIN"] is fits["LIN"]
+    assert average.best is fits[average.probability.idxmax().item()]
+    assert average.gpm is average.best.gpm
+    assert_allclose(average.probability, pma.active.model_posterior(fits))
+    first = average.table.model[0]
+    assert first == average.probability.idxmax().item()
+    assert repr(average).startswith("<ModelAverage of 4 models, 15 points>\n")
+    assert first in average._repr_html_()
+    again = ModelAverage(ModelAverage(fits, prior=[1, 2, 3, 4]))
+    assert_allclose(again.prior, [0.1, 0.2, 0.3, 0.4])
+
+
+def test_average_given_other_data(fits, average):
+    X, y = average.X[:12], average.y[:12]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = average.given(X, y)
+        kept = average.given(X, y, reweigh=False)
+    assert len(other.y) == 12
+    assert_allclose(other.probability, pma.active.model_posterior({k: f.given(X, y) for k, f in fits.items()}))
+    assert_allclose(kept.probability, average.probability)
+    assert_allclose(kept["SE"].log_posterior, other["SE"].log_posterior)
+
+
+def test_bad_models(fits):
+    for few in ([], {"SE": fits["SE"]}):
+        with pytest.raises(ValueError, match=f"at least two models; got {len(few)}"):
+            ModelAverage(few)
+    with pytest.raises(TypeError, match="a dict or a list"):
+        pma.active.bams(fits["SE"], NEW)
+    with pytest.raises(TypeError, match="'gpm' is GPModel"):
+        ModelAverage({"SE": fits["SE"], "gpm": fits["LIN"].gpm})
+    with pytest.raises(ValueError, match="'SE' and 'again' are the same model"):
+        ModelAverage({"SE": fits["SE"], "again": fits["SE"]})
+    X, y = fits["SE"].X, fits["SE"].y
+    twice = [fit(pma.composite_gp(X, y, text)) for text in ("SE + LIN", "LIN + SE")]
+    with pytest.raises(ValueError, match="0 and 1 are the same model"):
+        ModelAverage(twice)
+    with pytest.raises(ValueError, match="have different y"):
+        ModelAverage([fits["SE"], fits["LIN"].given(X, y + 1)])
+    with pytest.raises(ValueError, match="have different X"):
+        ModelAverage([fits["SE"], fits["LIN"].given(X + 1, y)])
+    with pytest.raises(ValueError, match="posterior, tempered, uniform; got 'equal'"):
+        pma.active.bams(fits, NEW, weights="equal")
+    with pytest.raises(ValueError, match="method must be one of"):
+        pma.active.committee(fits, NEW, method="nuts")
+
+
+def test_pools_of_any_kind(average):
+    dask = pytest.importorskip("dask.array")
+    lazy = pma.active.bams(average, dask.from_array(NEW, chunks=(4, 1)))
+    assert lazy.chunks is not None
+    assert_allclose(lazy, pma.active.bams(average, NEW), atol=1e-9)
+    assert Uncertainty().score(average, NEW).shape == (9,)

@@ -1,0 +1,304 @@
+"""Additive components against brute-force conditioning, and their words against numbers worked out by hand."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import block_diag
+
+import pymc_active as pma
+from pymc_active.decomposition import additive_terms, decompose
+from pymc_active.descriptions import plus_minus
+from pymc_active.laplace.particles import particles
+
+RNG = np.random.default_rng(20261122)
+X = np.sort(RNG.uniform(1990, 2002, size=30))
+Y = 50 + 3 * (X - 1995) + 4 * np.sin(2 * np.pi * X / 1.7) * (1 + 0.1 * (X - 1990)) + 0.5 * RNG.normal(size=30)
+NEW = np.linspace(1988, 2004, 9)
+EXPRESSION = "SE * (LIN + PER) + RQ"
+POINT = {
+    "log_lengthscale_SE": np.log(0.9),
+    "log_outputscale_SE": 0.1,
+    "location_LIN": np.array([-0.2]),
+    "log_outputscale_LIN": 0.3,
+    "log_lengthscale_PER": np.log(1.4),
+    "log_period_PER": np.log(1.7 / (X[-1] - X[0])),
+    "log_outputscale_PER": -0.4,
+    "log_lengthscale_RQ": np.log(0.2),
+    "log_alpha_RQ": np.log(0.7),
+    "log_outputscale_RQ": -1.2,
+    "mean_constant": 0.3,
+    "log_noise": np.log(0.07),
+}
+QUICK = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
+
+
+def model(expression=EXPRESSION, **keywords):
+    return pma.composite_gp(X[:, None], Y, expression, x_scale="unit", y_scale="standardize", **keywords)
+
+
+def fit_at(expression, **point):
+    """Expanded at the prior's means but for what is given."""
+    gpm = model(expression)
+    start = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        # Such a point is no mode; the warning says so.
+        patch.setattr("pymc_active.laplace.fit.find_problems", lambda *args: [])
+        return pma.fit_laplace(
+            gpm, point=start | {k: np.reshape(v, gpm.shapes[k]) for k, v in point.items()}, optimize=False
+        )
+
+
+def hand_written_kernels(p, a, b):
+    """The three products of EXPRESSION between scaled inputs, from their formulas."""
+    r = np.subtract.outer(a, b)
+    e = {name: np.exp(value) for name, value in p.items()}
+    se = e["log_outputscale_SE"] ** 2 * np.exp(-0.5 * (r / e["log_lengthscale_SE"]) ** 2)
+    lin = e["log_outputscale_LIN"] ** 2 * np.multiply.outer(a - p["location_LIN"], b - p["location_LIN"])
+    angle = np.pi * r / e["log_period_PER"]
+    per = e["log_outputscale_PER"] ** 2 * np.exp(-2 * np.sin(angle) ** 2 / e["log_lengthscale_PER"] ** 2)
+    alpha = e["log_alpha_RQ"]
+    rq = e["log_outputscale_RQ"] ** 2 * (1 + (r / e["log_lengthscale_RQ"]) ** 2 / (2 * alpha)) ** -alpha
+    return {"SE * LIN": se * lin, "SE * PER": se * per, "RQ": rq}
+
+
+def brute_force(p, centred):
+    """Condition the joint Gaussian of all components, at the data and at new points, on y."""
+    low, width, m, s = X.min(), np.ptp(X), Y.mean(), Y.std()
+    points = (np.concatenate([X, NEW]) - low) / width
+    p = {name: float(np.squeeze(value)) for name, value in p.items()}
+    kernels = hand_written_kernels(p, points, points)
+    n, k = len(X), len(points)
+    joint = block_diag(*kernels.values())
+    to_y = np.hstack([np.eye(n, k)] * len(kernels))
+    G = to_y @ joint @ to_y.T + np.exp(2 * p["log_noise"]) * np.eye(n)
+    gain = joint @ to_y.T @ np.linalg.inv(G)
+    mean = gain @ ((Y - m) / s - p["mean_constant"])
+    covariance = joint - gain @ to_y @ joint
+    at_new = np.eye(k)[n:]
+    if centred:
+        at_new = at_new - np.r_[np.full(n, 1 / n), np.zeros(k - n)]
+    at_new = block_diag(*[at_new] * len(kernels))
+    means = s * (at_new @ mean).reshape(len(kernels), -1)
+    variances = s**2 * np.diag(at_new @ covariance @ at_new.T).reshape(len(kernels), -1)
+    total = np.kron(np.ones(len(kernels)), np.eye(k)[n:])
+    return dict(zip(kernels, zip(means, variances, strict=True), strict=True)), {
+        "mean": m + s * (p["mean_constant"] + total @ mean),
+        "variance": s**2 * np.diag(total @ covariance @ total.T),
+    }
+
+
+@pytest.fixture(scope="module")
+def fit():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pymc_active.laplace.fit.find_problems", lambda *args: [])
+        return pma.fit_laplace(model(), point=POINT, optimize=False)
+
+
+@pytest.fixture(scope="module")
+def mode():
+    return pma.fit_laplace(model("LIN + PER"), start=None, **QUICK)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_components_are_the_conditional_of_the_joint_gaussian(fit, centred):
+    result = decompose(fit, NEW[:, None], method="map", centred=centred).components
+    expected, whole = brute_force(POINT, centred)
+    assert set(result.component.to_numpy()) == set(expected)
+    for name, (mean, variance) in expected.items():
+        assert_allclose(result["mean"].sel(component=name), mean, rtol=1e-7, atol=1e-8)
+        assert_allclose(result.variance.sel(component=name), variance, rtol=1e-6, atol=1e-8)
+    assert_allclose(result.f_mean, whole["mean"], rtol=1e-9)
+    assert_allclose(result.f_variance, whole["variance"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["map", "bbq", "mgp", "draws"])
+@pytest.mark.parametrize("centred", [False, True])
+def test_components_and_mean_function_add_up_to_the_posterior_mean(mode, method, centred):
+    result = decompose(mode, NEW[:, None], method=method, centred=centred, draws=8).components
+    assert_allclose(result["mean"].sum("component") + result.mean_function, result.f_mean, rtol=1e-12)
+    if method != "draws":
+        expected = pma.predict(mode, NEW[:, None], method=method)
+        assert_allclose(result.f_mean, expected.f_mean, rtol=1e-10)
+        assert_allclose(result.f_variance, expected.f_variance, rtol=1e-10)
+    if method == "map":
+        constant = Y.mean() + Y.std() * mode.point["mean_constant"]
+        if centred:
+            constant = constant + sum(
+                decompose(mode, X[:, None], method="map", centred=False).components["mean"].mean("point")
+            )
+        assert_allclose(result.mean_function, constant, rtol=1e-8)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_uncertain_hyperparameters_widen_bands_by_the_delta_method(fit, centred):
+    """The gradients of each mean and variance by central differences of the brute-force route."""
+    step = 1e-5
+    gradients = []
+    for i in range(len(fit.theta)):
+        ends = []
+        for sign in (1, -1):
+            moved = fit.theta.copy()
+            moved[i] += sign * step
+            ends.append(brute_force(fit.gpm.unflatten(moved), centred)[0])
+        gradients.append({name: np.subtract(ends[0][name], ends[1][name]) / (2 * step) for name in ends[0]})
+    bbq, mgp = (decompose(fit, NEW[:, None], method=m, centred=centred).components for m in ("bbq", "mgp"))
+    for name, (_, variance) in brute_force(POINT, centred)[0].items():
+        J = np.stack([gradient[name] for gradient in gradients])
+        of_mean, of_variance = np.einsum("akm,ab,bkm->km", J, fit.covariance, J)
+        assert_allclose(bbq.variance.sel(component=name), variance + of_mean, rtol=2e-5)
+        expected = 4 / 3 * variance + of_mean + of_variance / (3 * variance)
+        assert_allclose(mgp.variance.sel(component=name), expected, rtol=2e-5)
+
+
+def test_draws_give_the_moments_of_the_mixture(fit):
+    result = decompose(fit, NEW[:, None], method="draws", draws=6, random_seed=3).components
+    thetas = particles(fit.expansions[:1], 6, np.random.default_rng(3))
+    each = [brute_force(fit.gpm.unflatten(theta), True)[0] for theta in thetas]
+    for name in each[0]:
+        means, variances = (np.stack([one[name][i] for one in each]) for i in (0, 1))
+        assert_allclose(result["mean"].sel(component=name), means.mean(0), rtol=1e-6, atol=1e-7)
+        assert_allclose(result.variance.sel(component=name), variances.mean(0) + means.var(0), rtol=1e-5, atol=1e-7)
+
+
+def test_products_that_were_multiplied_out_add_up_to_the_kernel():
+    gpm = model("(SE + LIN) * (PER + RQ * SE) + LIN")
+    posterior = gpm.posterior()
+    theta = 0.3 * np.random.default_rng(0).normal(size=gpm.n_parameters)
+    points = np.linspace(0, 1, 7)[:, None]
+    terms = additive_terms(posterior.kernel)
+    assert len(terms) == 5
+    total = sum(np.prod([leaf.at(theta, points).K for leaf in term], axis=0) for term in terms)
+    assert_allclose(total, posterior.kernel.at(theta, points).K, rtol=1e-12)
+
+
+def test_repeated_kernels_are_numbered_as_their_parameters_are():
+    fit = fit_at("(SE + LIN) * SE")
+    assert "log_outputscale_SE_2" in fit.gpm.shapes
+    assert set(decompose(fit, NEW[:, None]).components.component.to_numpy()) == {"SE_1 * SE_2", "LIN * SE_2"}
+
+
+def test_shares_and_the_residual_add_up_to_one(mode):
+    result = decompose(mode)
+    residual = Y - pma.predict(mode, X[:, None], method="map").f_mean.to_numpy()
+    assert_allclose(result.residual_share, np.cov(residual, Y)[0, 1] / np.var(Y, ddof=1), atol=1e-12)
+    assert_allclose(result.components.residual, residual, atol=1e-9)
+    shares = result.components.share.to_numpy()
+    assert (np.diff(shares) <= 0).all()
+    assert_allclose(shares.sum() + result.residual_share, 1, rtol=1e-12)
+
+
+def test_default_points_reach_a_tenth_beyond_the_data(mode):
+    grid = decompose(mode).X_new
+    assert_allclose(grid[[0, -1], 0], [X.min() - 0.1 * np.ptp(X), X.max() + 0.1 * np.ptp(X)])
+
+
+def test_numbers_in_words_have_the_laplace_uncertainty(mode):
+    """Natural scale, user's units: period ± period times the sd of its logarithm."""
+    result = decompose(mode, unit="years", y_unit="ppm")
+    i = mode.labels.index("log_period_PER")
+    period = np.exp(mode.theta[i]) * np.ptp(X)
+    sd = period * np.sqrt(mode.covariance[i, i])
+    [periodic] = [text for text in result.descriptions if "periodic" in text]
+    assert f"A periodic function with period {plus_minus(period, sd)} years" in periodic
+    [linear] = [text for text in result.descriptions if "linear" in text]
+    line = decompose(mode, [[1990.0], [1991.0]], method="map").components["mean"].sel(component="LIN")
+    assert f"A linear function, rising by {float(line[1] - line[0]):.3g} ppm per year (" in linear
+    assert linear.endswith("ppm)")
+    noise = np.exp(mode.point["log_noise"]) * Y.std()
+    assert result.noise.startswith(plus_minus(noise, noise * np.sqrt(mode.covariance[-1, -1])))
+
+
+@pytest.mark.parametrize(
+    ("expression", "point", "expected"),
+    [
+        ("LIN * LIN", {}, "A quadratic polynomial ("),
+        ("LIN * LIN * LIN", {}, "A cubic polynomial ("),
+        ("SE", {"log_lengthscale_SE": np.log(0.2)}, "A smooth function with a typical lengthscale of 2"),
+        ("SE", {"log_lengthscale_SE": np.log(3.0)}, "A slowly varying function with a typical lengthscale of"),
+        ("MAT12", {"log_lengthscale_MAT12": np.log(0.2)}, "A rough function with a typical lengthscale of"),
+        ("RQ", {"log_alpha_RQ": 0.0}, "A function that varies on many scales around"),
+        ("RQ", {"log_alpha_RQ": 4.0, "log_lengthscale_RQ": -1.0}, "A smooth function with a typical lengthscale of"),
+        (
+            "SE * PER",
+            {"log_lengthscale_SE": 0.2, "log_period_PER": -2},
+            "An approximately periodic function with period",
+        ),
+        ("SE * PER", {"log_lengthscale_SE": 3.0, "log_period_PER": -2}, "A periodic function with period"),
+        ("SE * PER", {"log_lengthscale_SE": -4.0, "log_period_PER": -2}, "A weakly periodic function with period"),
+        ("PER * LIN", {"log_period_PER": -2}, "with an amplitude that grows linearly away from x = "),
+        ("LIN * SE * LIN", {}, "with an amplitude that grows quadratically away from x = "),
+        ("PER * PER", {"log_period_PER_1": -2, "log_period_PER_2": -3}, ", times one with period "),
+    ],
+)
+def test_words_say_what_the_kernel_does(expression, point, expected):
+    [text] = decompose(fit_at(expression, **point), NEW[:, None]).descriptions
+    assert expected in text
+
+
+def test_squared_exponentials_in_a_product_are_one():
+    [text] = decompose(fit_at("SE * SE", log_lengthscale_SE_1=0.0, log_lengthscale_SE_2=0.0), NEW[:, None]).descriptions
+    assert f"{np.ptp(X) / np.sqrt(2):.2g}" in text
+
+
+def test_a_rooted_linear_kernel_starts_at_the_origin_of_the_scaled_inputs():
+    [text] = decompose(fit_at("PER * LIN0", log_period_PER=-2), NEW[:, None]).descriptions
+    assert f"away from x = {X.min():.4g} (" in text
+
+
+def test_columns_name_their_inputs_and_units():
+    frame = pd.DataFrame({"time": X, "dose": RNG.uniform(size=30)})
+    gpm = pma.composite_gp(frame, Y, "PER[0] + SE[1] + LIN", x_scale="unit", y_scale="standardize")
+    fit = pma.fit_laplace(gpm, **QUICK)
+    result = decompose(fit, unit={"time": "years"})
+    texts = dict(zip(result.components.component.to_numpy(), result.descriptions, strict=True))
+    assert "periodic function of time with period" in texts["PER[0]"]
+    assert " years" in texts["PER[0]"]
+    assert "function of dose with a typical lengthscale" in texts["SE[1]"]
+    assert "linear function of time and dose" in texts["LIN"]
+    assert_allclose(result.X_new, frame)
+    assert result.plot(input=1)[-1].get_xlabel() == "dose"
+    plt.close("all")
+
+
+def test_pools_keep_their_labels_and_ard_models_have_one_component():
+    pool = pd.DataFrame({"a": NEW, "b": NEW}, index=list("abcdefghi"))
+    inputs = np.column_stack([X, X**2 / 2000])
+    fit = pma.fit_laplace(pma.ard_gp(inputs, Y, x_scale="unit", y_scale="standardize"), **QUICK)
+    result = decompose(fit, pool)
+    assert list(result.components.point.to_numpy()) == list("abcdefghi")
+    assert result.components.component.item() == "SE"
+
+
+def test_it_reads_like_a_report(mode):
+    result = decompose(mode, unit="years")
+    lines = repr(result).splitlines()
+    assert lines[0] == "<Decomposition of composite_gp(LIN + PER)>"
+    assert lines[1].startswith(f"1. {result.components.component.to_numpy()[0]}: A ")
+    assert "Noise: sd " in lines[-1]
+    assert "<ol><li>" in result._repr_html_()
+
+
+def test_what_cannot_be_taken_apart_is_refused(mode):
+    with pytest.raises(TypeError, match="takes a LaplaceFit"):
+        decompose(mode.gpm)
+    embedded = pma.embedding_gp(np.column_stack([X, X**2]), Y, n_components=1, x_scale="unit", y_scale="standardize")
+    point = {"R": np.ones((1, 2)), "log_outputscale": 0.0, "log_noise": -2.0}
+    with pytest.raises(ValueError, match="no kernel that could be taken apart"):
+        decompose(pma.fit_laplace(embedded, point=point, optimize=False))
+    free = model("SE", priors={"log_noise": pm.Logistic.dist(-2, 1)})
+    point = {name: np.zeros(shape) for name, shape in free.shapes.items()}
+    with pytest.raises(ValueError, match="no kernel that could be taken apart"):
+        decompose(pma.fit_laplace(free, point=point, optimize=False))
+    with pytest.raises(ValueError, match="method must be one of bbq, draws, map, mgp; got 'modes'"):
+        decompose(mode, method="modes")
+    with pytest.raises(ValueError, match="unit must be text"):
+        decompose(mode, unit={"hours": "h"})
+    with pytest.raises(ValueError, match="must have 1 columns"):
+        decompose(mode, np.ones((3, 2)))

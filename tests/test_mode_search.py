@@ -1,0 +1,288 @@
+"""The search for modes of sums and products of kernels: periods, parents, exchangeable terms, many models at once."""
+
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import simpson
+from scipy.special import logsumexp
+
+import pymc_active as pma
+from pymc_active.laplace import fit_laplace_models
+from pymc_active.laplace.exchange import log_multiplicity
+from pymc_active.laplace.parents import starts_from_parent
+from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
+from pymc_active.posterior.factor import one_blas_thread
+
+PERIOD = 0.13
+
+
+def seasonal(n=30, seed=0):
+    """A trend, a season and noise, at irregular places in [0, 1]."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(size=n))
+    y = 1.5 * x - 0.7 + np.sin(2 * np.pi * x / PERIOD) + 0.1 * rng.normal(size=n)
+    return x[:, None], y
+
+
+def composite(expression, data=None, **keywords):
+    return pma.composite_gp(*(seasonal() if data is None else data), expression, **keywords)
+
+
+def fit(gpm, **keywords):
+    options = {"n_restarts": 6, "population": 0, "random_seed": 1, "progressbar": False}
+    return pma.fit_laplace(gpm, **{**options, **keywords})
+
+
+def summed(result):
+    return logsumexp([e.log_evidence for e in result.expansions])
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {e: composite(e) for e in ("SE", "SE + PER", "LIN * PER")}
+
+
+@pytest.fixture(scope="module")
+def fits(models):
+    return fit_laplace_models(models, n_restarts=8, random_seed=3)
+
+
+# Periods.
+
+
+@pytest.mark.parametrize("expression", ["PER", "LIN + PER * RQ", "SE * (LIN0 + PER) + PER"])
+def test_a_scan_is_the_posterior_at_each_period(expression):
+    posterior = composite(expression).posterior()
+    theta = posterior.prior.mean + 0.3 * np.random.default_rng(0).normal(size=posterior.n_parameters)
+    for leaf in free_periods(posterior):
+        grid = period_grid(posterior, leaf)[::7]
+        expected = []
+        for log_period in grid:
+            there = theta.copy()
+            there[leaf.log_period] = log_period
+            expected.append(posterior.value_and_gradient(there, 0.3)[0])
+        assert_allclose(scan_periods(posterior, theta, leaf, grid, 0.3), expected, rtol=1e-10)
+
+
+def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_data():
+    posterior = composite("PER").posterior()
+    grid = period_grid(posterior, free_periods(posterior)[0])
+    cycles = np.ptp(posterior.X) / np.exp(grid)
+    assert np.diff(cycles).max() < 0.34
+    assert cycles[0] < 2
+    assert cycles[-1] > 20
+
+
+def test_a_fixed_period_is_not_scanned():
+    gpm = composite("SE + PER", priors={"log_period_PER": np.log(PERIOD)})
+    assert free_periods(gpm.posterior()) == []
+    assert_allclose(fit(gpm).constrained_point["period_PER"], PERIOD)
+
+
+@pytest.mark.parametrize("expression", ["SE + PER", "LIN + PER * RQ"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_period_is_found(expression, seed):
+    """A season of 0.13, where climbs from prior draws mostly end at other periods."""
+    result = fit(composite(expression, seasonal(seed=seed)), n_restarts=10, random_seed=seed)
+    assert_allclose(result.constrained_point["period_PER"], PERIOD, rtol=0.03)
+
+
+def test_a_poor_start_does_not_spoil_the_search(fits):
+    good = fits["SE + PER"]
+    poor = {**good.point, "log_period_PER": np.log(0.4)}
+    again = fit(good.gpm, start=poor, n_restarts=8)
+    assert_allclose(again.log_posterior, good.log_posterior, rtol=0, atol=1e-6)
+
+
+def test_a_model_of_the_users_own_has_no_tree_of_kernels():
+    x, y = seasonal(8)
+    with pm.Model() as model:
+        period = pm.Normal("log_period", np.log(0.13), 0.2)
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.Periodic(1, period=pm.math.exp(period), ls=1.0))
+        gp.marginal_likelihood("y", pm.Data("X", x), pm.Data("y_data", y), sigma=0.3, jitter=0)
+    posterior = pma.from_marginal(gp, "y", model=model).posterior()
+    assert posterior.kernel is None
+    assert log_multiplicity(posterior, np.zeros(1)) == 0
+
+
+# Following modes.
+
+
+def test_following_costs_few_evaluations(fits):
+    """Three warm modes and one fresh start, not a new search."""
+    for label, old in fits.items():
+        again = fit(old.gpm, start=old, n_restarts=1)
+        assert again.log_posterior > old.log_posterior - 1e-6
+        assert again.diagnostics["n_starts"] <= 4 or label == "SE"
+        assert again.diagnostics["n_evaluations"] < 300
+
+
+def test_one_fresh_start_changes_with_the_seed(fits):
+    old = fits["SE + PER"]
+    counts = {fit(old.gpm, start=old, n_restarts=1, random_seed=s).diagnostics["n_evaluations"] for s in range(4)}
+    assert len(counts) > 1
+
+
+def test_a_new_point_is_followed(fits):
+    """From the modes for 29 points, one fresh start finds what a full search finds for 30."""
+    x, y = seasonal()
+    gpm = composite("SE + PER", (x[:-1], y[:-1]))
+    before = fit(gpm, n_restarts=10)
+    gpm.set_data(x, y)
+    after = fit(gpm, start=before, n_restarts=1)
+    assert_allclose(after.log_posterior, fits["SE + PER"].log_posterior, rtol=0, atol=1e-6)
+
+
+# Parents.
+
+
+def test_shared_base_kernels_keep_their_parameters(fits):
+    parent = fits["SE + PER"]
+    child = composite("SE + PER * RQ")
+    starts = starts_from_parent(child.posterior(), parent.best.posterior, [parent.theta], np.random.default_rng(0))
+    for theta in starts:
+        point = child.unflatten(theta)
+        for name, value in parent.point.items():
+            assert_array_equal(point[name], value)
+        # The new factor is nearly one.
+        assert point["log_outputscale_RQ"] == 0
+        assert np.exp(point["log_lengthscale_RQ"]) > 0.4
+
+
+def test_a_base_kernel_that_occurs_twice_may_be_either(fits):
+    parent = fits["SE + PER"]
+    child = composite("SE * PER + SE")
+    starts = starts_from_parent(child.posterior(), parent.best.posterior, [parent.theta], np.random.default_rng(0))
+    points = [child.unflatten(theta) for theta in starts]
+    kept = {
+        name
+        for point in points
+        for name in ("log_lengthscale_SE_1", "log_lengthscale_SE_2")
+        if point[name] == parent.point["log_lengthscale_SE"]
+    }
+    assert kept == {"log_lengthscale_SE_1", "log_lengthscale_SE_2"}
+
+
+def test_a_child_is_at_least_as_probable_as_what_it_starts_from(fits):
+    """Without any restart the season of the parent is there at once."""
+    child = fit(composite("SE + PER + RQ"), start=fits["SE + PER"], n_restarts=0)
+    assert_allclose(child.constrained_point["period_PER"], PERIOD, rtol=0.03)
+    mixed = fit(composite("SE + PER + RQ"), start=[fits["SE"], child.point], n_restarts=0)
+    assert mixed.log_posterior >= child.log_posterior - 1e-6
+
+
+def test_a_fit_of_something_else_is_refused(fits):
+    gpm = pma.embedding_gp(*seasonal(), n_components=1)
+    with pytest.raises(ValueError, match="start must be points or fits of this model"):
+        fit(gpm, start=fits["SE"])
+
+
+# Exchangeable terms.
+
+
+@pytest.mark.parametrize(
+    ("expression", "copies"),
+    [
+        ("SE", 1),
+        ("SE + PER", 1),
+        ("SE + RQ + SE", 2),
+        ("SE + SE + SE", 6),
+        ("PER * SE + SE * PER", 2),
+        ("SE * (SE + SE)", 2),
+        ("SE * SE + SE * SE", 8),
+        ("SE[0] + SE[1]", 1),
+    ],
+)
+def test_copies_of_a_point_under_exchanges(expression, copies):
+    X = np.random.default_rng(0).uniform(size=(6, 2))
+    posterior = pma.composite_gp(X, X[:, 0], expression).posterior()
+    theta = posterior.prior.mean + np.random.default_rng(1).normal(size=posterior.n_parameters)
+    assert_allclose(np.exp(log_multiplicity(posterior, theta)), copies)
+    # Where like terms have equal parameters an exchange does nothing.
+    assert_allclose(log_multiplicity(posterior, posterior.prior.mean), 0, atol=1e-12)
+
+
+def test_terms_with_priors_or_fixed_values_of_their_own_are_not_exchanged():
+    x, y = seasonal(8)
+    for prior in (pm.Normal.dist(0.0, 1.0), -1.0):
+        posterior = pma.composite_gp(x, y, "SE + SE", priors={"log_lengthscale_SE_1": prior}).posterior()
+        theta = posterior.prior.mean + np.random.default_rng(1).normal(size=posterior.n_parameters)
+        assert log_multiplicity(posterior, theta) == 0
+
+
+def test_evidence_of_exchangeable_terms_by_quadrature():
+    """Two lengthscales of ``SE + SE``, all else fixed: both halves of the plane count."""
+    rng = np.random.default_rng(5)
+    x = np.linspace(0, 1, 40)[:, None]
+    K = np.exp(-0.5 * ((x - x.T) / 0.04) ** 2) + np.exp(-0.5 * ((x - x.T) / 0.6) ** 2)
+    y = np.linalg.cholesky(K + 0.01 * np.eye(40)) @ rng.normal(size=40)
+    fixed = {"log_outputscale_SE_1": 0.0, "log_outputscale_SE_2": 0.0, "log_noise": np.log(0.1)}
+    gpm = pma.composite_gp(x, y, "SE + SE", mean="zero", priors=fixed)
+    result = fit(gpm)
+    assert_allclose(result.best.log_multiplicity, np.log(2))
+    # The other image is not a mode of its own.
+    assert len(result.modes) == 1
+    posterior = gpm.posterior()
+    grid = np.linspace(-4.5, 2.0, 61)
+    with one_blas_thread():
+        value = np.array([[posterior.value_and_gradient(np.array([a, b]))[0] for b in grid] for a in grid])
+    assert_allclose(value, value.T, atol=1e-8)
+    top = value.max()
+    exact = top + np.log(simpson(simpson(np.exp(value - top), x=grid), x=grid))
+    # Laplace's own error here is below 0.1; a forgotten copy costs 0.69.
+    assert_allclose(result.log_evidence, exact, rtol=0, atol=0.2)
+
+
+# Many models.
+
+
+def test_models_are_fitted_as_one_by_one(models, fits):
+    assert list(fits) == list(models)
+    for label, gpm in models.items():
+        assert fits[label].gpm is gpm
+        alone = fit(gpm, n_restarts=12, random_seed=0)
+        assert_allclose(summed(fits[label]), summed(alone), rtol=0, atol=0.5)
+
+
+def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
+    best = fits["LIN * PER"].best
+    again = pickle.loads(pickle.dumps(best))
+    assert_array_equal(again.hessian, best.hessian)
+    assert "state" not in again.__dict__
+    X = np.linspace(0, 1, 5)[:, None]
+    assert_array_equal(again.moments(X).mean, best.moments(X).mean)
+
+
+# BLAS may have started threads of its own before the processes fork.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
+def test_an_executor_changes_no_bit(models, fits, pool):
+    with pool(2) as executor:
+        parallel = fit_laplace_models(models, n_restarts=8, random_seed=3, executor=executor)
+    for label, one in fits.items():
+        assert_array_equal(parallel[label].hessian, one.hessian)
+        assert [m.log_evidence for m in parallel[label].modes] == [m.log_evidence for m in one.modes]
+        assert parallel[label].diagnostics == one.diagnostics
+
+
+def test_starts_of_a_model_that_is_not_there_are_refused(models, fits):
+    with pytest.raises(ValueError, match="unknown models: 'RQ'"):
+        fit_laplace_models(models, starts={"RQ": fits["SE"]})
+    with pytest.raises(TypeError, match="takes GPModel objects"):
+        fit_laplace_models({"a": fits["SE"]})
+
+
+def test_doubtful_fits_are_warned_of_once_by_name():
+    x, y = seasonal(10)
+    twice = np.vstack([x, x]), np.concatenate([y, y])
+    priors = {"log_noise": np.log(1e-8)}
+    doubtful = {e: composite(e, twice, priors=priors) for e in ("SE", "LIN")}
+    doubtful["sound"] = composite("SE")
+    with pytest.warns(UserWarning, match="Laplace fits are doubtful") as caught:
+        fit_laplace_models(doubtful, n_restarts=2, population=0, random_seed=0)
+    assert len(caught) == 1
+    assert "sound" not in str(caught[0].message)

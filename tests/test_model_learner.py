@@ -1,0 +1,196 @@
+"""Learning which of several models is right: the loop, models that join and leave, and what it says in the end."""
+
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytensor
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+from pymc_active.active import Learner
+
+POOL = np.linspace(0, 1, 60)[:, None]
+START = [10, 45]
+ERROR = 0.1 * np.random.default_rng(0).normal(size=len(POOL))
+
+
+def truth(x):
+    """A period of 0.2 on a line, and an error that is the same whenever a point is measured."""
+    x = np.atleast_2d(x)[:, 0]
+    return np.sin(2 * np.pi * x / 0.2) + 2 * x + np.interp(x, POOL[:, 0], ERROR)
+
+
+def models(expressions=("SE", "LIN", "PER", "LIN + PER"), rows=START):
+    X = POOL[list(rows)]
+    return [pma.composite_gp(X, truth(X), e, x_scale=(0.0, 1.0), y_scale=(1.0, 1.0)) for e in expressions]
+
+
+def learner(expressions=("SE", "LIN", "PER", "LIN + PER"), **keywords):
+    return Learner(models(expressions), **({"learn": "model", "pool": POOL, "random_seed": 3} | keywords))
+
+
+@pytest.fixture(scope="module")
+def learned():
+    it = learner()
+    it.run(truth, 18, progressbar=False)
+    return it
+
+
+def test_asking_finds_the_structure_that_the_data_come_from(learned):
+    assert learned.recommend() == "LIN + PER"
+    assert learned.fit.probability.sel(model="LIN + PER") > 0.9
+
+
+def test_a_list_of_models_is_labelled_by_their_expressions(learned):
+    assert list(learned.fit) == ["SE", "LIN", "PER", "LIN + PER"]
+
+
+def test_history_holds_a_distribution_over_the_models_for_every_fit(learned):
+    history = learned.model_history
+    assert history.dims == ("n_observations", "model")
+    assert_array_equal(history.n_observations, np.arange(2, 21))
+    assert_allclose(history.sum("model"), 1.0)
+
+
+def test_everything_told_is_in_every_model(learned):
+    for gpm in learned.models.values():
+        assert_array_equal(gpm.X, learned.X)
+        assert_array_equal(gpm.y, truth(learned.X))
+
+
+def test_datatree_holds_design_and_models_and_survives_a_file(learned, tmp_path):
+    tree = learned.to_datatree(draws=10)
+    tree.to_netcdf(tmp_path / "run.nc")
+    with xr.open_datatree(tmp_path / "run.nc") as loaded:
+        assert_array_equal(loaded["design"]["x"], learned.X[2:])
+        assert_allclose(loaded["models"]["probability"], learned.fit.probability)
+        assert loaded["posterior"]["log_period_PER"].shape == (1, 10)
+
+
+def test_same_seed_gives_the_same_questions_bit_for_bit_with_and_without_processes():
+    asked = []
+    for workers in (0, 0, 2):
+        executor = ProcessPoolExecutor(workers) if workers else None
+        it = learner(executor=executor)
+        it.run(truth, 3, progressbar=False)
+        asked.append((it.X, it.fit.probability.to_numpy()))
+        if executor:
+            executor.shutdown()
+    for X, probability in asked[1:]:
+        assert_array_equal(X, asked[0][0])
+        assert_array_equal(probability, asked[0][1])
+
+
+def test_the_loop_compiles_nothing(monkeypatch):
+    it = learner(("SE", "PER"))
+    it.ask()
+
+    def refuse(*args, **keywords):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(pytensor, "function", refuse)
+    it.tell(POOL[:2], truth(POOL[:2]))
+    it.run(truth, 2, progressbar=False)
+
+
+def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabilities_alone():
+    it = learner(("SE", "PER"))
+    before = it.fit.probability
+    batch = it.ask(4)
+    assert len(np.unique(batch, axis=0)) == 4
+    assert_array_equal(it._conditioned_fit().weights, before)
+
+
+@pytest.mark.parametrize(
+    "criterion", ["bams_tempered", "bams_uniform", "bams_modes", "committee", "uncertainty", "random"]
+)
+def test_every_criterion_asks_for_a_candidate(criterion):
+    x = learner(("SE", "PER"), criterion=criterion).ask()
+    assert (POOL == x).all(1).any()
+
+
+def test_several_models_together_learn_the_function_in_a_box():
+    it = learner(("SE", "LIN + PER"), learn="function", pool=None, bounds=[(0, 1)])
+    it.run(truth, 3, progressbar=False)
+    assert it.criterion_name == "uncertainty"
+    assert 0 <= it.recommend().item() <= 1
+
+
+def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
+    it = learner(("SE", "LIN"))
+    it.run(truth, 2, progressbar=False)
+    it.add_model(models(["LIN + PER"])[0])
+    assert list(it.fit) == ["SE", "LIN", "LIN + PER"]
+    assert_array_equal(it.fit["LIN + PER"].X, it.X)
+    it.remove_model("SE")
+    assert list(it.fit) == ["LIN", "LIN + PER"]
+    assert np.isnan(it.model_history.sel(model="LIN + PER")[0])
+    with pytest.raises(ValueError, match="no model 'RQ'; the models are"):
+        it.remove_model("RQ")
+    with pytest.raises(ValueError, match="at least two"):
+        it.remove_model("LIN")
+    with pytest.raises(ValueError, match="a model 'LIN' already"):
+        it.add_model(models(["LIN"])[0])
+
+
+def test_exploring_finds_a_structure_that_was_not_among_the_models():
+    it = learner(("SE", "PER", "LIN"), explore_every=10)
+    it.run(truth, 21, progressbar=False)
+    assert len(it.fit) > 3
+    # What it finds says more than any of the first three could.
+    assert "PER" in it.recommend()
+    assert all(it.fit.probability.sel(model=m) < 0.01 for m in ("SE", "PER", "LIN") if m in it.fit)
+    assert len(it.fit) <= 3 + 2 * 12
+
+
+def test_a_full_search_never_lowers_the_best_mode_of_a_model(learned):
+    before = {label: fit.log_posterior for label, fit in learned.fit.items()}
+    after = learned.search()
+    assert all(after[label].log_posterior > value - 1e-6 for label, value in before.items())
+
+
+def test_a_refused_answer_changes_no_model():
+    it = learner(("SE", "PER"))
+    it.ask()
+    with pytest.raises(ValueError, match="NaN"):
+        it.tell(POOL[:1], [np.nan])
+    assert all(len(gpm.y) == 2 for gpm in it.models.values())
+
+
+def test_models_that_cannot_be_compared_are_refused():
+    with pytest.raises(ValueError, match="at least two"):
+        Learner([], learn="model", pool=POOL)
+    with pytest.raises(ValueError, match="at least two"):
+        learner(["SE"])
+    with pytest.raises(ValueError, match="at least two"):
+        Learner(models(["SE"])[0], learn="model", pool=POOL)
+    with pytest.raises(ValueError, match="more than once: SE"):
+        learner(["SE", "PER", "SE"])
+    with pytest.raises(ValueError, match=r"same data.*'SE' and 'PER'"):
+        Learner([*models(["SE"]), *models(["PER"], rows=[1, 2, 3])], learn="model", pool=POOL)
+    with pytest.raises(TypeError, match="GPModel"):
+        Learner([*models(["SE"]), "PER"], learn="model", pool=POOL)
+    with pytest.raises(TypeError, match="GPModel, or a list or dict"):
+        Learner(3, learn="model", pool=POOL)
+
+
+def test_settings_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="one model"):
+        learner(learn="hyperparameters")
+    with pytest.raises(ValueError, match=r"bams, .*committee"):
+        learner(criterion="bammm")
+    with pytest.raises(ValueError, match=r"bams.*compares several"):
+        Learner(models(["SE"])[0], criterion="bams", pool=POOL)
+    with pytest.raises(ValueError, match="several models"):
+        Learner(models(["SE"])[0], pool=POOL, explore_every=5)
+    with pytest.raises(ValueError, match="explore_every"):
+        learner(explore_every=-1)
+    with pytest.raises(ValueError, match="prior must have the keys"):
+        learner(prior={"SE": 1.0})
+
+
+def test_prior_weights_count():
+    certain = learner(("SE", "PER"), prior={"SE": 1.0, "PER": 0.0})
+    assert certain.fit.probability.sel(model="SE") == 1

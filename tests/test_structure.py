@@ -1,0 +1,323 @@
+"""Kernel search and the sensitivity to hyperpriors: what is found, counted, refused and survived."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+from scipy.stats import multivariate_normal
+
+import pymc_active as pma
+from pymc_active.kernels import parse
+from pymc_active.laplace.many import fit_laplace_models
+from pymc_active.search import priors as priors_module
+from pymc_active.search import structure
+from pymc_active.search.structure import _count, _repeats_a_factor
+
+RNG = np.random.default_rng(20261122)
+X = np.sort(RNG.uniform(0, 10, size=30))[:, None]
+Y = 1.5 * X[:, 0] + 3 * np.sin(2 * np.pi * X[:, 0] / 1.7) + 0.3 * RNG.normal(size=30)
+QUICK = {"n_restarts": 2, "population": 0}
+THOROUGH = {"n_restarts": 6, "population": 0}
+SETTINGS = {"random_seed": 1, "progressbar": False, "fit_keywords": QUICK}
+
+
+def search(**keywords):
+    return pma.search.compositional_kernel_search(X, Y, **SETTINGS | keywords)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH)
+
+
+def test_the_structure_of_the_data_is_found(found):
+    assert parse(found.best.gpm.description[len("composite_gp(") : -1]) == parse("LIN + PER")
+    assert found.table.probability.sel(model=str(found.best.gpm.expression)) > 0.9
+
+
+def test_each_level_holds_the_neighbours_of_the_best_of_the_level_before(found):
+    table = found.table
+    first = table.model[table.level == 1].to_numpy()
+    assert set(first) == {"LIN", "PER"}
+    best = max(first, key=lambda label: float(table.log_evidence.sel(model=label)))
+    expected = {child for child in parse(best).neighbours(("LIN", "PER")) if str(child) not in first}
+    second = table.isel(model=table.level.to_numpy() == 2)
+    assert {parse(str(label)) for label in second.model.to_numpy()} == expected
+    assert set(second.parent.to_numpy()) == {best}
+
+
+def test_the_table_holds_what_the_fits_say(found):
+    posterior = pma.active.model_posterior(found.fits)
+    table = found.table.sel(model=posterior.model)
+    assert_allclose(table.log_evidence, posterior.log_evidence)
+    assert_allclose(table.probability, softmax(posterior.log_evidence))
+    for label, fit in found.fits.items():
+        assert float(table.log_posterior.sel(model=label)) == fit.log_posterior
+    assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=found.history.best.iloc[-1]))
+
+
+def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
+    fitted = []
+
+    def spy(models, **keywords):
+        fitted.extend(parse(label) for label in models)
+        return fit_laplace_models(models, **keywords)
+
+    monkeypatch.setattr(structure, "fit_laplace_models", spy)
+    wide = search(bases=("LIN", "PER"), depth=2, beam=2)
+    assert len(fitted) == len(set(fitted)) == 8
+    assert [len(set(result.table.parent.to_numpy()) - {""}) for result in (found, wide)] == [1, 2]
+
+
+def test_bic_is_the_likelihood_at_the_mode_with_a_penalty_for_each_parameter(found):
+    [label] = [label for label in found.fits if parse(label) == parse("LIN + PER")]
+    p = {name: float(np.squeeze(value)) for name, value in found.fits[label].point.items()}
+    x = (X[:, 0] - X.min()) / np.ptp(X)
+    lin = np.exp(2 * p["log_outputscale_LIN"]) * np.multiply.outer(x - p["location_LIN"], x - p["location_LIN"])
+    angle = np.pi * np.subtract.outer(x, x) / np.exp(p["log_period_PER"])
+    per = np.exp(2 * p["log_outputscale_PER"] - 2 * np.sin(angle) ** 2 / np.exp(2 * p["log_lengthscale_PER"]))
+    covariance = np.var(Y) * (lin + per + np.exp(2 * p["log_noise"]) * np.eye(30))
+    log_likelihood = multivariate_normal(np.full(30, Y.mean() + Y.std() * p["mean_constant"]), covariance).logpdf(Y)
+    assert_allclose(float(found.table.bic.sel(model=label)), -2 * log_likelihood + 7 * np.log(30), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("expression", "redundant"),
+    [("SE + PER", 0), ("SE * PER", 1), ("SE * (LIN + LIN * (PER + RQ))", 2), ("SE * PER * LIN", 2)],
+)
+def test_parameters_that_only_split_a_scale_are_not_counted(expression, redundant):
+    """The likelihood's Hessian has just so many null directions."""
+    gpm = pma.composite_gp(X, Y, expression, x_scale="unit", y_scale="standardize")
+    theta = 0.1 * np.random.default_rng(0).normal(size=gpm.n_parameters)
+    posterior = gpm.posterior()
+    hessian = posterior.likelihood_hessian(posterior.state(theta))
+    gradient = posterior.likelihood_gradient(posterior.state(theta))
+    # Along a direction that changes nothing, exact derivatives vanish.
+    basis = np.linalg.svd(np.vstack([hessian, gradient]))[2]
+    n_null = sum(np.abs(np.vstack([hessian, gradient]) @ v).max() < 1e-7 for v in basis)
+    assert n_null == redundant
+    fit = pma.fit_laplace(gpm, start=gpm.unflatten(theta), n_restarts=0, population=0, progressbar=False)
+    assert _count(fit) == gpm.n_parameters - redundant
+
+
+def test_bic_chooses_by_bic():
+    result = search(bases=("LIN", "SE"), depth=1, criterion="bic")
+    assert result.history.best.iloc[0] == str(result.table.bic.idxmin().item())
+
+
+def test_a_budget_ends_the_search():
+    result = search(bases=("LIN", "PER", "SE"), depth=4, budget=5)
+    assert result.table.sizes["model"] == 5
+    assert result.stopped == "budget of 5 kernels used up"
+
+
+def test_a_search_without_gain_stops():
+    x = np.linspace(0, 1, 15)[:, None]
+    y = 2 * x[:, 0] + 0.3 * np.random.default_rng(4).normal(size=15)
+    result = pma.search.compositional_kernel_search(x, y, bases=("LIN", "SE"), depth=3, **SETTINGS)
+    assert result.stopped == "level 2 brought nothing better"
+    assert str(result.best.gpm.expression) == "LIN"
+
+
+def test_several_inputs_have_base_kernels_of_their_own():
+    inputs = np.column_stack([X[:, 0], RNG.uniform(size=30)])
+    result = pma.search.compositional_kernel_search(inputs, Y, bases=("SE",), depth=1, **SETTINGS)
+    assert list(result.table.model.to_numpy()) == ["SE[0]", "SE[1]"]
+    assert str(result.best.gpm.expression) == "SE[0]"
+
+
+def test_a_start_takes_the_place_of_the_bases():
+    result = search(start="SE + LIN", bases=("PER",), depth=2, budget=3)
+    assert str(result.table.model.to_numpy()[0]) == "SE + LIN"
+
+
+def test_an_executor_changes_nothing(found):
+    with ThreadPoolExecutor(2) as executor:
+        other = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH, executor=executor)
+    assert other.table.identical(found.table)
+
+
+def test_a_fit_that_fails_is_recorded_and_passed_over(monkeypatch):
+    def broken(models, **keywords):
+        if any("PER" in label for label in models):
+            raise FloatingPointError("sines are out")
+        return fit_laplace_models(models, **keywords)
+
+    monkeypatch.setattr(structure, "fit_laplace_models", broken)
+    result = search(bases=("LIN", "PER", "SE"), depth=1)
+    assert result.table.error.sel(model="PER") == "FloatingPointError: sines are out"
+    assert "PER" not in result.fits
+    assert np.isnan(result.table.log_evidence.sel(model="PER"))
+    assert "PER" in repr(result)
+    with pytest.raises(RuntimeError, match=r"all 1 fits failed.*sines are out"):
+        search(bases=("PER",), depth=1)
+
+
+def pretending(doubtful):
+    """Fits as they are, but those of some kernels say that they did not converge."""
+
+    def fits(models, **keywords):
+        result = fit_laplace_models(models, **keywords)
+        for label, fit in result.items():
+            fit.diagnostics["converged"] = label not in doubtful
+        return result
+
+    return fits
+
+
+def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
+    sound = found.table.isel(model=found.table.level.to_numpy() == 1).sortby("log_evidence", ascending=False)
+    sound = list(sound.model.to_numpy())
+    monkeypatch.setattr(structure, "fit_laplace_models", pretending({sound[0]}))
+    with pytest.warns(UserWarning, match="better evidence than .* but its fit is doubtful"):
+        result = search(bases=("LIN", "PER"), depth=1)
+    assert str(result.best.gpm.expression) == sound[1]
+    monkeypatch.setattr(structure, "fit_laplace_models", pretending({"LIN", "SE"}))
+    with pytest.warns(UserWarning, match="every fit is doubtful"):
+        search(bases=("LIN", "SE"), depth=1)
+
+
+def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
+    calls = []
+
+    def tired(models, **keywords):
+        calls.append(models)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return fit_laplace_models(models, **keywords)
+
+    monkeypatch.setattr(structure, "fit_laplace_models", tired)
+    with pytest.warns(UserWarning, match="interrupted after 2 fits"):
+        result = search(bases=("LIN", "SE"), depth=3)
+    assert set(result.fits) == {"LIN", "SE"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SE * SE", True),
+        ("LIN * (SE * PER * SE)", True),
+        ("SE * (SE + PER)", False),
+        ("LIN * LIN", False),
+        ("SE[0] * SE[1]", False),
+    ],
+)
+def test_a_squared_exponential_squared_is_known(text, expected):
+    assert _repeats_a_factor(parse(text)) is expected
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"bases": ()}, "bases is empty"),
+        ({"bases": ("SE", "XX")}, "unknown kernel 'XX'"),
+        ({"start": "SE["}, "cannot read the kernel expression"),
+        ({"criterion": "aic"}, "criterion must be one of bic, evidence; got 'aic'"),
+        ({"depth": 0}, "depth must be a whole number from 1; got 0"),
+        ({"beam": 1.5}, "beam must be a whole number"),
+        ({"budget": 0}, "budget must be a whole number"),
+        ({"priors": {"log_frequency": 0.0}}, "priors for unknown parameters: log_frequency"),
+        ({"priors": "narrow"}, "priors must be one of"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_fitted(monkeypatch, keywords, message):
+    monkeypatch.setattr(structure, "fit_laplace_models", lambda *args, **kw: pytest.fail("fitted"))
+    with pytest.raises((TypeError, ValueError), match=message):
+        search(**keywords)
+    with pytest.raises(ValueError, match="y must be finite"):
+        pma.search.compositional_kernel_search(X, np.full(30, np.nan))
+
+
+def test_priors_reach_all_parameters_of_a_kind():
+    given = {
+        "log_period": pm.Normal.dist(-1.0, 0.5),
+        "log_lengthscale_SE": pm.Normal.dist(-2.0, 0.25),
+        "log_noise": -2.0,
+    }
+    given |= {"log_lengthscale_SE_2": pm.Normal.dist(0.0, 1.0)}
+    gpm = pma.composite_gp(X, Y, "PER + PER + SE + SE", priors=given, x_scale="unit", y_scale="standardize")
+    plain = pma.composite_gp(X, Y, "PER + PER + SE + SE", x_scale="unit", y_scale="standardize").posterior().prior
+    prior = dict(zip(gpm.labels, zip(gpm.posterior().prior.mean, gpm.posterior().prior.sd, strict=True), strict=True))
+    assert prior["log_period_PER_1"] == prior["log_period_PER_2"] == (-1.0, 0.5)
+    assert prior["log_lengthscale_SE_1"] == (-2.0, 0.25)
+    assert prior["log_lengthscale_SE_2"] == (0.0, 1.0)
+    assert prior["log_lengthscale_PER_1"] == (np.log(2), np.sqrt(0.5))
+    assert "log_noise" not in prior
+    assert len(plain.mean) == len(prior) + 1
+    # Each parameter has a variable of its own in the PyMC model.
+    assert {rv.name for rv in gpm.model.free_RVs} == set(gpm.shapes)
+
+
+def test_vague_priors_are_the_wide_ones_with_twice_the_sd():
+    expression = parse("PER + SE + RQ + LIN")
+    wide, vague = (
+        pma.composite_gp(X, Y, expression, priors=p, x_scale="unit", y_scale="standardize")
+        for p in ("wide", priors_module.vague_priors())
+    )
+    a, b = wide.posterior().prior, vague.posterior().prior
+    assert_allclose(a.mean, b.mean)
+    doubled = [name.startswith(("log_lengthscale", "log_period")) for name in wide.labels]
+    assert sum(doubled) == 4
+    assert_allclose(b.sd, a.sd * np.where(doubled, 2, 1))
+
+
+@pytest.fixture(scope="module")
+def sensitivity():
+    return pma.search.prior_sensitivity(X, Y, ["LIN + PER", "SE"], **SETTINGS)
+
+
+def test_sensitivity_holds_a_posterior_under_each_set(sensitivity):
+    assert list(sensitivity.table.prior.to_numpy()) == ["wide", "toolbox", "vague"]
+    assert_allclose(sensitivity.table.probability.sum("model"), 1)
+    for name, fits in sensitivity.fits.items():
+        posterior = pma.active.model_posterior(fits)
+        assert_allclose(sensitivity.table.log_evidence.sel(prior=name), posterior.log_evidence)
+        if name != "vague":
+            direct = pma.composite_gp(X, Y, "SE", x_scale="unit", y_scale="standardize", priors=name)
+            alone = pma.fit_laplace(direct, start=fits["SE"], n_restarts=0, population=0, progressbar=False)
+            assert_allclose(alone.log_posterior, fits["SE"].log_posterior, atol=1e-6)
+    assert repr(sensitivity).startswith("<PriorSensitivity: wide: LIN + PER")
+    assert "<table" in sensitivity._repr_html_()
+
+
+def test_a_failed_search_is_rescued_by_other_priors(monkeypatch, sensitivity):
+    """Under the first priors the search stays where the noise explains everything; the last ones lead the way back."""
+
+    def lame(models, *, starts, **keywords):
+        is_first = not any(starts.values())
+        fits = fit_laplace_models(models, starts=starts, **keywords)
+        if is_first:
+            for label, gpm in models.items():
+                noisy = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
+                fits[label] = pma.fit_laplace(gpm, point=noisy, optimize=False)
+        return fits
+
+    monkeypatch.setattr(priors_module, "fit_laplace_models", lame)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pymc_active.laplace.fit.find_problems", lambda *args: [])
+        rescued = pma.search.prior_sensitivity(X, Y, ["LIN + PER", "SE"], **SETTINGS)
+    assert_allclose(rescued.table.log_evidence.max("model"), sensitivity.table.log_evidence.max("model"), atol=0.1)
+
+
+def test_sensitivity_takes_sets_of_priors_by_name():
+    own = {
+        "smooth": {"log_lengthscale": pm.Normal.dist(1.0, 0.3)},
+        "rough": {"log_lengthscale": pm.Normal.dist(-3.0, 0.3)},
+    }
+    result = pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], own, **SETTINGS)
+    lengthscale = [float(result.fits[name]["SE"].point["log_lengthscale_SE"]) for name in own]
+    assert lengthscale[0] > lengthscale[1]
+
+
+def test_sensitivity_refuses_what_it_cannot_compare():
+    with pytest.raises(ValueError, match="two or more different kernels"):
+        pma.search.prior_sensitivity(X, Y, ["SE + LIN", "LIN + SE"])
+    with pytest.raises(TypeError, match="expressions must be a sequence"):
+        pma.search.prior_sensitivity(X, Y, "SE")
+    with pytest.raises(TypeError, match="priors must be a dict of sets of priors"):
+        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], "wide")
+    with pytest.raises(ValueError, match="priors for unknown parameters: period"):
+        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], {"mine": {"period": 1.0}})
