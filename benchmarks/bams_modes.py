@@ -9,7 +9,7 @@ recorded evidence of the best mode. *cold*: random subsets of 52 of the 144 airl
 evidence summed over modes of a search with 20 starts against that of one with 40 (the best that any search here found),
 for models with more than 1 % of the posterior. *warm*: random designs growing point by point from 10 to 60 months,
 every model refitted after each from its modes and one fresh start; how often an evidence jumps up by more than 4 nats
-from one point to the next, beyond what the new point changed in the modes known already, and what a refit costs.
+from one point to the next, which evidence a search with 20 starts still adds at the end, and what the refits cost.
 
 Targets: every reference evidence in every search; 9 of 10 cold searches within 1 nat; jumps in at most 2 % of the
 refits; 50 refits of 18 models within 60 CPU seconds.

@@ -32,11 +32,11 @@ import pymc_active as pma
 
 N_POINTS = 50
 ROWS = {
-    f"{series}, {priors} noise, {linear}": (series, priors, linear)
+    f"{series}, {priors} noise, {'rooted' if linear == 'LIN0' else 'located'} LIN": (series, priors, linear)
     for priors, linear in (("wide", "LIN"), ("toolbox", "LIN0"), ("wide", "LIN0"), ("toolbox", "LIN"))
     for series in ("airline", "mauna_loa")
 }
-MAIN = [name for name in ROWS if name.endswith("wide noise, LIN")]
+MAIN = [name for name in ROWS if name.endswith("wide noise, located LIN")]
 FILES = {"airline": ("airline.csv", "passengers"), "mauna_loa": ("co2_mauna_loa.csv", "co2_ppm")}
 
 
@@ -58,7 +58,7 @@ def record(row: str, design: str, repeat: int) -> dict | None:
 def keys(rows: str, designs: str, repeats: int) -> Iterator[Key]:
     for repeat in range(repeats):
         for row in ROWS:
-            if rows and not any(part in row for part in rows.split(",")):
+            if rows and not any(part in row for part in rows.split(";")):
                 continue
             for design in designs.split(","):
                 if row in MAIN or design in PAPERS:
@@ -178,7 +178,7 @@ def report(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="", help="comma-separated; those whose names contain one of these")
+    parser.add_argument("--rows", default="", help="those whose names contain one of these, separated by semicolons")
     parser.add_argument("--designs", default=",".join(DESIGNS), help="comma-separated criteria")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
