@@ -149,7 +149,7 @@ def test_random_subspaces_as_a_yardstick():
 
 def test_many_inputs_use_the_draws_of_the_fit(fit, monkeypatch):
     monkeypatch.setattr(embeddings, "_DENSE", 7)
-    xr.testing.assert_equal(
+    xr.testing.assert_allclose(
         pma.relevance(fit, draws=200, random_seed=3), pma.relevance(fit.to_datatree(200, 3), model=fit.gpm)
     )
 

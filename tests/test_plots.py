@@ -429,7 +429,7 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
         (lambda: plots.plot_parameters(curve_fit, var_names=["ls"]), "Laplace has no ls"),
         (lambda: plots.plot_parameters(curve_fit, trace=xr.DataTree()), "group 'posterior'"),
-        (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no lengthscale, outputscale, noise"),
+        (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no lengthscale, outputscale"),
         (lambda: plots.plot_learning_curves(curves()), "metric must be one of nll, rmse"),
         (lambda: plots.plot_learning_curves(curves().rmse.rename(n="x")), "dims method, split and n"),
         (lambda: plots.plot_check(xr.DataTree()), "does not come from pma.check"),
