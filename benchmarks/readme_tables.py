@@ -1,15 +1,19 @@
-"""Write the tables of README.md from the JSON results: python benchmarks/readme_tables.py."""
+"""Write the tables of the README files from the JSON results: python benchmarks/readme_tables.py."""
 
 import json
 import re
+import sys
 from pathlib import Path
 
 from _report import RESULTS
 
-README = Path(__file__).parent.parent / "README.md"
+sys.path.append(str(Path(__file__).parent / "paper_bams"))
 
+from _runs import DESIGNS
 
-PAPER = RESULTS.parent / "paper_mgp" / "results"
+HERE = Path(__file__).parent
+PAGES = (HERE.parent / "README.md", HERE / "README.md", HERE / "paper_bams" / "README.md")
+PAPER, BAMS = HERE / "paper_mgp" / "results", HERE / "paper_bams" / "results"
 
 
 def load(name: str, folder: Path = RESULTS) -> dict:
@@ -51,13 +55,21 @@ def mode_search() -> str:
     return markdown(["problem", "`fit_laplace`", "ladder", "L-BFGS, 12 starts", "CPU s, median (max)"], rows)
 
 
-def speed() -> str:
+def targets(*names: str) -> str:
     rows = []
-    for name in ("hessian", "scoring", "cold_start"):
+    for name in names:
         for t in load(name)["targets"]:
             mark = "" if t["met"] else " (missed)"
             rows.append([t["what"], f"{t['value']:.3g}{mark}", t["target"]])
     return markdown(["benchmark", "measured", "target"], rows)
+
+
+def speed() -> str:
+    return targets("hessian", "scoring", "cold_start")
+
+
+def structure() -> str:
+    return targets("bams_modes", "bams_scoring", "model_compilation", "evidence_accuracy")
 
 
 def mgp() -> str:
@@ -149,25 +161,67 @@ def botorch() -> str:
 
 
 def embeddings() -> str:
+    return targets("large_d", "box_search", "embedding_dimension")
+
+
+def plus_minus(cell: dict | None, form: str = ".2f") -> str:
+    return f"{cell['mean']:{form}} ± {cell['standard_error']:.2f}" if cell else ""
+
+
+def synthetic() -> str:
+    results = load("synthetic", BAMS)["results"]
+    rows = [
+        [
+            DESIGNS[design],
+            *(plus_minus(cell[what]) for what in ("area", "at_the_end", "found")),
+            *(plus_minus(cell.get(f"area_minus_{other}"), "+.2f") for other in ("random", "uncertainty", "committee")),
+        ]
+        for design, cell in results["designs"].items()
+    ]
+    header = ["design", "from 20 points on", "at 40", "true kernel on top", "less RAND", "less UNC", "less QBC"]
+    note = f"Mean ± standard error over {results['series']} series; the last columns are paired differences."
+    return markdown(header, rows) + "\n\n" + note
+
+
+def figure2() -> str:
     rows = []
-    for name in ("large_d", "box_search", "embedding_dimension"):
-        for t in load(name)["targets"]:
-            rows.append([t["what"], f"{t['value']:.3g}{'' if t['met'] else ' (missed)'}", t["target"]])
-    return markdown(["benchmark", "measured", "target"], rows)
+    for name, row in load("figure2", BAMS)["results"].items():
+        for design, cell in row["designs"].items():
+            shown = [plus_minus(cell[what]) for what in ("area", "at_the_end")]
+            versus = [plus_minus(cell.get(f"area_minus_{o}"), "+.2f") for o in ("random", "uncertainty", "committee")]
+            label = f"{name}: `{row['best']}`" if design == next(iter(row["designs"])) else ""
+            rows.append([label, DESIGNS[design], str(cell["area"]["repeats"]), *shown, *versus])
+    header = ["series, priors: best", "design", "starts", "from 20 on", "at 50", "less RAND", "less UNC", "less QBC"]
+    return markdown(header, rows)
 
 
-TABLES = (meats, table2, decision, botorch, embeddings, mode_search, speed, mgp, table1)
+def bams_table1() -> str:
+    rows = []
+    for name, row in load("table1", BAMS)["results"].items():
+        ranked = sorted(row["log_evidence"].items(), key=lambda pair: -pair[1])
+        names = {row["cks"]: "CKS", row["expert"]: "expert"}
+        top = [f"{names.get(m, f'`{m}`')} {value:.1f}" for m, value in ranked[:3]]
+        gap = row["log_evidence"][row["cks"]] - row["log_evidence"][row["expert"]]
+        rows.append([name, *top, f"{gap:+.1f}"])
+    return markdown(["series, priors", "first", "second", "third", "CKS less expert, nats"], rows)
+
+
+TABLES = (
+    *(meats, table2, decision, botorch, embeddings, mode_search, speed, mgp, table1),
+    *(structure, synthetic, figure2, bams_table1, peers),
+)
 
 
 def main() -> None:
-    text = README.read_text()
-    for table in TABLES:
-        marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"
-        if marks[0] not in text:
-            continue
-        block = f"{marks[0]}\n{table()}\n{marks[1]}"
-        text = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _, b=block: b, text, flags=re.DOTALL)
-    README.write_text(text)
+    for page in PAGES:
+        text = page.read_text()
+        for table in TABLES:
+            marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"
+            if marks[0] not in text:
+                continue
+            block = f"{marks[0]}\n{table()}\n{marks[1]}"
+            text = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _, b=block: b, text, flags=re.DOTALL)
+        page.write_text(text)
 
 
 if __name__ == "__main__":
