@@ -253,7 +253,7 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
             raise ValueError(f"an average needs at least two models; got {len(fits)} (take the fit itself)")
         labels, members = _read_fits(fits)
         self._fits = dict(zip(labels, members, strict=True))
-        _check_distinct(self._fits)
+        check_distinct({label: fit.gpm for label, fit in self._fits.items()})
         for label, fit in self._fits.items():
             if not np.array_equal(fit.X, members[0].X):
                 raise ValueError(
@@ -375,11 +375,10 @@ def as_model_average(fits: Any, prior: Prior = None) -> ModelAverage:
     return fits if isinstance(fits, ModelAverage) and prior is None else ModelAverage(fits, prior=prior)
 
 
-def _check_distinct(fits: Mapping[Any, LaplaceFit]) -> None:
-    for (label, fit), (other_label, other) in combinations(fits.items(), 2):
-        expression = getattr(fit.gpm, "expression", None)
-        same = expression is not None and expression == getattr(other.gpm, "expression", None)
-        if fit is other or fit.gpm is other.gpm or same:
+def check_distinct(models: Mapping[Any, GPModel]) -> None:
+    """Raise a ValueError if a model occurs twice; kernels are equal up to the order of terms and factors."""
+    for (label, gpm), (other_label, other) in combinations(models.items(), 2):
+        if gpm is other or (gpm.expression is not None and gpm.expression == other.expression):
             raise ValueError(
                 f"{label!r} and {other_label!r} are the same model, whose probability would count twice: leave one out"
             )

@@ -133,6 +133,8 @@ def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
         it.remove_model("LIN")
     with pytest.raises(ValueError, match="a model 'LIN' already"):
         it.add_model(models(["LIN"])[0])
+    with pytest.raises(ValueError, match="the same model"):
+        it.add_model(models(["LIN"])[0], "another name")
 
 
 def test_exploring_finds_a_structure_that_was_not_among_the_models():
@@ -166,8 +168,8 @@ def test_models_that_cannot_be_compared_are_refused():
         learner(["SE"])
     with pytest.raises(ValueError, match="at least two"):
         Learner(models(["SE"])[0], learn="model", pool=POOL)
-    with pytest.raises(ValueError, match="more than once: SE"):
-        learner(["SE", "PER", "SE"])
+    with pytest.raises(ValueError, match=r"'LIN \+ PER' and 'PER \+ LIN' are the same model"):
+        learner(["LIN + PER", "SE", "PER + LIN"])
     with pytest.raises(ValueError, match=r"same data.*'SE' and 'PER'"):
         Learner([*models(["SE"]), *models(["PER"], rows=[1, 2, 3])], learn="model", pool=POOL)
     with pytest.raises(TypeError, match="GPModel"):

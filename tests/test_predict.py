@@ -366,5 +366,5 @@ def test_a_trace_of_another_model_is_refused(ard_fit):
 
 
 def test_other_sources_are_refused():
-    with pytest.raises(TypeError, match="LaplaceFit.*DataTree of draws; got int"):
+    with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree of draws; got int"):
         pma.predict(3, NEW)

@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace
 from pymc_active.laplace.many import fit_laplace_models
-from pymc_active.model_average import ModelAverage
+from pymc_active.model_average import ModelAverage, check_distinct
 from pymc_active.models.gpmodel import GPModel
 
 # A full mode search of one model every so many told points; between them the modes are followed.
@@ -188,6 +188,7 @@ class SeveralModels:
         label = default_label(gpm) if label is None else label
         if label in self.models:
             raise ValueError(f"there is a model {label!r} already: pass another label")
+        check_distinct(self.models | {label: gpm})
         gpm.set_data(self.X, self.y)
         self.models[label] = gpm
 
@@ -223,16 +224,10 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
     if isinstance(models, Mapping):
         named = dict(models)
     else:
+        named = {}
         for gpm in models:
             _check_model(gpm)
-        labels = [default_label(gpm) for gpm in models]
-        repeated = sorted({label for label in labels if labels.count(label) > 1})
-        if repeated:
-            raise ValueError(
-                f"models must differ; given more than once: {', '.join(repeated)}. Leave the copies out, or pass a "
-                "dict with a label for each if they differ in priors or scales."
-            )
-        named = dict(zip(labels, models, strict=True))
+            named[_free_label(default_label(gpm), named)] = gpm
     if len(named) < 2:
         raise ValueError(f"choosing between models needs at least two; got {len(named)}")
     first_label, first = next(iter(named.items()))
@@ -242,12 +237,21 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
             raise ValueError(
                 f"models must hold the same data, but {first_label!r} and {label!r} differ: call set_data on each"
             )
+    check_distinct(named)
     return named
 
 
 def default_label(gpm: GPModel) -> str:
     """A model's kernel expression, or what its builder says of it."""
     return gpm.description if gpm.expression is None else str(gpm.expression)
+
+
+def _free_label(label: str, taken: Mapping[Any, GPModel]) -> str:
+    """The label, with a number where it is taken: a description does not tell priors and scales apart."""
+    free, number = label, 2
+    while free in taken:
+        free, number = f"{label} ({number})", number + 1
+    return free
 
 
 def _check_model(gpm: Any) -> None:
