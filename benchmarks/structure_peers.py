@@ -318,7 +318,8 @@ def plot(records: dict):
     axes[0].set_xscale("symlog", linthresh=2, linscale=2)
     ticks = [-2, -1, 0, 1, 2, 5, 10, 20, 50, 100, 1000]
     axes[0].set_xticks(ticks, list(map(str, ticks)), minor=False)
-    axes[0].set_xlim(*(np.array(axes[0].dataLim.intervalx) + [-0.3, 0.3]))
+    low, high = axes[0].dataLim.intervalx
+    axes[0].set_xlim(low - 0.3, high + 0.3)
     axes[0].set_xlabel("test NLL, nats a point (standardised y)")
     axes[1].set_xlabel("test RMSE, sd of the training data")
     axes[2].set_xlabel(f"CPU seconds, one thread (ended at {CPU_SECONDS})")

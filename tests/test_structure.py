@@ -251,6 +251,22 @@ def test_priors_reach_all_parameters_of_a_kind():
     assert {rv.name for rv in gpm.model.free_RVs} == set(gpm.shapes)
 
 
+def test_fits_made_before_are_starts_under_every_prior():
+    """A search without restarts of its own has nothing but them."""
+    known = pma.fit_laplace(
+        pma.composite_gp(X, Y, "PER + LIN", x_scale="unit", y_scale="standardize"), random_seed=1, progressbar=False
+    )
+    found = pma.search.prior_sensitivity(
+        *(X, Y, ["LIN + PER", "LIN"]),
+        {"wide": "wide"},
+        start={"a": known},
+        random_seed=2,
+        progressbar=False,
+        fit_keywords={"n_restarts": 1},
+    )
+    assert found.fits["wide"]["LIN + PER"].log_posterior > known.log_posterior - 1e-6
+
+
 def test_vague_priors_are_the_wide_ones_with_twice_the_sd():
     expression = parse("PER + SE + RQ + LIN")
     wide, vague = (

@@ -93,7 +93,8 @@ def plot_decomposition(
     figure.align_ylabels(axes)
     label = fit.gpm.inputs[input]
     name = label if isinstance(label, str) else "x" if fit.X.shape[1] == 1 else f"input {label}"
-    axes[-1].set_xlabel(f"{name} ({x_unit})" if x_unit else name)
+    # A column called year in years needs no unit.
+    axes[-1].set_xlabel(f"{name} ({x_unit})" if x_unit and not x_unit.startswith(name) else name)
     if fit.X.shape[1] == 1:
         axes[-1].set_xlim(x[0], x[-1])
     return axes
@@ -275,7 +276,7 @@ def plot_model_posterior(
         there = np.flatnonzero(np.isfinite(values[:, i]))
         if len(there):
             ends.append((str(labels[i]), float(n[there[-1]]), float(values[there[-1], i]), color))
-    ax.set_ylim(-0.03, 1.03)
+    ax.set_ylim(-0.07, 1.03)
     ax.set(xlabel="number of observations", ylabel="posterior probability")
     ax.locator_params(axis="x", integer=True)
     label_ends(ax, ends)

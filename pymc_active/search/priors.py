@@ -76,6 +76,7 @@ def prior_sensitivity(
     mean: str | pm.gp.mean.Mean = "constant",
     x_scale: Scale = "unit",
     y_scale: Scale = "standardize",
+    start: Mapping[Any, LaplaceFit] | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
@@ -92,12 +93,15 @@ def prior_sensitivity(
     priors : dict, optional
         Name -> priors as :func:`composite_gp` takes them: ``"wide"``, ``"toolbox"`` or a dict. Default: ``"wide"``,
         ``"toolbox"``, and ``"vague"``: wide, with the sds of all lengthscales and periods doubled.
+    start : dict of LaplaceFit, optional
+        Fits made before, such as ``learner.fit``: those of the same expressions are starts under every prior.
     random_seed, progressbar
         As in :func:`fit_laplace`.
     executor : concurrent.futures.Executor, optional
         Fits several models at once; results do not depend on it.
     fit_keywords : dict, optional
-        More keywords for :func:`pymc_active.laplace.fit_laplace_models`, e.g. ``{"n_restarts": 4}``.
+        More keywords for :func:`pymc_active.fit_laplace_models`. Its 20 restarts are well spent: with few of them a
+        search that fails looks like an effect of the priors.
 
     Returns
     -------
@@ -146,18 +150,19 @@ def prior_sensitivity(
     }
     rng = np.random.default_rng(random_seed)
     fits: dict[str, dict[str, LaplaceFit]] = {}
+    given = {str(tree): fit for tree in trees for fit in (start or {}).values() if fit.gpm.expression == tree}
     with warnings.catch_warnings(), progress("Fitting under each prior", len(models), progressbar) as advance:
         warnings.filterwarnings("ignore", ".*Laplace fits? (is|are) doubtful", UserWarning)
         warnings.filterwarnings("ignore", "model .* has the highest evidence, but its fit is doubtful", UserWarning)
         for name, members in models.items():
-            starts = {label: _modes(fits, label, gpm) for label, gpm in members.items()}
+            starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in members.items()}
             fits[name] = fit_laplace_models(
                 members, starts=starts, random_seed=rng, executor=executor, **(fit_keywords or {})
             )
             advance()
         # What was found under the last priors is worth a look under the first ones too.
         for name in list(models)[-2::-1]:
-            starts = {label: _modes(fits, label, gpm) for label, gpm in models[name].items()}
+            starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in models[name].items()}
             others = fit_laplace_models(models[name], starts=starts, n_restarts=0, population=0, executor=executor)
             for label, other in others.items():
                 if other.log_posterior > fits[name][label].log_posterior + SAME:
@@ -178,9 +183,9 @@ def prior_sensitivity(
     return PriorSensitivity(table, fits)
 
 
-def _modes(fits: Mapping[str, Mapping[str, LaplaceFit]], label: str, gpm: GPModel) -> list[dict[str, np.ndarray]]:
+def _modes(fits: Sequence[Mapping[str, LaplaceFit]], label: str, gpm: GPModel) -> list[dict[str, np.ndarray]]:
     """Modes of a model under all priors so far. Where a prior fixes a parameter, points lack it and do not fit."""
-    points = [mode.point for members in fits.values() if label in members for mode in members[label].modes]
+    points = [mode.point for members in fits if label in members for mode in members[label].modes]
     return [point for point in points if set(point) == set(gpm.shapes)]
 
 
