@@ -208,7 +208,7 @@ def bams_table1() -> str:
 
 TABLES = (
     *(meats, table2, decision, botorch, embeddings, mode_search, speed, mgp, table1),
-    *(structure, synthetic, figure2, bams_table1, peers),
+    *(structure, synthetic, figure2, bams_table1),
 )
 
 

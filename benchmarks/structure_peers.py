@@ -1,7 +1,7 @@
 """How does our compositional kernel search compare with its peers?
 
     python benchmarks/structure_peers.py --install --python3.10 PATH    # once: their environments beside this file
-    python benchmarks/structure_peers.py            # 8 problems, about half an hour of CPU time, resumable
+    python benchmarks/structure_peers.py            # 8 problems, about 40 minutes of CPU time, resumable
     python benchmarks/structure_peers.py --quick    # the first problem
 
 Ours: ``pma.search.compositional_kernel_search`` with SE, PER, LIN and RQ, three levels, greedy, by Laplace evidence,
@@ -10,13 +10,13 @@ otherwise defaults; predictions of the best kernel (MGP) and averaged over all k
 GPy-ABCD: BIC, five random restarts a kernel and L-BFGS, as by default, predictions at the optimum. It has no RQ and no
 mean function, and its PER lacks the constant that ours has; so its bases are SE (which it leaves out by default), PER,
 LIN and the constant C. Two rounds of its basic rules (add, multiply, replace) with beam 1, which makes three levels as
-well. Its default (beam 3 and 2, change points, about ten times as many kernels) is not run. Pins numpy 1.23.5, hence
-Python 3.10.
+well. Its larger default (beam 3 and 2, change points) is not run. One seed: its restarts often miss the best optimum,
+and another seed may find it. Pins numpy 1.23.5; Python 3.10 has wheels for all it needs.
 
 gallifrey: AutoGP's sequential Monte Carlo in JAX, 8 particles, 50 moves over structures a step and 10 HMC steps a move
-as in its README, but 5 steps of the linear schedule in place of 10: each compiles anew, for 20 s or more, so that its
-README's settings end at the limit. Trees of depth 3 (at most 4 base kernels) from linear with shift, periodic, SE and
-RQ. Its predictions are the mixture of its particles, scored as such.
+as in its README, but 5 steps of the linear schedule in place of 10: each compiles anew, for about 20 s, so that 10
+steps end at the limit, and 5 sometimes do. Trees of depth 3 (at most 4 base kernels) from linear with shift, periodic,
+SE and RQ. Its predictions are the mixture of its particles, scored as such.
 
 Time is CPU time of search and predictions in a process of one thread, on one CPU, compilation included and imports not:
 it stands for wall time on an idle machine; wall time is in the JSON. A run is ended after 240 s of CPU time.

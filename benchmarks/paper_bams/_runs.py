@@ -45,7 +45,12 @@ def run(
     learner = pma.active.Learner(models, learn="model", criterion=design, pool=x, random_seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        learner.run(lambda z: y[np.flatnonzero(x == z[0])], n_points - 2, progressbar=False)
+        # A random design needs no fit to ask, but its posterior is wanted after every answer too.
+        _ = learner.fit
+        for _ in range(n_points - 2):
+            z = learner.ask()
+            learner.tell(z, y[(x == z).all(1)])
+            _ = learner.fit
         followed = learner.model_history
         evidence = {label: fit.log_evidence for label, fit in learner.fit.items()}
         searched = learner.search().probability
