@@ -19,6 +19,7 @@ from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, Ra
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.particles import particles
+from pymc_active.model_average import check_one_fit
 from pymc_active.models.data import read_inputs
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import one_blas_thread
@@ -160,7 +161,7 @@ def decompose(
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(0, 4, 40)
-    >>> y = x + np.sin(2 * np.pi * x)
+    >>> y = x + np.sin(2 * np.pi * x) + 0.1 * np.random.default_rng(0).normal(size=40)
     >>> gpm = pma.composite_gp(x[:, None], y, "LIN + PER", x_scale="unit", y_scale="standardize")
     >>> fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
     >>> sorted(pma.decompose(fit).components.component.to_numpy().tolist())
@@ -249,8 +250,7 @@ def additive_terms(kernel: Node) -> list[tuple[Node, ...]]:
 
 
 def _kernel_expansion(fit: Any) -> Expansion:
-    if not isinstance(fit, LaplaceFit):
-        raise TypeError(f"decompose takes a LaplaceFit (see fit_laplace); got {type(fit).__name__}")
+    check_one_fit(fit, "decompose")
     if not isinstance(fit.best.posterior, KernelPosterior):
         raise ValueError(
             f"{fit.gpm.description} has no kernel that could be taken apart: decompose needs a fit of composite_gp or "
@@ -398,6 +398,8 @@ def _slope(part: Expansion, leaves: Sequence[Node], y_unit: str, x_unit: str) ->
 
 
 def _percent(share: float) -> str:
+    if np.isnan(share):
+        return "an undefined part"  # y does not vary
     percent = 100 * share
     if abs(percent) < 0.1:
         return "less than 0.1 %"

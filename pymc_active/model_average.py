@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import combinations
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,15 @@ import xarray as xr
 from scipy.special import logsumexp, softmax
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.importance import importance_evidence
+from pymc_active.laplace.importance import ImportanceEvidence, importance_evidence
 from pymc_active.models.gpmodel import GPModel
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
 EVIDENCES = ("laplace", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
+# Of a fit without a finite Laplace evidence, around which there is nothing to sample.
+_UNKNOWN = ImportanceEvidence(np.nan, np.nan, np.nan, np.nan)
 
 Fits = Mapping[Any, LaplaceFit] | Sequence[LaplaceFit]
 Prior = Mapping[Any, float] | Sequence[float] | None
@@ -41,7 +44,8 @@ def model_posterior(
     fits : dict, sequence of LaplaceFit or ModelAverage
         One fit of each model; a dict's keys become labels, a sequence is numbered.
     prior : dict or sequence, optional
-        Prior weights in the order (or by the keys) of ``fits``, normalised here; default equal.
+        Prior weights in the order (or by the keys) of ``fits``, normalised here; default that of a ModelAverage given,
+        else equal.
     method : {"laplace", "importance"}
         Where the evidences come from: Laplace's approximation, summed over the modes found, or importance sampling
         around the same modes, which corrects the shape of each but finds no others. On small data Laplace's is up to
@@ -60,7 +64,8 @@ def model_posterior(
     Raises
     ------
     TypeError, ValueError
-        For anything but fits, fits of different y, a prior that does not match, or if no evidence is finite.
+        For anything but fits, fits of different y, labels that are neither all text nor all numbers, a prior that does
+        not match, or if no evidence is finite.
 
     Warns
     -----
@@ -95,9 +100,12 @@ def model_posterior(
         raise ValueError(f"method must be one of {', '.join(EVIDENCES)}; got {method!r}")
     evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
     if method == "importance":
-        estimates = [importance_evidence(fit, draws, random_seed) for fit in members]
-        evidences = {name: np.array([getattr(e, name) for e in estimates]) for name in estimates[0]._fields}
-    probability = _probabilities(labels, members, evidences, prior_weights(prior, labels))
+        estimates = [
+            importance_evidence(fit, draws, random_seed) if np.isfinite(laplace) else _UNKNOWN
+            for fit, laplace in zip(members, evidences["log_evidence"], strict=True)
+        ]
+        evidences = dict(zip(ImportanceEvidence._fields, map(np.array, zip(*estimates, strict=True)), strict=True))
+    probability = _probabilities(labels, members, evidences, prior_weights(_own_prior(fits, prior), labels))
     _warn(probability, stacklevel=3)
     return probability
 
@@ -162,6 +170,7 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
     if not isinstance(fits, Mapping | Sequence) or not len(fits):
         raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
     labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
+    check_labels(labels)
     for label, fit in zip(labels, members, strict=True):
         if not isinstance(fit, LaplaceFit):
             raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
@@ -171,6 +180,23 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
                 "different y: fit every model again with the same data (gpm.set_data, then fit_laplace)"
             )
     return labels, list(members)
+
+
+def check_labels(labels: list) -> None:
+    """Raise a ValueError for labels that a coordinate would not keep: tuples, or text beside numbers."""
+    if any(isinstance(label, tuple) for label in labels) or np.asarray(labels).tolist() != labels:
+        raise ValueError(f"labels of models must be all text or all numbers; got {labels}: give them other labels")
+
+
+def check_one_fit(fit: Any, function: str) -> None:
+    """Raise a TypeError for anything but a fit of one model."""
+    if not isinstance(fit, LaplaceFit):
+        hint = "of several models take average.best" if isinstance(fit, ModelAverage) else "see fit_laplace"
+        raise TypeError(f"{function} takes a LaplaceFit ({hint}); got {type(fit).__name__}")
+
+
+def _own_prior(fits: Any, prior: Any) -> Any:
+    return fits.prior if prior is None and isinstance(fits, ModelAverage) else prior
 
 
 def prior_weights(prior: Any, labels: list) -> np.ndarray:
@@ -217,8 +243,8 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
     TypeError
         For anything but fits.
     ValueError
-        For fewer than two models, models that occur twice (kernels equal up to the order of terms and factors), or
-        models of different X or y.
+        For fewer than two models, models that occur twice (kernels equal up to the order of terms and factors, means
+        and priors equal too), or models of different X or y.
 
     Warns
     -----
@@ -260,9 +286,7 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
                     f"models are averaged point by point, but the fits {labels[0]!r} and {label!r} have different X: "
                     "give every model the same inputs (model_posterior compares evidences without)"
                 )
-        if prior is None and isinstance(fits, ModelAverage):
-            prior = fits.prior.tolist()
-        self.prior: np.ndarray = prior_weights(prior, labels)
+        self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
         self.probability = model_posterior(
             self._fits, prior=self.prior.tolist(), method=method, draws=draws, random_seed=random_seed
         )
@@ -307,7 +331,7 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         reweigh : bool
             Whether the probabilities are those given the other data. For imagined outcomes pass False: the expectation
             of the probabilities over what may come out is what they are now, whereas a predicted mean, observed as it
-            was predicted, speaks for the models that are surest of it.
+            was predicted, speaks for the models that are surest of it. New probabilities are by Laplace's evidences.
         """
         other = copy(self)
         other._fits = {label: fit.given(X, y) for label, fit in self._fits.items()}
@@ -341,6 +365,14 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         other.weights = values / values.sum()
         return other
 
+    def with_prior(self, prior: Prior) -> ModelAverage:
+        """The same models and evidences with other prior weights (dict or sequence)."""
+        other = copy(self)
+        other.prior = prior_weights(prior, list(self))
+        other.weights = softmax(_log_weights(self.probability.log_evidence.values, other.prior))
+        other.probability = self.probability.copy(data=other.weights)
+        return other
+
     @property
     def table(self) -> pd.DataFrame:
         """Models by probability, with log evidence (nats) and whether the fit is doubtful."""
@@ -371,14 +403,27 @@ _FORMATTERS = {
 
 
 def as_model_average(fits: Any, prior: Prior = None) -> ModelAverage:
-    """A ModelAverage of a dict or list of fits, or as it is."""
-    return fits if isinstance(fits, ModelAverage) and prior is None else ModelAverage(fits, prior=prior)
+    """A ModelAverage of a dict or list of fits, or with another prior, or as it is."""
+    if not isinstance(fits, ModelAverage):
+        return ModelAverage(fits, prior=prior)
+    return fits if prior is None else fits.with_prior(prior)
 
 
 def check_distinct(models: Mapping[Any, GPModel]) -> None:
     """Raise a ValueError if a model occurs twice; kernels are equal up to the order of terms and factors."""
     for (label, gpm), (other_label, other) in combinations(models.items(), 2):
-        if gpm is other or (gpm.expression is not None and gpm.expression == other.expression):
+        if gpm is other or _are_equal(gpm, other):
             raise ValueError(
                 f"{label!r} and {other_label!r} are the same model, whose probability would count twice: leave one out"
             )
+
+
+def _are_equal(gpm: GPModel, other: GPModel) -> bool:
+    if gpm.expression != other.expression or (gpm.expression is None and gpm.description != other.description):
+        return False
+    if sorted(gpm.shapes.values()) != sorted(other.shapes.values()):
+        return False
+    # Where all parameters are alike their order does not matter, and means, priors and scales show.
+    theta = np.full(gpm.n_parameters, 0.3)
+    values = [one.posterior().with_data(gpm.X, gpm.y).value_and_gradient(theta)[0] for one in (gpm, other)]
+    return isclose(*values)

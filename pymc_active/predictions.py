@@ -359,7 +359,8 @@ def predict(
 def posterior_mean(fit: LaplaceFit | ModelAverage, X: np.ndarray) -> np.ndarray:
     """Mean with the hyperparameters at their mode (m,), averaged over models if there are several."""
     if isinstance(fit, ModelAverage):
-        return fit.weights @ np.stack([member.best.moments(X).mean for member in fit.values()])
+        weights, fits = _weighted_fits(fit)
+        return weights @ np.stack([member.best.moments(X).mean for member in fits])
     return fit.best.moments(X).mean
 
 

@@ -13,7 +13,7 @@ from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_symme
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.importance import importance_evidence, pareto_shape
 from pymc_active.laplace.symmetry import log_orbit_volume
-from pymc_active.model_average import summed_over_modes
+from pymc_active.model_average import check_one_fit, summed_over_modes
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
@@ -103,10 +103,16 @@ def check(
         * ``decision`` (with ``pool``): ``regret_ratio``, the true mutual information of y* and the hyperparameters
           at the pick of :func:`bald` over the best in the pool; 1 is perfect. ``true_utility``, over ``candidate``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but a fit of one model; without a trace if the model's data changed since the fit.
+
     References
     ----------
     .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1.
     """
+    check_one_fit(fit, "check")
     gpm = fit.gpm
     if trace is None:
         if not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):

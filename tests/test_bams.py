@@ -16,8 +16,8 @@ import pymc_active as pma
 from pymc_active.active.bald import Bald, Uncertainty
 from pymc_active.active.bams import Bams, Committee
 from pymc_active.entropy import mixture_entropy
-from pymc_active.model_average import ModelAverage
-from pymc_active.predictions import Mixture, marginal_moments, mixture
+from pymc_active.model_average import ModelAverage, check_distinct
+from pymc_active.predictions import Mixture, marginal_moments, mixture, posterior_mean
 
 CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())["cases"]
 NEW = np.linspace(-0.3, 1.4, 9)[:, None]
@@ -167,6 +167,64 @@ def test_models_without_finite_evidence_are_left_out(fits):
     assert_allclose(pma.active.committee(average, NEW), pma.active.committee(rest, NEW))
     with pytest.raises(ValueError, match="no model with a prior weight has a finite evidence"):
         pma.active.model_posterior([broken])
+    with pytest.warns(UserWarning, match="the evidence of 'RQ' is not finite"):
+        sampled = pma.active.model_posterior({**fits, "RQ": broken}, method="importance", draws=200)
+    assert np.isnan(sampled.effective_sample_size.sel(model="RQ"))
+    assert_allclose(sampled.sum(), 1)
+
+
+def test_what_an_excluded_model_predicts_does_not_matter(fits):
+    average = ModelAverage(fits, prior={"SE": 1, "LIN": 0, "RQ": 0, "PER": 0})
+    lost = copy.copy(fits["LIN"])
+    lost.expansions = [copy.copy(fits["LIN"].best)]
+    lost.expansions[0].moments = lambda X: pytest.fail("asked")
+    average._fits["LIN"] = lost
+    assert_allclose(posterior_mean(average, NEW), fits["SE"].best.moments(NEW).mean)
+
+
+def test_another_prior_keeps_the_evidences(fits):
+    prior = {"SE": 1, "LIN": 20, "RQ": 3, "PER": 4}
+    sampled = ModelAverage(fits, method="importance", draws=200)
+    other = sampled.with_prior(prior)
+    expected = pma.active.model_posterior(fits, prior=prior, method="importance", draws=200)
+    assert_allclose(other.probability, expected)
+    assert_allclose(other.weights, expected)
+    assert_allclose(pma.active.bams(sampled, NEW, prior=prior), pma.active.bams(other, NEW))
+    assert_allclose(sampled.prior, 0.25)
+    # An average brings its own.
+    assert_allclose(
+        pma.active.model_posterior(ModelAverage(fits, prior=prior)), ModelAverage(fits, prior=prior).weights
+    )
+
+
+def test_one_kernel_with_other_priors_or_another_mean_is_another_model(fits):
+    X, y = fits["SE"].X, fits["SE"].y
+    others = {"mean": {"mean": "zero"}, "priors": {"priors": "toolbox"}, "noise": {"priors": {"log_noise": -1.0}}}
+    models = {name: pma.composite_gp(X, y, "SE", **keywords) for name, keywords in others.items()}
+    check_distinct({"SE": fits["SE"].gpm, **models})
+    with pytest.raises(ValueError, match="'noise' and 'again' are the same model"):
+        check_distinct(models | {"again": pma.composite_gp(X, y, "SE", priors={"log_noise": -1.0})})
+    # Models without an expression are known by what their builder says of them; data told later change nothing.
+    twin, other = pma.ard_gp(X, y), pma.ard_gp(X, y)
+    other.set_data(X[:5], y[:5])
+    with pytest.raises(ValueError, match="the same model"):
+        check_distinct({"a": twin, "b": other})
+    check_distinct({"a": twin, "b": pma.ard_gp(X, y, kernel="Matern32")})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pma.decompose,
+        pma.check,
+        pma.plots.plot_predictions,
+        lambda fit: pma.active.surest_input(fit, [0.0], [(0, 1)]),
+    ],
+    ids=["decompose", "check", "plot_predictions", "surest_input"],
+)
+def test_what_takes_one_fit_names_that_of_an_average(average, function):
+    with pytest.raises(TypeError, match=r"takes a LaplaceFit \(of several models take average.best\)"):
+        function(average)
 
 
 def test_average_is_a_mapping_with_a_best_model(fits, average):
@@ -214,6 +272,9 @@ def test_bad_models(fits):
         ModelAverage([fits["SE"], fits["LIN"].given(X, y + 1)])
     with pytest.raises(ValueError, match="have different X"):
         ModelAverage([fits["SE"], fits["LIN"].given(X + 1, y)])
+    for labels in (("SE", 1), (("SE", 1), ("LIN", 2)), (("SE",), ("LIN", 2))):
+        with pytest.raises(ValueError, match="labels of models must be all text or all numbers"):
+            pma.active.model_posterior(dict(zip(labels, (fits["SE"], fits["LIN"]), strict=True)))
     with pytest.raises(ValueError, match="posterior, tempered, uniform; got 'equal'"):
         pma.active.bams(fits, NEW, weights="equal")
     with pytest.raises(ValueError, match="method must be one of"):

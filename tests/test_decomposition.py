@@ -285,6 +285,14 @@ def test_it_reads_like_a_report(mode):
     assert "<ol><li>" in result._repr_html_()
 
 
+def test_where_y_does_not_vary_there_are_no_shares():
+    gpm = pma.composite_gp(X[:, None], np.full(len(X), 3.0), "SE + LIN", priors={"log_noise": -2.0}, x_scale="unit")
+    parts = decompose(pma.fit_laplace(gpm, n_restarts=2, random_seed=1, progressbar=False))
+    assert parts.components.share.isnull().all()
+    assert "an undefined part of the variance is left" in repr(parts)
+    assert "nan" not in repr(parts)
+
+
 def test_what_cannot_be_taken_apart_is_refused(mode):
     with pytest.raises(TypeError, match="takes a LaplaceFit"):
         decompose(mode.gpm)

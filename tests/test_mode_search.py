@@ -12,10 +12,11 @@ from scipy.special import logsumexp
 
 import pymc_active as pma
 from pymc_active.laplace import fit_laplace_models
-from pymc_active.laplace.exchange import log_multiplicity
+from pymc_active.laplace.exchange import exchanges, log_multiplicity
 from pymc_active.laplace.parents import starts_from_parent
 from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
 from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.posterior.prior import vm_mode
 
 PERIOD = 0.13
 
@@ -214,6 +215,30 @@ def test_terms_with_priors_or_fixed_values_of_their_own_are_not_exchanged():
         assert log_multiplicity(posterior, theta) == 0
 
 
+def test_the_graph_route_knows_like_terms_too():
+    """Compiled, and with a prior that is not normal, the evidence counts the same copies."""
+    x, y = seasonal(8)
+    gpm = composite("SE + SE * LIN + SE", (x, y))
+    assert_array_equal(exchanges(gpm.posterior({"mode": vm_mode()})), exchanges(gpm.posterior()))
+    own = composite("SE + SE", (x, y), priors={"log_lengthscale": pm.StudentT.dist(4, mu=-2.0, sigma=1.0)}).posterior()
+    theta = np.arange(own.n_parameters) / 3
+    assert_allclose(np.exp(log_multiplicity(own, theta)), 2)
+    assert len(exchanges(own)) == 2
+    value, of_image = (own.prior_value_and_gradient(theta[image])[0] for image in exchanges(own))
+    assert_allclose(value, of_image, rtol=1e-12)
+
+
+def test_other_priors_of_one_family_and_variables_of_the_users_make_terms_unlike():
+    x, y = seasonal(8)
+    priors = {f"log_lengthscale_SE_{k}": pm.StudentT.dist(4, mu=-2.0, sigma=float(k)) for k in (1, 2)}
+    unlike = composite("SE + SE", (x, y), priors=priors).posterior()
+    assert len(exchanges(unlike)) == 1
+    gpm = composite("SE + SE", (x, y))
+    with gpm.model:
+        pm.Potential("long", 2 * gpm.model["log_lengthscale_SE_1"])
+    assert len(exchanges(gpm.posterior())) == 1
+
+
 def test_evidence_of_exchangeable_terms_by_quadrature():
     """Two lengthscales of ``SE + SE``, all else fixed: both halves of the plane count."""
     rng = np.random.default_rng(5)
@@ -274,6 +299,28 @@ def test_starts_of_a_model_that_is_not_there_are_refused(models, fits):
         fit_laplace_models(models, starts={"RQ": fits["SE"]})
     with pytest.raises(TypeError, match="takes GPModel objects"):
         fit_laplace_models({"a": fits["SE"]})
+    with pytest.raises(TypeError, match="models must be a dict, label -> GPModel; got list"):
+        fit_laplace_models(list(models.values()))
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_model_that_cannot_be_fitted_is_named(parallel):
+    impossible = {"sound": composite("SE"), "loud": composite("SE", priors={"log_outputscale": 400.0})}
+    with (
+        ThreadPoolExecutor(2) as pool,
+        pytest.raises(ValueError, match=r"^loud: the log posterior is not finite at any start"),
+    ):
+        fit_laplace_models(impossible, n_restarts=2, random_seed=0, executor=pool if parallel else None)
+
+
+def test_starts_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="nothing to search from: give a start or n_restarts"):
+        fit(composite("SE + PER"), n_restarts=0)
+    for wrong in (-1, 1.5):
+        with pytest.raises(ValueError, match=f"n_restarts must be a whole number from 0; got {wrong}"):
+            fit(composite("SE + PER"), n_restarts=wrong)
+    with pytest.raises(TypeError, match="start must be a point, a fit, or a list of these; got 'SE'"):
+        fit(composite("SE + PER"), start="SE")
 
 
 def test_doubtful_fits_are_warned_of_once_by_name():

@@ -1,15 +1,18 @@
 """Learning which of several models is right: the loop, models that join and leave, and what it says in the end."""
 
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+import pymc as pm
 import pytensor
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.active import Learner
+from pymc_active.active import Learner, refitting
+from pymc_active.laplace import many
 
 POOL = np.linspace(0, 1, 60)[:, None]
 START = [10, 45]
@@ -135,6 +138,11 @@ def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
         it.add_model(models(["LIN"])[0])
     with pytest.raises(ValueError, match="the same model"):
         it.add_model(models(["LIN"])[0], "another name")
+    with pytest.raises(ValueError, match=r"all text or all numbers; got \['LIN', 'LIN \+ PER', 3\]"):
+        it.add_model(models(["RQ"])[0], 3)
+    exploring = learner(("SE", "LIN"), explore_every=5)
+    with pytest.raises(ValueError, match="explore_every changes kernel expressions"):
+        exploring.add_model(pma.ard_gp(POOL[START], truth(POOL[START])))
 
 
 def test_exploring_finds_a_structure_that_was_not_among_the_models():
@@ -159,6 +167,36 @@ def test_a_refused_answer_changes_no_model():
     with pytest.raises(ValueError, match="NaN"):
         it.tell(POOL[:1], [np.nan])
     assert all(len(gpm.y) == 2 for gpm in it.models.values())
+
+
+def test_an_answer_that_one_model_refuses_changes_no_other():
+    """The X of a user's own model may be a constant."""
+    with pm.Model() as own:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.Matern32(1, pm.LogNormal("lengthscale", -1, 1)))
+        gp.marginal_likelihood("y", POOL[START], truth(POOL[START]), sigma=0.1)
+    it = Learner([*models(["SE"]), pma.from_marginal(gp, "y", model=own)], learn="model", pool=POOL)
+    with pytest.raises(ValueError, match="X is a constant here"):
+        it.tell(POOL[:1], truth(POOL[:1]))
+    assert [len(gpm.y) for gpm in it.models.values()] == [2, 2]
+
+
+def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch):
+    it = learner(("SE", "LIN"))
+    best = it.fit.probability.idxmax().item()
+    monkeypatch.setattr(many, "find_problems", lambda fit: ["it looks odd"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert it.recommend() == best
+
+    def doubtful(*args, **keywords):
+        fits = many.fit_laplace_models(*args, **keywords)
+        fits[best].diagnostics["converged"] = False
+        return fits
+
+    monkeypatch.setattr(refitting, "fit_laplace_models", doubtful)
+    with pytest.warns(UserWarning, match=f"'{best}' has the highest evidence, but its fit is doubtful") as caught:
+        it.recommend()
+    assert len(caught) == 1
 
 
 def test_models_that_cannot_be_compared_are_refused():
@@ -187,6 +225,8 @@ def test_settings_that_make_no_sense_are_refused():
         Learner(models(["SE"])[0], criterion="bams", pool=POOL)
     with pytest.raises(ValueError, match="several models"):
         Learner(models(["SE"])[0], pool=POOL, explore_every=5)
+    with pytest.raises(ValueError, match="model_history is for learners of several models"):
+        Learner(models(["SE"])[0], pool=POOL).model_history  # noqa: B018
     with pytest.raises(ValueError, match="explore_every"):
         learner(explore_every=-1)
     with pytest.raises(ValueError, match="prior must have the keys"):
@@ -194,5 +234,6 @@ def test_settings_that_make_no_sense_are_refused():
 
 
 def test_prior_weights_count():
-    certain = learner(("SE", "PER"), prior={"SE": 1.0, "PER": 0.0})
-    assert certain.fit.probability.sel(model="SE") == 1
+    for prior in ({"PER": 0.0, "SE": 1.0}, [1.0, 0.0]):
+        certain = learner(("SE", "PER"), prior=prior)
+        assert certain.fit.probability.sel(model="SE") == 1

@@ -1,6 +1,7 @@
 """Builders and ``from_marginal``: what a model looks like, its data, its units, its covariance functions."""
 
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -739,3 +740,27 @@ def test_the_model_of_a_diagonal_embedding_is_that_of_ard():
 def test_a_malformed_embedding_is_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         pma.cov.Embedding(*arguments)
+
+
+def test_a_distribution_for_several_base_kernels_is_one_for_each():
+    """In the PyMC model too, which PyTensor would otherwise take for a single random variable."""
+    gpm = pma.composite_gp(X, y, "SE + SE", priors={"log_lengthscale": pm.Normal.dist(-2.0, 1.0)})
+    theta = np.arange(6) / 3
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")
+    assert_allclose(logp(gpm.unflatten(theta)), gpm.posterior().value_and_gradient(theta)[0], rtol=1e-10)
+    first, second = pm.draw([gpm.model["log_lengthscale_SE_1"], gpm.model["log_lengthscale_SE_2"]], random_seed=1)
+    assert first != second
+
+
+@pytest.mark.parametrize("key", ["log_alpha_SE", "location_PER", "log_period_LIN0", "log_lengthscale_SE_3"])
+def test_a_prior_of_what_no_base_kernel_has_is_refused(key):
+    with pytest.raises(ValueError, match=f"priors for unknown parameters: {key}"):
+        pma.composite_gp(X, y, "SE + PER", priors={key: 0.3})
+    # Base kernels that are not in this expression may have priors all the same.
+    assert pma.composite_gp(X, y, "SE", priors={"log_alpha_RQ": 0.3, "log_period": 0.1}).n_parameters == 4
+
+
+def test_priors_that_are_no_dict_are_refused():
+    for build in (pma.ard_gp, partial(pma.composite_gp, expression="SE")):
+        with pytest.raises(TypeError, match=r"priors must be a dict, name -> distribution or number; got \[1\]"):
+            build(X, y, priors=[1])

@@ -532,6 +532,11 @@ def test_a_search_is_shown_over_its_levels_with_the_way_to_the_best():
     [way] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION]
     assert_array_equal(way.get_xydata(), [[1, -15], [2, 0]])
     assert [text.get_text() for text in ax.texts] == ["PER", "PER + SE"]
+    # A fit without a finite evidence has no place.
+    table = model_table()
+    table.log_evidence[2] = -np.inf
+    ax = plots.plot_structure_search(pma.search.StructureSearch(table, fits, "evidence", "depth 2 reached"))
+    assert {y for artist in ax.lines if artist.get_marker() == "o" for y in artist.get_ydata()} == {-50, 0, -15}
 
 
 def test_evidences_are_sorted_with_their_probabilities():
@@ -569,12 +574,15 @@ def test_sensitivity_is_a_table_in_shades():
     table = xr.Dataset(
         {"probability": (("prior", "model"), p), "doubtful": (("prior", "model"), p == 0.7)},
         coords={"prior": ["wide", "toolbox"], "model": ["SE", "LIN", "PER"]},
-    )
+    ).isel(model=[2, 1, 0])
     ax = pma.search.PriorSensitivity(table, {}).plot(n=2)
     assert_allclose(ax.images[0].get_array(), [[0.9, 0.2], [0.1, 0.7]])
     assert [text.get_text() for text in ax.texts] == ["0.90", "0.20", "0.10", "0.70*"]
-    frames = [tuple(artist.get_xydata().mean(0).round(1)) for artist in ax.lines]
-    assert len(frames) == 2
+    frames = [tuple(artist.get_xydata()[:4].mean(0)) for artist in ax.lines]
+    assert_allclose(frames, [(0, 0), (1, 1)], atol=1e-12)
+    # The best under a set of priors may not be among those shown.
+    [frame] = pma.search.PriorSensitivity(table, {}).plot(n=1).lines
+    assert_allclose(frame.get_xydata()[:4].mean(0), (0, 0), atol=1e-12)
 
 
 def test_wrong_objects_of_kernel_plots_are_refused(parts):
@@ -590,7 +598,8 @@ def test_wrong_objects_of_kernel_plots_are_refused(parts):
     history = xr.DataArray(np.ones((2, 1)), dims=("n_observations", "model"), coords={"model": ["SE"]})
     for call, message in [
         (lambda: plots.plot_decomposition(parts, input=1), "input must be a position from 0 to 0; got 1"),
-        (lambda: plots.plot_evidence(model_table().drop_vars("doubtful")), r"\['doubtful'\] missing"),
+        (lambda: plots.plot_evidence(model_table()[["log_evidence", "bic"]]), "got log_evidence, bic over model"),
+        (lambda: plots.plot_evidence(model_table().rename(model="d")), "n_parameters over d"),
         (lambda: plots.plot_model_posterior(history.rename(model="kernel")), "dims n_observations and model"),
         (lambda: plots.plot_model_posterior(history, highlight=["RQ"]), r"among SE; got \['RQ'\]"),
     ]:

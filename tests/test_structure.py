@@ -333,6 +333,8 @@ def test_sensitivity_refuses_what_it_cannot_compare():
         pma.search.prior_sensitivity(X, Y, ["SE + LIN", "LIN + SE"])
     with pytest.raises(TypeError, match="expressions must be a sequence"):
         pma.search.prior_sensitivity(X, Y, "SE")
+    with pytest.raises(TypeError, match=r"start must be a dict of fits by name.*got list"):
+        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], start=[])
     with pytest.raises(TypeError, match="priors must be a dict of sets of priors"):
         pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], "wide")
     with pytest.raises(ValueError, match="priors for unknown parameters: period"):

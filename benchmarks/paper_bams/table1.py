@@ -6,7 +6,8 @@
 
 Table 1 of Malkomes & Garnett (2015): four base kernels, their sums and products, an expert's kernel and that of
 compositional kernel search (CKS), on all data. Evidences are Laplace's, summed over the modes found in a cold search of
-20 starts, in nats, for inputs in [0, 1] and standardised outputs (so without the Jacobian of the scaling).
+20 starts (and from the modes of the same kernel with LIN through the origin, where it has a location), in nats, for
+inputs in [0, 1] and standardised outputs (so without the Jacobian of the scaling).
 
 Needs the papers' series in the folder that PYMC_ACTIVE_DATA names. Records are kept in ``results/table1.jsonl``.
 """
@@ -43,7 +44,10 @@ def record(row: str, model: str, repeat: int) -> dict:
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = pma.fit_laplace(gpm, n_restarts=20, random_seed=repeat, progressbar=False)
+        # The location makes a search harder; the modes without one are good starts.
+        rooted = [gpm.with_expression(model.replace("LIN", "LIN0"))] if "LIN" in model and "LIN0" not in model else []
+        starts = [pma.fit_laplace(other, n_restarts=20, random_seed=repeat, progressbar=False) for other in rooted]
+        fit = pma.fit_laplace(gpm, start=starts, n_restarts=20, random_seed=repeat, progressbar=False)
     jacobian = len(y) * np.log(gpm.y_map.scale)
     evidence = float(np.logaddexp.reduce([mode.log_evidence for mode in fit.modes]))
     return {
@@ -103,7 +107,7 @@ def targets(summary: dict) -> list[dict]:
             ask(row, "CKS less the best of the others", evidence[cks] - max(evidence[expert], *others), ">=", 0)
         if row == THIRD:
             ask(row, "CKS", evidence[cks], ">=", 102.6)
-        if row == "mauna_loa, toolbox noise, located LIN":
+        if row == "mauna_loa, toolbox noise, rooted LIN":
             ask(row, "CKS", evidence[cks], ">=", 1430.7)
             ask(row, "the expert's", evidence[expert], ">=", 1428.3)
     return result

@@ -16,12 +16,8 @@ from pymc_active.model_average import (
     ModelAverage,
     Prior,
     as_model_average,
-    model_posterior,
-    prior_weights,
 )
 from pymc_active.predictions import Mixture
-
-__all__ = ["Bams", "Committee", "bams", "committee", "model_posterior", "prior_weights"]
 
 # All models of less weight than this together carry less than 1e-6 nats.
 _NEGLIGIBLE = 1e-9

@@ -9,6 +9,7 @@ from scipy.optimize import linprog, minimize
 
 from pymc_active.active.designs import read_bounds
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import check_one_fit
 
 # Local searches for the smallest log determinant.
 _STARTS = 8
@@ -38,8 +39,8 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
 
     Raises
     ------
-    ValueError
-        If the model has no embedding, or no x in the box goes to ``u``.
+    TypeError, ValueError
+        For anything but a fit of one model, if the model has no embedding, or no x in the box goes to ``u``.
 
     References
     ----------
@@ -56,6 +57,7 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     >>> (fit.constrained_point["R"] @ x).round(6)
     array([0.5])
     """
+    check_one_fit(fit, "surest_input")
     where = fit.gpm.embedding_slice
     if where is None:
         raise ValueError("surest_input needs a model with a linear embedding, such as embedding_gp")

@@ -10,19 +10,26 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from pymc_active.active.criterion import Criterion
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.model_average import ModelAverage
+from pymc_active.model_average import Fits, ModelAverage
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
 from pymc_active.predictions import posterior_mean
 
 
 def expected_improvement(
-    fit: LaplaceFit, X_pool: Any, *, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0
+    fit: LaplaceFit | Fits,
+    X_pool: Any,
+    *,
+    minimize: bool = False,
+    method: str = "mgp",
+    draws: int = 128,
+    random_seed: int = 0,
 ) -> xr.DataArray:
     r"""Log of the expected improvement over the best posterior mean at the data.
 
     Parameters
     ----------
-    fit : LaplaceFit
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
+        Of several models: with the mean and variance of their average.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
     minimize : bool
         Improve downwards.
@@ -44,7 +51,7 @@ def expected_improvement(
 
 
 def upper_confidence_bound(
-    fit: LaplaceFit,
+    fit: LaplaceFit | Fits,
     X_pool: Any,
     *,
     beta: float = 4.0,
@@ -57,7 +64,8 @@ def upper_confidence_bound(
 
     Parameters
     ----------
-    fit : LaplaceFit
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
+        Of several models: with the mean and variance of their average.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
     beta : float
         Not negative.

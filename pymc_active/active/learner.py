@@ -23,7 +23,7 @@ from pymc_active.active.improvement import (
 )
 from pymc_active.active.refitting import OneModel, SeveralModels, read_models
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.model_average import ModelAverage, prior_weights
+from pymc_active.model_average import ModelAverage, Prior, prior_weights
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
@@ -82,8 +82,8 @@ class Learner:
         Offer a point again after it was asked. By default each is offered once.
     minimize : bool
         For :meth:`recommend` and the criteria that look for the maximum.
-    prior : dict, optional
-        Prior weights of several models by label; default equal.
+    prior : dict or sequence, optional
+        Prior weights of several models, by label or in their order; default equal.
     explore_every : int
         With several models: every so many told points one step of compositional kernel search. Up to 12 neighbours of
         the most probable kernel expression join, each fitted from its modes, and models with a posterior
@@ -124,7 +124,7 @@ class Learner:
         bounds: Any = None,
         repeat: bool = False,
         minimize: bool = False,
-        prior: Mapping[Any, float] | None = None,
+        prior: Prior = None,
         explore_every: int = 0,
         executor: Executor | None = None,
         verify: str = "never",
@@ -201,8 +201,9 @@ class Learner:
     @property
     def model_history(self) -> xr.DataArray:
         """Posterior probabilities of several models at each fit, (n_observations, model); NaN before one joined."""
+        several = self._several("model_history")
         self.fit  # noqa: B018
-        return self._several("model_history").history()
+        return several.history()
 
     def add_model(self, gpm: GPModel, label: Any = None) -> None:
         """Let another model join; it gets the data told so far.
@@ -226,7 +227,10 @@ class Learner:
 
         While data come in, each of several models is followed from its last modes with one fresh start an ask.
         """
-        average = self._several("search").search(n_restarts, self.random_seed, self.executor)
+        with warnings.catch_warnings():
+            # That of the most probable model matters, of which the average warns.
+            warnings.filterwarnings("ignore", message=".*Laplace fits? (is|are) doubtful")
+            average = self._several("search").search(n_restarts, self.random_seed, self.executor)
         self._fit = average
         return average
 
@@ -382,9 +386,7 @@ class Learner:
         return tree
 
 
-def _read_subject(
-    gpm: Any, learn: str, prior: Mapping[Any, float] | None, explore_every: int
-) -> OneModel | SeveralModels:
+def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneModel | SeveralModels:
     if not isinstance(explore_every, int | np.integer) or explore_every < 0:
         raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
     if isinstance(gpm, GPModel):

@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace
 from pymc_active.laplace.many import fit_laplace_models
-from pymc_active.model_average import ModelAverage, check_distinct
+from pymc_active.model_average import ModelAverage, Prior, check_distinct, check_labels
 from pymc_active.models.gpmodel import GPModel
 
 # A full mode search of one model every so many told points; between them the modes are followed.
@@ -93,15 +93,16 @@ class SeveralModels:
     ----------
     models : dict
         Label -> GPModel.
-    prior : dict, optional
-        Prior weights by label; default equal. Models that join have the mean weight.
+    prior : dict or sequence, optional
+        Prior weights; default equal. Models that join have the mean weight.
     explore_every : int
         Every so many told points neighbours of the most probable kernel expression join, and hopeless models leave.
     """
 
-    def __init__(self, models: dict[Any, GPModel], prior: Mapping[Any, float] | None, explore_every: int):
+    def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
         self.models, self.explore_every = dict(models), explore_every
-        self.prior = None if prior is None else dict(prior)
+        self.prior: Mapping[Any, float] | None
+        self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
         self._fits: dict[Any, LaplaceFit] = {}
         self._explored = len(self.y)
         self._probabilities: dict[int, xr.DataArray] = {}
@@ -118,9 +119,17 @@ class SeveralModels:
 
     def set_data(self, X, y):
         """Replace the data."""
-        # Whatever is wrong with them is wrong for the first model, before anything has changed.
-        for gpm in self.models.values():
-            gpm.set_data(X, y)
+        before = self.X, self.y
+        changed: list[GPModel] = []
+        try:
+            for gpm in self.models.values():
+                gpm.set_data(X, y)
+                changed.append(gpm)
+        except ValueError:
+            # A user's own model may refuse what the others take, such as any change to a constant X.
+            for gpm in changed:
+                gpm.set_data(*before)
+            raise
 
     def fit(self, seed, executor):
         """Follow the modes of every model, with one fresh start each."""
@@ -188,6 +197,9 @@ class SeveralModels:
         label = default_label(gpm) if label is None else label
         if label in self.models:
             raise ValueError(f"there is a model {label!r} already: pass another label")
+        if self.explore_every and gpm.expression is None:
+            raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+        check_labels([*self.models, label])
         check_distinct(self.models | {label: gpm})
         gpm.set_data(self.X, self.y)
         self.models[label] = gpm
@@ -230,6 +242,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
             named[_free_label(default_label(gpm), named)] = gpm
     if len(named) < 2:
         raise ValueError(f"choosing between models needs at least two; got {len(named)}")
+    check_labels(list(named))
     first_label, first = next(iter(named.items()))
     for label, gpm in named.items():
         _check_model(gpm)

@@ -431,15 +431,15 @@ class _LinearAt:
 class Add(Node):
     """A sum of nodes."""
 
-    def __init__(self, children: Sequence[Node]):
-        self.parts = self.children = list(children)
-        self.indices = np.concatenate([child.indices for child in children])
+    def __init__(self, parts: Sequence[Node]):
+        self.parts = list(parts)
+        self.indices = np.concatenate([part.indices for part in parts])
 
     def at(self, theta, X, Z=None):
-        return _AddAt([child.at(theta, X, Z) for child in self.children])
+        return _AddAt([part.at(theta, X, Z) for part in self.parts])
 
     def diagonal(self, theta, X):
-        parts = [child.diagonal(theta, X) for child in self.children]
+        parts = [part.diagonal(theta, X) for part in self.parts]
         return sum(value for value, _ in parts), [t for _, tangents in parts for t in tangents]
 
 

@@ -52,14 +52,15 @@ class LaplaceFit:
         log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
     log_evidence : float
         Laplace's log p(y) of this mode, nats; for embeddings the orbit of rotations (for d = 1 the factor 2 of ±R)
-        is integrated exactly.
+        is integrated exactly, and copies of the mode by exchanging like terms of a kernel (``SE + SE``) are counted.
     modes : list of Mode
         Distinct modes found within 10 nats, best first, weighted by their Laplace evidence.
     diagnostics : dict
         ``converged``, ``gradient_norm``, ``n_starts``, ``n_best`` (starts that reached the mode), ``n_evaluations``,
         ``used_population``, ``smallest_eigenvalue``, ``largest_eigenvalue`` (of the Hessian outside symmetries),
-        ``n_symmetry``, ``log_orbit_volume``, ``n_floored``, ``condition_number`` (of K + noise),
-        ``n_duplicate_rows``, ``noise_below_prior`` (log_noise at the mode, in prior sds below its mean), ``warnings``.
+        ``n_symmetry``, ``log_orbit_volume``, ``log_multiplicity`` (of exchanges), ``n_floored``,
+        ``condition_number`` (of K + noise), ``n_duplicate_rows``, ``noise_below_prior`` (log_noise at the mode, in
+        prior sds below its mean), ``warnings``.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class LaplaceFit:
             "largest_eigenvalue": best.curvature.largest,
             "n_symmetry": len(best.symmetry.directions),
             "log_orbit_volume": best.symmetry.log_volume,
+            "log_multiplicity": best.log_multiplicity,
             "n_floored": best.curvature.n_floored,
             "condition_number": best.state.factor.condition_number(),
             "n_duplicate_rows": _count_duplicates(self.X),
@@ -332,6 +334,8 @@ def read_starts(gpm: GPModel, start: Start, rng: np.random.Generator) -> list[np
     """Warm starts as points theta (P,) of this model."""
     if start is None:
         return []
+    if not isinstance(start, dict | LaplaceFit | list | tuple):
+        raise TypeError(f"start must be a point, a fit, or a list of these; got {start!r}")
     thetas = []
     for one in [start] if isinstance(start, dict | LaplaceFit) else start:
         if isinstance(one, LaplaceFit) and one.gpm.shapes != gpm.shapes:

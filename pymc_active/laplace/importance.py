@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from itertools import combinations, permutations, product
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
-from pymc_active.kernels.arrays import Node
-from pymc_active.laplace.exchange import _read
+from pymc_active.laplace.exchange import exchanges
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.base import Posterior
@@ -65,13 +64,13 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
 
     Raises
     ------
-    ValueError
-        For fewer than 100 draws.
+    TypeError, ValueError
+        For anything but a fit, fewer than 100 draws, or a posterior that is not finite at any of them.
 
     Notes
     -----
-    Half of the proposals are Student-t with 4 degrees of freedom and the covariance of each mode's Gaussian, or twice
-    its sds, by the square roots of the modes' Laplace evidences; the others are narrower ones around 64 draws by MCMC
+    Half of the draws are from Student-t with 4 degrees of freedom, as wide as each mode's Gaussian or twice as wide, by
+    the square roots of the modes' Laplace evidences; the others are from narrower ones around 64 draws by MCMC
     (:meth:`LaplaceFit.particles`). They are not adapted to the weights: proposals that learn from few draws forget the
     tails, with a large effective sample size, and the estimate is too low.
 
@@ -80,9 +79,16 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
     .. [1] Owen & Zhou (2000), Safe and effective importance sampling. Vehtari et al. (2024), Pareto smoothed
        importance sampling.
     """
+    if not isinstance(fit, LaplaceFit):
+        raise TypeError(f"importance_evidence takes a LaplaceFit (see fit_laplace); got {type(fit).__name__}")
     if draws < 100:
         raise ValueError(f"draws must be at least 100; got {draws}")
     log_weights = _log_weights(fit, draws, np.random.default_rng(random_seed))
+    if not np.isfinite(log_weights).any():
+        raise ValueError(
+            "the log posterior is not finite at any draw: K + noise is never positive definite there. Give log_noise a "
+            "prior that keeps it away from zero."
+        )
     log_total, log_squares = logsumexp(log_weights), logsumexp(2 * log_weights)
     size = float(np.exp(2 * log_total - log_squares))
     n = len(log_weights)
@@ -171,7 +177,7 @@ class _Proposal:
             + 0.5 * e.curvature.log_determinant
             - r * np.log(width)
         )
-        self.images = exchanges(e.posterior, e.theta)
+        self.images = exchanges(e.posterior)
         self.orbit = _Orbit(e) if e.embedding is not None and e.symmetry.log_volume else None
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -249,31 +255,3 @@ class _Orbit:
     def _log_tilt(self, R: np.ndarray) -> np.ndarray:
         velocities = self.moving.T @ self._generators(R)
         return np.linalg.slogdet(velocities @ self.across.T)[1] if len(self.across) else np.zeros(len(R))
-
-
-def exchanges(posterior: Posterior, theta: np.ndarray) -> list[np.ndarray]:
-    """Permutations of theta (P,) that exchange like terms or factors of a kernel, the identity among them."""
-    kernel = getattr(posterior, "kernel", None)
-    identity = np.arange(len(theta))
-    if kernel is None or not kernel.parts:
-        return [identity]
-    full = np.concatenate([theta, posterior.constants])  # type: ignore[attr-defined]
-    first, *others = _arrangements(kernel, posterior, full)
-    images = [identity]
-    for arrangement in others:
-        image = identity.copy()
-        image[first] = arrangement
-        images.append(image)
-    return images
-
-
-def _arrangements(node: Node, posterior: Posterior, full: np.ndarray) -> list[list[int]]:
-    """Orders of a kernel's own parameters in which they mean the same."""
-    if not node.parts:
-        return [[index for index in node.roles.values() if index < posterior.n_parameters]]
-    alike: dict[tuple, list[list[list[int]]]] = {}
-    for part in node.parts:
-        structure = _read(part, posterior, full).structure
-        alike.setdefault(structure, []).append(_arrangements(part, posterior, full))
-    orders = [[o for p in permutations(group) for o in product(*p)] for _, group in sorted(alike.items())]
-    return [[index for group in order for part in group for index in part] for order in product(*orders)]

@@ -63,6 +63,8 @@ def fit_laplace_models[Label: Hashable](
     UserWarning
         Once, naming the models whose fit is doubtful.
     """
+    if not isinstance(models, Mapping):
+        raise TypeError(f"models must be a dict, label -> GPModel; got {type(models).__name__}")
     for label, gpm in models.items():
         if not isinstance(gpm, GPModel):
             raise TypeError(f"fit_laplace_models takes GPModel objects; {label!r} is {type(gpm).__name__}")
@@ -87,12 +89,11 @@ def fit_laplace_models[Label: Hashable](
             for label in sorted(tasks, key=lambda label: -tasks[label].posterior.n_parameters):
                 if isinstance(tasks[label].posterior, ArrayPosterior):
                     elsewhere[label] = executor.submit(search_and_expand, tasks[label])
-        for label, task in tasks.items():
-            if label not in elsewhere:
-                found[label] = search_and_expand(task)
-                advance()
-        for label, future in elsewhere.items():
-            found[label] = future.result()
+        for label in sorted(tasks, key=lambda label: label in elsewhere):
+            try:
+                found[label] = elsewhere[label].result() if label in elsewhere else search_and_expand(tasks[label])
+            except ValueError as error:
+                raise ValueError(f"{label}: {error}") from error
             advance()
         fits = {
             label: LaplaceFit(gpm, (gpm.X, gpm.y), found[label].expansions, found[label].search, found[label].converged)

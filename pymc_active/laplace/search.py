@@ -149,7 +149,7 @@ def population(
         if previous is not None:
             with np.errstate(invalid="ignore"):
                 log_weight += np.where(np.isfinite(value), value - previous, -np.inf)
-            weight = np.exp(log_weight - log_weight.max())
+                weight = np.exp(log_weight - log_weight.max())
             weight /= weight.sum()
             if 1 / np.square(weight).sum() < n_particles / 2:
                 comb = (rng.uniform() + np.arange(n_particles)) / n_particles

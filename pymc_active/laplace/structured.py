@@ -86,6 +86,8 @@ def structured_search(
         best = [mode.theta for mode in _distinct(found)[:_BEST]]
         if best and len(part):
             collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
+    if not found:
+        raise ValueError("nothing to search from: give a start or n_restarts")
     distinct = _distinct(found)
     best_value = distinct[0].log_posterior if distinct else -np.inf
     n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)

@@ -86,7 +86,7 @@ def search_and_expand(
     Raises
     ------
     ValueError
-        If the posterior has no finite value at any start.
+        If the posterior has no finite value at any start, or there is none.
     """
     with one_blas_thread():
         return _search_and_expand(task, executor, advance)
@@ -94,6 +94,8 @@ def search_and_expand(
 
 def _search_and_expand(task, executor, advance) -> FoundModes:
     posterior, embedding, starts, n_restarts, population, random_seed = task
+    if int(n_restarts) != n_restarts or n_restarts < 0:
+        raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
     space = row_space(posterior)
     if space is not None:
         posterior, embedding = space.posterior, (space.where, space.shape)

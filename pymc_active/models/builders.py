@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.cov import Embedding, Rescaled
@@ -304,8 +306,11 @@ def composite_gp(
     def covariance(variables: dict[str, Any]) -> pm.gp.cov.BaseCovariance:
         return plan.y_map.scale**2 * _on_user_inputs(plan, _pymc_covariance(tree, plan, iter(names), variables))
 
+    def kernel() -> arrays.Node:
+        return _array_kernel(tree, plan, iter(names))
+
     def posterior(**keywords: Any) -> Posterior:
-        return KernelPosterior(kernel=_array_kernel(tree, plan, iter(names)), **keywords)
+        return KernelPosterior(kernel=kernel(), **keywords)
 
     def rebuild(gpm: GPModel, other: Expression) -> GPModel:
         # Numbered names belong to this expression.
@@ -321,7 +326,14 @@ def composite_gp(
         )
 
     return plan.finish(
-        covariance, mean, posterior, f"composite_gp({tree})", noise=noise, expression=tree, rebuild=rebuild
+        covariance,
+        mean,
+        posterior,
+        f"composite_gp({tree})",
+        noise=noise,
+        expression=tree,
+        kernel=kernel,
+        rebuild=rebuild,
     )
 
 
@@ -338,8 +350,13 @@ def _spelled_out(priors: Any, bases: list[Base]) -> Any:
         for base, name in zip(bases, _base_names(bases), strict=True)
         for kind in (*_PARAMETERS[base.name], "log_outputscale")
     ]
-    kinds = {"log_outputscale"}.union(*_PARAMETERS.values())
-    general = {key for key in priors if _SUFFIX.sub("", key) in kinds and key not in names}
+    known = {
+        key
+        for base, kinds in _PARAMETERS.items()
+        for kind in (*kinds, "log_outputscale")
+        for key in (kind, f"{kind}_{base}")
+    }
+    general = {key for key in priors if key in known and key not in names}
     chosen = {key: _copy(prior) for key, prior in priors.items() if key not in general}
     for name in names:
         of_base = _NUMBER.sub("", name)
@@ -351,9 +368,14 @@ def _spelled_out(priors: Any, bases: list[Base]) -> Any:
 
 def _copy(prior: Any) -> Any:
     """A distribution of its own for each parameter: PyMC makes the one it is given that parameter."""
-    if isinstance(prior, TensorVariable) and prior.owner is not None:
-        return prior.owner.clone().outputs[prior.owner.outputs.index(prior)]
-    return prior
+    if not isinstance(prior, TensorVariable) or prior.owner is None:
+        return prior
+    # With one generator two copies are the same random variable to PyTensor.
+    inputs = [
+        pytensor.shared(np.random.default_rng()) if isinstance(given.type, RandomType) else given
+        for given in prior.owner.inputs
+    ]
+    return prior.owner.clone_with_new_inputs(inputs).outputs[prior.owner.outputs.index(prior)]
 
 
 def _base_names(bases: list[Base]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -15,8 +15,10 @@ from pymc.distributions.shape_utils import change_dist_size
 from pymc.pytensorf import constant_fold
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.random.basic import NormalRV
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_active.kernels.arrays import Node
 from pymc_active.kernels.expressions import Expression
 from pymc_active.models.data import Affine, Scale, fit_scale, input_labels, read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel, Made
@@ -31,13 +33,20 @@ Priors = dict[str, Any] | None
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter with a plain normal prior (mean, sd), a distribution of the user's, or fixed at a value."""
+    """A parameter with a plain normal prior (mean, sd), a distribution of the user's, or fixed at a value.
+
+    ``folded`` are a distribution's name and parameters where these are constants.
+    """
 
     shape: tuple[int, ...]
     dims: tuple[str, ...]
-    normal: tuple[Any, Any] | None = None
+    folded: tuple = ()
     prior: TensorVariable | None = None
     value: np.ndarray | None = None
+
+    @property
+    def normal(self) -> tuple[Any, Any] | None:
+        return self.folded[1:] if self.folded and self.folded[0] == NormalRV.name else None
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,8 @@ class ModelPlan:
         self.x_map = fit_scale(x_scale, self.X, "x_scale")
         self.y_map = fit_scale(y_scale, self.y, "y_scale")
         self.coords: dict[str, Sequence] = {"input": self.inputs}
+        if not isinstance(priors, Mapping | None):
+            raise TypeError(f"priors must be a dict, name -> distribution or number; got {priors!r}")
         self.priors = dict(priors or {})
         self._parameters: dict[str, _Parameter] = {}
         self._derived: dict[str, _Derived] = {}
@@ -74,7 +85,7 @@ class ModelPlan:
         """A parameter with its default Normal(mean, sd) prior, the user's prior, or the user's fixed value."""
         shape = tuple(len(self.coords[dim]) for dim in dims)
         if name not in self.priors:
-            self._parameters[name] = _Parameter(shape, dims, normal=(np.array(mean), np.array(sd)))
+            self._parameters[name] = _Parameter(shape, dims, (NormalRV.name, np.array(mean), np.array(sd)))
             return
         prior = self.priors[name]
         if isinstance(prior, Real | np.ndarray):
@@ -136,6 +147,16 @@ class ModelPlan:
         values = [p.value.ravel() for p in self._parameters.values() if p.value is not None]
         return np.concatenate(values) if values else np.empty(0)
 
+    @property
+    def _prior_kinds(self) -> list[tuple]:
+        kinds: list[tuple] = []
+        for name in self.free:
+            p = self._parameters[name]
+            values = [np.broadcast_to(value, p.shape).ravel().tolist() for value in p.folded]
+            # What could not be folded is like nothing else.
+            kinds += zip(*values, strict=True) if values else [(name,)] * int(np.prod(p.shape, dtype=int))
+        return kinds
+
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """Free parameters and Deterministics for each of S thetas, (S, ...) each, as the PyMC model has them."""
         S, constants = len(thetas), self._constants
@@ -157,6 +178,7 @@ class ModelPlan:
         noise: tuple[float, float] = (np.log(0.1), 1.0),
         embedding: str | None = None,
         expression: Expression | None = None,
+        kernel: Callable[[], Node] | None = None,
         rebuild: Callable[[GPModel, Expression], GPModel] | None = None,
     ) -> GPModel:
         """Add the mean and the noise, and wrap everything up.
@@ -174,6 +196,8 @@ class ModelPlan:
         embedding : str, optional
             The parameter that is an embedding matrix.
         expression : Expression, optional
+        kernel : callable, optional
+            Makes the tree of kernels, by which the graph route too knows like terms.
         rebuild : callable, optional
             Makes the same model with another expression.
         """
@@ -194,10 +218,14 @@ class ModelPlan:
         self._covariance, self._mean = covariance, mean
 
         def build_posterior(gpm: GPModel, compile_kwargs: dict | None) -> Posterior:
+            has_more = gpm.is_made and self._has_more(gpm.model)
             # Compile arguments ask for PyTensor; anything but plain normal priors needs it.
-            if compile_kwargs or not is_plain or (gpm.is_made and self._has_more(gpm.model)):
-                return graph_posterior(gpm, compile_kwargs)
-            return self._array_posterior(gpm, kernel_posterior)
+            if not (compile_kwargs or has_more) and is_plain:
+                return self._array_posterior(gpm, kernel_posterior)
+            graph = graph_posterior(gpm, compile_kwargs)
+            if kernel is not None and not has_more:
+                graph.kernel, graph.constants, graph.prior_kinds = kernel(), self._constants, self._prior_kinds
+            return graph
 
         is_plain = isinstance(mean, str) and all(self._parameters[name].normal for name in self.free)
         context = pm.Model.get_context(error_if_none=False)
@@ -297,13 +325,13 @@ def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: 
         static not in (None, size) for static, size in zip(prior.type.shape, shape, strict=False)
     ):
         raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {prior.type.shape}")
-    normal = None
-    if isinstance(prior.owner.op, NormalRV):
+    folded, op = (), prior.owner.op
+    if isinstance(op, RandomVariable) and op.ndim_supp == 0:
         try:
-            normal = tuple(constant_fold(prior.owner.op.dist_params(prior.owner)))
+            folded = (op.name, *constant_fold(op.dist_params(prior.owner)))
         except NotScalarConstantError:
             pass  # a hierarchical prior: the graph route takes it
-    return _Parameter(shape, dims, normal=normal, prior=prior)
+    return _Parameter(shape, dims, folded, prior)
 
 
 def _register(model: pm.Model, name: str, parameter: _Parameter) -> Any:

@@ -11,6 +11,7 @@ import xarray as xr
 
 from pymc_active.embeddings import embedding_draws, principal_rotation, relevance, subspace_angles
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import check_one_fit
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.plots.style import (
     BLUE,
@@ -19,7 +20,6 @@ from pymc_active.plots.style import (
     INK,
     VERMILION,
     Z95,
-    check_fit,
     label_ends,
     legend_above,
     log_axis,
@@ -101,7 +101,7 @@ def plot_predictions(
         For another object than a fit, an unknown input or target, limits that do not increase, data that are not the
         fit's, or a trace of another model or of a model whose data changed since the fit.
     """
-    check_fit(fit, "plot_predictions")
+    check_one_fit(fit, "plot_predictions")
     if target not in ("f", "y"):
         raise ValueError(f"target must be 'f' or 'y'; got {target!r}")
     gpm = fit.gpm
@@ -183,7 +183,7 @@ def plot_parameters(
     TypeError, ValueError
         For another object than a fit, an unknown variable, or a trace that lacks one.
     """
-    check_fit(fit, "plot_parameters")
+    check_one_fit(fit, "plot_parameters")
     posterior = fit.to_datatree(draws, random_seed)["posterior"].to_dataset()
     if var_names is None:
         var_names = [str(name) for name, values in posterior.items() if values.ndim <= 3]
@@ -278,7 +278,7 @@ def plot_embedding(
     TypeError, ValueError
         For another object than a fit, a model without an embedding, or rows to ring that are not there.
     """
-    check_fit(fit, "plot_embedding")
+    check_one_fit(fit, "plot_embedding")
     R = principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
     given = X is not None
     if y is not None and not given:
@@ -353,7 +353,7 @@ def plot_relevance(
     TypeError, ValueError
         For another object than a fit, a model with neither an embedding nor such a variable, or too few labels.
     """
-    check_fit(fit, "plot_relevance")
+    check_one_fit(fit, "plot_relevance")
     gpm = fit.gpm
     D = gpm.X.shape[1]
     if gpm.embedding is not None:
@@ -439,7 +439,7 @@ def plot_loadings(
     """
     from scipy.linalg import orthogonal_procrustes
 
-    check_fit(fit, "plot_loadings")
+    check_one_fit(fit, "plot_loadings")
     gpm = fit.gpm
     mode = principal_rotation(fit) @ fit.point[str(gpm.embedding)]
     shape = mode.shape

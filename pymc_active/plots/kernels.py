@@ -135,10 +135,10 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
         raise TypeError(
             f"plot_structure_search takes the result of compositional_kernel_search; got {type(result).__name__}"
         )
-    table = result.table.isel(model=result.table.error.to_numpy() == "")
     is_evidence = result.criterion == "evidence"
-    score = table.log_evidence.to_numpy() if is_evidence else -0.5 * table.bic.to_numpy()
-    below = score - np.nanmax(score)
+    score = (result.table.log_evidence if is_evidence else -0.5 * result.table.bic).to_numpy()
+    table, score = result.table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
+    below = score - score.max()
     level, labels = table.level.to_numpy(), [str(label) for label in table.model.to_numpy()]
     place = dict(zip(labels, zip(level, below, strict=True), strict=True))
     ax = new_axes(ax, (7.2, 4.2))
@@ -148,7 +148,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     label = next(name for name in labels if result.fits[name] is result.best)
     while label:
         parent = str(table.parent.sel(model=label).item())
-        if parent:
+        if parent in place:
             ax.plot(*zip(place[parent], place[label], strict=True), color=VERMILION, lw=1.4, zorder=0)
         label = parent
     for one in np.unique(level):
@@ -162,7 +162,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
                 fontsize=8.5,
                 color=INK,
             )
-    low = float(np.nanmin(below))
+    low = float(below.min())
     _nats_axis(ax, "y", low)
     ax.set_ylim(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0)))
     ax.set_xticks(np.unique(level))
@@ -200,7 +200,10 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     table = table.reset_coords()
     missing = {"probability", "log_evidence", "doubtful"} - set(table)
     if missing or "model" not in table.dims:
-        raise ValueError(f"expected probability, log_evidence and doubtful over model; {sorted(missing)} missing")
+        raise ValueError(
+            f"expected probability, log_evidence and doubtful over model; got {', '.join(map(str, table))} over "
+            f"{', '.join(map(str, table.dims))}"
+        )
     table = table.isel(model=np.isfinite(table.log_evidence.to_numpy()))
     table = table.isel(model=np.argsort(-table.log_evidence.to_numpy(), kind="stable")[:n])
     below = table.log_evidence.to_numpy() - float(table.log_evidence.max())
@@ -235,7 +238,7 @@ def plot_model_posterior(
         Probabilities over ``n_observations`` and ``model``, such as ``learner.model_history``; NaN where a model was
         not there.
     n_models : int
-        How many models have a colour and a name: those that were ever the most probable. The others are grey.
+        How many models have a colour and a name: those of the highest probability at any time. The others are grey.
     highlight : sequence of labels, optional
         Models to name whatever their probability.
     ax : matplotlib Axes, optional
@@ -318,7 +321,8 @@ def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | 
         p = values[row, column]
         text = (f"{p:.2f}" if p >= 0.005 else "< 0.01") + ("*" if table.doubtful.to_numpy()[row, column] else "")
         ax.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if p > 0.55 else INK)
-    for column, row in enumerate(values.argmax(0)):
+    best = result.table.probability.transpose("prior", "model").to_numpy().argmax(1)
+    for column, row in zip(*np.nonzero(best[:, None] == order), strict=True):
         ax.plot(
             column + np.array([-0.48, 0.48, 0.48, -0.48, -0.48]),
             row + np.array([-0.46, -0.46, 0.46, 0.46, -0.46]),

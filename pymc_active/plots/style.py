@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_active.laplace.fit import LaplaceFit
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -33,12 +31,6 @@ def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
         _, ax = pyplot().subplots(figsize=size, layout="constrained")
     ax.spines[["right", "top"]].set_visible(False)
     return ax
-
-
-def check_fit(fit: Any, function: str) -> None:
-    """Refuse anything but a fit."""
-    if not isinstance(fit, LaplaceFit):
-        raise TypeError(f"{function} takes a LaplaceFit (see fit_laplace; learner.fit); got {type(fit).__name__}")
 
 
 def legend_above(ax: Axes) -> None:

@@ -127,6 +127,10 @@ class ArrayPosterior(Posterior):
     def prior_scale(self):
         return self.prior.mean, self.prior.sd
 
+    @property
+    def prior_kinds(self):
+        return list(zip(self.prior.mean.tolist(), self.prior.sd.tolist(), strict=True))
+
     def prior_hessian(self, theta):
         return self.prior.hessian(theta)
 

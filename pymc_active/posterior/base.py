@@ -9,6 +9,7 @@ derivatives only. No derivative passes through a Cholesky.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from typing import NamedTuple, Self
 
@@ -61,8 +62,11 @@ class Posterior(ABC):
 
     y: np.ndarray
 
-    # The covariance as a tree of kernels, where a route knows it.
+    # Where a route knows them: the covariance as a tree of kernels, the fixed parameters behind theta, and what tells
+    # the prior of each entry of theta from those of others.
     kernel: Node | None = None
+    constants: np.ndarray = np.empty(0)
+    prior_kinds: Sequence[tuple] = ()
 
     @abstractmethod
     def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:

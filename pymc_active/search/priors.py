@@ -140,6 +140,8 @@ def prior_sensitivity(
     )
     if not isinstance(sets, Mapping) or not sets:
         raise TypeError(f"priors must be a dict of sets of priors by name, with at least one; got {priors!r}")
+    if start is not None and not isinstance(start, Mapping):
+        raise TypeError(f"start must be a dict of fits by name, such as learner.fit; got {type(start).__name__}")
     # All are built before anything long is run.
     models = {
         name: {
