@@ -179,6 +179,6 @@ def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], res
     print()
     table(
         ("target", "wanted", "measured", ""),
-        [(t["what"], t["target"], f"{t['value']:.3g}", "" if t["met"] else "MISSED") for t in targets],
+        [(t["what"], t["target"], f"{t['value']:.4g}", "" if t["met"] else "MISSED") for t in targets],
     )
     print(f"\nWritten: {folder.relative_to(root)}/{stem}.json and .png")

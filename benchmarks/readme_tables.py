@@ -60,7 +60,7 @@ def targets(*names: str) -> str:
     for name in names:
         for t in load(name)["targets"]:
             mark = "" if t["met"] else " (missed)"
-            rows.append([t["what"], f"{t['value']:.3g}{mark}", t["target"]])
+            rows.append([t["what"], f"{t['value']:.4g}{mark}", t["target"]])
     return markdown(["benchmark", "measured", "target"], rows)
 
 

@@ -22,7 +22,7 @@ from pymc_active.active.improvement import (
     upper_confidence_bound,
 )
 from pymc_active.active.refitting import OneModel, SeveralModels, read_models
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.model_average import ModelAverage, Prior, prior_weights
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
@@ -186,9 +186,8 @@ class Learner:
     def fit(self) -> LaplaceFit | ModelAverage:
         """The fit to everything told so far; with several models a :class:`ModelAverage` of their fits."""
         if self._fit is None:
-            with warnings.catch_warnings():
-                # Doubtful fits are normal with few data; the fit's diagnostics keep what they said.
-                warnings.filterwarnings("ignore", message=".*Laplace fits? (is|are) doubtful")
+            # Doubtful fits are normal with few data.
+            with quiet_fits():
                 warnings.filterwarnings("ignore", message="model .* has the highest evidence, but its fit is doubtful")
                 self._fit = self._subject.fit(self.random_seed, self.executor)
         return self._fit
@@ -227,9 +226,8 @@ class Learner:
 
         While data come in, each of several models is followed from its last modes with one fresh start an ask.
         """
-        with warnings.catch_warnings():
-            # That of the most probable model matters, of which the average warns.
-            warnings.filterwarnings("ignore", message=".*Laplace fits? (is|are) doubtful")
+        # That of the most probable model matters, of which the average warns.
+        with quiet_fits():
             average = self._several("search").search(n_restarts, self.random_seed, self.executor)
         self._fit = average
         return average

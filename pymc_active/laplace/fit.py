@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -221,6 +222,14 @@ def _count_duplicates(X: np.ndarray) -> int:
 
 
 type Start = dict[str, Any] | LaplaceFit | Sequence[dict[str, Any] | LaplaceFit] | None
+
+
+@contextmanager
+def quiet_fits() -> Iterator[None]:
+    """Fits may be doubtful here without a warning: many are made, and their diagnostics keep what it would say."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*Laplace fits? (is|are) doubtful", UserWarning)
+        yield
 
 
 def fit_laplace(

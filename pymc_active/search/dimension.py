@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.fit import LaplaceFit, fit_laplace, quiet_fits
 from pymc_active.laplace.search import SAME
 from pymc_active.model_average import model_posterior, prior_weights
 from pymc_active.models.builders import embedding_gp
@@ -143,9 +142,8 @@ def embedding_dimension(
     rng = np.random.default_rng(random_seed)
     fits: dict[int, LaplaceFit] = {}
 
-    with warnings.catch_warnings():
-        # Surplus components are often poorly determined; what matters is whether the winner is doubtful.
-        warnings.filterwarnings("ignore", "the Laplace fit is doubtful", UserWarning)
+    # Surplus components are often poorly determined; what matters is whether the winner is doubtful.
+    with quiet_fits():
         for d, gpm in models.items():
             lower = [] if not fits else [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes]
             fits[d] = fit_laplace(

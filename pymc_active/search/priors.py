@@ -13,7 +13,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_active.kernels.expressions import Expression, parse
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.laplace.search import SAME
 from pymc_active.model_average import model_posterior
@@ -153,8 +153,7 @@ def prior_sensitivity(
     rng = np.random.default_rng(random_seed)
     fits: dict[str, dict[str, LaplaceFit]] = {}
     given = {str(tree): fit for tree in trees for fit in (start or {}).values() if fit.gpm.expression == tree}
-    with warnings.catch_warnings(), progress("Fitting under each prior", len(models), progressbar) as advance:
-        warnings.filterwarnings("ignore", ".*Laplace fits? (is|are) doubtful", UserWarning)
+    with quiet_fits(), progress("Fitting under each prior", len(models), progressbar) as advance:
         warnings.filterwarnings("ignore", "model .* has the highest evidence, but its fit is doubtful", UserWarning)
         for name, members in models.items():
             starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in members.items()}

@@ -14,7 +14,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_active.kernels.expressions import Base, Expression, Product, grid, parse
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.model_average import model_posterior
 from pymc_active.models.builders import composite_gp
@@ -214,9 +214,8 @@ def compositional_kernel_search(
     candidates: dict[Expression, Expression | None] = dict.fromkeys(first)
     expanded: set[Expression] = set()
     stopped = f"depth {depth} reached"
-    with warnings.catch_warnings():
-        # Candidates are often poorly determined; what matters is whether the winner is doubtful.
-        warnings.filterwarnings("ignore", ".*Laplace fits? (is|are) doubtful", UserWarning)
+    # Candidates are often poorly determined; what matters is whether the winner is doubtful.
+    with quiet_fits():
         try:
             for level in range(1, depth + 1):
                 before = search.best_score(criterion)
