@@ -80,14 +80,15 @@ def summarise(records: dict[Key, dict]) -> dict:
         cells = {}
         for design in DESIGNS:
             found = {r: records[row, d, r] for name, d, r in records if (name, d) == (row, design)}
-            if not found:
+            # One start says nothing of a spread.
+            if len(found) < 2:
                 continue
             curves = np.stack([curve(f, best[row]) for f in found.values()])
             areas = {r: area(f, best[row]) for r, f in found.items()}
             cells[design] = {
                 "n": next(iter(found.values()))["n"],
                 "mean": curves.mean(0).tolist(),
-                "standard_error": (curves.std(0, ddof=1) / np.sqrt(len(curves))).tolist() if len(curves) > 1 else None,
+                "standard_error": (curves.std(0, ddof=1) / np.sqrt(len(curves))).tolist(),
                 "area": mean_and_error(list(areas.values())),
                 "at_the_end": mean_and_error(curves[:, -1]),
                 "after_a_full_search": mean_and_error(
