@@ -126,6 +126,7 @@ def plot(summary: dict):
         ax.scatter(values, range(len(ranked)), c=colours, s=18, zorder=3)
         ax.set_yticks(range(len(ranked)), [m for m, _ in ranked], fontsize=6)
         ax.set_xscale("symlog", linthresh=10)
+        ax.set_xlim(right=2)
         ax.grid(axis="x", color="0.9")
         ax.set_title(f"{row}\nbest: {ranked[-1][1]:.1f} nats", fontsize=8)
         ax.set_xlabel("log evidence less the best, nats", fontsize=8)
