@@ -20,6 +20,8 @@ from pymc_active.models.gpmodel import GPModel
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
+# Above this Pareto k the weights have no mean that a sample could show; and models that are worth a word about it.
+_PARETO_LIMIT, _MATTERS = 0.7, 1e-3
 EVIDENCES = ("laplace", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
 # Of a fit without a finite Laplace evidence, around which there is nothing to sample.
@@ -70,8 +72,9 @@ def model_posterior(
     Warns
     -----
     UserWarning
-        If the evidence of a model is not finite (it is excluded, with probability 0), or the fit of the highest
-        evidence is doubtful.
+        Once, if the evidence of a model is not finite (it is excluded, with probability 0), the fit of the highest
+        evidence is doubtful, or the Pareto k of a sampled evidence is above 0.7 where the model has a probability
+        above 0.001.
 
     Notes
     -----
@@ -155,6 +158,15 @@ def _warn(probability: xr.DataArray, stacklevel: int) -> None:
             "converged, or directions without curvature): search longer (n_restarts) or give it tighter priors "
             "before you believe it"
         )
+    if "pareto_k" in probability.coords:
+        # What is wrong with a model that nobody believes in anyway is no news.
+        rough = probability[(probability.pareto_k > _PARETO_LIMIT) & (probability > _MATTERS)]
+        if rough.size:
+            which = ", ".join(f"{m!r} (Pareto k {float(rough.pareto_k.sel(model=m)):.2f})" for m in rough.model.values)
+            problems.append(
+                f"the sampled evidence of {which} is rough, for k above {_PARETO_LIMIT}: take more draws, or search "
+                "longer for its modes (n_restarts)"
+            )
     if problems:
         warnings.warn("; ".join(problems), UserWarning, stacklevel=stacklevel + 1)
 

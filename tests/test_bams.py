@@ -13,9 +13,11 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 import pymc_active as pma
+from pymc_active import model_average
 from pymc_active.active.bald import Bald, Uncertainty
 from pymc_active.active.bams import Bams, Committee
 from pymc_active.entropy import mixture_entropy
+from pymc_active.laplace.importance import ImportanceEvidence
 from pymc_active.model_average import ModelAverage, check_distinct
 from pymc_active.predictions import Mixture, marginal_moments, mixture, posterior_mean
 
@@ -287,3 +289,17 @@ def test_pools_of_any_kind(average):
     assert lazy.chunks is not None
     assert_allclose(lazy, pma.active.bams(average, NEW), atol=1e-9)
     assert Uncertainty().score(average, NEW).shape == (9,)
+
+
+def test_rough_importance_evidences_are_named_once(monkeypatch, fits):
+    rough = ImportanceEvidence(-5.0, 0.1, 3.0, 0.9)
+    monkeypatch.setattr(model_average, "importance_evidence", lambda *args: rough)
+    with pytest.warns(UserWarning, match=r"rough.*more draws") as caught:
+        pma.active.model_posterior(fits, method="importance")
+    assert len(caught) == 1
+    assert all(repr(label) in str(caught[0].message) for label in fits)
+    # Of a model without weight nobody needs to know.
+    first, *others = fits
+    with pytest.warns(UserWarning, match="rough") as caught:
+        pma.active.model_posterior(fits, method="importance", prior={first: 1.0, **dict.fromkeys(others, 0.0)})
+    assert repr(others[0]) not in str(caught[0].message)
