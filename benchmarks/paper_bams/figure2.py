@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from _records import RESULTS, Key, fill, load
 from _report import table, target, write
-from _runs import DESIGNS, PAPERS, area, curve, mean_and_error, run
+from _runs import COLOURS, DESIGNS, PAPERS, area, curve, mean_and_error, run
 
 import pymc_active as pma
 
@@ -132,9 +132,6 @@ def targets(summary: dict) -> list[dict]:
 def plot(summary: dict):
     import matplotlib.pyplot as plt
 
-    colours = dict(
-        zip(DESIGNS, ("#0072B2", "#D55E00", "#009E73", "#999999", "#56B4E9", "#CC79A7", "#000000"), strict=True)
-    )
     columns = 2
     rows = -(-len(summary) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(9, 2.9 * rows), squeeze=False, sharex=True, sharey=True)
@@ -142,10 +139,10 @@ def plot(summary: dict):
         for design, cell in row["designs"].items():
             n, mean = np.array(cell["n"]), np.array(cell["mean"])
             style = "-" if design in PAPERS else "--"
-            ax.plot(n, mean, style, color=colours[design], label=DESIGNS[design], lw=1.6 if style == "-" else 1.1)
+            ax.plot(n, mean, style, color=COLOURS[design], label=DESIGNS[design], lw=1.6 if style == "-" else 1.1)
             if cell["standard_error"] is not None and design in PAPERS:
                 error = np.array(cell["standard_error"])
-                ax.fill_between(n, mean - error, mean + error, color=colours[design], alpha=0.15, lw=0)
+                ax.fill_between(n, mean - error, mean + error, color=COLOURS[design], alpha=0.15, lw=0)
         repeats = {cell["area"]["repeats"] for cell in row["designs"].values()}
         ax.set_title(f"{name} ({'-'.join(map(str, sorted(repeats)))} starts)\n{row['best']}", fontsize=8)
         ax.set_ylim(0, 1)

@@ -22,7 +22,7 @@ import _above  # noqa: F401
 import numpy as np
 from _records import RESULTS, fill, load
 from _report import table, target, write
-from _runs import DESIGNS, PAPERS, area, curve, mean_and_error, run
+from _runs import COLOURS, DESIGNS, PAPERS, area, curve, mean_and_error, run
 
 import pymc_active as pma
 
@@ -105,21 +105,18 @@ def targets(summary: dict) -> list[dict]:
 def plot(summary: dict):
     import matplotlib.pyplot as plt
 
-    colours = dict(
-        zip(DESIGNS, ("#0072B2", "#D55E00", "#009E73", "#999999", "#56B4E9", "#CC79A7", "#000000"), strict=True)
-    )
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6))
     for design, cell in summary["designs"].items():
         n, mean, error = (np.array(cell[k]) for k in ("n", "mean", "standard_error"))
         style = "-" if design in PAPERS else "--"
-        left.plot(n, mean, style, color=colours[design], label=DESIGNS[design])
+        left.plot(n, mean, style, color=COLOURS[design], label=DESIGNS[design])
         if design in PAPERS:
-            left.fill_between(n, mean - error, mean + error, color=colours[design], alpha=0.15, lw=0)
+            left.fill_between(n, mean - error, mean + error, color=COLOURS[design], alpha=0.15, lw=0)
     left.set(xlabel="observations", ylabel="p(true kernel)", ylim=(0, 1), title=f"{summary['series']} series")
     left.legend(fontsize=7)
     for i, cells in enumerate(summary["by_truth"].values()):
         for design, value in cells.items():
-            right.plot(value, i, "o" if design in PAPERS else "x", color=colours[design])
+            right.plot(value, i, "o" if design in PAPERS else "x", color=COLOURS[design])
     right.set_yticks(range(len(summary["by_truth"])), list(summary["by_truth"]))
     right.set(xlabel="mean p(true kernel) from 20 points on", xlim=(0, 1))
     figure.tight_layout()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,24 +26,6 @@ _FULL_SEARCH, _CHILD_SEARCH = 20, 4
 _NEIGHBOURS, _FEWEST, _HOPELESS = 12, 5, 1e-4
 
 
-class Subject(Protocol):
-    """What is learned about."""
-
-    @property
-    def X(self) -> np.ndarray:
-        """Inputs measured so far (n, D), in the user's units."""
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs measured so far (n,)."""
-
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data of all models."""
-
-    def fit(self, seed: int, executor: Executor | None) -> LaplaceFit | ModelAverage:
-        """Fit to the data held now, from the modes found last."""
-
-
 class OneModel:
     """A single model."""
 
@@ -53,20 +35,20 @@ class OneModel:
         self._last_search = -_SEARCH_EVERY
 
     @property
-    def X(self):
-        """Inputs measured so far."""
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
         return self.gpm.X
 
     @property
-    def y(self):
-        """Outputs measured so far."""
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
         return self.gpm.y
 
-    def set_data(self, X, y):
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
         """Replace the data."""
         self.gpm.set_data(X, y)
 
-    def fit(self, seed, executor):
+    def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
         """Follow the modes; every 15 points search them anew."""
         n = len(self.y)
         is_full, is_small = n - self._last_search >= _SEARCH_EVERY, n < _SMALL
@@ -108,16 +90,16 @@ class SeveralModels:
         self._probabilities: dict[int, xr.DataArray] = {}
 
     @property
-    def X(self):
-        """Inputs measured so far."""
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
         return next(iter(self.models.values())).X
 
     @property
-    def y(self):
-        """Outputs measured so far."""
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
         return next(iter(self.models.values())).y
 
-    def set_data(self, X, y):
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
         """Replace the data."""
         before = self.X, self.y
         changed: list[GPModel] = []
@@ -131,7 +113,7 @@ class SeveralModels:
                 gpm.set_data(*before)
             raise
 
-    def fit(self, seed, executor):
+    def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
         """Follow the modes of every model, with one fresh start each."""
         n = len(self.y)
         average = self.search(1 if self._fits else _FULL_SEARCH, seed, executor)
