@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pymc_active.model_average import ModelAverage
     from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
     from pymc_active.predictions import predict
+    from pymc_active.sample_paths import PosteriorPaths, draw_paths
     from pymc_active.truth import check, sample
 
 __version__ = version("pymc-active")
@@ -21,6 +22,7 @@ __all__ = [
     "GPModel",
     "LaplaceFit",
     "ModelAverage",
+    "PosteriorPaths",
     "active",
     "ard_gp",
     "check",
@@ -28,6 +30,7 @@ __all__ = [
     "cov",
     "datasets",
     "decompose",
+    "draw_paths",
     "embedding_gp",
     "fit_laplace",
     "fit_laplace_models",
@@ -49,6 +52,7 @@ _HOME = {
     **dict.fromkeys(("LaplaceFit", "fit_laplace", "fit_laplace_models"), "laplace"),
     **dict.fromkeys(("Decomposition", "decompose"), "decomposition"),
     **dict.fromkeys(("check", "sample"), "truth"),
+    **dict.fromkeys(("PosteriorPaths", "draw_paths"), "sample_paths"),
     **dict.fromkeys(("relevance", "subspace_angles"), "embeddings"),
     "ModelAverage": "model_average",
     "predict": "predictions",

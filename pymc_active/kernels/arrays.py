@@ -376,7 +376,7 @@ class Linear(Node):
         return ("linear" if self.location is not None else "rooted linear", tuple(self.columns.tolist()))
 
     def centred(self, theta, X):
-        return X[:, self.columns] - (0.0 if self.location is None else theta[self.location])
+        return X[..., self.columns] - (0.0 if self.location is None else theta[self.location])
 
     def at(self, theta, X, Z=None):
         return _LinearAt(self, theta, X, Z)

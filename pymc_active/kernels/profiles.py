@@ -1,6 +1,7 @@
 """Radial profiles: a stationary kernel as a function of the squared scaled distance ``s``.
 
-Each profile returns ``g(s)`` and as many derivatives in ``s`` as asked for. They follow PyMC's own
+Each profile returns ``g(s)`` and as many derivatives in ``s`` as asked for (up to four of kernels whose functions are
+twice differentiable, up to two of the others). They follow PyMC's own
 kernels to the last digit, including its ``r = sqrt(s + 1e-12)`` in the Matérn family, so that the
 array route and the PyMC graph are the same function.
 """
@@ -21,7 +22,7 @@ def exp_quad(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """exp(-s / 2)."""
     g = np.multiply(s, -0.5)
     np.exp(g, out=g)
-    return (g, -0.5 * g, 0.25 * g)[: order + 1] if order else (g,)
+    return tuple((-0.5) ** k * g if k else g for k in range(order + 1))
 
 
 def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
@@ -29,7 +30,13 @@ def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     a = np.sqrt(5.0 * (s + _ROOT_OFFSET))
     e = np.exp(-a)
     g = (1.0 + a + a * a / 3.0) * e
-    return (g, -(5.0 / 6.0) * (1.0 + a) * e, (25.0 / 12.0) * e)[: order + 1] if order else (g,)
+    if not order:
+        return (g,)
+    first = (g, -(5.0 / 6.0) * (1.0 + a) * e, (25.0 / 12.0) * e)
+    if order < 3:
+        return first[: order + 1]
+    # These are singular at r = 0, where they meet a zero: the fourth derivative in the inputs is finite.
+    return (*first, -(125.0 / 24.0) * e / a, (625.0 / 48.0) * e * (1.0 + 1.0 / a) / (a * a))[: order + 1]
 
 
 def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
@@ -55,3 +62,6 @@ PROFILES: dict[str, Profile] = {
     "Matern32": matern32,
     "Matern52": matern52,
 }
+
+# How often functions with these kernels can be differentiated (in mean square).
+MEAN_SQUARE_DERIVATIVES: dict[Profile, int] = {exp_quad: 4, matern12: 0, matern32: 1, matern52: 2}

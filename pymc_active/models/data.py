@@ -43,6 +43,9 @@ class Affine:
         return gradient if self.is_identity else gradient / self.scale
 
 
+IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
+
+
 def read_inputs(X: Any, what: str = "X", width: int | None = None) -> np.ndarray:
     """A float matrix (n, D) from an array, a data frame or a DataArray.
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_active.kernels.arrays import Node, Stationary, squared_distance
+from pymc_active.kernels.lines import RadialLines, check_profile, check_twice_differentiable, lines
 from pymc_active.kernels.profiles import PROFILES
 from pymc_active.models.data import Affine, InputMap
 from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
@@ -109,6 +110,11 @@ class ArrayPosterior(Posterior):
         """Derivative of the mean function in the inputs: its parameters are a constant, then a slope an input."""
         return theta[self.mean_indices[1:]] if len(self.mean_indices) > 1 else 0.0
 
+    def prior_mean(self, theta, X):
+        full = self._extend(theta)
+        mean = self.mean_basis(X) @ full[self.mean_indices] if len(self.mean_indices) else np.zeros(len(X))
+        return mean, np.broadcast_to(self._mean_slope(full), X.shape)
+
     def prior_value_and_gradient(self, theta):
         return self.prior.value_and_gradient(theta)
 
@@ -154,6 +160,12 @@ class KernelPosterior(ArrayPosterior):
     @property
     def hides_modes(self):
         return not isinstance(self.kernel, Stationary)
+
+    def lines(self, theta, a, b):
+        return lines(self.kernel, self._extend(theta), a, b)
+
+    def check_twice_differentiable(self):
+        check_twice_differentiable(self.kernel)
 
     def state(self, theta, extra_noise=0.0):
         full = self._extend(theta)
@@ -284,6 +296,19 @@ class EmbeddingPosterior(ArrayPosterior):
     def embedding(self, theta: np.ndarray) -> np.ndarray:
         """R, shape (d, D)."""
         return self._extend(theta)[self.R].reshape(self.shape)
+
+    def lines(self, theta, a, b):
+        full = self._extend(theta)
+        turn = full[self.R].reshape(self.shape).T
+        return RadialLines(
+            self.profile,
+            np.exp(2 * full[self.log_outputscale]),
+            a @ turn - b @ turn,
+            lambda direction: direction @ turn,
+        )
+
+    def check_twice_differentiable(self):
+        check_profile(self.profile)
 
     def state(self, theta, extra_noise=0.0):
         full = self._extend(theta)

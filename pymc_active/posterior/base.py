@@ -11,13 +11,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
 
 from pymc_active.kernels.arrays import Node
+from pymc_active.kernels.lines import Lines
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
+
+if TYPE_CHECKING:
+    from pymc_active.models.data import Affine, InputMap
 
 
 class Moments(NamedTuple):
@@ -55,12 +59,17 @@ class State(NamedTuple):
 class Posterior(ABC):
     """Log posterior over the flat unconstrained vector theta (P,), given the data it holds.
 
-    A posterior does not change: new data make a new one. All quantities are in nats and in the user's units of X and y.
+    A posterior does not change: new data make a new one. All quantities are in nats and in the user's units of X and y,
+    but for ``X``, ``y``, :meth:`lines` and :meth:`prior_mean`, which are in the kernel's: ``x_map`` and ``y_map`` lead
+    there.
     """
 
     n_parameters: int
 
+    X: np.ndarray
     y: np.ndarray
+    x_map: InputMap
+    y_map: Affine
 
     # Where a route knows them: the covariance as a tree of kernels, the fixed parameters behind theta, and what tells
     # the prior of each entry of theta from those of others.
@@ -124,6 +133,18 @@ class Posterior(ABC):
         None where a route has no formulas for them.
         """
         return None
+
+    @abstractmethod
+    def lines(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> Lines:
+        """The kernel between points ``a`` (n, 1, D) and ``b`` (m, D), or row by row if both are (m, D)."""
+
+    @abstractmethod
+    def prior_mean(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean function (m,) and its gradient (m, D) in the inputs, at points in the kernel's units."""
+
+    def check_twice_differentiable(self) -> None:
+        """Raise a ValueError unless functions with this kernel have second derivatives, where that is known."""
+        return
 
     def prior_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Location and sd of the prior on the unconstrained space, (P,) each, from its mode and curvature.

@@ -7,7 +7,7 @@ algebra stays in LAPACK. Nothing differentiates a Cholesky, and the graphs build
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pymc as pm
@@ -16,16 +16,24 @@ import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import pushforward
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import graph_inputs
+from pytensor.scalar import Add, Mul
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_active.models.data import IDENTITY
 from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
 from pymc_active.posterior.factor import Factor
+from pymc_active.posterior.graph_lines import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
 from pymc_active.posterior.prior import vm_mode
 
 # Directional derivatives of K are computed in blocks of at most this many numbers.
 _BLOCK = 4_000_000
+
+# Terms of a sum in compiled graphs.
+_OPERANDS = 20
 
 
 class GPGraphs:
@@ -68,9 +76,22 @@ class GPGraphs:
             self.noise_variance,
             self.log_prior,
         ) = joined
-        self.y = pt.as_tensor_variable(model.rvs_to_values[likelihood])
-        self.data = [v for v in graph_inputs([*joined, self.y]) if isinstance(v, SharedVariable)]
+        self.X, self.y = X, pt.as_tensor_variable(model.rvs_to_values[likelihood])
+        self.data = [v for v in graph_inputs([*joined, self.X, self.y]) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
+        self.cov_func = gp.cov_func
+        self._model, self._point, self._value_vars = model, point, model.value_vars
+
+    @cached_property
+    def lines(self) -> LineGraphs:
+        """The covariance along lines; few need it."""
+        return LineGraphs(self.cov_func, self._join)
+
+    def _join(self, expressions: list) -> list:
+        """Expressions of the model's variables as functions of ``theta``."""
+        values = self._model.replace_rvs_by_values(expressions)
+        joined, theta = join_nonshared_inputs(point=self._point, outputs=values, inputs=self._value_vars)
+        return clone_replace(joined, {theta: self.theta})
 
     def tangents(self, expressions: list, directions: TensorVariable) -> list:
         """Derivatives of the expressions along each row of ``directions`` (p, P), stacked in front."""
@@ -98,6 +119,8 @@ class _Functions:
         # Its derivatives, with W and alpha held constant, are the likelihood's gradient and curvature.
         self.weighted = 0.5 * (self.W * graphs.G).sum() - (self.alpha * graphs.mean).sum()
 
+        self._lines: dict[tuple, LineFunction] = {}
+
     def compile(self, inputs, outputs):
         replacements = list(zip(self.graphs.data, self.inputs, strict=True))
         return pytensor.function(
@@ -114,8 +137,8 @@ class _Functions:
         return pytensor.grad(scalar, self.graphs.theta, disconnected_inputs="ignore")
 
     @cached_property
-    def y(self):
-        return self.compile([], self.graphs.y)
+    def held(self):
+        return self.compile([], [self.graphs.X, self.graphs.y])
 
     @cached_property
     def state(self):
@@ -157,6 +180,35 @@ class _Functions:
         outputs = g.tangents([g.cross, g.prior_variance, g.mean_new], self.directions)
         return self.compile([g.theta, g.X_new, self.directions], outputs)
 
+    @cached_property
+    def prior_mean(self):
+        g = self.graphs
+        gradient = pytensor.grad(g.mean_new.sum(), g.X_new, disconnected_inputs="ignore")
+        return self.compile([g.theta, g.X_new], [g.mean_new, gradient])
+
+    def lines(self, order: tuple[int, int], by_row: bool) -> LineFunction:
+        """Derivatives of the covariance along lines, between all rows or row by row."""
+        if (order, by_row) not in self._lines:
+            graphs = self.graphs.lines
+            keys, outputs = graphs.derivatives(order)
+            points, outputs = graphs.by_row(outputs) if by_row else (graphs.points, outputs)
+            function = self.compile([self.graphs.theta, *points], outputs)
+            self._lines[order, by_row] = LineFunction(function, keys, graphs.structure, order)
+        return self._lines[order, by_row]
+
+
+@node_rewriter([Elemwise])
+def _split_long(fgraph, node):
+    """Sums and products of many terms as sums of sums: NumPy's elementwise functions take 32 operands."""
+    if len(node.inputs) > _OPERANDS and isinstance(node.op.scalar_op, Add | Mul):
+        return [node.op(node.op(*node.inputs[:_OPERANDS]), *node.inputs[_OPERANDS:])]
+    return None
+
+
+def _default_mode():
+    # After all that would merge them again.
+    return vm_mode().register((in2out(_split_long), 100))
+
 
 class GraphPosterior(Posterior):
     """Posterior of an arbitrary ``pm.gp.Marginal`` model.
@@ -177,16 +229,17 @@ class GraphPosterior(Posterior):
         y_data: SharedVariable | None,
         compile_kwargs: dict | None = None,
     ):
+        self.x_map = self.y_map = IDENTITY
         self.n_parameters = graphs.n_parameters
         self._X_data, self._y_data = X_data, y_data
         self._shared = graphs.data
-        self._functions = _Functions(graphs, compile_kwargs or {"mode": vm_mode()}, (X_data, y_data))
+        self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, (X_data, y_data))
         self._set_data(None, None)
 
     def _set_data(self, X, y):
         new = {self._X_data: X, self._y_data: y}
         self._data = [v.get_value() if new.get(v) is None else new[v] for v in self._shared]
-        self.y = np.asarray(self._functions.y(*self._data), float)
+        self.X, self.y = (np.asarray(values, float) for values in self._functions.held(*self._data))
 
     def _blocks(self, size):
         """Rows of the identity, few enough at a time that (rows, size) stays small."""
@@ -194,6 +247,18 @@ class GraphPosterior(Posterior):
         eye = np.eye(self.n_parameters)
         for start in range(0, self.n_parameters, step):
             yield slice(start, start + step), eye[start : start + step]
+
+    def lines(self, theta, a, b):
+        return GraphLines(self._functions.lines, theta, a, b, self._data)
+
+    def prior_mean(self, theta, X):
+        mean, gradient = self._functions.prior_mean(theta, X, *self._data)
+        return mean, gradient
+
+    def check_twice_differentiable(self):
+        cov_func = self._functions.graphs.cov_func
+        if not check_known(cov_func):
+            check_numerically(cov_func, partial(self.lines, self.prior_scale()[0]), self.X)
 
     def state(self, theta, extra_noise=0.0):
         G, mean = self._functions.state(theta, *self._data)

@@ -1,0 +1,125 @@
+"""A Gaussian process with its hyperparameters fixed, given its data: what sample paths and their maxima need."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from pymc_active.kernels.lines import Lines
+from pymc_active.models.data import Affine
+from pymc_active.posterior.array import ArrayPosterior
+from pymc_active.posterior.base import Posterior, State
+from pymc_active.posterior.factor import Factor
+
+# Central differences of the gradient of a mean function, as a fraction of the inputs' range.
+_STEP = 1e-5
+
+
+class ConditionedGP:
+    """Everything is in the kernel's units of X and y.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        With the data.
+    theta : ndarray, shape (P,)
+    minimize : bool
+        Describe -f instead of f, whose maximum is f's minimum.
+
+    Attributes
+    ----------
+    X, y : ndarray, shapes (n, D) and (n,)
+    """
+
+    def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False):
+        self.posterior, self.theta = posterior, np.asarray(theta, float)
+        self.sign = -1.0 if minimize else 1.0
+        self.X, self.y = posterior.X, self.sign * posterior.y
+
+    @cached_property
+    def _state(self) -> State:
+        return self.posterior.state(self.theta)
+
+    @property
+    def factor(self) -> Factor:
+        """Of the data covariance G = K + noise. Its ``alpha`` is that of f; see :attr:`alpha`."""
+        return self._state.factor
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """G⁻¹ (y - mean), (n,)."""
+        return self.sign * self.factor.alpha
+
+    @property
+    def x_map(self) -> Affine:
+        """From the user's inputs to the kernel's."""
+        assert isinstance(self.posterior.x_map, Affine), "the map into a row space has no inverse"
+        return self.posterior.x_map
+
+    def to_user(self, X: np.ndarray) -> np.ndarray:
+        """Inputs in the user's units."""
+        return self.x_map.shift + self.x_map.scale * X
+
+    def to_user_y(self, f: np.ndarray) -> np.ndarray:
+        """Values of f (of -f, where that is described) in the user's units of y."""
+        y_map = self.posterior.y_map
+        return y_map.shift + y_map.scale * self.sign * f
+
+    def prior_mean(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean function (m,) and its gradient (m, D)."""
+        mean, gradient = self.posterior.prior_mean(self.theta, X)
+        return self.sign * mean, self.sign * gradient
+
+    def prior_mean_hessian(self, X: np.ndarray) -> np.ndarray:
+        """Second derivatives of the mean function, (m, D, D)."""
+        m, D = X.shape
+        hessian = np.zeros((m, D, D))
+        if isinstance(self.posterior, ArrayPosterior):
+            # Constant or linear.
+            return hessian
+        # Of a mean function that somebody wrote only the gradient is known.
+        width = np.ptp(np.concatenate([self.X, X]), axis=0)
+        for i, step in enumerate(np.diag(_STEP * np.where(width > 0, width, 1.0))):
+            hessian[:, i] = (self.prior_mean(X + step)[1] - self.prior_mean(X - step)[1]) / (2 * step[i])
+        return 0.5 * (hessian + hessian.swapaxes(1, 2))
+
+    def lines(self, a: np.ndarray, b: np.ndarray) -> Lines:
+        """The prior kernel along lines; see :meth:`Posterior.lines`."""
+        return self.posterior.lines(self.theta, a, b)
+
+    def covariance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """The prior kernel between rows, (n, m)."""
+        return self.lines(A[:, None], B).along(None, None, (0, 0))[0, 0]
+
+    @cached_property
+    def noise_variance(self) -> float:
+        """Of an observation; the mean over the data where it depends on the input."""
+        user = self.posterior.moments(self._state, self.to_user(self.X)).noise_variance
+        return float(np.mean(user)) / float(self.posterior.y_map.scale) ** 2
+
+    def moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Latent posterior mean and variance (m,)."""
+        cross = self.covariance(self.X, X)
+        half = self.factor.half_solve(cross)
+        prior = self.lines(X, X).along(None, None, (0, 0))[0, 0]
+        mean = self.prior_mean(X)[0] + self.alpha @ cross
+        return mean, np.maximum(prior - np.einsum("ij,ij->j", half, half), 0.0)
+
+    def pull(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Gradient of ⟨W, k(data, X)⟩ in the rows of X, (m, D); W is (n, m) or (n, 1)."""
+        at = self.lines(self.X[:, None], X)
+        columns = [np.sum(W * at.along(None, v, (0, 1)).get((0, 1), 0.0), axis=0) for v in np.eye(X.shape[1])]
+        return np.stack(columns, axis=1)
+
+    def prior_variance_gradient(self, X: np.ndarray) -> np.ndarray:
+        """Of k(x, x) in x, (m, D): twice that in one argument."""
+        at = self.lines(X, X)
+        columns = [2 * at.along(None, v, (0, 1)).get((0, 1), np.zeros(len(X))) for v in np.eye(X.shape[1])]
+        return np.stack(np.broadcast_arrays(*columns), axis=1)
+
+    def moment_gradients(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients of :meth:`moments` in the rows of X, (m, D) each."""
+        solved = self.factor.solve(self.covariance(self.X, X))
+        mean = self.prior_mean(X)[1] + self.pull(X, self.alpha[:, None])
+        return mean, self.prior_variance_gradient(X) - 2 * self.pull(X, solved)

@@ -1,0 +1,455 @@
+"""Sample paths: their moments, their derivatives, and where they are largest."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from differences import central_difference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2_contingency
+
+import pymc_active as pma
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.sample_paths import Paths, draw_paths, maximize_over_pool, maximize_paths
+from pymc_active.sample_paths.features import Waves, draw_on_basis, draw_waves, spread, terms
+from pymc_active.sample_paths.maximizers import newton_step
+
+NOISE = 0.1
+
+
+class Unknown:
+    """A posterior of which nothing is known but what every kernel has."""
+
+    def __init__(self, posterior):
+        self.wrapped = posterior
+
+    def __getattr__(self, name):
+        return getattr(self.wrapped, name)
+
+
+def model(kernel, X, y):
+    if kernel == "embedding":
+        return pma.embedding_gp(X, y, n_components=1, kernel="Matern52", mean="constant")
+    if kernel in ("ExpQuad", "Matern52", "Matern32", "Matern12"):
+        return pma.ard_gp(X, y, kernel=kernel, mean="linear")
+    return pma.composite_gp(X, y, kernel)
+
+
+def conditioned(kernel, n=6, D=1, *, noise=NOISE, seed=1, lengthscale=None, draw=False):
+    """A GP with hyperparameters somewhere in its prior, given data on [0, 1]^D, or data that it draws itself."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, D))
+    gpm = model(kernel, X, np.sin(5 * X.sum(1)) + 0.3)
+    posterior = gpm.posterior()
+    theta = posterior.prior_scale()[0] + 0.3 * rng.normal(size=posterior.n_parameters)
+    for i, label in enumerate(gpm.labels):
+        if label == "log_noise":
+            theta[i] = np.log(noise)
+        elif label.startswith("log_period"):
+            theta[i] = np.log(0.6)
+        elif label.startswith("log_alpha"):
+            # By its prior far smaller: scales of every size, and no differences to check derivatives by.
+            theta[i] = np.log(2.0)
+        elif label.startswith("location"):
+            theta[i] = 0.2
+        elif label.startswith("log_lengthscale") and lengthscale is not None:
+            theta[i] = np.log(lengthscale)
+    if not draw:
+        return ConditionedGP(posterior, theta)
+    K = exact_kernel(ConditionedGP(posterior, theta), X, X) + noise**2 * np.eye(n)
+    y = ConditionedGP(posterior, theta).prior_mean(X)[0] + np.linalg.cholesky(K) @ rng.normal(size=n)
+    return ConditionedGP(posterior.with_data(X, y), theta)
+
+
+def unknown(gp):
+    return ConditionedGP(Unknown(gp.posterior), gp.theta)
+
+
+def exact_kernel(gp, A, B):
+    """By the package's matrices, not its lines."""
+    posterior = gp.posterior.wrapped if isinstance(gp.posterior, Unknown) else gp.posterior
+    if posterior.kernel is not None:
+        return posterior.kernel.at(np.concatenate([gp.theta, posterior.constants]), A, B).K
+    return gp.covariance(A, B)
+
+
+def exact_moments(gp, T):
+    G = exact_kernel(gp, gp.X, gp.X) + gp.noise_variance * np.eye(len(gp.X))
+    cross = exact_kernel(gp, gp.X, T)
+    solved = np.linalg.solve(G, cross)
+    mean = gp.prior_mean(T)[0] + (gp.y - gp.prior_mean(gp.X)[0]) @ solved
+    return mean, exact_kernel(gp, T, T) - cross.T @ solved
+
+
+def assert_moments(gp, n_features, batches=100, size=50, D=1, low=-0.2, high=1.2):
+    """Means and covariances within their standard errors; batches have different features and are independent."""
+    T = np.random.default_rng(2).uniform(low, high, size=(4, D))
+    mean, covariance = exact_moments(gp, T)
+    root = np.sqrt(np.diag(covariance) + 1e-12)
+    box = np.full(D, low), np.full(D, high)
+    draws = np.stack([Paths(gp, size, n_features, seed, *box).value(T) for seed in range(batches)])
+    z = (draws - mean) / root
+    means = z.mean(1)
+    products = np.einsum("bsi,bsj->bij", z, z) / size
+    for estimates, expected in ((means, 0.0), (products, covariance / np.multiply.outer(root, root))):
+        error = np.abs(estimates.mean(0) - expected)
+        # Of about 14 numbers one exceeds this in a thousand runs.
+        assert (error < 4 * estimates.std(0, ddof=1) / np.sqrt(batches)).all()
+
+
+# Moments.
+
+
+@pytest.mark.parametrize(
+    "kernel", ["ExpQuad", "Matern52", "Matern32", "RQ", "PER", "LIN", "SE * LIN", "PER * RQ + LIN"]
+)
+@pytest.mark.parametrize("D", [1, 2])
+def test_moments_are_those_of_the_posterior(kernel, D):
+    assert_moments(conditioned(kernel, D=D), 200, D=D)
+
+
+@pytest.mark.parametrize("kernel", ["SE * LIN[0] * LIN", "(LIN + PER) * SE[0]", "SE[0] + SE[1]"])
+def test_moments_of_other_structures(kernel):
+    assert_moments(conditioned(kernel, D=2), 200, D=2)
+
+
+def test_moments_of_an_embedding():
+    assert_moments(conditioned("embedding", D=3), 200, D=3)
+
+
+def test_moments_with_more_data_than_features():
+    assert_moments(conditioned("Matern52", n=60, lengthscale=0.2), 20)
+
+
+def test_moments_on_a_basis():
+    assert_moments(unknown(conditioned("SE * LIN", D=1)), 200, batches=25, size=200)
+
+
+def test_moments_of_a_model_somebody_wrote_with_correlated_noise():
+    X = np.random.default_rng(1).uniform(size=(8, 1))
+    with pm.Model() as written:
+        scale = pm.LogNormal("scale", 0, 1)
+        gp = pm.gp.Marginal(cov_func=scale**2 * pm.gp.cov.Cosine(1, ls=2.0) * pm.gp.cov.Matern52(1, ls=0.6))
+        noise = 0.1 * pm.gp.cov.Matern12(1, ls=0.3) + pm.gp.cov.WhiteNoise(0.1)
+        gp.marginal_likelihood("y", X=X, y=np.sin(5 * X[:, 0]), sigma=noise)
+    gpm = pma.from_marginal(gp, "y", model=written)
+    T = np.array([[0.1], [0.5], [0.9]])
+    paths = draw_paths(gpm, point={"scale_log__": 0.2}, n_paths=4000, bounds=[(0, 1)], random_seed=1)
+    conditional = paths.parts[0].gp
+    mean, variance = conditional.moments(T)
+    draws = paths(T).to_numpy()
+    assert (np.abs(draws.mean(0) - mean) < 4 * np.sqrt(variance / 4000)).all()
+    # Paths share a basis, which is exact here, so that they are independent.
+    assert_allclose(draws.var(0), variance, rtol=4 * np.sqrt(2 / 4000))
+
+
+def test_the_prior_variance_of_a_stationary_kernel_is_exact_with_one_frequency():
+    gp = conditioned("RQ")
+    [term] = found = terms(gp.posterior.kernel, gp.theta, 1)
+    features = spread(found, 2, np.random.default_rng(1), np.zeros(1), np.ones(1))
+    assert [len(each.frequencies) for each in features] == [1]
+    [waves] = draw_waves(features, 200_000, np.random.default_rng(2)).parts
+    variance = waves.value(np.array([[0.3], [5.0]])).var(0)
+    assert_allclose(variance, term.variance, rtol=4 * np.sqrt(2 / 200_000))
+
+
+@pytest.mark.parametrize("kernel", ["ExpQuad", "Matern52", "RQ", "PER", "SE * LIN", "PER * RQ + LIN"])
+def test_features_reproduce_the_kernel_the_better_the_more_there_are(kernel):
+    gp = conditioned(kernel, D=2)
+    X = np.random.default_rng(3).uniform(size=(12, 2))
+    K = exact_kernel(gp, X, X)
+
+    found = terms(gp.posterior.kernel, gp.theta, 2)
+
+    def error(n_features):
+        squares = []
+        for seed in range(6):
+            rng = np.random.default_rng(seed)
+            approximation = np.zeros_like(K)
+            for part in spread(found, n_features, rng, np.zeros(2), np.ones(2)):
+                # The functions of each cosine and of each sine alone.
+                alone = np.diag(part.amplitudes)
+                for weights in ((alone, 0 * alone), (0 * alone, alone)):
+                    functions = Waves(part.factors, part.frequencies, *weights).value(X)
+                    approximation += functions.T @ functions
+            squares.append(np.mean((approximation - K) ** 2) / np.mean(K**2))
+        return np.sqrt(np.mean(squares))
+
+    few, many = error(64), error(4096)
+    assert many < 0.03
+    assert many < 0.25 * few
+
+
+def test_paths_of_one_gp_share_features_and_the_seed_decides_them():
+    gp = conditioned("SE * LIN", D=2)
+    X = np.random.default_rng(1).uniform(size=(5, 2))
+    a, b, c = (Paths(gp, 3, 100, seed).value(X) for seed in (1, 1, 2))
+    assert_array_equal(a, b)
+    assert not np.allclose(a, c)
+    assert np.linalg.matrix_rank(np.diff(Paths(gp, 200, 10, 1).value(np.linspace(0, 1, 400).reshape(200, 2)))) < 60
+
+
+@pytest.mark.parametrize("relative_variance", [1e-4, 1e-6, 1e-8])
+def test_paths_pass_through_data_of_little_noise(relative_variance):
+    gp = conditioned("ExpQuad", n=30, D=2, noise=np.sqrt(relative_variance), lengthscale=0.4, draw=True)
+    missed = Paths(gp, 20, 1000, 1).value(gp.X) - gp.y
+    assert np.abs(missed).max() < 6 * np.sqrt(relative_variance)
+
+
+def test_a_basis_that_misses_much_says_so_once():
+    gp = unknown(conditioned("ExpQuad", D=2, lengthscale=0.02))
+    with pytest.warns(UserWarning, match=r"miss \d+% of the prior variance.*Raise n_features") as caught:
+        paths = Paths(gp, 3, 100, 1, np.zeros(2), np.ones(2))
+    assert len(caught) == 1
+    assert 0.5 < paths.diagnostics["missed_variance"] < 1
+
+
+def test_a_basis_of_a_smooth_kernel_is_small_and_misses_nothing():
+    gp = conditioned("ExpQuad", D=1, lengthscale=0.4)
+    diagnostics = draw_on_basis(gp, 1, 1000, np.random.default_rng(1), np.zeros(1), np.ones(1)).diagnostics
+    assert diagnostics["n_features"] < 25
+    assert diagnostics["missed_variance"] < 1e-8
+
+
+# Derivatives.
+
+
+@pytest.mark.parametrize(
+    ("kernel", "D"),
+    [
+        ("ExpQuad", 3),
+        ("Matern52", 2),
+        ("RQ", 2),
+        ("PER", 2),
+        ("LIN", 2),
+        ("LIN * LIN * SE", 2),
+        ("PER * RQ + LIN", 2),
+        ("(LIN + PER) * SE[0] * RQ", 2),
+        ("embedding", 3),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+# A basis of any quality has derivatives.
+@pytest.mark.filterwarnings("ignore:the 200 basis functions")
+def test_gradient_and_hessian_are_derivatives(kernel, D, known):
+    gp = conditioned(kernel, D=D, n=5, lengthscale=0.5)
+    rng = np.random.default_rng(4)
+    paths = Paths(gp if known else unknown(gp), 3, 400, 1, np.zeros(D), np.ones(D))
+    X, which = rng.uniform(size=(4, D)), np.array([2, 0, 1, 2])
+    value, gradient, hessian = paths.derivatives(X, which)
+    assert_allclose(value, paths.value(X)[which, range(4)], rtol=1e-8)
+    scale = np.abs(value).max()
+    for i in range(4):
+        at = which[i : i + 1]
+        slope = central_difference(lambda x, at=at: paths.derivatives(x[None], at)[0][0], X[i], 2e-4)
+        assert_allclose(gradient[i], slope, rtol=1e-5, atol=1e-5 * scale)
+        curvature = central_difference(lambda x, at=at: paths.derivatives(x[None], at)[1][0], X[i], 2e-4)
+        assert_allclose(hessian[i], curvature, rtol=1e-5, atol=1e-5 * max(scale, np.abs(hessian[i]).max()))
+
+
+# Maximisers in a box.
+
+
+@pytest.mark.parametrize(("kernel", "D"), [("ExpQuad", 1), ("ExpQuad", 2), ("Matern52", 2), ("PER * RQ + LIN", 2)])
+def test_maximisers_satisfy_the_conditions_of_a_maximum(kernel, D):
+    gp = conditioned(kernel, n=7 * D, D=D, noise=1e-3, lengthscale=0.4 if D > 1 else 0.1, draw=True)
+    low, high = np.full(D, 0.1), np.full(D, 0.9)
+    paths = Paths(gp, 50, 500, 1, low, high)
+    maxima = maximize_paths(paths, low, high, np.random.default_rng(1))
+    value, slopes, hessian = paths.derivatives(maxima.X, np.arange(50))
+    assert maxima.diagnostics["converged"].all()
+    assert_allclose(maxima.values, value, rtol=1e-12)
+    assert_allclose(maxima.slopes, slopes, atol=1e-12)
+    assert np.abs(slopes[maxima.free]).max() < 1e-8 * np.abs(value).max()
+    held = ~maxima.free
+    assert (held == ((maxima.X == low) & (slopes < 0)) | ((maxima.X == high) & (slopes > 0))).all()
+    assert held.any()
+    for H, free in zip(hessian, maxima.free, strict=True):
+        assert (np.linalg.eigvalsh(H[np.ix_(free, free)]) < 1e-6 * np.abs(H).max()).all()
+    dense = np.random.default_rng(2).uniform(low, high, size=(4000, D))
+    assert (maxima.values >= paths.value(dense).max(1)).all()
+
+
+@pytest.mark.parametrize(("D", "lengthscale", "n"), [(2, 0.1**0.5, 20), (6, 0.5, 20)])
+def test_many_other_starts_seldom_find_better_maxima(D, lengthscale, n):
+    """The same climb from every one of 60 random points for each path."""
+    gp = conditioned("ExpQuad", n=n, D=D, noise=1e-3, lengthscale=lengthscale, draw=True)
+    paths = Paths(gp, 20, 500, 1)
+    low, high = np.zeros(D), np.ones(D)
+    maxima = maximize_paths(paths, low, high, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    Z, which = rng.uniform(size=(60 * 20, D)), np.repeat(np.arange(20), 60)
+    for _ in range(25):
+        value, gradient, hessian = paths.derivatives(Z, which)
+        step = newton_step(Z, gradient, hessian, np.full(len(Z), 0.1))
+        there = np.clip(Z + step, 0.0, 1.0)
+        up = paths.derivatives(there, which)[0] > value
+        Z = np.where(up[:, None], there, Z)
+    best = value.reshape(20, 60).max(1)
+    assert (best > maxima.values + 1e-6).mean() <= 0.05
+
+
+@pytest.mark.parametrize("kernel", ["Matern12", "Matern32"])
+def test_rough_paths_are_climbed_safely(kernel):
+    gp = conditioned(kernel, n=20, D=2, noise=1e-3, lengthscale=0.3, draw=True)
+    paths = Paths(gp, 20, 500, 1)
+    maxima = maximize_paths(paths, np.zeros(2), np.ones(2), np.random.default_rng(1))
+    assert np.isfinite(maxima.X).all()
+    assert np.isfinite(maxima.slopes).all()
+    assert ((maxima.X >= 0) & (maxima.X <= 1)).all()
+    # The data are on the screen.
+    assert (maxima.values >= paths.value(gp.X).max(1)).all()
+
+
+def test_maxima_of_an_embedding_of_many_inputs_are_found_in_its_corners():
+    """Corners of the box go to the boundary of its image, where many maxima lie; a few of all 2¹² are on the screen."""
+    gp = conditioned("embedding", n=20, D=12)
+    paths = Paths(gp, 20, 200, 1)
+    maxima = maximize_paths(paths, np.zeros(12), np.ones(12), np.random.default_rng(1))
+    corners = np.random.default_rng(2).integers(2, size=(4096, 12)).astype(float)
+    assert (maxima.values >= paths.value(corners).max(1) - 1e-12).all()
+
+
+def test_a_maximum_in_a_corner_is_exactly_there():
+    """A steep plane: the linear kernel leaves nothing else."""
+    X = np.random.default_rng(1).uniform(size=(30, 2))
+    gpm = pma.composite_gp(X, 5 * X[:, 0] - 3 * X[:, 1], "LIN", mean="zero")
+    labels = {"log_noise": -4.0}
+    theta = np.array([labels.get(label, 0.0) for label in gpm.labels])
+    low, high = np.array([0.1, 0.3]), np.array([0.7, 0.9])
+    maxima = maximize_paths(Paths(ConditionedGP(gpm.posterior(), theta), 5, 10, 1), low, high, np.random.default_rng(1))
+    assert_array_equal(maxima.X, np.tile([0.7, 0.3], (5, 1)))
+    assert not maxima.free.any()
+    assert_allclose(maxima.slopes, np.tile([5, -3], (5, 1)), atol=0.2)
+
+
+def test_the_seed_decides_the_maximisers():
+    gp = conditioned("ExpQuad", n=10, D=2, lengthscale=0.3)
+    a, b = (maximize_paths(Paths(gp, 10, 100, 1), np.zeros(2), np.ones(2), np.random.default_rng(3)) for _ in range(2))
+    assert_array_equal(a.X, b.X)
+    assert_array_equal(a.values, b.values)
+
+
+def test_newton_steps_stay_in_the_box_and_climb_quadratic_models():
+    rng = np.random.default_rng(5)
+    Z, gradient = rng.uniform(size=(500, 3)).round(1), rng.normal(size=(500, 3))
+    hessian = rng.normal(size=(500, 3, 3))
+    hessian = -hessian @ hessian.swapaxes(1, 2)
+    step = np.clip(Z + newton_step(Z, gradient, hessian, np.full(500, 1e-3)), 0, 1) - Z
+    gain = np.einsum("pi,pi->p", gradient, step)
+    can_move = ~(((Z == 0) & (gradient < 0)) | ((Z == 1) & (gradient > 0))).all(1)
+    assert (gain[can_move] > 0).all()
+
+
+def test_places_of_maxima_have_their_exact_distribution():
+    """On a grid, against draws of the joint posterior of all its points."""
+    gp = conditioned("Matern52", n=5, noise=0.05, lengthscale=0.2)
+    grid = np.linspace(0, 1, 101)[:, None]
+    mean, covariance = exact_moments(gp, grid)
+    root = np.linalg.cholesky(covariance + 1e-10 * np.eye(101))
+    draws = mean[:, None] + root @ np.random.default_rng(1).normal(size=(101, 20_000))
+    rows = np.concatenate([maximize_over_pool(Paths(gp, 50, 500, seed), grid)[0] for seed in range(80)])
+    exact, ours = (np.histogram(row, np.arange(0, 111, 10))[0] for row in (draws.argmax(0), rows))
+    used = exact + ours > 20
+    assert chi2_contingency(np.stack([exact[used], ours[used]])).pvalue > 1e-3
+
+
+def test_maxima_in_a_box_and_on_a_fine_grid_agree():
+    gp = conditioned("Matern52", n=5, noise=0.05, lengthscale=0.2)
+    paths = Paths(gp, 50, 500, 1)
+    grid = np.linspace(0, 1, 2001)[:, None]
+    rows, values = maximize_over_pool(paths, grid)
+    maxima = maximize_paths(paths, np.zeros(1), np.ones(1), np.random.default_rng(1))
+    assert (maxima.values >= values - 1e-12).all()
+    assert np.quantile(np.abs(maxima.X - grid[rows])[:, 0], 0.9) < 1 / 2000
+
+
+# In the user's units.
+
+
+@pytest.fixture(scope="module")
+def yield_model():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"temperature": rng.uniform(20, 90, 12), "pressure": rng.uniform(1, 3, 12)})
+    y = 100 + 40 * np.sin(X["temperature"].to_numpy() / 15) - 10 * (X["pressure"].to_numpy() - 2) ** 2
+    gpm = pma.ard_gp(X, y, mean="constant", x_scale="unit", y_scale="standardize")
+    point = {"log_lengthscale": np.log([0.2, 0.5]), "log_outputscale": 0.0, "mean_constant": 0.0, "log_noise": -5.0}
+    return X, y, gpm, point
+
+
+BOUNDS = [(20, 90), (1, 3)]
+
+
+def test_drawn_paths_are_in_the_units_of_the_data(yield_model):
+    X, y, gpm, point = yield_model
+    paths = draw_paths(gpm, point=point, n_paths=5, random_seed=1)
+    values = paths(X)
+    assert values.dims == ("path", "point")
+    assert values.shape == (5, 12)
+    assert_allclose(values, np.tile(y, (5, 1)), atol=2.0)
+    gradient, hessian = paths.gradient(X.iloc[:3]), paths.hessian(X.iloc[:3])
+    assert gradient.dims == ("path", "point", "input")
+    assert list(gradient["input"]) == ["temperature", "pressure"]
+    x, steps = X.to_numpy()[:3], np.diag([70e-4, 2e-4])
+    for i, step in enumerate(steps):
+        slope = (paths(x + step) - paths(x - step)) / (2 * step[i])
+        assert_allclose(gradient[..., i], slope, rtol=1e-5, atol=1e-5 * np.abs(slope).max())
+        slope = (paths.gradient(x + step) - paths.gradient(x - step)) / (2 * step[i])
+        assert_allclose(hessian[..., i], slope, rtol=1e-5, atol=1e-5 * np.abs(slope).max())
+
+
+def test_drawn_paths_are_maximised_in_a_box_and_in_a_pool(yield_model):
+    _, _, gpm, point = yield_model
+    paths = draw_paths(gpm, point=point, n_paths=20, random_seed=1)
+    best = paths.maximize(BOUNDS)
+    places = best["x"].to_numpy()
+    assert_allclose(np.diagonal(paths(places)), best["f"], rtol=1e-9)
+    on_bound = (places == [20, 1]) | (places == [90, 3])
+    assert on_bound[~best["free"].to_numpy()].all()
+    assert (np.abs(best["slope"].to_numpy() * [70, 2])[best["free"].to_numpy()] < 1e-5).all()
+    pool = pd.DataFrame(
+        np.random.default_rng(2).uniform([20, 1], [90, 3], (30, 2)), index=[f"trial {i}" for i in range(30)]
+    )
+    among = paths.maximize(pool)
+    assert (among["f"].to_numpy() <= best["f"].to_numpy()).all()
+    assert_allclose(among["x"], pool.loc[among["point"].to_numpy()])
+    assert_array_equal(among["f"], paths(pool).max("point"))
+
+
+def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
+    X, y, _, _ = yield_model
+    fit = pma.fit_laplace(pma.ard_gp(X, y, x_scale="unit", y_scale="standardize"), random_seed=1, progressbar=False)
+    paths = draw_paths(None, fit=fit, n_paths=7, draws=3, random_seed=1)
+    assert [part.n_paths for part in paths.parts] == [2, 3, 2]
+    assert "3 draws of the hyperparameters" in repr(paths)
+    again = draw_paths(None, fit=fit, n_paths=7, draws=3, random_seed=1)
+    assert_array_equal(paths(X), again(X))
+    assert paths.maximize(BOUNDS)["x"].shape == (7, 2)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"n_paths": 0}, "n_paths must be a positive whole number"),
+        ({"n_features": 1}, "n_features must be at least 2"),
+        ({"draws": 1.5}, "draws must be a positive whole number"),
+        ({"bounds": [(1, 0), (0, 1)]}, "low < high"),
+        ({"bounds": [(0, 1)]}, "2 pairs"),
+        ({"point": None}, "point=, fit= or trace="),
+    ],
+)
+def test_bad_input_is_refused(yield_model, keywords, message):
+    _, _, gpm, point = yield_model
+    with pytest.raises(ValueError, match=message):
+        draw_paths(gpm, **{"point": point, **keywords})
+
+
+def test_bad_places_are_refused(yield_model):
+    _, _, gpm, point = yield_model
+    paths = draw_paths(gpm, point=point, n_paths=2, random_seed=1)
+    with pytest.raises(ValueError, match="2 pairs"):
+        paths.maximize([(0, 1)])
+    with pytest.raises(ValueError, match="2 columns"):
+        paths(np.zeros((3, 1)))
+    with pytest.raises(ValueError, match="2 columns"):
+        paths.maximize(np.zeros((3, 3)))
