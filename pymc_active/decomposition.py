@@ -384,7 +384,7 @@ def _slope(part: Expansion, leaves: Sequence[Node], y_unit: str, x_unit: str) ->
     """How steep a linear component of one input is."""
     if len(leaves) > 1 or not isinstance(leaves[0], Linear) or len(leaves[0].columns) > 1:
         return ""
-    X = np.zeros((2, part.posterior.X.shape[1]))  # type: ignore[attr-defined]
+    X = np.zeros((2, part.posterior.X.shape[1]))
     X[1, _columns(leaves[0])] = 1.0
     # A difference of two points: the data are far enough from zero for rounding to show, so take it on their scale.
     X = part.posterior.x_map.shift + part.posterior.x_map.scale * X  # type: ignore[attr-defined]

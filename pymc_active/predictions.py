@@ -140,7 +140,7 @@ def mixture(
         return _mixture_of_expansions(parts, _mode_weights(source))
     thetas = hyperparameter_points(source, method, draws, random_seed)[:first]
     means, variances, noises = draw_moments(source.best.posterior, thetas, X_new)
-    return _mixture_of_draws(means, variances, noises)
+    return mixture_of_draws(means, variances, noises)
 
 
 def _weighted_fits(average: ModelAverage) -> tuple[np.ndarray, list[LaplaceFit]]:
@@ -173,7 +173,8 @@ def _mixture_of_expansions(parts: list[Predictive], weights: np.ndarray, method:
     )
 
 
-def _mixture_of_draws(means: np.ndarray, variances: np.ndarray, noises: np.ndarray) -> Mixture:
+def mixture_of_draws(means: np.ndarray, variances: np.ndarray, noises: np.ndarray) -> Mixture:
+    """Equally weighted GPs, one for each draw of the hyperparameters."""
     S = len(means)
     return Mixture(means, variances, variances, noises, np.full(S, 1 / S), np.zeros(S, int))
 
@@ -255,7 +256,7 @@ def mixture_gradients(
         inputs.append(Gradients(plain.mean, plain.variance, plain.variance))
     variances = np.maximum([m.variance for m in moments], 0.0)
     noises = np.stack([m.noise_variance for m in moments])
-    mixed = _mixture_of_draws(np.stack([m.mean for m in moments]), variances, noises)
+    mixed = mixture_of_draws(np.stack([m.mean for m in moments]), variances, noises)
     return mixed, Gradients(*map(np.stack, zip(*inputs, strict=True)))
 
 

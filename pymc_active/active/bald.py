@@ -7,7 +7,7 @@ from typing import Any, Literal, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.active.criterion import Criterion, rounding
+from pymc_active.active.criterion import MomentCriterion, rounding
 from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits
@@ -73,7 +73,7 @@ def bald(
     return Bald(target, method, draws, random_seed).over(fit, X_pool)
 
 
-class Bald(Criterion):
+class Bald(MomentCriterion):
     """:func:`bald` as a criterion with a gradient."""
 
     name, units = "bald", "nats"
@@ -135,7 +135,7 @@ def uncertainty(fit: LaplaceFit | Fits, X_pool: Any, *, method: str = "mgp") -> 
     return Uncertainty(method).over(fit, X_pool)
 
 
-class Uncertainty(Criterion):
+class Uncertainty(MomentCriterion):
     """:func:`uncertainty` as a criterion with a gradient."""
 
     name, units = "uncertainty", "units of y"

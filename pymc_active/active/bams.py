@@ -8,7 +8,7 @@ from typing import Any, Literal, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.active.criterion import Criterion, rounding
+from pymc_active.active.criterion import MomentCriterion, rounding
 from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.model_average import (
     WEIGHTS,
@@ -115,7 +115,7 @@ def committee(
     return Committee(method, draws, random_seed).over(as_model_average(fits), X_pool)
 
 
-class Bams(Criterion):
+class Bams(MomentCriterion):
     """:func:`bams` as a criterion with a gradient."""
 
     name, units = "bams", "nats"
@@ -160,7 +160,7 @@ class Bams(Criterion):
         return in_mean, in_variance, np.zeros_like(in_variance)
 
 
-class Committee(Criterion):
+class Committee(MomentCriterion):
     """:func:`committee` as a criterion with a gradient."""
 
     name, units = "committee", "nats"

@@ -87,6 +87,9 @@ def maximize(
         return Maxima(found[order], reached[order])
 
     seeds = _seeds(fit, low, high, rng)
+    if isinstance(criterion, Criterion):
+        likely = criterion.seeds(fit)
+        seeds = np.concatenate([seeds, np.clip((likely - low) / width, 0.0, 1.0)])
     values = np.nan_to_num(score(seeds), nan=-np.inf, posinf=-np.inf)
     if not np.isfinite(values).any():
         raise ValueError("the criterion is not finite at any point of the box")

@@ -15,13 +15,19 @@ from pymc_active.active.improvement import UpperConfidenceBound
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import ModelAverage
 from pymc_active.models.data import read_inputs
-from pymc_active.predictions import posterior_mean
 
 Fit = LaplaceFit | ModelAverage
 AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
 
 # Two points of a box nearer than this, as a fraction of its sides, are one.
 _SAME = 1e-6
+# Draws of the hyperparameters that a marginal posterior mean is the mean over.
+_DRAWS = 32
+
+
+def _mean(minimize: bool, method: str) -> UpperConfidenceBound:
+    """The posterior mean as a criterion."""
+    return UpperConfidenceBound(0.0, minimize, method, draws=_DRAWS)
 
 
 class Choice(NamedTuple):
@@ -45,8 +51,8 @@ class Candidates(Protocol):
     ) -> Choice:
         """The next point: where the criterion is largest, or anywhere without one, but for those that are pending."""
 
-    def best_mean(self, fit: Fit, minimize: bool) -> Any:
-        """Where the posterior mean is best, as the user sees it."""
+    def best_mean(self, fit: Fit, minimize: bool, method: str) -> Choice:
+        """Where the posterior mean is best, with the hyperparameters as in :func:`pymc_active.predict`."""
 
     def show(self, choices: list[Choice]) -> Any:
         """Choices as the user sees them."""
@@ -100,12 +106,11 @@ class Pool:
         best = int(np.nanargmax(score))
         return Choice(X[best], int(left[best]), float(score[best]))
 
-    def best_mean(self, fit, minimize):
+    def best_mean(self, fit, minimize, method):
         """The row with the best posterior mean."""
-        parts = np.array_split(self.X, len(self.X) // 4096 + 1)
-        mean = np.concatenate([posterior_mean(fit, part) for part in parts])
-        row = int(np.argmin(mean) if minimize else np.argmax(mean))
-        return self.show([Choice(self.X[row], row, np.nan)])
+        value = _mean(minimize, method).score(fit, self.X)
+        row = int(np.argmax(value))
+        return Choice(self.X[row], row, float(value[row]))
 
     def show(self, choices):
         """Rows of the pool."""
@@ -151,10 +156,10 @@ class Box:
                 return Choice(x, -1, float(value))
         raise ValueError("every maximum of the criterion has been measured already; pass repeat=True to repeat them")
 
-    def best_mean(self, fit, minimize):
+    def best_mean(self, fit, minimize, method):
         """The point with the best posterior mean."""
-        mean = UpperConfidenceBound(0.0, minimize, "map")
-        return maximize(mean, fit, self.low, self.high, np.random.default_rng(0)).X[:1]
+        found = maximize(_mean(minimize, method), fit, self.low, self.high, np.random.default_rng(0))
+        return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):
         """An array."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, override
 
 import numpy as np
 import xarray as xr
@@ -11,18 +12,22 @@ import xarray as xr
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits, ModelAverage, as_model_average
 from pymc_active.models.data import read_inputs
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import (
     METHODS,
     MIXTURE_METHODS,
     Mixture,
     Predictive,
+    draw_moments,
     marginal_gradients,
     marginal_moments,
     mixture,
     mixture_gradients,
     mixture_moments,
+    mixture_of_draws,
     point_labels,
+    trace_thetas,
 )
 
 # Candidates of one model scored at a time: mixtures hold arrays of components for all of them.
@@ -36,7 +41,40 @@ Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Criterion(ABC):
-    """A function of the predictive moments at one point; larger is better.
+    """A function of the input, known from what was measured; larger is better."""
+
+    name: str
+    units: str
+
+    @abstractmethod
+    def score(self, fit: LaplaceFit | ModelAverage, X: np.ndarray) -> np.ndarray:
+        """At the rows of an array (m, D), (m,)."""
+
+    @abstractmethod
+    def gradient(
+        self, fit: LaplaceFit | ModelAverage, X: np.ndarray, *, all_draws: bool = False
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them."""
+
+    def seeds(self, fit: LaplaceFit | ModelAverage) -> np.ndarray:
+        """Points (k, D) near which a maximum of the criterion is likely; none, by default."""
+        return np.empty((0, fit.X.shape[1]))
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether gradients, unless ``all_draws``, take fewer draws than scores."""
+        return False
+
+    def over(self, source: LaplaceFit | Fits | xr.DataTree, X_pool: Any, model: GPModel | None = None) -> xr.DataArray:
+        """Over a pool of any kind; lazily over a dask array."""
+        if isinstance(source, xr.DataTree):
+            raise TypeError(f"{self.name} takes fits, not a trace")
+        known = source if isinstance(source, LaplaceFit) else as_model_average(source)
+        return score_pool(lambda X: self.score(known, X), known.gpm, X_pool, self.name, self.units)
+
+
+class MomentCriterion(Criterion):
+    """A function of the predictive moments at one point.
 
     What takes a fit takes a ModelAverage as well: the predictive is then the mixture over all models.
 
@@ -48,8 +86,6 @@ class Criterion(ABC):
         For ``method="draws"``.
     """
 
-    name: str
-    units: str
     methods: tuple[str, ...] = METHODS
 
     def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int = 0):
@@ -59,6 +95,10 @@ class Criterion(ABC):
 
     def begin(self, fit: LaplaceFit | ModelAverage) -> None:
         """Take from the fit what is the same for all candidates; nothing, by default."""
+        return
+
+    def begin_mixture(self, p: Mixture) -> None:
+        """As :meth:`begin`, from the predictive mixture at the data; nothing, by default."""
         return
 
     def reweigh(self, fit: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
@@ -84,8 +124,8 @@ class Criterion(ABC):
         in_variance = p.weights[:, None] * (in_variance + in_plug_in)
         return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - q.mean), in_variance, 0 * in_variance
 
-    def score(self, fit: LaplaceFit | ModelAverage, X: np.ndarray) -> np.ndarray:
-        """At the rows of an array (m, D), (m,)."""
+    @override
+    def score(self, fit, X):
         fit = self.reweigh(fit)
         self.begin(fit)
         if isinstance(fit, LaplaceFit) and self.method not in MIXTURE_METHODS:
@@ -110,17 +150,13 @@ class Criterion(ABC):
         )
 
     @property
-    def is_coarse(self) -> bool:
-        """Whether gradients take fewer draws than scores."""
+    @override
+    def is_coarse(self):
         return self.method == "draws" and self.draws > _CLIMB
 
-    def gradient(
-        self, fit: LaplaceFit | ModelAverage, X: np.ndarray, *, all_draws: bool = False
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them.
-
-        With draws from the posterior both are those of the first 32, unless ``all_draws``.
-        """
+    @override
+    def gradient(self, fit, X, *, all_draws=False):
+        # With draws from the posterior values and gradients are those of the first 32.
         fit = self.reweigh(fit)
         self.begin(fit)
         with one_blas_thread():
@@ -138,10 +174,20 @@ class Criterion(ABC):
             pairs = zip(self.mixture_partials(mixed), inputs, strict=True)
             return self.mixture_value(mixed), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 
-    def over(self, fit: LaplaceFit | Fits, X_pool: Any) -> xr.DataArray:
-        """Over a pool of any kind; lazily over a dask array."""
-        known = fit if isinstance(fit, LaplaceFit) else as_model_average(fit)
-        return score_pool(lambda X: self.score(known, X), known, X_pool, self.name, self.units)
+    @override
+    def over(self, source, X_pool, model=None):
+        if not isinstance(source, xr.DataTree):
+            return super().over(source, X_pool)
+        if model is None:
+            raise ValueError(f"{self.name} over a trace needs the model it came from: pass model=gpm")
+        thetas, posterior = trace_thetas(model, source), model.posterior()
+        self.method = "draws"
+
+        def at(X: np.ndarray) -> Mixture:
+            return mixture_of_draws(*draw_moments(posterior, thetas, X))
+
+        self.begin_mixture(at(model.X))
+        return score_pool(lambda X: self.mixture_value(at(X)), model, X_pool, self.name, self.units)
 
 
 def rounding(p: Mixture) -> np.ndarray:
@@ -155,9 +201,11 @@ def _matched(p: Mixture) -> Predictive:
     return Predictive(mean, variance, variance, p.weights @ p.noises)
 
 
-def score_pool(score: Any, fit: LaplaceFit | ModelAverage, X_pool: Any, name: str, units: str) -> xr.DataArray:
+def score_pool(
+    score: Callable[[np.ndarray], np.ndarray], gpm: GPModel, X_pool: Any, name: str, units: str
+) -> xr.DataArray:
     """Apply an array criterion to a pool of any kind, lazily to a dask array."""
-    width = len(fit.gpm.inputs)
+    width = len(gpm.inputs)
     if hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:
             raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")

@@ -6,19 +6,21 @@ from typing import Any, override
 
 import numpy as np
 import xarray as xr
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
-from pymc_active.active.criterion import Criterion
+from pymc_active.active.criterion import MomentCriterion, rounding
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits, ModelAverage
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
-from pymc_active.predictions import posterior_mean
+from pymc_active.predictions import MIXTURE_METHODS, Mixture, mixture, posterior_mean
 
 
 def expected_improvement(
-    fit: LaplaceFit | Fits,
+    fit: LaplaceFit | Fits | xr.DataTree,
     X_pool: Any,
     *,
+    model: GPModel | None = None,
     minimize: bool = False,
     method: str = "mgp",
     draws: int = 128,
@@ -28,14 +30,17 @@ def expected_improvement(
 
     Parameters
     ----------
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
-        Of several models: with the mean and variance of their average.
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
+        Of several models: with the mean and variance of their average. Of a trace: the mean over its draws.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    model : GPModel
+        Needed for a trace.
     minimize : bool
         Improve downwards.
     method, draws, random_seed
-        How the hyperparameters are marginalised, as in :func:`pymc_active.predict`; the improvement is that of one
-        Gaussian with the marginal mean and variance.
+        How the hyperparameters are marginalised, as in :func:`pymc_active.predict`. Under ``"map"``, ``"bbq"`` and
+        ``"mgp"`` the improvement is that of one Gaussian with the marginal mean and variance; under ``"draws"``,
+        ``"modes"`` and ``"cubature"`` it is the mean of each component's improvement over its own best mean.
 
     Returns
     -------
@@ -47,13 +52,14 @@ def expected_improvement(
     ----------
     .. [1] Jones, Schonlau & Welch (1998); Ament et al. (2023) for the logarithm.
     """
-    return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool)
+    return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool, model)
 
 
 def upper_confidence_bound(
-    fit: LaplaceFit | Fits,
+    fit: LaplaceFit | Fits | xr.DataTree,
     X_pool: Any,
     *,
+    model: GPModel | None = None,
     beta: float = 4.0,
     minimize: bool = False,
     method: str = "mgp",
@@ -64,9 +70,11 @@ def upper_confidence_bound(
 
     Parameters
     ----------
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
-        Of several models: with the mean and variance of their average.
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
+        Of several models, or of the draws of a trace: with the mean and variance of their average.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    model : GPModel
+        Needed for a trace.
     beta : float
         Not negative.
     minimize : bool
@@ -82,10 +90,10 @@ def upper_confidence_bound(
     ----------
     .. [1] Srinivas et al. (2010), eq. 6.
     """
-    return UpperConfidenceBound(beta, minimize, method, draws, random_seed).over(fit, X_pool)
+    return UpperConfidenceBound(beta, minimize, method, draws, random_seed).over(fit, X_pool, model)
 
 
-class ExpectedImprovement(Criterion):
+class ExpectedImprovement(MomentCriterion):
     """:func:`expected_improvement` as a criterion with a gradient."""
 
     name, units = "expected_improvement", "log of units of y"
@@ -100,12 +108,43 @@ class ExpectedImprovement(Criterion):
         if self._fit is fit:
             return
         self._fit = fit
-        with one_blas_thread():
-            self._best = float(np.max(self.sign * posterior_mean(fit, fit.X)))
+        if self.method in MIXTURE_METHODS:
+            self.begin_mixture(mixture(fit, fit.X, self.method, self.draws, self.random_seed))
+        else:
+            with one_blas_thread():
+                self._best = float(np.max(self.sign * posterior_mean(fit, fit.X)))
+
+    @override
+    def begin_mixture(self, p):
+        self._bests, self._owner = (self.sign * p.means).max(1), p.owner
 
     def _standardized(self, p):
         sd = np.sqrt(p.variance)
         return sd, (self.sign * p.mean - self._best) / sd
+
+    @override
+    def mixture_value(self, p):
+        if self.method not in MIXTURE_METHODS:
+            return super().mixture_value(p)
+        return logsumexp(self._components(p)[2], axis=0, b=p.weights[:, None])
+
+    def _components(self, p: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sd, standardised mean and log improvement of each component, (S, m)."""
+        sd = np.sqrt(np.maximum(p.variances, rounding(p)))
+        # These may be the first few draws of each model.
+        rows = [np.flatnonzero(self._owner == owner)[: np.sum(p.owner == owner)] for owner in np.unique(p.owner)]
+        z = (self.sign * p.means - self._bests[np.concatenate(rows), None]) / sd
+        return sd, z, np.log(sd) + log_h(z)
+
+    @override
+    def mixture_partials(self, p):
+        if self.method not in MIXTURE_METHODS:
+            return super().mixture_partials(p)
+        sd, z, each = self._components(p)
+        share = p.weights[:, None] * np.exp(each - logsumexp(each, axis=0, b=p.weights[:, None]))
+        slope = np.exp(log_ndtr(z) - log_h(z))
+        in_variance = share * (0.5 - 0.5 * z * slope) / (sd * sd)
+        return share * self.sign * slope / sd, in_variance, np.zeros_like(sd)
 
     @override
     def value(self, p):
@@ -134,7 +173,7 @@ def log_h(z: np.ndarray) -> np.ndarray:
     return np.where(z > -1, near, log_phi + tail)
 
 
-class UpperConfidenceBound(Criterion):
+class UpperConfidenceBound(MomentCriterion):
     """:func:`upper_confidence_bound` as a criterion with a gradient; ``beta=0`` is the posterior mean."""
 
     name, units = "upper_confidence_bound", "units of y"

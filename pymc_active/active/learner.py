@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,18 @@ from pymc_active.active.improvement import (
     expected_improvement,
     upper_confidence_bound,
 )
+from pymc_active.active.optimum.entropy_search import EntropySearch, entropy_search
+from pymc_active.active.optimum.max_value import (
+    JointEntropy,
+    MaxValueEntropy,
+    Thompson,
+    joint_entropy_search,
+    max_value_entropy,
+    thompson,
+)
+from pymc_active.active.optimum.optima import Domain, OptimumCriterion
+from pymc_active.active.optimum.pes import Pes, pes
+from pymc_active.active.optimum.recommendation import Optimum, find_optimum
 from pymc_active.active.refitting import OneModel, SeveralModels, read_models
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.model_average import ModelAverage, Prior, prior_weights
@@ -30,7 +43,7 @@ from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import posterior_mean
 from pymc_active.progress import progress
 
-GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams"}
+GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
 # By name; all are told whether the goal is to minimize.
 CRITERIA: dict[str, Callable[[bool], Criterion]] = {
     "bald": lambda minimize: Bald(),
@@ -40,6 +53,15 @@ CRITERIA: dict[str, Callable[[bool], Criterion]] = {
     "uncertainty": lambda minimize: Uncertainty(),
     "expected_improvement": lambda minimize: ExpectedImprovement(minimize),
     "upper_confidence_bound": lambda minimize: UpperConfidenceBound(minimize=minimize),
+}
+# By name; these ask where, or how high, the maximum is.
+OPTIMUM_CRITERIA: dict[str, Callable[..., OptimumCriterion]] = {
+    "pes": Pes,
+    "pes_map": partial(Pes, method="map"),
+    "max_value_entropy": MaxValueEntropy,
+    "joint_entropy_search": JointEntropy,
+    "entropy_search": partial(EntropySearch, method="map"),
+    "thompson": Thompson,
 }
 # These compare several models, which all the others average.
 MODEL_CRITERIA: dict[str, Callable[[], Criterion]] = {
@@ -51,7 +73,11 @@ MODEL_CRITERIA: dict[str, Callable[[], Criterion]] = {
 }
 # The public functions stand for the criteria of their name, which know their gradients.
 _FUNCTIONS: dict[Callable, str] = {
-    f: f.__name__ for f in (bald, uncertainty, expected_improvement, upper_confidence_bound, bams, committee)
+    f: f.__name__
+    for f in (
+        *(bald, uncertainty, expected_improvement, upper_confidence_bound, bams, committee),
+        *(pes, max_value_entropy, joint_entropy_search, entropy_search, thompson),
+    )
 }
 
 
@@ -63,15 +89,18 @@ class Learner:
     gpm : GPModel, or a list or dict of GPModels
         With the data measured so far (at least one point). The learner owns its data from now on. Several models must
         hold the same data; a list of them is labelled by their kernel expressions.
-    learn : {"function", "hyperparameters", "model"}
+    learn : {"function", "hyperparameters", "model", "maximum"}
         The goal, which chooses a criterion: :func:`uncertainty`; :func:`bald` with ``method="draws"``, which decides
-        most like MCMC (``criterion="bald"`` is the marginal GP's, ten times faster on large pools); or :func:`bams`,
-        which of several models is the right one. Several models may also learn the function, by their average.
+        most like MCMC (``criterion="bald"`` is the marginal GP's, ten times faster on large pools); :func:`bams`,
+        which of several models is the right one; or :func:`pes`, where the maximum (or minimum) is. Several models may
+        also learn the function or its maximum, by their average.
     criterion : str or callable, optional
         Another one: ``"bald"``, ``"bald_f"``, ``"bald_modes"``, ``"bald_draws"``, ``"uncertainty"``,
-        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"random"``; with several models, which these then
-        average, also ``"bams"``, ``"bams_tempered"``, ``"bams_uniform"``, ``"bams_modes"``, ``"committee"``; or
-        ``criterion(fit, X)`` giving one number for each row of X, larger is better.
+        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"`` (hyperparameters fixed at the
+        mode), ``"max_value_entropy"``, ``"joint_entropy_search"``, ``"entropy_search"`` (at the mode), ``"thompson"``,
+        ``"random"``; with several models, which these then average, also ``"bams"``, ``"bams_tempered"``,
+        ``"bams_uniform"``, ``"bams_modes"``, ``"committee"``; or ``criterion(fit, X)`` giving one number for each row
+        of X, larger is better.
     pool : ndarray or DataFrame, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels.
     bounds : list of (low, high)
@@ -141,12 +170,10 @@ class Learner:
         if verify != "never":
             raise ValueError(f"verify must be 'never'; got {verify!r}. Call pymc_active.check(learner.fit) instead.")
         self.executor = executor
-        self.criterion, self.criterion_name = _read_criterion(
-            criterion, learn, minimize, isinstance(self._subject, SeveralModels)
-        )
         width = self.X.shape[1]
         self._candidates: Candidates = Box(bounds, width, repeat) if pool is None else Pool(pool, width, repeat)
         self.random_seed = random_seed
+        self.criterion, self.criterion_name = _read_criterion(criterion, self, isinstance(self._subject, SeveralModels))
         self._rng = np.random.default_rng(random_seed)
         self._n_start = len(self.y)
         for x in self.X:
@@ -166,6 +193,14 @@ class Learner:
         """Pool labels (positions for an array) of what was told after the start, in order; foreign points left out."""
         rows = [choice.row for choice in self._told if choice.row >= 0]
         return self._candidates.labels[rows] if isinstance(self._candidates, Pool) else np.array(rows, int)
+
+    @property
+    def domain(self) -> Domain:
+        """Where the maximum is looked for: the box, or all rows of the pool."""
+        if isinstance(self._candidates, Pool):
+            return Domain(pool=self._candidates.X)
+        assert isinstance(self._candidates, Box)
+        return Domain(self._candidates.low, self._candidates.high)
 
     @property
     def X(self) -> np.ndarray:
@@ -332,11 +367,29 @@ class Learner:
         ndarray, DataFrame or label
             With ``learn="model"`` the label of the most probable model, after a :meth:`search` of all modes; if its fit
             is doubtful, a warning says so. Otherwise the point of the pool or box with the best posterior mean:
-            largest, or smallest with ``minimize=True``.
+            largest, or smallest with ``minimize=True``; with ``learn="maximum"`` the mean over draws of the
+            hyperparameters. How sure that is, and where else the maximum may be, tells :meth:`optimum`.
         """
         if self.learn == "model":
             return self.search().probability.idxmax().item()
-        return self._candidates.best_mean(self.fit, self.minimize)
+        return self._candidates.show([self._best()])
+
+    def _best(self) -> Choice:
+        method = "draws" if self.learn == "maximum" else "map"
+        return self._candidates.best_mean(self.fit, self.minimize, method)
+
+    def optimum(self, n_optima: int = 200) -> Optimum:
+        """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
+
+        Parameters
+        ----------
+        n_optima : int
+            Sample paths whose maximisers show that distribution; the hyperparameters are 20 draws from the fit.
+        """
+        best = self._best()
+        return find_optimum(
+            self.fit, best.x, self._candidates.show([best]), self.domain, self.minimize, n_optima, self.random_seed
+        )
 
     def plot(self, **keywords: Any) -> Any:
         """With several models their posterior over the run; else the fit, with the points told ringed and numbered.
@@ -405,10 +458,10 @@ def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> One
 
 
 def _read_criterion(
-    criterion: str | AnyCriterion | None, learn: str, minimize: bool, several: bool
+    criterion: str | AnyCriterion | None, learner: Learner, several: bool
 ) -> tuple[AnyCriterion | None, str]:
     if criterion is None:
-        criterion = GOALS[learn]
+        criterion = GOALS[learner.learn]
     if callable(criterion):
         criterion = _FUNCTIONS.get(criterion, criterion)
     if criterion == "random":
@@ -416,11 +469,15 @@ def _read_criterion(
     if isinstance(criterion, str):
         if several and criterion in MODEL_CRITERIA:
             return MODEL_CRITERIA[criterion](), criterion
+        if criterion in OPTIMUM_CRITERIA:
+            kind = OPTIMUM_CRITERIA[criterion]
+            found = kind(learner.domain, minimize=learner.minimize, random_seed=learner.random_seed)
+            return found, criterion
         if criterion not in CRITERIA:
-            known = sorted([*CRITERIA, *(MODEL_CRITERIA if several else ()), "random"])
+            known = sorted([*CRITERIA, *OPTIMUM_CRITERIA, *(MODEL_CRITERIA if several else ()), "random"])
             hint = " (which compares several models)" if criterion in MODEL_CRITERIA else ""
             raise ValueError(f"criterion must be callable or one of {', '.join(known)}; got {criterion!r}{hint}")
-        return CRITERIA[criterion](minimize), criterion
+        return CRITERIA[criterion](learner.minimize), criterion
     if not callable(criterion) and not isinstance(criterion, Criterion):
         raise ValueError(f"criterion must be callable or a name; got {criterion!r}")
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))

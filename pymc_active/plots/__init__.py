@@ -22,6 +22,7 @@ from pymc_active.plots.kernels import (
     plot_prior_sensitivity,
     plot_structure_search,
 )
+from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.style import BLUE as BLUE
 from pymc_active.plots.style import GREEN as GREEN
 from pymc_active.plots.style import GREY as GREY
@@ -39,6 +40,7 @@ __all__ = [
     "plot_learning_curves",
     "plot_loadings",
     "plot_model_posterior",
+    "plot_optimum",
     "plot_parameters",
     "plot_predictions",
     "plot_prior_sensitivity",

@@ -297,15 +297,13 @@ class EmbeddingPosterior(ArrayPosterior):
         """R, shape (d, D)."""
         return self._extend(theta)[self.R].reshape(self.shape)
 
+    def lines_between(self, theta: np.ndarray, difference: np.ndarray, turn: Callable) -> RadialLines:
+        """The kernel at differences (..., d) of embedded inputs; ``turn`` takes directions there."""
+        return RadialLines(self.profile, np.exp(2 * self._extend(theta)[self.log_outputscale]), difference, turn)
+
     def lines(self, theta, a, b):
-        full = self._extend(theta)
-        turn = full[self.R].reshape(self.shape).T
-        return RadialLines(
-            self.profile,
-            np.exp(2 * full[self.log_outputscale]),
-            a @ turn - b @ turn,
-            lambda direction: direction @ turn,
-        )
+        turn = self.embedding(theta).T
+        return self.lines_between(theta, a @ turn - b @ turn, lambda direction: direction @ turn)
 
     def check_twice_differentiable(self):
         check_profile(self.profile)

@@ -1,0 +1,152 @@
+"""What the figures of the PES paper share: methods by name, the known model, regrets and their bands."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pes_peers import Peer
+
+import pymc_active as pma
+from pymc_active.active.box import maximize
+from pymc_active.active.candidates import Box
+from pymc_active.active.improvement import ExpectedImprovement
+from pymc_active.laplace.fit import quiet_fits
+
+# Label and colour.
+METHODS = {
+    "pes": ("PES", "#0072B2"),
+    "pes_nb": ("PES-NB", "#56B4E9"),
+    "pes_path": ("PES, the path's mixed derivatives", "#4477AA"),
+    "pes_zero": ("PES, zero mixed derivatives", "#66AADD"),
+    "pes_stationary": ("PES, stationary on the boundary", "#88BBEE"),
+    "es": ("ES", "#E69F00"),
+    "jes": ("JES", "#009E73"),
+    "mes": ("MES", "#CC79A7"),
+    "ei": ("EI", "#D55E00"),
+    "thompson": ("Thompson", "#999999"),
+    "random": ("random", "#BBBBBB"),
+    "qPES": ("BoTorch qPES", "#000000"),
+    "qJES": ("BoTorch qJES", "#117733"),
+    "qMES": ("BoTorch qMES", "#882255"),
+    "GIBBON": ("BoTorch GIBBON", "#AA4499"),
+    "LogEI": ("BoTorch LogEI", "#5B3A1A"),
+}
+PEERS = ("qPES", "qJES", "qMES", "GIBBON", "LogEI")
+# The model of figures 1 and 2: standard deviations, and one lengthscale for both inputs.
+LENGTHSCALE, OUTPUTSCALE, NOISE = np.sqrt(0.1), 1.0, 1e-3
+POINT = {"log_noise": np.log(NOISE)}
+# Candidates that entropy search, which has no gradient, chooses from.
+SCREEN = 400
+BOOTSTRAPS = 2000
+
+peer = Peer()
+atexit.register(peer.close)
+
+
+def kernel(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Prior covariances of the known model, (n, m)."""
+    return OUTPUTSCALE**2 * np.exp(-0.5 * np.square(A[:, None] - B).sum(-1) / LENGTHSCALE**2)
+
+
+def known_gpm(X: np.ndarray, y: np.ndarray) -> pma.GPModel:
+    """Its hyperparameters are known; the noise is free in the model and given by ``POINT``."""
+    fixed = {"log_lengthscale": np.log(LENGTHSCALE), "log_outputscale": np.log(OUTPUTSCALE)}
+    return pma.ard_gp(X, y, priors=fixed)
+
+
+def known_arguments(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """The same for BoTorch."""
+    return {
+        **{"X": X.tolist(), "y": y.tolist()},
+        **{"lengthscale": float(LENGTHSCALE), "outputscale": OUTPUTSCALE, "noise": NOISE},
+    }
+
+
+def ask_known(method: str, gpm: pma.GPModel, n_optima: int, seed: int) -> np.ndarray:
+    """The next point (2,) in the unit square, hyperparameters known."""
+    bounds = [(0.0, 1.0)] * 2
+    functions: dict[str, Callable] = {
+        "pes": pma.active.pes,
+        "jes": pma.active.joint_entropy_search,
+        "mes": pma.active.max_value_entropy,
+    }
+    keywords = {"bounds": bounds, "point": POINT, "random_seed": seed}
+    if method in PEERS:
+        answer = peer("ask", method=method, seed=seed, **known_arguments(gpm.X, gpm.y))
+        if "x" not in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return np.array(answer["x"])
+    if method == "random":
+        return np.random.default_rng((seed, len(gpm.y))).uniform(size=2)
+    if method == "ei":
+        fit = fit_known(gpm)
+        return maximize(ExpectedImprovement(method="map"), fit, *np.array(bounds).T, np.random.default_rng(seed)).X[0]
+    if method == "es":
+        X = np.random.default_rng((seed, len(gpm.y))).uniform(size=(SCREEN, 2))
+        return X[np.argmax(pma.active.entropy_search(gpm, X, **keywords).to_numpy())]
+    if method == "thompson":
+        found = pma.active.thompson(gpm, **keywords)
+    else:
+        found = functions[method](gpm, n_optima=n_optima, **keywords)
+    return np.array([found.x0[0], found.x1[0]])
+
+
+def fit_known(gpm: pma.GPModel) -> pma.LaplaceFit:
+    """A fit that stays at the known point, whose mode it is not."""
+    with quiet_fits():
+        return pma.fit_laplace(gpm, point=POINT, optimize=False)
+
+
+def best_mean(fit: Any, D: int, method: str) -> np.ndarray:
+    """Where in the unit cube the posterior mean is largest, (D,), found by the same search as ``Learner.recommend``."""
+    return Box([(0.0, 1.0)] * D, D, False).best_mean(fit, False, method).x
+
+
+def regret_summary(regrets: np.ndarray, seed: int = 0) -> dict[str, Any]:
+    """Decimal logarithm of the median regret (functions, steps), and one bootstrap standard deviation around it."""
+    logs = np.log10(np.maximum(regrets, 1e-16))
+    rows = np.random.default_rng(seed).integers(len(logs), size=(BOOTSTRAPS, len(logs)))
+    medians = np.median(logs[rows], axis=1)
+    middle, spread = np.median(logs, axis=0), medians.std(0)
+    return {
+        "median": middle.tolist(),
+        "lower": (middle - spread).tolist(),
+        "upper": (middle + spread).tolist(),
+        "lower_quartile": np.quantile(logs, 0.25, axis=0).tolist(),
+        "upper_quartile": np.quantile(logs, 0.75, axis=0).tolist(),
+        "repeats": len(logs),
+    }
+
+
+def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, float]:
+    """How much lower the first of two sets of final regrets on the same functions is.
+
+    ``decades``: difference of the medians of log10 regret, with its bootstrap standard deviation over functions;
+    ``p_value``: Wilcoxon's signed ranks, two-sided; ``wins``: share of functions where the first is lower.
+    """
+    from scipy.stats import wilcoxon
+
+    A, B = (np.log10(np.maximum(regrets, 1e-16)) for regrets in (a, b))
+    rows = np.random.default_rng(seed).integers(len(A), size=(BOOTSTRAPS, len(A)))
+    differences = np.median(A[rows], axis=1) - np.median(B[rows], axis=1)
+    return {
+        "decades": float(np.median(A) - np.median(B)),
+        "standard_error": float(differences.std()),
+        "p_value": float(wilcoxon(A, B).pvalue) if (A != B).any() else 1.0,
+        "wins": float((A < B).mean()),
+        "functions": len(A),
+    }
+
+
+def plot_regret(ax: Any, steps: Any, summary: dict[str, dict], *, title: str) -> None:
+    """Medians and bands of each method."""
+    for method, cell in summary.items():
+        label, colour = METHODS[method]
+        ax.plot(steps, cell["median"], "--" if method in PEERS else "-", color=colour, lw=1.5, label=label)
+        ax.fill_between(steps, cell["lower"], cell["upper"], color=colour, alpha=0.13, lw=0)
+    ax.set_title(title, fontsize=9)
+    ax.set_xlabel("evaluations")
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,194 @@
+"""Does PES find the maximum of functions from its own prior sooner than other criteria?
+
+    python benchmarks/paper_pes/figure2.py --max-minutes 60     # goes on where it stopped; about 90 minutes of CPU
+    python benchmarks/paper_pes/figure2.py --report             # JSON and picture of what is stored
+
+Figure 2 of Hernandez-Lobato et al. (2014), the within-model comparison: 1,024 values drawn at random points of the unit
+square from the GP prior (output variance 1, squared lengthscales 0.1, noise variance 1e-6), and the function is the
+posterior mean through them. All criteria know the hyperparameters and share the first, random point, the search over the
+square, and the recommendation: the maximum of the posterior mean, of which the immediate regret is measured. Measurements
+have the model's noise (its sd is 1e-3). PES, JES and MES have 50 maxima of sample paths at each ask. ES, whose entropy is
+counted and has steps, takes the best of 400 random candidates. BoTorch's LogEI and qPES have the same hyperparameters,
+their own places of the maximum (16, scored by their expectation propagation) and BoTorch's search; their points are
+judged by the same recommendation.
+
+Bands are one bootstrap standard deviation of the median.
+
+Targets: PES at 30 evaluations at -5.5 or below in decimal logarithms of the median regret, and 0.7 below EI.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import _above  # noqa: F401
+import numpy as np
+from _records import RESULTS, Key, fill, load
+from _report import table, target, write
+from _runs import (
+    LENGTHSCALE,
+    METHODS,
+    NOISE,
+    PEERS,
+    ask_known,
+    best_mean,
+    fit_known,
+    kernel,
+    known_gpm,
+    paired,
+    plot_regret,
+    regret_summary,
+)
+from pes_peers import is_installed
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+ROW = "within the model"
+# The cheap ones; these take a second or more a point.
+FAST, SLOW = ("pes", "ei", "jes", "mes", "thompson", "random"), ("LogEI", "es", "qPES")
+N_EVALUATIONS, N_VALUES, N_OPTIMA = 30, 1024, 50
+N_SCREEN, N_CLIMBED = 120, 20
+SEED = 2014
+
+
+class Problem:
+    """A posterior mean through values drawn from the prior, and its maximum over the unit square."""
+
+    def __init__(self, repeat: int):
+        self.rng = np.random.default_rng((SEED, repeat))
+        self.Z = self.rng.uniform(size=(N_VALUES, 2))
+        K = kernel(self.Z, self.Z)
+        values, vectors = np.linalg.eigh(K)
+        f = vectors @ (np.sqrt(np.maximum(values, 0.0)) * self.rng.normal(size=N_VALUES))
+        self.weights = cho_solve(cho_factor(K + NOISE**2 * np.eye(N_VALUES), lower=True), f)
+        self.maximum = self._maximum()
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return kernel(X, self.Z) @ self.weights
+
+    def _maximum(self) -> float:
+        """The largest value: the highest points of a grid, climbed."""
+        sides = np.linspace(0, 1, N_SCREEN)
+        grid = np.stack(np.meshgrid(sides, sides), axis=-1).reshape(-1, 2)
+        starts = grid[np.argsort(-self(grid))[: 200 * N_CLIMBED : 200]]
+
+        def downhill(x: np.ndarray) -> tuple[float, np.ndarray]:
+            k = kernel(x[None], self.Z)[0] * self.weights
+            return -k.sum(), (k[:, None] * (x - self.Z)).sum(0) / LENGTHSCALE**2
+
+        options = {"ftol": 1e-15, "gtol": 1e-11}
+        found = [minimize(downhill, x, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * 2, options=options) for x in starts]
+        return float(-min(one.fun for one in found))
+
+
+problem: Callable[[int], Problem] = lru_cache(1)(Problem)
+
+
+def record(row: str, method: str, repeat: int) -> dict | None:
+    if method in PEERS and not is_installed():
+        return None
+    f = problem(repeat)
+    rng = np.random.default_rng((SEED, repeat, 1))
+    X = rng.uniform(size=(1, 2))
+    # Drawn at once, so that all criteria meet the same noise.
+    noise = NOISE * rng.normal(size=N_EVALUATIONS)
+    y = f(X) + noise[:1]
+    gpm = known_gpm(X, y)
+    regret = []
+    for n in range(1, N_EVALUATIONS + 1):
+        regret.append(f.maximum - float(f(best_mean(fit_known(gpm), 2, "map")[None])[0]))
+        if n == N_EVALUATIONS:
+            break
+        x = ask_known(method, gpm, N_OPTIMA, repeat)
+        X, y = np.concatenate([X, x[None]]), np.concatenate([y, f(x[None]) + noise[n]])
+        gpm.set_data(X, y)
+    return {"regret": [float(f"{r:.3e}") for r in regret]}
+
+
+def keys(methods: str, repeats: int, slow_repeats: int) -> Iterator[Key]:
+    for repeat in range(repeats):
+        for method in methods.split(","):
+            if method in FAST or repeat < slow_repeats:
+                yield ROW, method, repeat
+
+
+def summarise(records: dict[Key, dict]) -> dict:
+    summary: dict = {"methods": {}, "against_ei": {}}
+    for method in (*FAST, *SLOW):
+        found = {r: one for (_, m, r), one in records.items() if m == method}
+        if len(found) < 2:
+            continue
+        regrets = np.array([one["regret"] for one in found.values()])
+        summary["methods"][method] = regret_summary(regrets) | {
+            "smallest": float(regrets.min()),
+            "wall_seconds": float(np.median([one["wall_seconds"] for one in found.values()])),
+        }
+        shared = [r for r in found if (ROW, "ei", r) in records]
+        if method != "ei" and len(shared) > 1:
+            final = [np.array([records[ROW, m, r]["regret"][-1] for r in shared]) for m in (method, "ei")]
+            summary["against_ei"][method] = paired(*final)
+    return summary
+
+
+def targets(summary: dict) -> list[dict]:
+    if "pes" not in summary["methods"]:
+        return []
+    cell = summary["methods"]["pes"]
+    what = f"PES, {cell['repeats']} functions: log10 of the median regret at {N_EVALUATIONS}"
+    result = [target(what, cell["median"][-1], "<=", -5.5)]
+    if "pes" in summary["against_ei"]:
+        result.append(target("PES less EI, decades", summary["against_ei"]["pes"]["decades"], "<=", -0.7))
+    return result
+
+
+def plot(summary: dict):
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), width_ratios=(1, 1.6), layout="constrained")
+    sides = np.linspace(0, 1, 80)
+    grid = np.stack(np.meshgrid(sides, sides), axis=-1)
+    image = left.contourf(sides, sides, problem(0)(grid.reshape(-1, 2)).reshape(80, 80), 20, cmap="viridis")
+    figure.colorbar(image, ax=left, shrink=0.8)
+    left.set_title("one of the functions", fontsize=9)
+    left.set_aspect("equal")
+    repeats = {cell["repeats"] for cell in summary["methods"].values()}
+    title = f"{' and '.join(map(str, sorted(repeats, reverse=True)))} functions"
+    plot_regret(right, np.arange(1, N_EVALUATIONS + 1), summary["methods"], title=title)
+    right.set_ylabel("log10 of the median regret")
+    right.legend(fontsize=8)
+    return figure
+
+
+def report() -> None:
+    summary = summarise(load(RESULTS / "figure2.jsonl"))
+    rows = []
+    for method, cell in sorted(summary["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
+        versus = summary["against_ei"].get(method)
+        at = [f"{cell['median'][n - 1]:.2f}" for n in (10, 20, 30)]
+        shown = f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}, p {versus['p_value']:.2g}" if versus else ""
+        spread = (cell["upper"][-1] - cell["lower"][-1]) / 2
+        rows.append([METHODS[method][0], cell["repeats"], *at, f"{spread:.2f}", shown, f"{cell['wall_seconds']:.1f}"])
+    table(("method", "functions", "at 10", "at 20", "at 30", "±", "at 30, less EI", "s a run"), rows)
+    write(__doc__, quick=False, threads="one", targets=targets(summary), results=summary, figure=plot(summary))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", default=",".join((*FAST, *SLOW)), help="comma-separated")
+    parser.add_argument("--repeats", type=int, default=100, help="functions for PES, EI, JES, MES, Thompson, random")
+    parser.add_argument("--slow-repeats", type=int, default=40, help="functions for ES and BoTorch's")
+    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
+    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
+    arguments = parser.parse_args()
+    if not arguments.report:
+        wanted = keys(arguments.methods, arguments.repeats, arguments.slow_repeats)
+        fill(RESULTS / "figure2.jsonl", wanted, record, arguments.max_minutes)
+    report()
+
+
+if __name__ == "__main__":
+    main()

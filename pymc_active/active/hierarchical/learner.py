@@ -1,0 +1,706 @@
+"""The search for relevant inputs as a state machine: ask, tell, stop and go on."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_active.active.hierarchical.gpt import GPTest
+from pymc_active.active.hierarchical.lines import Background
+from pymc_active.active.hierarchical.settings import Settings, read_settings
+from pymc_active.active.hierarchical.tree import Node, Trial
+from pymc_active.models.data import read_inputs
+from pymc_active.posterior.factor import one_blas_thread
+
+if TYPE_CHECKING:
+    from pymc_active.active.hierarchical.search import HDSResult
+
+QUEUED, ASKED, TOLD, FAILED = range(4)
+# Places among which the GP test chooses; a fresh random set each time, so that ties are broken at random.
+_PLACES = 64
+# Indices so close are a tie: far from all data they differ by rounding only.
+_TIE = 1e-6
+# So many failed evaluations in a row, and the search gives up.
+_MOST_FAILURES = 20
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_STATE_VERSION = 1
+
+
+class EvaluationError(RuntimeError):
+    """The function could not be evaluated; ``learner`` holds everything told before and can go on."""
+
+    def __init__(self, message: str, learner: HDSLearner):
+        super().__init__(message)
+        self.learner = learner
+
+
+class HDSLearner:
+    """Hierarchical diagonal sampling: which of very many inputs matter, by asking and telling.
+
+    Sets of inputs are moved together. A set that changes f is split into halves, a set that does not is dropped, so
+    that evaluations grow like the logarithm of the number of inputs.
+
+    Parameters
+    ----------
+    n_dims : int
+        D, the number of inputs.
+    test : {"anchored", "gpt", "fdt", "fdt_fixed"}
+        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests on a random background, ``"fdt_fixed"`` that of its
+        proposition 3.1 with as many pairs for each node as exp(-accept) asks for. ``"anchored"`` is the GP test with
+        what makes it cheaper and surer: a random diagonal of the box is scanned first, and all nodes share this scan. A
+        node's inputs move away from it, mostly from the place where f is farthest from its mean, where a change is hard
+        to miss. f's mean need not be 0, and contradictions are retested on another diagonal. It is surer than
+        ``"gpt"`` at the same cost, and takes a fraction of its evaluations where f is smooth or ``share=1``.
+    bandwidth : float or ndarray of shape (D,)
+        The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. Where b as a fraction of the input's interval
+        differs between inputs, the smallest is used for all.
+    signal_variance, noise_variance : float
+        Variances of f and of the noise, in squared units of y.
+    accept, reject : float, optional
+        Thresholds of the log likelihood ratio, accept > 0 > reject, in nats; the paper has 5 and -10. By default those
+        of :func:`thresholds` for ``recovery``.
+    budget : int
+        Most evaluations.
+    recovery : float
+        Declared probability of finding all active inputs and no others.
+    n_active : int
+        A guess of how many inputs matter, for the default thresholds, the declared probability, and how quickly f
+        changes along the diagonal of the anchored test. Rather too many than too few.
+    share : float
+        Of the anchored test: the part of f's variance that a relevant input should account for, at most 1. With 1, as
+        for a draw of the assumed process, it takes half of the evaluations, but misses inputs of functions that are
+        like sums over more than two of them.
+    retest : bool, optional
+        When both halves of an active node, or the root, are rejected, test them again on a fresh background: the
+        function may have been flat along this line by chance. By default with ``test="anchored"`` only.
+    offset_variance : float
+        κ² of ``test="gpt"``: prior variance of f's mean in both kernels. The paper has 0, for outputs without an
+        offset; ten signal variances cost some 15 % more evaluations. The anchored test estimates the mean anyway.
+    bounds : (low, high) or list of (low, high)
+        One interval for all inputs, by default [-1, 1] as in the paper, or one for each.
+    random_seed : int or Generator, optional
+        The same seed and answers give the same questions, bit for bit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For scales that are missing or not positive, thresholds of the wrong sign, an unknown test, malformed bounds,
+        or a budget smaller than one test.
+
+    References
+    ----------
+    .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of High-dimensional Gaussian
+       Processes, algorithm 1.
+
+    Examples
+    --------
+    >>> learner = HDSLearner(100, bandwidth=0.5, signal_variance=1.0, noise_variance=0.01, random_seed=1)
+    >>> while not learner.is_finished:
+    ...     x = learner.ask()
+    ...     learner.tell(x, 2 * np.sin(4 * x[:, 17]))
+    >>> learner.recommend()
+    [17]
+    """
+
+    def __init__(
+        self,
+        n_dims: int,
+        *,
+        test: str = "anchored",
+        bandwidth: Any = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        accept: float | None = None,
+        reject: float | None = None,
+        budget: int = 2000,
+        recovery: float = 0.99,
+        n_active: int = 4,
+        share: float = 0.6,
+        retest: bool | None = None,
+        offset_variance: float = 0.0,
+        bounds: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+    ):
+        self.settings = read_settings(
+            n_dims,
+            test=test,
+            bandwidth=bandwidth,
+            signal_variance=signal_variance,
+            noise_variance=noise_variance,
+            accept=accept,
+            reject=reject,
+            budget=budget,
+            recovery=recovery,
+            n_active=n_active,
+            share=share,
+            retest=retest,
+            offset_variance=offset_variance,
+            bounds=bounds,
+        )
+        self._begin(np.random.default_rng(random_seed))
+        self.nodes.append(Node(0, 0, self.settings.n_dims))
+        self._try_node(0, self._new_background())
+
+    def _begin(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self.nodes: list[Node] = []
+        self.trials: list[Trial] = []
+        self.backgrounds: list[Background] = []
+        # One entry for each evaluation, in the order in which they were planned. ``partner`` is the other end of a
+        # difference; ``trial`` is -1 for what belongs to a background and not to a test.
+        self._trial: list[int] = []
+        self._node: list[int] = []
+        self._background: list[int] = []
+        self._z: list[float] = []
+        self._rest: list[float] = []
+        self._partner: list[int] = []
+        self._state: list[int] = []
+        self._y: list[float] = []
+        self._told: list[int] = []
+        self._queue: list[int] = []
+        self._asked: list[int] = []
+        self._open: list[int] = []
+        self._n_failures = 0
+        self._foreign_X: list[np.ndarray] = []
+        self._foreign_y: list[float] = []
+
+    def __repr__(self) -> str:
+        status = "finished" if self.is_finished else f"{len(self._open)} node(s) open"
+        return (
+            f"<HDSLearner {self.settings.test}: {self.settings.n_dims} inputs, {self.n_evaluations} of at most "
+            f"{self.settings.budget} evaluations, {len(self.recommend())} active so far, {status}>"
+        )
+
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations that were asked for and told, failed ones included."""
+        return len(self._told)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every node that was visited is decided, or the budget is used up."""
+        return not (self._asked or self._can_ask)
+
+    @property
+    def _can_ask(self) -> bool:
+        # Half a pair would be wasted.
+        needed = 1 if self._queue or not self.settings.is_paired else 2
+        room = self.settings.budget - len(self._told) - len(self._asked)
+        return room >= needed and bool(self._queue or self._open)
+
+    def recommend(self) -> list[int]:
+        """Inputs found active so far, sorted."""
+        return sorted(node.start for node in self.nodes if node.size == 1 and node.status == "active")
+
+    def ask(self, n: int | None = None) -> np.ndarray:
+        """The next points to evaluate.
+
+        Parameters
+        ----------
+        n : int, optional
+            At most so many; fewer only where the budget ends or nothing is left to test. By default as many as belong
+            together and lose nothing by being evaluated at once: a scan, repeats, a pair, or one point.
+
+        Returns
+        -------
+        ndarray, shape (k, D)
+            In the user's units; k = 0 when finished. They stay asked for until they are told.
+        """
+        if n is not None and (not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1):
+            raise ValueError(f"n must be a positive whole number; got {n!r}")
+        rows: list[int] = []
+        room = self.settings.budget - len(self._told) - len(self._asked)
+        wanted = room if n is None else min(n, room)
+        with one_blas_thread():
+            while len(rows) < wanted and self._can_ask:
+                if not self._queue:
+                    if (rows and n is None) or not self._plan():
+                        break
+                rows.append(self._queue.pop(0))
+                self._state[rows[-1]] = ASKED
+                self._asked.append(rows[-1])
+        return self._points(rows)
+
+    @property
+    def pending(self) -> np.ndarray:
+        """Points asked for and not told yet, (k, D)."""
+        return self._points(self._asked)
+
+    def tell(self, x: Any, y: Any) -> None:
+        """Tell results.
+
+        Parameters
+        ----------
+        x : array_like, shape (k, D) or (D,)
+            Points asked for, in any order; others are kept as data for :meth:`HDSResult.to_model` and do not enter the
+            tests.
+        y : array_like, shape (k,), or a number
+            NaN says that the evaluation failed: it counts, and another point is asked in its place.
+
+        Raises
+        ------
+        ValueError
+            For wrong shapes or infinite y; nothing is told then.
+        """
+        X = read_inputs(np.atleast_2d(np.asarray(x, float)), "x", width=self.settings.n_dims)
+        values = np.asarray(y, float).reshape(-1) if np.ndim(y) < 2 else np.empty(0)
+        if values.shape != (len(X),) or np.isinf(values).any():
+            raise ValueError(
+                f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
+                f"failed; got {y!r}"
+            )
+        with one_blas_thread():
+            for point, value in zip(X, values, strict=True):
+                row = next((row for row in self._asked if np.array_equal(self._points([row])[0], point)), None)
+                if row is not None:
+                    self._settle(row, float(value))
+                elif np.isfinite(value):
+                    self._foreign_X.append(point)
+                    self._foreign_y.append(float(value))
+
+    def run(self, f: Callable[[np.ndarray], Any], n: int | None = None, *, batch_size: int | None = None) -> None:
+        """Evaluate f until everything is decided, the budget is used up, or ``n`` more evaluations were made.
+
+        Parameters
+        ----------
+        f : callable
+            Takes (k, D), returns (k,). Points asked before and never told are evaluated first.
+        n : int, optional
+        batch_size : int, optional
+            Points evaluated at once, see :meth:`ask`.
+
+        Raises
+        ------
+        EvaluationError
+            If f raises or returns the wrong number of values, or after 20 failures in a row. What was told is kept:
+            call ``run`` again.
+
+        Warns
+        -----
+        UserWarning
+            Once, if f returned NaN somewhere.
+        """
+        stop = self.settings.budget if n is None else self.n_evaluations + n
+        n_failed = 0
+        while self.n_evaluations < stop and not self.is_finished:
+            X = self.pending
+            if not len(X):
+                X = self.ask(batch_size)
+            X = X[: stop - self.n_evaluations]
+            try:
+                y = np.asarray(f(X), float)
+            except Exception as error:
+                raise EvaluationError(
+                    f"f raised {type(error).__name__}: {error}. Nothing told is lost: go on with error.learner.run(f), "
+                    "or tell NaN for error.learner.pending to leave these points out.",
+                    self,
+                ) from error
+            if y.shape != (len(X),):
+                raise EvaluationError(
+                    f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}", self
+                )
+            y = np.where(np.isfinite(y), y, np.nan)
+            n_failed += int(np.isnan(y).sum())
+            self.tell(X, y)
+            if self._n_failures >= _MOST_FAILURES:
+                raise EvaluationError(f"f returned NaN {self._n_failures} times in a row", self)
+        if n_failed:
+            warnings.warn(
+                f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def result(self) -> HDSResult:
+        """What was found so far."""
+        from pymc_active.active.hierarchical.search import HDSResult
+
+        return HDSResult(self)
+
+    # Planning
+
+    def _add(self, trial: int, node: int, background: int, z: float, rest: float | None = None) -> int:
+        row = len(self._z)
+        columns: tuple[tuple[list[Any], Any], ...] = (
+            (self._trial, trial),
+            (self._node, node),
+            (self._background, background),
+            (self._z, float(z)),
+            # Along the whole diagonal all inputs are at one place.
+            (self._rest, float(z) if rest is None else float(rest)),
+            (self._partner, -1),
+            (self._state, QUEUED),
+            (self._y, np.nan),
+        )
+        for column, value in columns:
+            column.append(value)
+        self._queue.append(row)
+        return row
+
+    def _points(self, rows: list[int]) -> np.ndarray:
+        """Points of evaluations in the user's units, (k, D)."""
+        X = np.empty((len(rows), self.settings.n_dims))
+        for i, row in enumerate(rows):
+            background = self.backgrounds[self._background[row]]
+            X[i] = self.settings.scale(background.columns(self.nodes[self._node[row]], self._z[row], self._rest[row]))
+        return X
+
+    def _new_background(self) -> int:
+        number, D = len(self.backgrounds), self.settings.n_dims
+        if self.settings.test == "anchored":
+            self.backgrounds.append(Background(is_reversed=self._rng.random(D) < 0.5, stage="scan"))
+        else:
+            self.backgrounds.append(Background(position=self._rng.random(D)))
+        return number
+
+    def _try_node(self, node: int, background: int) -> None:
+        """A new test; an anchored background that is new is scanned."""
+        trial = Trial(len(self.trials), node, background)
+        self.trials.append(trial)
+        self._open.append(trial.number)
+        if self.backgrounds[background].stage == "scan" and background not in self._background:
+            self._scan(background, self.settings.n_scan)
+
+    def _scan(self, background: int, n: int) -> None:
+        """Queue more places of a low-discrepancy sequence along the diagonal."""
+        done = [row for row, b in enumerate(self._background) if b == background]
+        z = self._z[done[0]] + len(done) * _GOLDEN if done else self._rng.random()
+        trial = next((t.number for t in self.trials if t.background == background and t.node == 0), -1)
+        for k in range(n):
+            self._add(trial, 0, background, (z + k * _GOLDEN) % 1.0)
+
+    def _plan(self) -> bool:
+        """Queue what to evaluate next; False if there is nothing."""
+        if not self._open:
+            return False
+        busy = {self._trial[row] for row in self._asked}
+        ready = [t for t in self._open if self._is_ready(t)]
+        if not ready:
+            self._plan_background(self.trials[self._open[0]].background)
+            return True
+        # Nodes with pending evaluations wait while there are others.
+        trial = self._choose([t for t in ready if t not in busy] or ready)
+        if self.settings.is_paired:
+            distance = self.settings.fdt.distance
+            for _ in range(self.settings.n_pairs):
+                z = self._rng.uniform(0, 1 - distance)
+                first = self._add(trial.number, trial.node, trial.background, z)
+                self._pair(first, self._add(trial.number, trial.node, trial.background, z + distance))
+        else:
+            if trial.number in busy:
+                self._choose_place(trial, [row for row in self._asked if self._trial[row] == trial.number])
+            self._add(trial.number, trial.node, trial.background, trial.place, trial.rest)
+            trial.place = trial.rest = trial.priority = np.nan
+        return True
+
+    def _pair(self, first: int, second: int) -> None:
+        self._partner[first], self._partner[second] = second, first
+
+    def _is_ready(self, number: int) -> bool:
+        trial = self.trials[number]
+        background = self.backgrounds[trial.background]
+        if self.settings.test != "anchored":
+            # All pairs of a fixed-sample test are planned at once.
+            return not (self.settings.test == "fdt_fixed" and number in self._trial)
+        if trial.node == 0:
+            return background.stage == "scan" and len(self._rows(trial.background)) >= self.settings.n_scan
+        return background.stage == "ready"
+
+    def _plan_background(self, number: int) -> None:
+        """While a diagonal is not done, whoever wants more points gets more of the scan or of the repeats."""
+        background = self.backgrounds[number]
+        if background.stage == "repeat":
+            self._add(-1, 0, number, background.anchor)
+        elif background.stage == "scan":
+            self._scan(number, 1)
+        else:
+            trial = next(t for t in self._open if self.trials[t].background == number)
+            first = self._add(trial, self.trials[trial].node, number, z := self._rng.uniform(0, 1 - self._distance))
+            self._pair(first, self._add(trial, self.trials[trial].node, number, z + self._distance))
+
+    @property
+    def _distance(self) -> float:
+        return self.settings.fdt.distance
+
+    def _choose(self, numbers: list[int]) -> Trial:
+        """The test with the largest log likelihood ratio, or upper confidence bound of it; ties at random."""
+        trials = [self.trials[t] for t in numbers]
+        if self.settings.is_paired:
+            priority = np.array([trial.llr for trial in trials])
+        else:
+            for trial in trials:
+                if np.isnan(trial.priority):
+                    self._choose_place(trial)
+            priority = np.array([trial.priority for trial in trials])
+        best = np.flatnonzero(priority >= priority.max() - 1e-12)
+        return trials[best[0] if len(best) == 1 else self._rng.choice(best)]
+
+    def _choose_place(self, trial: Trial, pending: list[int] | None = None) -> None:
+        """Where the upper confidence bound is largest, if pending evaluations come out as an active node predicts."""
+        rows, y = self._data(trial)
+        z, rest = self._at(rows)
+        places = self._rng.random(_PLACES)
+        rests = places
+        if self._is_plane(trial):
+            # Half of the places have the others at the anchor, half at any place of the scan.
+            background = self.backgrounds[trial.background]
+            elsewhere = self._rng.choice(self._at(background.rows)[0], _PLACES)
+            places = np.concatenate([places, self._rng.random(_PLACES)])
+            rests = np.concatenate([np.full(_PLACES, background.anchor), elsewhere])
+        if pending:
+            z_new, rest_new = self._at(pending)
+            predicted = self._predict(trial, z, rest, y, z_new, rest_new)
+            z, rest, y = (np.concatenate(pair) for pair in ((z, z_new), (rest, rest_new), (y, predicted)))
+        if self._is_plane(trial):
+            bound = self.settings.plane_test(y[0]).llr_moments(z, rest, y, places, rests).bound
+        else:
+            bound = self._line_test(trial).llr_moments(z, y, places).bound
+        best = self._rng.choice(np.flatnonzero(bound >= bound.max() * (1 - _TIE)))
+        trial.place, trial.rest, trial.priority = (
+            float(places[best]),
+            float(rests[best]),
+            float(trial.llr + bound[best]),
+        )
+
+    def _predict(
+        self, trial: Trial, z: np.ndarray, rest: np.ndarray, y: np.ndarray, z_new: np.ndarray, rest_new: np.ndarray
+    ) -> np.ndarray:
+        if self._is_plane(trial):
+            return self.settings.plane_test(y[0]).predict(z, rest, y, z_new, rest_new)[1].mean
+        return self._line_test(trial).predict(z, y, z_new)[1].mean
+
+    def _is_plane(self, trial: Trial) -> bool:
+        return self.settings.test == "anchored" and trial.node != 0
+
+    def _line_test(self, trial: Trial) -> GPTest:
+        return (
+            self.settings.scan_test(self._y[trial.rows[0]]) if self.settings.test == "anchored" else self.settings.gpt
+        )
+
+    def _data(self, trial: Trial) -> tuple[list[int], np.ndarray]:
+        """Rows and observations of a test, those of the diagonal that it shares with others first."""
+        shared = self.backgrounds[trial.background].rows if self._is_plane(trial) else []
+        rows = shared + trial.rows
+        return rows, np.array([self._y[row] for row in rows])
+
+    def _at(self, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Where a node's inputs and the others are."""
+        return np.array([self._z[row] for row in rows]), np.array([self._rest[row] for row in rows])
+
+    # Learning
+
+    def _settle(self, row: int, y: float) -> None:
+        """One evaluation has come out."""
+        self._asked.remove(row)
+        self._told.append(row)
+        self._y[row] = y
+        is_failed = np.isnan(y)
+        self._state[row] = FAILED if is_failed else TOLD
+        self._n_failures = self._n_failures + 1 if is_failed else 0
+        if is_failed:
+            self._replace(row)
+        number = self._trial[row]
+        if number >= 0 and self.trials[number].verdict == "open" and not is_failed:
+            self._update(self.trials[number], row)
+        if self.settings.test == "anchored":
+            self._advance(self._background[row])
+
+    def _replace(self, row: int) -> None:
+        """Ask for something else in the place of a failed evaluation, where the plan counts on it."""
+        background = self._background[row]
+        if self.settings.test == "anchored" and self._node[row] == 0:
+            stage = self.backgrounds[background].stage
+            if stage == "scan":
+                self._scan(background, 1)
+            elif stage == "repeat" and not self._is_busy(background):
+                # The anchor itself was scanned without failure, and one observation will do.
+                self._finish_anchor(background)
+        elif self.settings.test == "fdt_fixed":
+            z = self._rng.uniform(0, 1 - self._distance)
+            first = self._add(self._trial[row], self._node[row], background, z)
+            self._pair(first, self._add(self._trial[row], self._node[row], background, z + self._distance))
+
+    def _update(self, trial: Trial, row: int) -> None:
+        """The log likelihood ratio with one more evaluation, and what follows from it."""
+        settings = self.settings
+        if settings.is_paired:
+            other = self._partner[row]
+            if self._state[other] != TOLD:
+                return
+            trial.rows += [row, other]
+            trial.path.append(trial.llr + float(settings.fdt.llr(self._y[row] - self._y[other])))
+            if settings.test == "fdt_fixed":
+                self._decide_fixed(trial)
+                return
+        else:
+            trial.rows.append(row)
+            trial.place = trial.rest = trial.priority = np.nan
+            rows, y = self._data(trial)
+            z, rest = self._at(rows)
+            if self._is_plane(trial):
+                path = self.settings.plane_test(y[0]).llr_path(z, rest, y)
+            else:
+                path = self._line_test(trial).llr_path(z, y)
+            trial.path = path[len(rows) - len(trial.rows) :].cumsum().tolist()
+            if settings.test == "anchored" and trial.node == 0 and len(trial.rows) < settings.n_scan:
+                return
+        if trial.llr >= settings.accept:
+            self._decide(trial, True)
+        elif trial.llr <= settings.reject:
+            self._decide(trial, False)
+
+    def _decide_fixed(self, trial: Trial) -> None:
+        if len(trial.path) < self.settings.n_pairs:
+            return
+        from pymc_active.active.hierarchical.fdt import fixed_sample_test
+
+        y = np.array([self._y[row] for row in trial.rows])
+        alpha = float(np.exp(-self.settings.accept))
+        statistic, threshold = fixed_sample_test(y[::2] - y[1::2], self.settings.noise_variance, alpha)
+        self._decide(trial, statistic > threshold)
+
+    def _decide(self, trial: Trial, is_active: bool) -> None:
+        self._open.remove(trial.number)
+        # What was planned for this test and not asked yet is not needed any more.
+        self._queue = [row for row in self._queue if self._trial[row] != trial.number]
+        trial.verdict = "active" if is_active else "inactive"
+        node = self.nodes[trial.node]
+        node.status = trial.verdict
+        if is_active:
+            if node.size > 1:
+                self._split(node, trial.background)
+        elif node.parent < 0:
+            if self.settings.retest and not node.was_retested:
+                node.was_retested, node.status = True, "open"
+                self._try_node(0, self._new_background())
+        else:
+            self._contradict(self.nodes[node.parent])
+
+    def _split(self, node: Node, background: int) -> None:
+        # A contradicted node that turns out active after all has its halves already.
+        if not node.children:
+            for start, stop in node.halves():
+                node.children.append(len(self.nodes))
+                self.nodes.append(Node(len(self.nodes), start, stop, node.number, node.depth + 1))
+        self._try_halves(node, background)
+
+    def _try_halves(self, node: Node, background: int) -> None:
+        for child in node.children:
+            self.nodes[child].status = "open"
+            self._try_node(child, background)
+
+    def _contradict(self, parent: Node) -> None:
+        """An active node whose halves are both rejected: one of the three verdicts is wrong."""
+        if any(self.nodes[child].status not in ("inactive", "contradicted") for child in parent.children):
+            return
+        if self.settings.retest and not parent.was_retested:
+            parent.was_retested = True
+            self._try_halves(parent, self._new_background())
+            return
+        parent.status = "contradicted"
+        if parent.parent >= 0:
+            self._contradict(self.nodes[parent.parent])
+
+    # Anchored backgrounds
+
+    def _rows(self, background: int) -> list[int]:
+        """Successful evaluations along the whole diagonal."""
+        return [
+            row
+            for row in self._told
+            if self._background[row] == background and self._node[row] == 0 and self._state[row] == TOLD
+        ]
+
+    def _is_busy(self, background: int) -> bool:
+        return any(self._background[row] == background for row in (*self._asked, *self._queue))
+
+    def _advance(self, number: int) -> None:
+        """From the scan to the choice of the anchor, and from its repeats to the tests."""
+        background = self.backgrounds[number]
+        if background.stage == "ready" or self._is_busy(number):
+            return
+        rows = self._rows(number)
+        root = next((t for t in self.trials if t.background == number and t.node == 0), None)
+        if background.stage == "scan":
+            if len(rows) < self.settings.n_scan or (root is not None and root.verdict != "active"):
+                return
+            z, y = (np.array([column[row] for row in rows]) for column in (self._z, self._y))
+            background.choose_anchor(self.settings.scan_test(y[0]), z, y)
+            for _ in range(self.settings.n_repeats):
+                self._add(-1, 0, number, background.anchor)
+        else:
+            self._finish_anchor(number)
+
+    def _finish_anchor(self, number: int) -> None:
+        self.backgrounds[number].rows, self.backgrounds[number].stage = self._rows(number), "ready"
+
+    # Saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on, as arrays, lists, numbers and strings.
+
+        Returns
+        -------
+        dict
+            For :meth:`from_state_dict`; ``"generator"`` is the state of NumPy's bit generator.
+        """
+        settings = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in vars(self.settings).items()}
+        D = self.settings.n_dims
+        return {
+            "version": _STATE_VERSION,
+            "settings": settings,
+            "generator": self._rng.bit_generator.state,
+            "nodes": [asdict(node) for node in self.nodes],
+            "trials": [asdict(trial) for trial in self.trials],
+            "backgrounds": [asdict(background) for background in self.backgrounds],
+            "evaluations": {
+                "trial": np.array(self._trial, int),
+                "node": np.array(self._node, int),
+                "background": np.array(self._background, int),
+                "z": np.array(self._z, float),
+                "rest": np.array(self._rest, float),
+                "partner": np.array(self._partner, int),
+                "state": np.array(self._state, int),
+                "y": np.array(self._y, float),
+            },
+            "told": np.array(self._told, int),
+            "queue": np.array(self._queue, int),
+            "asked": np.array(self._asked, int),
+            "open": np.array(self._open, int),
+            "n_failures": self._n_failures,
+            "foreign_X": np.array(self._foreign_X, float).reshape(-1, D),
+            "foreign_y": np.array(self._foreign_y, float),
+        }
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> HDSLearner:
+        """The learner that :meth:`state_dict` described; it asks the same next points, bit for bit."""
+        if state.get("version") != _STATE_VERSION:
+            raise ValueError(f"this state has version {state.get('version')!r}; version {_STATE_VERSION} is understood")
+        learner = cls.__new__(cls)
+        learner.settings = Settings(**state["settings"])
+        generator = state["generator"]
+        bits = getattr(np.random, generator["bit_generator"])()
+        bits.state = generator
+        learner._begin(np.random.Generator(bits))
+        learner.nodes = [Node(**_copied(node)) for node in state["nodes"]]
+        learner.trials = [Trial(**_copied(trial)) for trial in state["trials"]]
+        learner.backgrounds = [Background(**_copied(background)) for background in state["backgrounds"]]
+        for name, values in state["evaluations"].items():
+            setattr(learner, f"_{name}", np.asarray(values).tolist())
+        for name in ("told", "queue", "asked", "open"):
+            setattr(learner, f"_{name}", np.asarray(state[name], int).tolist())
+        learner._n_failures = int(state["n_failures"])
+        learner._foreign_X = list(np.asarray(state["foreign_X"], float).reshape(-1, learner.settings.n_dims).copy())
+        learner._foreign_y = np.asarray(state["foreign_y"], float).tolist()
+        return learner
+
+
+def _copied(fields: dict[str, Any]) -> dict[str, Any]:
+    """Lists and arrays of their own, so that two learners do not share them."""
+    return {k: v.copy() if isinstance(v, list | np.ndarray) else v for k, v in fields.items()}

@@ -1,0 +1,210 @@
+"""Find the inputs that matter, then the maximum on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_active.active.hierarchical.gp_ucb import gp_ucb
+from pymc_active.active.hierarchical.search import HDSResult, hds
+from pymc_active.active.hierarchical.settings import read_box
+
+METHODS = ("expected_improvement", "gp_ucb", "pes")
+
+
+class Regret(NamedTuple):
+    """How far evaluations were from the maximum, (n,) each, in units of y.
+
+    Attributes
+    ----------
+    instantaneous : ndarray
+        Maximum minus f at each evaluation.
+    cumulative : ndarray
+        Its running sum, the paper's R_T.
+    average : ndarray
+        R_T / T.
+    minimum : ndarray
+        The smallest so far.
+    """
+
+    instantaneous: np.ndarray
+    cumulative: np.ndarray
+    average: np.ndarray
+    minimum: np.ndarray
+
+
+def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Regret:
+    """Regret of evaluations, best from f without noise.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+    optimum : float
+        The largest (smallest) value of f.
+    minimize : bool
+
+    Examples
+    --------
+    >>> regret([1.0, 3.0, 2.0], 3.5).minimum
+    array([2.5, 0.5, 0.5])
+    """
+    step = (np.asarray(values, float) - optimum) * (1 if minimize else -1)
+    cumulative = step.cumsum()
+    return Regret(step, cumulative, cumulative / np.arange(1, len(step) + 1), np.minimum.accumulate(step))
+
+
+class HDSOptimization(NamedTuple):
+    """A search for relevant inputs, then for the maximum.
+
+    Attributes
+    ----------
+    selection : HDSResult
+    X : ndarray, shape (n, d)
+        Inputs found, at the evaluations made for the maximum, in the user's units.
+    y : ndarray, shape (n,)
+    best : ndarray, shape (D,)
+        Where f is thought to be largest; inputs that do not matter stay in the middle of their intervals.
+    values : ndarray
+        y of all evaluations, those of the selection first (NaN where one failed): what :func:`regret` takes, unless f
+        without noise is known.
+    """
+
+    selection: HDSResult
+    X: np.ndarray
+    y: np.ndarray
+    best: np.ndarray
+    values: np.ndarray
+
+    def points(self) -> np.ndarray:
+        """All points evaluated, (N, D), those of the selection first."""
+        X = np.tile(self.best, (len(self.y), 1))
+        X[:, self.selection.active] = self.X
+        return np.concatenate([self.selection.history.X(), X])
+
+
+def hds_then_optimize(
+    f: Callable[[np.ndarray], Any],
+    n_dims: int,
+    *,
+    n: int,
+    method: str = "gp_ucb",
+    beta: float | Callable[[int], float] | None = None,
+    minimize: bool = False,
+    random_seed: int | np.random.Generator | None = None,
+    bounds: Any = None,
+    **keywords: Any,
+) -> HDSOptimization:
+    """Hierarchical diagonal sampling, then a search for the maximum on the inputs found; all samples are used.
+
+    Parameters
+    ----------
+    f : callable
+        Takes (k, D), returns (k,).
+    n_dims : int
+    n : int
+        Evaluations after the selection.
+    method : {"gp_ucb", "expected_improvement", "pes"}
+        GP-UCB with the scales that the selection was given, see :func:`gp_ucb`; or a :class:`Learner` on
+        :meth:`HDSResult.to_model`, which fits them.
+    beta : float or callable, optional
+        Of GP-UCB.
+    minimize : bool
+    random_seed, bounds
+        As in :func:`hds`.
+    **keywords
+        For :func:`hds`: bandwidth, signal_variance, noise_variance, budget, ...
+
+    Returns
+    -------
+    HDSOptimization
+
+    Raises
+    ------
+    ValueError
+        For an unknown method, or if no active input was found: the selection is spent then, but is part of the error
+        (``selection``).
+
+    Examples
+    --------
+    >>> def f(X):
+    ...     return -np.square(X[:, 7] - 0.3) * 4
+    >>> found = hds_then_optimize(
+    ...     f, 50, n=8, beta=2.0, bandwidth=1.0, signal_variance=1.0, noise_variance=0.001, random_seed=1
+    ... )
+    >>> found.selection.active, abs(found.best[7] - 0.3) < 0.1
+    ([7], np.True_)
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if beta is not None and method != "gp_ucb":
+        raise ValueError("beta belongs to method='gp_ucb'")
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ValueError(f"n must be a positive whole number; got {n!r}")
+    rng = np.random.default_rng(random_seed)
+    selection = hds(f, n_dims, bounds=bounds, random_seed=rng, **keywords)
+    if not selection.active:
+        error = ValueError(f"no active input was found in {selection.n_evaluations} evaluations: nothing to optimise")
+        error.selection = selection  # type: ignore[attr-defined]
+        raise error
+    low, high = (np.broadcast_to(end, selection.settings.n_dims) for end in read_box(bounds, selection.settings.n_dims))
+    best = (low + high) / 2
+    active = selection.active
+    if method == "gp_ucb":
+        X, y = selection.data()
+        settings = selection.settings
+        run = gp_ucb(
+            f,
+            settings.n_dims,
+            n=n,
+            bandwidth=settings.bandwidth * float(np.min((high - low)[active])),
+            signal_variance=settings.signal_variance,
+            noise_variance=settings.noise_variance,
+            inputs=active,
+            X=X,
+            y=y,
+            beta=beta,
+            minimize=minimize,
+            bounds=bounds,
+            random_seed=rng,
+        )
+        X, y, best[active] = run
+    else:
+        X, y, best[active] = _learn(f, selection, n, method, minimize, low, high, rng)
+    values = np.concatenate([selection.history.y, y])
+    return HDSOptimization(selection, X, y, best, values)
+
+
+def _learn(
+    f: Callable[[np.ndarray], Any],
+    selection: HDSResult,
+    n: int,
+    method: str,
+    minimize: bool,
+    low: np.ndarray,
+    high: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The maximum by a learner that fits the scales."""
+    # The learner imports what this module's users may not need.
+    from pymc_active.active.learner import Learner
+
+    active = selection.active
+    learner = Learner(
+        selection.to_model(),
+        "maximum" if method == "pes" else "function",
+        criterion=method,
+        bounds=[(low[i], high[i]) for i in active],
+        minimize=minimize,
+        random_seed=int(rng.integers(2**32)),
+    )
+    n_before = len(learner.y)
+
+    def on_active(X: np.ndarray) -> np.ndarray:
+        points = np.tile((low + high) / 2, (len(X), 1))
+        points[:, active] = X
+        return np.asarray(f(points), float)
+
+    learner.run(on_active, n, progressbar=False)
+    return learner.X[n_before:], learner.y[n_before:], np.asarray(learner.recommend())[0]

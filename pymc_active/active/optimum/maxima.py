@@ -1,0 +1,274 @@
+"""What a Gaussian process is, given where its maximum lies: constraints C1 and C2 of predictive entropy search.
+
+At a maximum x* inside the box the slopes are zero and the curvatures negative (C1). Where x* lies on a face of the box
+the slope points outwards instead, and nothing is known of the curvature across it. f(x*) exceeds the largest
+observation in the box (C2). Each x* is a set of constraints of its own; all are treated at once.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from pymc_active.active.optimum.ep import propagate
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.sample_paths import PathMaxima
+
+Mixed = Literal["free", "zero", "path"]
+Boundary = Literal["outward", "stationary"]
+
+# Variances of constraints, over those of the prior, below this are rounding errors.
+_ROUNDING = 1e-12
+# Slopes with a smaller share of variance of their own are those of other inputs.
+_DEPENDENT = 1e-8
+
+
+class Maxima:
+    """A GP given each of S places x* of its maximum; Gaussian after expectation propagation.
+
+    With w = [constraints, sites] at x*, in units of their prior sds, all that follows for f(x) is in its covariances B
+    with w: f(x) has mean ``m + B g`` and variance ``V - B P Bᵀ``, and its covariance with f(x*) is ``B l``, where m, V
+    and B are the GP's own, given its data.
+
+    Parameters
+    ----------
+    gp : ConditionedGP
+    maxima : PathMaxima
+        Where the paths have their maxima, and which inputs are free there.
+    derivatives : bool
+        Impose C1; not over a pool.
+    best : float
+        The observation that f(x*) exceeds, but for its noise (C2), in the kernel's units; -inf for none.
+    mixed : {"free", "zero", "path"}
+        What to assume of the mixed second derivatives: nothing; zero; or ``mixed_values``, those of the path.
+    boundary : {"outward", "stationary"}
+        ``"stationary"`` imposes zero slopes also on the boundary, as the paper does.
+    mixed_values : ndarray, shape (S, D (D - 1) / 2), optional
+        Above the diagonal, row by row.
+
+    Attributes
+    ----------
+    height_mean, height_variance : ndarray, shape (S,)
+        Of f(x*).
+    P, g, l : ndarray, shapes (S, k, k), (S, k), (S, k)
+    converged : ndarray of bool, shape (S, number of sites)
+    ok : ndarray of bool, shape (S,)
+        Whether expectation propagation converged to proper moments.
+    n_sweeps : int
+
+    Notes
+    -----
+    What the data leave no variance for is no constraint. Where f depends on fewer directions than inputs, as in an
+    embedding, signs of curvatures and slopes are imposed along as many inputs as these directions need: expectation
+    propagation would count repeated signs several times.
+    """
+
+    height_mean: np.ndarray
+    height_variance: np.ndarray
+    P: np.ndarray
+    g: np.ndarray
+    l: np.ndarray
+    converged: np.ndarray
+    ok: np.ndarray
+    n_sweeps: int
+
+    def __init__(
+        self,
+        gp: ConditionedGP,
+        maxima: PathMaxima,
+        *,
+        derivatives: bool = True,
+        best: float = -np.inf,
+        mixed: Mixed = "free",
+        boundary: Boundary = "outward",
+        mixed_values: np.ndarray | None = None,
+    ):
+        self.gp, self.X = gp, maxima.X
+        S, D = self.X.shape
+        free = np.ones((S, D), bool) if boundary == "stationary" else maxima.free
+        eye = np.eye(D if derivatives else 0, D)
+        pairs = list(combinations(range(D), 2)) if derivatives and mixed != "free" else []
+        self.slopes = eye
+        # The second derivative along e_i + e_j holds the mixed one.
+        self.seconds = np.concatenate([eye, *([eye[i] + eye[j]] for i, j in pairs)])
+
+        mean, prior = self._prior()
+        cross = self.cross(gp.X)
+        n, _, q = cross.shape
+        half = gp.factor.half_solve(cross.reshape(n, -1)).reshape(cross.shape)
+        self.solved = gp.factor.solve(cross.reshape(n, -1)).reshape(cross.shape)
+        mean = mean + np.einsum("n,nsq->sq", gp.alpha, cross)
+        covariance = prior - np.einsum("nsp,nsq->spq", half, half)
+
+        T = _constraints(free, np.sign(maxima.slopes), pairs, q)
+        used = np.ones((S, 1 + len(eye)), bool)
+        used[:, 1:] = _independent(prior[:, 1 : 1 + len(eye), 1 : 1 + len(eye)], free)
+        sd = np.sqrt(np.einsum("skp,spq,skq->sk", T, prior, T))
+        self.T = T / np.where(sd > 0, sd, 1.0)[:, :, None]
+        self.n_known = T.shape[1] - 1 - len(eye)
+        target = np.zeros((S, self.n_known))
+        if mixed == "path" and mixed_values is not None:
+            target[:, D:] = mixed_values / np.where(sd > 0, sd, 1.0)[:, D : self.n_known]
+        noise = gp.noise_variance / np.square(sd[:, self.n_known])
+        self._condition(
+            np.einsum("skq,sq->sk", self.T, mean),
+            self.T @ covariance @ self.T.transpose(0, 2, 1),
+            target,
+            best / sd[:, self.n_known],
+            noise,
+            used,
+        )
+        height = sd[:, self.n_known]
+        self.height_mean, self.height_variance = height * self.height_mean, np.square(height) * self.height_variance
+        self.l = height[:, None] * self.l
+
+    def _prior(self) -> tuple[np.ndarray, np.ndarray]:
+        """Prior mean (S, q) and covariance (S, q, q) of [f, slopes, second derivatives] at each x*."""
+        X, slopes, seconds = self.X, self.slopes, self.seconds
+        S, a, b = len(X), len(slopes), len(seconds)
+        mean = np.zeros((S, 1 + a + b))
+        mean[:, 0], gradient = self.gp.prior_mean(X)
+        mean[:, 1 : 1 + a] = gradient @ slopes.T
+        if a:
+            mean[:, 1 + a :] = np.einsum("bi,sij,bj->sb", seconds, self.gp.prior_mean_hessian(X), seconds)
+        J = np.zeros((S, 1 + a + b, 1 + a + b))
+        at = self.gp.lines(X, X)
+        J[:, 0, 0] = at.along(None, None, (0, 0))[0, 0]
+        for i, u in enumerate(seconds):
+            for j, v in enumerate(seconds[: i + 1]):
+                p = at.along(u, v, (2, 2))
+                J[:, 1 + a + i, 1 + a + j] = J[:, 1 + a + j, 1 + a + i] = 4 * p.get((2, 2), 0.0)
+                J[:, 1 + a + i, 0] = J[:, 0, 1 + a + i] = 2 * p.get((2, 0), 0.0)
+                if j < a:
+                    J[:, 1 + a + i, 1 + j] = J[:, 1 + j, 1 + a + i] = 2 * p.get((2, 1), 0.0)
+                if i < a:
+                    J[:, 1 + i, 1 + j] = J[:, 1 + j, 1 + i] = p.get((1, 1), 0.0)
+                    J[:, 1 + i, 1 + a + j] = J[:, 1 + a + j, 1 + i] = 2 * p.get((1, 2), 0.0)
+                    J[:, 1 + i, 0] = J[:, 0, 1 + i] = p.get((1, 0), 0.0)
+        return mean, J
+
+    def cross(self, X: np.ndarray) -> np.ndarray:
+        """Prior covariances of f at the rows of X with [f, slopes, second derivatives] at each x*, (m, S, q)."""
+        at = self.gp.lines(X[:, None], self.X)
+        parts = [at.along(None, None, (0, 0))[0, 0]]
+        slopes, seconds = [], []
+        for i, v in enumerate(self.seconds):
+            p = at.along(None, v, (0, 2))
+            if i < len(self.slopes):
+                slopes.append(p.get((0, 1), 0.0))
+            seconds.append(2 * p.get((0, 2), 0.0))
+        return np.stack(np.broadcast_arrays(*parts, *slopes, *seconds), axis=-1)
+
+    def cross_gradient(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Gradient in X (m, D) of the sum of ``cross(X) * weights`` over its last two axes."""
+        D, a = X.shape[1], len(self.slopes)
+        at = self.gp.lines(X[:, None], self.X)
+        gradient = np.empty(X.shape)
+        for d, u in enumerate(np.eye(D)):
+            total = weights[..., 0] * at.along(u, None, (1, 0)).get((1, 0), 0.0)
+            for i, v in enumerate(self.seconds):
+                p = at.along(u, v, (1, 2))
+                if i < a:
+                    total = total + weights[..., 1 + i] * p.get((1, 1), 0.0)
+                total = total + 2 * weights[..., 1 + a + i] * p.get((1, 2), 0.0)
+            gradient[:, d] = total.sum(1)
+        return gradient
+
+    def _condition(
+        self,
+        mean: np.ndarray,
+        V: np.ndarray,
+        target: np.ndarray,
+        best: np.ndarray,
+        noise: np.ndarray,
+        used: np.ndarray,
+    ) -> None:
+        """Impose the constraints, then those of the sites that are used."""
+        c = self.n_known
+        values, vectors = np.linalg.eigh(V[:, :c, :c])
+        resolved = values > _ROUNDING
+        root = vectors * np.where(resolved, 1 / np.sqrt(np.where(resolved, values, 1.0)), 0.0)[:, None, :]
+        # V_cc⁺, and the regression of sites on constraints.
+        inverse = root @ root.transpose(0, 2, 1)
+        regression = inverse @ V[:, :c, c:]
+        surprise = np.einsum("sij,sj->si", inverse, target - mean[:, :c])
+        m0 = mean[:, c:] + np.einsum("sij,si->sj", regression, target - mean[:, :c])
+        V0 = V[:, c:, c:] - V[:, c:, :c] @ regression
+        k = V0.shape[1]
+        used = used & (np.diagonal(V0, axis1=1, axis2=2) > _ROUNDING)
+        V0 = V0 * used[:, :, None] * used[:, None]
+
+        bound, softness = np.zeros(m0.shape), np.zeros(m0.shape)
+        bound[:, 0], softness[:, 0] = best, noise
+        bound[~used] = -np.inf
+        sites = propagate(m0, V0, bound, softness)
+        self.converged, self.n_sweeps = sites.converged, sites.n_sweeps
+        # (V0 + 1 / precision)⁻¹, also where a site says nothing.
+        weight = np.sqrt(np.maximum(sites.precision, 0.0))
+        inner = np.eye(k) + weight[:, :, None] * V0 * weight[:, None, :]
+        proper = np.isfinite(inner).all((1, 2)) & np.isfinite(sites.shift).all(1)
+        inner[~proper] = np.eye(k)
+        M = weight[:, :, None] * np.linalg.solve(inner, weight[:, :, None] * np.eye(k))
+        h = sites.shift - np.einsum("sij,sj->si", M, np.einsum("sij,sj->si", V0, sites.shift) + m0)
+        spread = np.eye(k)[0] - np.einsum("sij,sj->si", M, V0[:, :, 0])
+
+        GM = regression @ M
+        self.P = np.concatenate(
+            [
+                np.concatenate([inverse + GM @ regression.transpose(0, 2, 1), -GM], axis=2),
+                np.concatenate([-GM.transpose(0, 2, 1), M], axis=2),
+            ],
+            axis=1,
+        )
+        self.g = np.concatenate([surprise - np.einsum("sij,sj->si", regression, h), h], axis=1)
+        self.l = np.concatenate([-np.einsum("sij,sj->si", regression, spread), spread], axis=1)
+        self.height_mean, self.height_variance = sites.mean[:, 0], sites.covariance[:, 0, 0]
+        self.ok = (
+            proper
+            & sites.converged.all(1)
+            & (self.height_variance >= 0)
+            & np.isfinite(self.P).all((1, 2))
+            & np.isfinite(self.g).all(1)
+        )
+
+
+def _constraints(free: np.ndarray, outward: np.ndarray, pairs: list[tuple[int, int]], q: int) -> np.ndarray:
+    """Rows of what is known, then of the sites, in terms of [f, slopes, second derivatives], (S, k, q).
+
+    A row of zeros is a constraint that a path does not have.
+    """
+    S, D = free.shape
+    if q == 1:
+        return np.ones((S, 1, 1))
+    known = np.zeros((S, D + len(pairs), q))
+    sites = np.zeros((S, 1 + D, q))
+    sites[:, 0, 0] = 1.0
+    for i in range(D):
+        known[:, i, 1 + i] = free[:, i]
+        sites[:, 1 + i, 1 + D + i] = -1.0 * free[:, i]
+        sites[:, 1 + i, 1 + i] = np.where(free[:, i], 0.0, np.where(outward[:, i] < 0, -1.0, 1.0))
+    for row, (i, j) in enumerate(pairs, start=D):
+        both = free[:, i] & free[:, j]
+        known[:, row, 1 + D + row] = 0.5 * both
+        known[:, row, 1 + D + i] = known[:, row, 1 + D + j] = -0.5 * both
+    return np.concatenate([known, sites], axis=1)
+
+
+def _independent(slopes: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Inputs whose slope is not determined by those of inputs before it, free ones first, (S, D).
+
+    ``slopes`` (S, D, D) are their prior covariances.
+    """
+    sd = np.sqrt(np.diagonal(slopes, axis1=1, axis2=2))
+    sd = np.where(sd > 0, sd, 1.0)
+    left = slopes / sd[:, :, None] / sd[:, None]
+    chosen = np.zeros(sd.shape, bool)
+    for among in (free, ~free):
+        for i in range(sd.shape[1]):
+            own = left[:, i, i]
+            chosen[:, i] |= among[:, i] & (own > _DEPENDENT)
+            known = left[:, i] * np.where(among[:, i] & chosen[:, i], own, np.inf)[:, None] ** -0.5
+            left = left - known[:, :, None] * known[:, None]
+    return chosen

@@ -1,0 +1,126 @@
+"""The tree of a hierarchical search for relevant inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_active.plots.style import GREY, INK, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pymc_active.active.hierarchical.search import HDSResult
+
+# Fainter letters than this on the colour map are white.
+_DARK = 0.62
+
+
+def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
+    """Nodes of :func:`pymc_active.active.hds`, coloured by their log likelihood ratio (Fig. 1 of the paper).
+
+    Parameters
+    ----------
+    result : HDSResult
+    max_depth : int, optional
+        Leave out deeper nodes.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        Each box has a node's inputs and, below, its evaluations; redder is more certainly active, bluer inactive, on a
+        scale that ends at the thresholds. Boxes with a thick frame are inputs found; dashed frames are undecided or
+        contradicted nodes.
+
+    Raises
+    ------
+    TypeError
+        For another object.
+
+    References
+    ----------
+    .. [1] Chen, Castro & Krause (2012), figure 1.
+    """
+    from pymc_active.active.hierarchical.search import HDSResult
+
+    if not isinstance(result, HDSResult):
+        raise TypeError(f"plot_search_tree takes the result of hds; got {type(result).__name__}")
+    table = result.tree_table()
+    if max_depth is not None:
+        table = table[table.depth <= max_depth]
+    across = _places(table.parent.to_dict())
+    n_leaves = max(across.values()) + 1
+    depth = int(table.depth.max())
+    longest = int(table.inputs.str.len().max())
+    unit = 0.12 * max(longest, 4) + 0.15
+    ax = new_axes(ax, (max(4.5, unit * n_leaves + 1.0), 1.0 + 0.62 * (depth + 1)))
+    accept, reject = result.settings.accept, result.settings.reject
+    import matplotlib as mpl
+
+    norm = mpl.colors.TwoSlopeNorm(0.0, reject, accept)
+    colors = mpl.colormaps["RdBu_r"]
+    for number, row in table.iterrows():
+        x, y = across[number], -row.depth
+        if row.parent >= 0:
+            ax.plot([across[row.parent], x], [y + 1, y], color=GREY, lw=0.9, zorder=1)
+        share = float(np.clip(norm(row.llr), 0, 1))
+        is_found = row.status == "active" and row.stop - row.start == 1
+        is_doubtful = row.status in ("open", "contradicted")
+        ax.text(
+            x,
+            y,
+            f"{row.inputs}\n{row.n_evaluations}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            fontweight="bold" if is_found else "normal",
+            color="white" if abs(share - 0.5) * 2 > _DARK else INK,
+            bbox={
+                "boxstyle": "round,pad=0.3",
+                "facecolor": colors(0.08 + 0.84 * share),
+                "edgecolor": INK if is_found or is_doubtful else GREY,
+                "linewidth": 2.2 if is_found else 0.9,
+                "linestyle": "--" if is_doubtful else "-",
+            },
+            zorder=2,
+        )
+    ax.set(xlim=(-0.7, n_leaves - 0.3), ylim=(-depth - 0.6, 0.6), xticks=[], yticks=[])
+    ax.spines[["left", "bottom"]].set_visible(False)
+    scale = mpl.cm.ScalarMappable(norm, mpl.colors.ListedColormap(colors(0.08 + 0.84 * np.linspace(0, 1, 256))))
+    bar = ax.figure.colorbar(scale, ax=ax, shrink=0.7, pad=0.02, aspect=25, ticks=[reject, 0, accept])
+    bar.ax.set_yticklabels([f"{reject:.3g}\ninactive", "0", f"{accept:.3g}\nactive"], fontsize=8)
+    bar.set_label("log likelihood ratio (nats)", fontsize=9)
+    bar.outline.set_visible(False)
+    found = ", ".join(map(str, result.active[:12])) + (", …" if len(result.active) > 12 else "")
+    ax.set_title(
+        f"{result.settings.n_dims:,} inputs, {result.n_evaluations} evaluations; found: {found or 'none'}\n"
+        "Each box: inputs of the node, and evaluations spent on it",
+        fontsize=9,
+        loc="left",
+        color=INK,
+    )
+    return ax
+
+
+def _places(parents: dict[int, int]) -> dict[int, float]:
+    """Leaves side by side from left to right, parents above the middle of their children."""
+    children: dict[int, list[int]] = {}
+    for node, parent in parents.items():
+        children.setdefault(parent, []).append(node)
+    places: dict[int, float] = {}
+    next_leaf = 0.0
+    # Children come after their parents, so that the stack ends with leaves.
+    stack = [(node, False) for node in reversed(children.get(-1, []))]
+    while stack:
+        node, is_done = stack.pop()
+        below = children.get(node, [])
+        if is_done:
+            places[node] = float(np.mean([places[child] for child in below]))
+        elif below:
+            stack += [(node, True), *((child, False) for child in reversed(below))]
+        else:
+            places[node] = next_leaf
+            next_leaf += 1
+    return places

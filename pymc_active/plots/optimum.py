@@ -1,0 +1,299 @@
+"""Where the maximum may be: the picture that closes a search for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_active.models.data import fit_scale
+from pymc_active.plots.style import BLUE, GREY, INK, VERMILION, Z95, legend_above, new_axes, pyplot
+from pymc_active.predictions import predict
+
+if TYPE_CHECKING:
+    from pymc_active.active.optimum.recommendation import Optimum
+
+# As many draws of the hyperparameters as the recommendation takes, so that its mean lies on the curve.
+_DRAWS = 32
+_BINS = 40
+# Panels side by side, for more than two inputs.
+_ACROSS = 4
+
+
+def plot_optimum(
+    optimum: Optimum,
+    *,
+    units: Sequence[str] | Mapping[Any, str] | None = None,
+    y_unit: str | None = None,
+    labels: Sequence | None = None,
+    n_candidates: int = 12,
+    n_points: int | None = None,
+    axes: Any = None,
+) -> np.ndarray:
+    """The recommended point, the posterior around it, and where else the maximum (or minimum) of f may be.
+
+    Parameters
+    ----------
+    optimum : Optimum
+        From :meth:`Learner.optimum`.
+    units : sequence of str, or dict by input, optional
+        Units of the inputs, for the axes.
+    y_unit : str, optional
+    labels : sequence, optional
+        Of the rows of a pool, such as the index of a data frame; default their positions.
+    n_candidates : int
+        Of a pool: how many rows are shown, those most likely to be the best.
+    n_points : int, optional
+        Points of the grid along each input; default 200, or 60 for a map.
+    axes : Axes or array of Axes, optional
+        As many as are returned.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+        Bands and bars are mean ± 1.96 sd of f with the hyperparameters marginalised; the histograms and clouds are
+        ``optimum.samples``, each a place where the maximum may be.
+
+        * One input: (2, 1). The posterior with the data and the height of each possible maximum; below, its place.
+        * Two inputs: (1, 1). The posterior mean as a map, with the possible places. The colour bar is the figure's
+          last Axes.
+        * More: (2, D). As for one input, along each input through the recommended point. Measurements are drawn
+          faintly, since they do not lie on these lines.
+        * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too
+        few points or candidates.
+    """
+    from pymc_active.active.optimum.recommendation import Optimum
+
+    if not isinstance(optimum, Optimum):
+        raise TypeError(f"plot_optimum takes what learner.optimum() returns; got {type(optimum).__name__}")
+    if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
+        raise ValueError(f"n_candidates must be a positive whole number; got {n_candidates!r}")
+    if n_points is not None and (not isinstance(n_points, int | np.integer) or n_points < 2):
+        raise ValueError(f"n_points must be a whole number of at least 2; got {n_points!r}")
+    names = _axis_labels(optimum.samples.input.to_numpy().tolist(), units)
+    name = optimum.fit.gpm.name
+    height = f"{name} ({y_unit})" if y_unit else name
+    if optimum.domain.is_pool:
+        return _plot_pool(optimum, height, labels, n_candidates, axes)
+    if labels is not None:
+        raise ValueError("labels are those of a pool's rows; this maximum was looked for in a box")
+    if len(names) == 2:
+        return _plot_map(optimum, names, height, n_points or 60, axes)
+    return _plot_lines(optimum, names, height, n_points or 200, axes)
+
+
+def _plot_lines(optimum: Optimum, names: list[str], height: str, n_points: int, axes: Any) -> np.ndarray:
+    """The posterior along each input through the recommended point, and the possible places below."""
+    D = len(names)
+    axes = _read_axes(axes, (2, D)) if axes is not None else _pairs_of_panels(D)
+    at = np.asarray(optimum.x, float)[0]
+    low, high = _box(optimum)
+    grid = np.tile(at, (D, n_points, 1))
+    for d in range(D):
+        grid[d, :, d] = np.linspace(low[d], high[d], n_points)
+    mean, sd = (part.reshape(D, n_points) for part in _moments(optimum, grid.reshape(-1, D)))
+    places, heights = optimum.samples.x.to_numpy(), optimum.samples.f.to_numpy()
+    X, y = optimum.fit.X, optimum.fit.y
+    inside = ((low <= X) & (high >= X)).all(1)
+    edges = np.concatenate([(mean - Z95 * sd).ravel(), (mean + Z95 * sd).ravel(), y[inside]])
+    bottom, top = edges.min(), edges.max()
+    what = _kind(optimum)
+    for d, (upper, lower) in enumerate(axes.T):
+        x, m, half = grid[d, :, d], mean[d], Z95 * sd[d]
+        upper.fill_between(x, m - half, m + half, color=BLUE, alpha=0.2, lw=0, label="95 % of f")
+        upper.plot(x, m, color=BLUE, lw=1.8, label="mean of f")
+        if D == 1:
+            style = {"color": VERMILION, "alpha": 0.35, "mew": 0, "zorder": 2}
+            upper.plot(places[:, d], heights, ".", ms=5, label=f"possible {what}", **style)
+        data = "data" if D == 1 else "data off the line"
+        upper.plot(
+            X[inside, d],
+            y[inside],
+            "o",
+            ms=5,
+            color=INK,
+            mec="white",
+            mew=0.5,
+            alpha=1.0 if D == 1 else 0.3,
+            label=data,
+        )
+        upper.errorbar(
+            at[d], optimum.f_mean, Z95 * optimum.f_sd, fmt="*", ms=13, color=VERMILION, mec="white", mew=0.8, lw=1.6,
+            zorder=5, label="recommended",
+        )  # fmt: skip
+        width = np.full(len(places), 100 / len(places))
+        lower.hist(places[:, d], np.linspace(low[d], high[d], _BINS + 1), weights=width, color=VERMILION, alpha=0.75)
+        lower.axvline(at[d], color=INK, lw=1.0, ls=(0, (5, 3)))
+        margin = 0.02 * (high[d] - low[d])
+        for ax in (upper, lower):
+            ax.spines[["right", "top"]].set_visible(False)
+            ax.set_xlim(low[d] - margin, high[d] + margin)
+        upper.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
+        upper.tick_params(axis="x", labelbottom=False)
+        lower.set_ylim(0, None)
+        lower.set_xlabel(names[d])
+        if d % _ACROSS == 0:
+            upper.set_ylabel(height)
+            lower.set_ylabel(f"place of the\n{what} (%)")
+        else:
+            upper.tick_params(axis="y", labelleft=False)
+    if D == 1:
+        legend_above(axes[0, 0])
+        axes[0, 0].figure.align_ylabels(axes[:, 0])
+    else:
+        handles, texts = axes[0, 0].get_legend_handles_labels()
+        style = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
+        axes[0, 0].figure.legend(handles, texts, loc="outside upper left", ncols=len(texts), **style)
+    return axes
+
+
+def _plot_map(optimum: Optimum, names: list[str], height: str, n_points: int, axes: Any) -> np.ndarray:
+    """The posterior mean over two inputs, with the possible places."""
+    import matplotlib as mpl
+
+    axes = np.array([[new_axes(None, (6.4, 4.8))]]) if axes is None else _read_axes(axes, (1, 1))
+    ax = axes[0, 0]
+    low, high = _box(optimum)
+    sides = [np.linspace(a, b, n_points) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
+    mean = _moments(optimum, grid)[0].reshape(n_points, n_points).T
+    # Pale enough for what is drawn on it.
+    pale = mpl.colors.ListedColormap(mpl.colormaps["Blues"](np.linspace(0.02, 0.72, 256)))
+    levels = mpl.ticker.MaxNLocator(12).tick_values(mean.min(), mean.max())
+    filled = ax.contourf(*sides, mean, levels=levels, cmap=pale)
+    lines = ax.contour(*sides, mean, levels=levels, colors="white", linewidths=0.6)
+    bar = ax.figure.colorbar(filled, ax=ax, pad=0.02, aspect=28)
+    bar.add_lines(lines)
+    bar.outline.set_visible(False)
+    bar.set_label(f"posterior mean of {height}")
+    places, at = optimum.samples.x.to_numpy(), np.asarray(optimum.x, float)[0]
+    # The frame must not cut off what lies on it.
+    shown: dict[str, Any] = {"clip_on": False}
+    style = {"ms": 6, "color": VERMILION, "mec": "none", "alpha": 0.4, **shown}
+    ax.plot(*places.T, "o", label=f"possible {_kind(optimum)}", zorder=3, **style)
+    X = optimum.fit.X
+    inside = ((low <= X) & (high >= X)).all(1)
+    ax.plot(*X[inside].T, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=4, **shown)
+    best = f"recommended: {optimum.f_mean:.4g} ± {Z95 * optimum.f_sd:.2g} (95 %)"
+    ax.plot(*at[:, None], "*", ms=15, color=VERMILION, mec="white", mew=1.0, label=best, zorder=5, **shown)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=names[0], ylabel=names[1])
+    legend_above(ax)
+    return axes
+
+
+def _plot_pool(optimum: Optimum, height: str, labels: Any, n_candidates: int, axes: Any) -> np.ndarray:
+    """Probabilities of the leading candidates, and f there."""
+    pool = optimum.domain.pool
+    assert pool is not None
+    texts = [str(label) for label in (range(len(pool)) if labels is None else labels)]
+    if len(texts) != len(pool):
+        raise ValueError(f"labels must have one entry for each of the {len(pool)} rows of the pool; got {len(texts)}")
+    scale = fit_scale("standardize", pool, "pool")
+    n_paths = optimum.samples.sizes["path"]
+    counts = np.bincount(_rows(scale(optimum.samples.x.to_numpy()), scale(pool)), minlength=len(pool))
+    [recommended] = _rows(scale(np.asarray(optimum.x, float)), scale(pool))
+    leading = np.argsort(-counts, kind="stable")[: min(n_candidates, np.count_nonzero(counts))]
+    shown = leading if recommended in leading else np.append(leading[: n_candidates - 1], recommended)
+    mean, sd = _moments(optimum, pool[shown])
+    k = len(shown)
+    if axes is None:
+        size = (7.2, 1.3 + 0.3 * k)
+        _, axes = pyplot().subplots(1, 2, figsize=size, sharey=True, width_ratios=[1, 1.2], layout="constrained")
+    axes = _read_axes(axes, (1, 2))
+    left, right = axes[0]
+    at = np.arange(k)
+    p = counts[shown] / n_paths
+    is_best = shown == recommended
+    half = Z95 * sd
+    for part, color, label in ((~is_best, BLUE, "95 % of f"), (is_best, VERMILION, "recommended")):
+        left.barh(at[part], 100 * p[part], color=color, alpha=0.75, height=0.7)
+        right.errorbar(
+            mean[part], at[part], xerr=half[part], fmt="o", ms=6, color=color, mfc="white", mew=1.6, label=label
+        )
+    left.errorbar(100 * p, at, xerr=100 * np.sqrt(p * (1 - p) / n_paths), fmt="none", ecolor=INK, elinewidth=1.0)
+    what = _kind(optimum)
+    rest = counts.sum() - counts[shown].sum()
+    left.set_xlabel(f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest else ""))
+    left.set_xlim(0, None)
+    left.set_yticks(at, [texts[row] for row in shown])
+    left.set_ylim(k - 0.4, -0.6)
+    measured = [
+        (y, row)
+        for x, y in zip(optimum.fit.X, optimum.fit.y, strict=True)
+        for row in np.flatnonzero((pool[shown] == x).all(1))
+    ]
+    if measured:
+        right.plot(*zip(*measured, strict=True), "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=4)
+    right.set_xlabel(height)
+    legend_above(right)
+    for ax in (left, right):
+        ax.spines[["right", "top"]].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="y", color=GREY, lw=0.4, alpha=0.4)
+        ax.set_axisbelow(True)
+    return axes
+
+
+def _box(optimum: Optimum) -> tuple[np.ndarray, np.ndarray]:
+    low, high = optimum.domain.low, optimum.domain.high
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
+def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd of f at the rows of X, as the recommendation has them."""
+    prediction = predict(optimum.fit, X, method="draws", draws=_DRAWS)
+    return prediction.f_mean.to_numpy(), np.sqrt(prediction.f_variance.to_numpy())
+
+
+def _rows(points: np.ndarray, pool: np.ndarray) -> np.ndarray:
+    """Rows of a pool that points are, but for rounding; of equal rows the first."""
+    return np.array([np.square(pool - point).sum(1).argmin() for point in points])
+
+
+def _kind(optimum: Optimum) -> str:
+    return "minimum" if optimum.minimize else "maximum"
+
+
+def _axis_labels(inputs: list, units: Sequence[str] | Mapping[Any, str] | None) -> list[str]:
+    """Names of the inputs with their units."""
+    if isinstance(units, Mapping):
+        unknown = [name for name in units if name not in inputs]
+        if unknown:
+            raise ValueError(
+                f"units must be those of {', '.join(map(str, inputs))}; got {', '.join(map(str, unknown))}"
+            )
+        units = [units.get(name, "") for name in inputs]
+    elif isinstance(units, str) or (units is not None and len(units) != len(inputs)):
+        raise ValueError(f"units must hold {len(inputs)} text(s), one for each input; got {units!r}")
+    names = [name if isinstance(name, str) else "x" if len(inputs) == 1 else f"input {name}" for name in inputs]
+    return names if units is None else [f"{n} ({u})" if u else n for n, u in zip(names, units, strict=True)]
+
+
+def _pairs_of_panels(D: int) -> np.ndarray:
+    """Axes (2, D): one above the other for each input, a few inputs in a row of the figure."""
+    across, rows = min(D, _ACROSS), -(-D // _ACROSS)
+    size = (6.4, 4.6) if D == 1 else (1.2 + 2.4 * across, 0.5 + 3.6 * rows)
+    _, grid = pyplot().subplots(
+        2 * rows, across, figsize=size, height_ratios=[2.2, 1] * rows, squeeze=False, layout="constrained"
+    )
+    panels = [grid[2 * (d // across) : 2 * (d // across) + 2, d % across] for d in range(rows * across)]
+    for panel in panels[D:]:
+        for ax in panel:
+            ax.remove()
+    return np.stack(panels[:D], axis=1)
+
+
+def _read_axes(axes: Any, shape: tuple[int, int]) -> np.ndarray:
+    """The Axes given, in the shape that the picture needs."""
+    given = np.atleast_1d(np.asarray(axes, dtype=object))
+    if given.size != shape[0] * shape[1]:
+        raise ValueError(f"this picture needs {shape[0] * shape[1]} Axes, shape {shape}; got {given.size}")
+    return given.reshape(shape)

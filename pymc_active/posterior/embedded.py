@@ -1,0 +1,85 @@
+"""A conditioned Gaussian process on a linear embedding, as a function of the few embedded inputs u = R x."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pymc_active.models.data import InputMap
+from pymc_active.posterior.array import EmbeddingPosterior
+from pymc_active.posterior.conditioned import ConditionedGP
+
+
+@dataclass(frozen=True)
+class EmbeddedMap:
+    """From the user's inputs (m, D) to u (m, d)."""
+
+    x_map: InputMap
+    R: np.ndarray
+
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        """Map rows."""
+        return self.x_map(value) @ self.R.T
+
+    def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Gradient in the rows, from that in u."""
+        return self.x_map.pullback(value, gradient @ self.R)
+
+
+class EmbeddedGP(ConditionedGP):
+    """The same process in d inputs: its covariances cost no more than those, however many x has.
+
+    Parameters
+    ----------
+    gp : ConditionedGP
+        With an :class:`EmbeddingPosterior` whose mean does not depend on the inputs.
+    """
+
+    def __init__(self, gp: ConditionedGP):
+        super().__init__(gp.posterior, gp.theta, gp.sign < 0)
+        assert isinstance(gp.posterior, EmbeddingPosterior)
+        self.source = gp
+        self.R = gp.posterior.embedding(gp.theta)
+        self.X = gp.X @ self.R.T
+
+    @staticmethod
+    def applies_to(gp: ConditionedGP) -> bool:
+        """Whether there are fewer embedded inputs than inputs, and the mean is a constant."""
+        posterior = gp.posterior
+        return (
+            isinstance(posterior, EmbeddingPosterior)
+            and posterior.shape[0] < posterior.shape[1]
+            and len(posterior.mean_indices) <= 1
+        )
+
+    @property
+    def x_map(self):
+        """From the user's inputs to u."""
+        return EmbeddedMap(self.posterior.x_map, self.R)
+
+    @property
+    def factor(self):
+        """That of all inputs: the data covariance is the same."""
+        return self.source.factor
+
+    @cached_property
+    def noise_variance(self):
+        """Of an observation."""
+        return self.source.noise_variance
+
+    def to_user(self, X):
+        """Not unique."""
+        raise NotImplementedError("many x have the same u")
+
+    def prior_mean(self, X):
+        """The constant mean (m,) and its gradient, zero (m, d)."""
+        mean, _ = self.source.prior_mean(np.zeros((len(X), self.source.X.shape[1])))
+        return mean, np.zeros(X.shape)
+
+    def lines(self, a, b):
+        """The prior kernel along lines in u."""
+        posterior = self.posterior
+        assert isinstance(posterior, EmbeddingPosterior)
+        return posterior.lines_between(self.theta, a - b, lambda direction: direction)

@@ -1,0 +1,179 @@
+"""Unknown scales, doubtful assumptions, and the rivals of hierarchical diagonal sampling."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import pymc_active as pma
+from pymc_active.active.hierarchical.assumptions import check_assumptions, whitened
+from pymc_active.active.hierarchical.baselines import ard_screening, coordinate_wise, lasso_screening
+from pymc_active.active.hierarchical.estimate import estimate_scales
+from pymc_active.active.hierarchical.search import hds
+
+
+class Features:
+    """A draw of a GP of unit variance with kernel exp(-r² / b²): 2,000 random features, covariance good to 0.02."""
+
+    def __init__(self, bandwidth, inputs, rng):
+        self.inputs = inputs
+        self.frequency = rng.normal(0, np.sqrt(2) / bandwidth, (len(inputs), 2000))
+        self.phase, self.weight = rng.uniform(0, 2 * np.pi, 2000), rng.normal(size=2000) / np.sqrt(1000)
+
+    def __call__(self, X):
+        return np.cos(X[:, self.inputs] @ self.frequency + self.phase) @ self.weight
+
+
+def noisy(f, sd, seed=0):
+    rng = np.random.default_rng(seed)
+    return lambda X: f(X) + rng.normal(0, sd, len(X))
+
+
+def beale(X):
+    """Beale's function of inputs 3 and 30, [-1, 1] scaled to its box and the values to [-1, 1]: mostly flat."""
+    x, y = 4.5 * X[:, 3], 4.5 * X[:, 30]
+    value = (1.5 - x + x * y) ** 2 + (2.25 - x + x * y**2) ** 2 + (2.625 - x + x * y**3) ** 2
+    return 2 * value / 181_853.61 - 1
+
+
+# Scales from a held-out design
+
+
+def test_scales_are_found_within_their_uncertainty():
+    """Geometric means over eight functions; a single function determines its variance to a factor of two only."""
+    found = []
+    for seed in range(8):
+        draw = Features(0.3, [5, 40], np.random.default_rng(seed))
+        f = noisy(lambda X, draw=draw: 10 + 3 * draw(X), 0.5, seed)
+        scales = estimate_scales(f, 100, random_seed=seed)
+        assert len(scales.y) == 48
+        found.append([scales.bandwidth, scales.signal_variance, scales.noise_variance])
+    mean = np.exp(np.log(found).mean(0))
+    assert 0.2 < mean[0] < 0.45
+    assert 9 / 2 < mean[1] < 9 * 2
+    assert 0.25 / 1.6 < mean[2] < 0.25 * 1.6
+
+
+def test_estimated_scales_suffice_for_the_search():
+    f = noisy(Features(0.4, [5, 40], np.random.default_rng(1)), 0.1)
+    scales = estimate_scales(f, 60, random_seed=1)
+    result = hds(f, 60, random_seed=2, **scales.keywords())
+    assert result.active == [5, 40]
+    result.learner.tell(scales.X, scales.y)
+    assert len(result.learner.result().data()[1]) == result.n_evaluations + 48
+
+
+def test_a_mostly_flat_function_is_warned_of():
+    f = noisy(beale, 0.01)
+    with pytest.warns(UserWarning, match="unlike the assumed Gaussian process: mostly flat"):
+        scales = estimate_scales(f, 50, random_seed=1)
+    assert not scales.check.is_plausible
+
+
+def test_draws_of_a_gaussian_process_are_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(8):
+            f = noisy(Features(0.3, [5, 40], np.random.default_rng(seed)), 0.3, seed)
+            estimate_scales(f, 50, random_seed=seed)
+
+
+def test_residuals_are_standard_normal_where_the_assumptions_hold():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(40, 2))
+    K = 2 * np.exp(-np.square((X[:, None] - X) / 0.3).sum(-1)) + 0.1 * np.eye(40)
+    y = 100 + rng.normal(size=(50, 40)) @ np.linalg.cholesky(K).T
+    residual = np.array([whitened(X / 0.3, row, 2.0, 0.1) for row in y])
+    assert kstest(residual.ravel(), "norm").pvalue > 0.01
+    checks = [check_assumptions(X, row, bandwidth=0.3, signal_variance=2.0, noise_variance=0.1) for row in y]
+    assert all(check.is_plausible for check in checks)
+    assert kstest([check.scale_p for check in checks], "uniform").pvalue > 0.01
+
+
+def test_wrong_scales_are_noticed():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(60, 1))
+    y = rng.normal(0, 1, 60)
+    check = check_assumptions(X, y, bandwidth=0.1, signal_variance=9.0, noise_variance=4.0)
+    assert check.scale_p < 1e-3
+    with pytest.warns(UserWarning, match="scaled differently"):
+        check.warn()
+
+
+# Rivals
+
+
+def test_one_input_at_a_time_costs_as_many_evaluations_as_there_are_inputs():
+    counts = []
+
+    def f(X):
+        counts.append(X)
+        return np.sin(3 * X[:, 2]) + X[:, 7] ** 2
+
+    found = coordinate_wise(f, 10, n_pairs=6, n_active=2, bandwidth=0.3, bounds=(-1, 1), random_seed=1)
+    assert found.active == [2, 7]
+    assert found.n_evaluations == sum(map(len, counts)) == 120
+    for i, X in enumerate(counts):
+        assert (np.ptp(X, axis=0) > 0).tolist() == [j == i for j in range(10)]
+        np.testing.assert_allclose(X[1::2, i] - X[::2, i], 0.9)
+
+
+def test_one_input_at_a_time_with_a_test_keeps_its_error_rate():
+    """At most one of a hundred searches without an active input finds any, up to Monte Carlo error."""
+    wrong = sum(
+        bool(coordinate_wise(noisy(lambda X: 0 * X[:, 0], 0.5, s), 20, n_pairs=2, noise_variance=0.25).active)
+        for s in range(200)
+    )
+    assert wrong <= 8
+
+
+def test_ard_screening_takes_short_lengthscales():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (80, 6)) * [1, 1, 1, 1, 1, 1000]
+    y = np.sin(3 * X[:, 1]) + np.cos(X[:, 5] / 300) + rng.normal(0, 0.05, 80)
+    gpm = pma.ard_gp(X, y, x_scale="box")
+    fit = pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
+    assert ard_screening(fit).active == [1, 5]
+    assert ard_screening(fit, n_active=1).active in ([1], [5])
+
+
+def test_lasso_finds_linear_inputs_only():
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (100, 30))
+    y = X[:, 4] + 0.5 * X[:, 9] + np.cos(6 * X[:, 20]) + rng.normal(0, 0.05, 100)
+    assert lasso_screening(X, y, n_active=2, random_seed=1).active == [4, 9]
+    assert set(lasso_screening(X, y, random_seed=1).active) >= {4, 9}
+
+
+def test_lasso_without_scikit_learn_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    with pytest.raises(ImportError, match=r"pymc-active\[bench\]"):
+        lasso_screening(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: estimate_scales(np.sum, 5, n_evaluations=4), "at least 16"),
+        (lambda: estimate_scales(np.sum, 5, n_active=0), "n_active"),
+        (lambda: estimate_scales(lambda X: np.ones(len(X)), 5), "f is constant"),
+        (lambda: estimate_scales(lambda X: np.full(len(X), np.nan), 5), "48 NaN"),
+        (lambda: check_assumptions(np.ones((3, 1)), np.ones(3), bandwidth=1, signal_variance=1, noise_variance=1), "8"),
+        (lambda: coordinate_wise(np.sum, 5, n_pairs=2), "either n_active"),
+        (lambda: coordinate_wise(np.sum, 5, n_pairs=0, n_active=1), "n_pairs"),
+        (lambda: coordinate_wise(np.sum, 5, n_pairs=2, n_active=6), "1 to 5"),
+        (lambda: coordinate_wise(lambda X: X[:, 0] * np.nan, 5, n_pairs=2, n_active=1), "finite numbers"),
+        (lambda: ard_screening(pma.composite_gp(np.eye(3)[:, :1], [1.0, 2.0, 0.5], "LIN")), "lengthscale for each"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_other_objects_are_refused():
+    with pytest.raises(TypeError, match="GPModel or a LaplaceFit"):
+        ard_screening(3)

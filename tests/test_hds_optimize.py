@@ -1,0 +1,189 @@
+"""The maximum on the inputs found, and the picture of the tree."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pymc_active.active.hierarchical.gp_ucb import _Surrogate, gp_ucb, theorem_beta
+from pymc_active.active.hierarchical.optimize import hds_then_optimize, regret
+from pymc_active.active.hierarchical.search import hds
+from pymc_active.plots.hierarchy import plot_search_tree
+from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin
+
+mpl.use("agg")
+
+SCALES = {"bandwidth": 0.8, "signal_variance": 1.0, "noise_variance": 1e-3}
+
+
+def bump(X):
+    """Largest, 1, where x₄ = 0.4 and x₂₁ = -0.3."""
+    return 2 * np.exp(-3 * (X[:, 4] - 0.4) ** 2 - 2 * (X[:, 21] + 0.3) ** 2) - 1
+
+
+def bump_of_eight(X):
+    return 2 * np.exp(-3 * (X[:, 4] - 0.4) ** 2 - 2 * (X[:, 6] + 0.3) ** 2) - 1
+
+
+def embedded_branin(X):
+    """Branin of inputs 2 and 9, standardised and upside down."""
+    low, high = np.array(BRANIN_BOUNDS).T
+    return (54.3 - branin(low + (X[:, [2, 9]] + 1) / 2 * (high - low))) / 51.3
+
+
+@pytest.fixture(scope="module")
+def found():
+    rng = np.random.default_rng(0)
+    return hds_then_optimize(
+        lambda X: bump(X) + rng.normal(0, 0.03, len(X)), 30, n=15, beta=4.0, random_seed=1, **SCALES
+    )
+
+
+def test_the_maximum_is_found_on_the_inputs_found(found):
+    assert found.selection.active == [4, 21]
+    assert bump(found.best[None])[0] > 0.97
+    inactive = np.delete(found.best, found.selection.active)
+    assert_allclose(inactive, 0)
+
+
+def test_all_evaluations_are_accounted_for(found):
+    X = found.points()
+    assert X.shape == (found.selection.n_evaluations + 15, 30)
+    assert len(found.values) == len(X)
+    assert abs(bump(X) - found.values).max() < 0.2
+    curve = regret(bump(X), 1.0)
+    assert_allclose(curve.average[-1], (1 - bump(X)).mean())
+    assert (np.diff(curve.minimum) <= 0).all()
+    assert_allclose(curve.cumulative[-1], curve.instantaneous.sum())
+    assert curve.minimum[-1] < 0.05
+
+
+def test_regret_of_minimisation_is_not_negative():
+    curve = regret([3.0, 1.0, 2.0], 0.5, minimize=True)
+    assert_allclose(curve.instantaneous, [2.5, 0.5, 1.5])
+    assert_allclose(curve.minimum, [2.5, 0.5, 0.5])
+
+
+def test_minimising_is_maximising_the_negative():
+    runs = [
+        gp_ucb(lambda X, s=s: s * bump(X), 30, n=6, inputs=[4, 21], beta=4.0, minimize=s < 0, random_seed=1, **SCALES)
+        for s in (1, -1)
+    ]
+    assert_allclose(runs[0].X, runs[1].X)
+    assert_allclose(runs[0].y, -runs[1].y)
+
+
+def test_branin_hidden_among_twelve_inputs_is_minimised():
+    keywords = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 1e-3, "budget": 500}
+    found = hds_then_optimize(embedded_branin, 12, n=25, beta=4.0, random_seed=3, **keywords)
+    assert found.selection.active == [2, 9]
+    best = 54.3 - 51.3 * embedded_branin(found.best[None])[0]
+    assert best < BRANIN_MINIMUM + 1.0
+
+
+def test_expected_improvement_fits_the_scales_itself():
+    noise = np.random.default_rng(0)
+    found = hds_then_optimize(
+        lambda X: bump_of_eight(X) + noise.normal(0, 0.03, len(X)),
+        8,
+        n=1,
+        method="expected_improvement",
+        random_seed=1,
+        **SCALES,
+    )
+    assert found.X.shape == (1, 2)
+    assert bump_of_eight(found.best[None])[0] > 0.9
+
+
+def test_gp_ucb_on_all_inputs():
+    run = gp_ucb(lambda X: -np.square(X - 0.2).sum(1), 3, n=25, beta=4.0, random_seed=1, **SCALES)
+    assert_allclose(run.best, 0.2, atol=0.15)
+    assert run.X.shape == (25, 3)
+    assert (abs(run.X) <= 1).all()
+
+
+def test_the_bound_agrees_with_a_direct_solve_and_its_gradient_with_differences():
+    rng = np.random.default_rng(1)
+    U, y, u = rng.random((9, 2)), rng.normal(5, 1, 9), rng.random((1, 2))
+    surrogate = _Surrogate(U, y, np.array([0.4, 0.7]), 2.0, 0.1)
+
+    def kernel(a, b):
+        return 2.0 * (100 + np.exp(-np.square((a[:, None] - b) / [0.4, 0.7]).sum(-1)))
+
+    G, k = kernel(U, U) + 0.1 * np.eye(9), kernel(u, U)
+    variance = kernel(u, u) - k @ np.linalg.solve(G, k.T)
+    mean = y.mean() + k @ np.linalg.solve(G, y - y.mean())
+    assert_allclose(surrogate.bound(u, 1.5), mean + 1.5 * np.sqrt(variance[0]), rtol=1e-9)
+    value, gradient = surrogate.value_and_gradient(u[0], 1.5)
+    assert_allclose(-value, surrogate.bound(u, 1.5)[0], rtol=1e-9)
+    for i, step in enumerate(1e-4 * np.eye(2)):
+        difference = (surrogate.bound(u + step, 1.5) - surrogate.bound(u - step, 1.5))[0] / 2e-4
+        assert_allclose(-gradient[i], difference, rtol=1e-4, atol=1e-6)
+
+
+def test_beta_of_the_theorem():
+    """Term by term, d = 3, at t = 5."""
+    lipschitz = 2.0 / 0.2 * np.sqrt(np.log(12 / 0.05))
+    expected = 2 * np.log(25 * 2 * np.pi**2 / 0.15) + 6 * np.log(2 * 25 * 3 * lipschitz)
+    assert_allclose(theorem_beta(5, 3, signal_variance=4.0, bandwidth=0.2, delta=0.05), expected)
+
+
+def test_beta_may_be_a_function_of_time():
+    seen = []
+    gp_ucb(bump, 30, n=3, inputs=[4], beta=lambda t: seen.append(t) or 1.0, random_seed=1, **SCALES)
+    assert seen == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: hds_then_optimize(bump, 30, n=5, method="annealing", **SCALES), "expected_improvement, gp_ucb, pes"),
+        (lambda: hds_then_optimize(bump, 30, n=0, **SCALES), "n must be a positive"),
+        (lambda: hds_then_optimize(bump, 30, n=5, method="pes", beta=2.0, **SCALES), "beta belongs to"),
+        (lambda: gp_ucb(bump, 30, n=5, inputs=[30], **SCALES), "from 0 to 29"),
+        (lambda: gp_ucb(bump, 30, n=5, beta=-1.0, **SCALES), "beta must not be negative"),
+        (lambda: gp_ucb(bump, 30, n=5, **(SCALES | {"noise_variance": 0.0})), "noise_variance"),
+        (lambda: gp_ucb(lambda X: X[:, 0] * np.nan, 3, n=2, **SCALES), "finite number"),
+        (lambda: theorem_beta(0, 2, signal_variance=1.0, bandwidth=0.1), "t >= 1"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_nothing_to_optimise_keeps_the_selection():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="no active input was found") as caught:
+        hds_then_optimize(lambda X: rng.normal(0, 0.03, len(X)), 20, n=5, random_seed=1, **SCALES)
+    assert caught.value.selection.n_evaluations > 10
+
+
+# The picture
+
+
+def test_tree_shows_every_node_once():
+    result = hds(bump, 30, random_seed=1, **SCALES)
+    ax = plot_search_tree(result)
+    boxes = [text.get_text().split("\n")[0] for text in ax.texts]
+    assert sorted(boxes) == sorted(result.tree_table().inputs)
+    bold = [text.get_text().split("\n")[0] for text in ax.texts if text.get_fontweight() == "bold"]
+    assert sorted(map(int, bold)) == result.active
+    assert "found: 4, 21" in ax.get_title(loc="left")
+    places = [text.get_position() for text in ax.texts]
+    assert len(set(places)) == len(places)
+    shallow = result.plot(max_depth=1)
+    assert len(shallow.texts) == 3
+    mpl.pyplot.close("all")
+
+
+def test_a_tree_of_one_node_can_be_drawn():
+    rng = np.random.default_rng(0)
+    result = hds(lambda X: rng.normal(0, 0.03, len(X)), 20, random_seed=1, **SCALES)
+    assert len(plot_search_tree(result).texts) == 1
+    mpl.pyplot.close("all")
+
+
+def test_other_objects_are_not_drawn():
+    with pytest.raises(TypeError, match="result of hds"):
+        plot_search_tree(3)

@@ -1,0 +1,550 @@
+"""Hierarchical diagonal sampling as a whole: what it finds, what it costs, and what it survives."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import pymc_active as pma
+from pymc_active.active.hierarchical.gpt import GPTest
+from pymc_active.active.hierarchical.learner import EvaluationError, HDSLearner
+from pymc_active.active.hierarchical.lines import Background
+from pymc_active.active.hierarchical.search import hds
+from pymc_active.active.hierarchical.settings import TESTS
+
+SCALES = {"bandwidth": 0.1, "signal_variance": 1.0, "noise_variance": 0.1}
+SMOOTH = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
+
+
+class Draw:
+    """A draw of a GP with kernel exp(-|x - x'|² / b²) on [-1, 1]², exact to 1e-9: a product Karhunen-Loève expansion.
+
+    The eigenvectors of a fine grid's covariance, continued by the kernel, reproduce it to rounding, since draws are
+    analytic.
+    """
+
+    def __init__(self, bandwidth, rng):
+        self.bandwidth, self.grid = bandwidth, np.linspace(-1.1, 1.1, 240)
+        values, vectors = np.linalg.eigh(np.exp(-np.square((self.grid[:, None] - self.grid) / bandwidth)))
+        keep = values > 1e-9 * values[-1]
+        self.features = vectors[:, keep] / np.sqrt(values[keep])
+        self.weights = rng.normal(size=(keep.sum(), keep.sum()))
+
+    def factors(self, u):
+        return np.exp(-np.square((u[:, None] - self.grid) / self.bandwidth)) @ self.features
+
+    def __call__(self, U):
+        return np.einsum("ni,ij,nj->n", self.factors(U[:, 0]), self.weights, self.factors(U[:, 1]))
+
+
+def trial(seed, n_dims, noise_variance=0.1, **keywords):
+    """Whether both inputs of a fresh draw were found, and the evaluations used."""
+    rng = np.random.default_rng(seed)
+    active = sorted(rng.choice(n_dims, 2, replace=False).tolist())
+    draw = Draw(0.1, rng)
+
+    def f(X):
+        return draw(X[:, active]) + rng.normal(0, np.sqrt(noise_variance), len(X))
+
+    result = hds(f, n_dims, random_seed=seed, **(SCALES | {"noise_variance": noise_variance} | keywords))
+    return result.active == active, result.n_evaluations
+
+
+def two_of(n_dims, first, second, noise=0.1):
+    """A smooth noisy function of two inputs, with the same noise at every call."""
+    rng = np.random.default_rng(0)
+
+    def f(X):
+        assert X.shape[1] == n_dims
+        return 1.5 * np.sin(4 * X[:, first]) + np.cos(5 * X[:, second]) + rng.normal(0, noise, len(X))
+
+    return f
+
+
+def ask_and_tell(learner, f, n=None):
+    asked = []
+    while not learner.is_finished and (n is None or len(asked) < n):
+        X = learner.ask(1)
+        asked.append(X[0])
+        learner.tell(X, f(X))
+    return np.array(asked)
+
+
+def test_trial_functions_have_the_covariance_they_should():
+    draw = Draw(0.1, np.random.default_rng(0))
+    u = np.random.default_rng(1).uniform(-1, 1, 60)
+    factors = draw.factors(u)
+    assert_allclose(factors @ factors.T, np.exp(-np.square((u[:, None] - u) / 0.1)), atol=2e-9)
+
+
+# What it finds and what it costs, in few runs. Longer ones took 140 evaluations with the GP test (160 with an offset),
+# 310 with finite differences, and 90 with the anchored test if share=1.
+
+
+@pytest.mark.parametrize(
+    ("keywords", "n_runs", "most", "most_wrong"),
+    [
+        ({}, 20, 190, 0),
+        ({"share": 1.0}, 8, 110, 0),
+        ({"noise_variance": 0.36}, 8, 430, 0),
+        ({"test": "gpt", "accept": 5, "reject": -10}, 8, 200, 1),
+        ({"test": "gpt", "accept": 5, "reject": -10, "offset_variance": 10.0, "retest": True}, 8, 240, 0),
+        ({"test": "fdt", "accept": 5, "reject": -10}, 8, 420, 1),
+        ({"test": "fdt", "accept": 5, "reject": -10, "retest": True}, 8, 440, 1),
+    ],
+)
+def test_two_inputs_of_fifty_are_found(keywords, n_runs, most, most_wrong):
+    is_right, count = np.array([trial(seed, 50, **keywords) for seed in range(n_runs)]).T
+    assert (1 - is_right).sum() <= most_wrong
+    assert count.mean() < most
+
+
+def test_smooth_functions_take_few_evaluations():
+    """Along a line they hardly differ from a constant; off the diagonal they do."""
+    f = two_of(50, 10, 40, noise=0.3)
+    smooth = SMOOTH | {"bandwidth": 0.8, "noise_variance": 0.09, "budget": 600}
+    default, line = (hds(f, 50, test=test, offset_variance=10.0, random_seed=1, **smooth) for test in TESTS[::3])
+    assert default.active == [10, 40]
+    assert default.n_evaluations < 300
+    assert line.n_evaluations > 1.5 * default.n_evaluations
+
+
+def test_inputs_of_a_sum_are_found():
+    """Each of four accounts for a quarter of the variance, less than the assumed process lets one expect."""
+    inputs, rng = [3, 20, 33, 41], np.random.default_rng(0)
+
+    def f(X):
+        return 1.7 * np.square(X[:, inputs] - 0.3).sum(1) - 2.5 + rng.normal(0, 0.1, len(X))
+
+    for seed in range(3):
+        assert hds(f, 50, random_seed=seed, **(SMOOTH | {"noise_variance": 0.01})).active == inputs
+
+
+def test_nodes_are_misjudged_no_more_often_than_declared():
+    """With low thresholds, so that there is something to count in some 600 nodes; no retests."""
+    low = {"accept": 2.0, "reject": -3.0, "retest": False, "bandwidth": 0.2, "signal_variance": 1.0, "share": 1.0}
+    wrong, total = np.zeros(2), np.zeros(2)
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        active = rng.choice(32, 2, replace=False)
+        draw = Draw(0.2, rng)
+        result = hds(
+            lambda X, draw=draw, active=active, rng=rng: draw(X[:, active]) + rng.normal(0, 0.5, len(X)),
+            32,
+            noise_variance=0.25,
+            random_seed=seed,
+            **low,
+        )
+        for trial in result.learner.trials:
+            node = result.learner.nodes[trial.node]
+            is_active = any(node.start <= i < node.stop for i in active)
+            total[int(is_active)] += 1
+            wrong[int(is_active)] += (trial.verdict == "active") != is_active
+    declared = np.array([result.error_rates.false_active, result.error_rates.false_inactive])
+    assert (wrong / total < declared + 3 * np.sqrt(declared / total)).all()
+    assert wrong.sum() > 0
+
+
+def test_fixed_sample_test_finds_the_inputs():
+    is_right, _ = np.array([trial(seed, 20, test="fdt_fixed") for seed in range(4)]).T
+    assert is_right.mean() >= 0.75
+
+
+@pytest.mark.parametrize("test", ["anchored", "gpt"])
+def test_evaluations_grow_with_the_logarithm_of_the_inputs(test):
+    counts = [
+        np.mean([hds(two_of(D, 3, D - 5), D, test=test, random_seed=s, **SMOOTH).n_evaluations for s in range(3)])
+        for D in (32, 1024)
+    ]
+    assert counts[1] < 3 * counts[0]
+
+
+def test_one_input():
+    f = two_of(1, 0, 0)
+    for test in ("anchored", "gpt", "fdt"):
+        assert hds(f, 1, test=test, random_seed=1, **SMOOTH).active == [0]
+
+
+def test_no_active_input():
+    rng = np.random.default_rng(1)
+    for test in ("anchored", "fdt"):
+        result = hds(lambda X: 5 + rng.normal(0, 0.1, len(X)), 30, test=test, random_seed=2, **SMOOTH)
+        assert result.active == []
+        assert result.tree_table().status.tolist() == ["inactive"]
+    with pytest.raises(ValueError, match="no active input was found"):
+        result.to_model()
+
+
+def test_all_inputs_active():
+    # Unlike plain sums, this changes whichever inputs move together.
+    def f(X):
+        return np.sin(3 * X @ np.array([1.0, 1.4, -1.2, 0.9])) + np.cos(2.0 * X).sum(1)
+
+    assert hds(f, 4, random_seed=1, **SMOOTH).active == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("offset", [100.0, -1e4])
+def test_an_offset_of_the_output_does_not_matter(offset):
+    f = two_of(40, 3, 30)
+    assert hds(lambda X: offset + f(X), 40, random_seed=1, **SMOOTH).active == [3, 30]
+
+
+def test_inputs_that_cancel_on_the_diagonal_are_found():
+    """A function of x₁ - x₂ is constant along every line of the paper on which both move."""
+
+    def f(X):
+        return 2 * np.sin(5 * (X[:, 2] - X[:, 3]))
+
+    assert hds(f, 16, random_seed=1, **SMOOTH).active == [2, 3]
+    assert hds(f, 16, test="gpt", random_seed=1, **SMOOTH).active == []
+
+
+def test_a_function_flat_on_the_first_background_is_found_by_the_retest():
+    keywords = SMOOTH | {"test": "gpt", "bandwidth": 0.2, "random_seed": 1}
+    seen = []
+    for retest in (False, True):
+        learner = HDSLearner(2, retest=retest, **keywords)
+        flat = 2 * learner.backgrounds[0].position[1] - 1
+
+        def f(X, flat=flat):
+            return 1.5 * np.sin(20 * X[:, 0]) * (abs(X[:, 1] - flat) > 1e-6)
+
+        learner.run(f)
+        seen.append(learner.result())
+    assert (seen[0].active, seen[0].contradicted) == ([], ["0-1"])
+    assert 0 in seen[1].active
+    assert "CONTRADICTED" in repr(seen[0])
+    assert len(seen[1].llr["0"]) == 2
+
+
+def test_user_units_do_not_matter():
+    """Bounds of any size, also one for each input; the bandwidth is in units of the inputs."""
+    low, width = np.linspace(-5, 5, 20), np.linspace(1, 30, 20)
+    f = two_of(20, 3, 15)
+    bounds = np.stack([low, low + width], 1)
+
+    def scaled(X):
+        assert ((bounds[:, 0] <= X) & (bounds[:, 1] >= X)).all()
+        return f(2 * (X - low) / width - 1)
+
+    result = hds(scaled, 20, bounds=bounds, random_seed=1, **(SMOOTH | {"bandwidth": 0.3 * width}))
+    reference = hds(two_of(20, 3, 15), 20, random_seed=1, **SMOOTH)
+    assert result.active == reference.active == [3, 15]
+    assert_allclose(result.history.z, reference.history.z)
+
+
+def test_a_hundred_thousand_inputs():
+    D = 100_000
+    result = hds(two_of(D, 31_234, 77_777), D, random_seed=1, **SMOOTH)
+    assert result.active == [31_234, 77_777]
+    assert len(result.learner.nodes) < 100
+    assert "X" not in result.to_datatree()["constant_data"]
+
+
+# The learner
+
+
+@pytest.mark.parametrize("test", ["anchored", "gpt", "fdt"])
+def test_asking_by_hand_is_what_hds_does(test):
+    learner = HDSLearner(30, test=test, random_seed=3, **SMOOTH)
+    ask_and_tell(learner, two_of(30, 4, 20))
+    result = hds(two_of(30, 4, 20), 30, test=test, random_seed=3, **SMOOTH)
+    assert learner.recommend() == result.active == [4, 20]
+    assert_allclose(learner.result().history.z, result.history.z)
+
+
+@pytest.mark.parametrize("test", ["anchored", "gpt", "fdt", "fdt_fixed"])
+@pytest.mark.parametrize("n", [1, 7, 25])
+def test_a_resumed_learner_asks_the_same_bit_for_bit(test, n):
+    learner = HDSLearner(30, test=test, random_seed=3, **SMOOTH)
+    ask_and_tell(learner, two_of(30, 4, 20), n)
+    waiting = learner.ask(2)
+    state = learner.state_dict()
+    json.dumps(state["generator"])
+    resumed = HDSLearner.from_state_dict(state)
+    assert np.array_equal(resumed.pending, waiting)
+    futures = []
+    for one in (learner, resumed):
+        f = two_of(30, 4, 20)
+        one.tell(waiting, f(waiting))
+        futures.append(ask_and_tell(one, f))
+    assert np.array_equal(*futures)
+    assert learner.recommend() == resumed.recommend()
+    assert learner.result().tree_table().equals(resumed.result().tree_table())
+
+
+def test_a_state_is_a_copy():
+    learner = HDSLearner(30, random_seed=3, **SMOOTH)
+    f = two_of(30, 4, 20)
+    ask_and_tell(learner, f, 20)
+    state = learner.state_dict()
+    before = len(state["told"]), len(state["nodes"]), [list(t["path"]) for t in state["trials"]]
+    ask_and_tell(learner, f)
+    ask_and_tell(HDSLearner.from_state_dict(state), f)
+    assert before == (len(state["told"]), len(state["nodes"]), [list(t["path"]) for t in state["trials"]])
+
+
+def test_an_unknown_state_is_refused():
+    with pytest.raises(ValueError, match="version 99"):
+        HDSLearner.from_state_dict({"version": 99})
+
+
+@pytest.mark.parametrize("test", ["anchored", "gpt", "fdt", "fdt_fixed"])
+@pytest.mark.parametrize("batch_size", [3, 40])
+def test_batches_find_the_same_inputs(test, batch_size):
+    sizes = []
+    f = two_of(30, 4, 20)
+
+    def counted(X):
+        sizes.append(len(X))
+        return f(X)
+
+    result = hds(counted, 30, test=test, batch_size=batch_size, random_seed=3, **SMOOTH)
+    assert result.active == [4, 20]
+    assert max(sizes) == batch_size
+
+
+def test_answers_may_come_in_any_order_and_unasked():
+    learner, f = HDSLearner(30, random_seed=3, **SMOOTH), two_of(30, 4, 20)
+    rng = np.random.default_rng(1)
+    while not learner.is_finished:
+        X = learner.ask(3)[rng.permutation(3)[: learner.pending.shape[0]]] if len(learner.pending) < 3 else None
+        X = learner.pending[::-1][:2] if X is None else X
+        learner.tell(X, f(X))
+        if learner.n_evaluations > 1000:
+            pytest.fail("does not end")
+    assert learner.recommend() == [4, 20]
+    extra = rng.uniform(-1, 1, (5, 30))
+    learner.tell(extra, f(extra))
+    X, y = learner.result().data()
+    assert len(y) == learner.n_evaluations + 5
+    assert_allclose(X[-5:], extra[:, [4, 20]])
+
+
+def test_two_asks_in_a_row_give_different_points():
+    learner = HDSLearner(30, random_seed=3, **SMOOTH)
+    X = np.concatenate([learner.ask(1) for _ in range(20)])
+    assert len(np.unique(X, axis=0)) == 20
+
+
+def test_the_same_seed_asks_the_same():
+    runs = [hds(two_of(30, 4, 20), 30, random_seed=5, **SMOOTH).history.X() for _ in range(2)]
+    assert np.array_equal(*runs)
+
+
+def test_a_budget_is_kept_and_what_is_open_is_named():
+    for test in ("anchored", "gpt", "fdt"):
+        for budget in (21, 22):
+            result = hds(two_of(64, 4, 50), 64, test=test, budget=budget, random_seed=3, **SMOOTH)
+            assert result.n_evaluations <= budget
+            assert result.n_evaluations >= budget - 1
+            assert result.undecided
+            assert result.stopped == "budget"
+            assert "UNDECIDED (budget)" in repr(result)
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("test", ["anchored", "gpt", "fdt", "fdt_fixed"])
+def test_failed_evaluations_are_replaced(test):
+    f = two_of(30, 4, 20)
+    rng = np.random.default_rng(8)
+
+    def failing(X):
+        return np.where(rng.random(len(X)) < 0.2, np.nan, f(X))
+
+    with pytest.warns(UserWarning, match="f returned NaN or infinity at"):
+        result = hds(failing, 30, test=test, random_seed=3, **SMOOTH)
+    assert result.active == [4, 20]
+    assert np.isnan(result.history.y).sum() > 2
+    assert np.isfinite(result.data()[1]).all()
+
+
+@pytest.mark.parametrize("n", [0, 5, 12, 20])
+def test_nothing_is_lost_when_f_raises(n):
+    f, count = two_of(30, 4, 20), [0]
+
+    def raising(X):
+        count[0] += len(X)
+        if count[0] > n:
+            raise OSError("the robot is stuck")
+        return f(X)
+
+    with pytest.raises(EvaluationError, match="the robot is stuck") as caught:
+        hds(raising, 30, random_seed=3, **SMOOTH)
+    learner = caught.value.learner
+    told = learner.n_evaluations
+    assert told <= n
+    waiting = learner.pending
+    assert len(waiting)
+    learner.run(f)
+    assert learner.recommend() == [4, 20]
+    assert np.array_equal(learner.result().history.X(slice(told, told + len(waiting))), waiting)
+
+
+def test_a_function_that_always_fails_ends():
+    with pytest.raises(EvaluationError, match=r"NaN .* times in a row"):
+        hds(lambda X: np.full(len(X), np.nan), 30, random_seed=1, **SMOOTH)
+
+
+def test_a_function_of_the_wrong_shape_is_named():
+    with pytest.raises(EvaluationError, match=r"shape \(12,\); got shape \(12, 1\)"):
+        hds(lambda X: X[:, :1], 30, random_seed=1, **SMOOTH)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"n_dims": 0}, "n_dims, the number of inputs"),
+        ({"test": "t-test"}, "test must be one of anchored, fdt, fdt_fixed, gpt"),
+        ({"bandwidth": None}, "needs bandwidth"),
+        ({"bandwidth": 0.0}, "bandwidth must be a positive"),
+        ({"bandwidth": np.ones(3)}, r"array of shape \(30,\)"),
+        ({"signal_variance": -1.0}, "signal_variance must be a positive"),
+        ({"noise_variance": 0.0}, "noise_variance must be a positive"),
+        ({"noise_variance": np.nan}, "noise_variance must be a positive"),
+        ({"accept": -5.0}, "accept > 0 > reject"),
+        ({"reject": 10.0}, "accept > 0 > reject"),
+        ({"budget": 5}, "smaller than one test"),
+        ({"budget": 1, "test": "fdt"}, "smaller than one test"),
+        ({"offset_variance": -1.0}, "offset_variance"),
+        ({"share": 0.0}, "share, a part of the variance"),
+        ({"bounds": [(0, 1)] * 4}, "one pair .* or 30"),
+        ({"bounds": (1, 0)}, "low < high"),
+        ({"batch_size": 0}, "batch_size"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_evaluated(keywords, message):
+    def never(X):
+        raise AssertionError("f was called")
+
+    with pytest.raises(ValueError, match=message):
+        hds(never, **({"n_dims": 30} | SMOOTH | keywords))
+
+
+def test_bad_kinds_are_refused():
+    with pytest.raises(TypeError, match="f must be callable"):
+        hds(3, 30, **SMOOTH)
+    with pytest.raises(TypeError, match="budget must be a whole number"):
+        hds(np.sum, 30, budget=10.5, **SMOOTH)
+    with pytest.raises(TypeError, match="model must be a GPModel or a LaplaceFit"):
+        hds(np.sum, 30, model="ard")
+
+
+def test_bad_answers_are_refused_and_nothing_is_told():
+    learner = HDSLearner(30, random_seed=3, **SMOOTH)
+    X = learner.ask(2)
+    for y, message in (([1.0], "one number for each"), ([1.0, np.inf], "finite or NaN"), (np.ones((2, 2)), "each")):
+        with pytest.raises(ValueError, match=message):
+            learner.tell(X, y)
+    with pytest.raises(ValueError, match="30 columns"):
+        learner.tell(X[:, :4], [1.0, 2.0])
+    with pytest.raises(ValueError, match="n must be a positive"):
+        learner.ask(0)
+    assert learner.n_evaluations == 0
+    assert len(learner.pending) == 2
+
+
+# The result
+
+
+@pytest.fixture(scope="module")
+def result():
+    return hds(two_of(40, 7, 30), 40, random_seed=2, **SMOOTH)
+
+
+def test_history_holds_every_point(result):
+    X = result.history.X()
+    assert X.shape == (result.n_evaluations, 40)
+    assert_allclose(result.history.columns([30, 7]), X[:, [30, 7]])
+    assert (abs(X) <= 1).all()
+    noiseless = two_of(40, 7, 30, noise=0.0)(X)
+    assert abs(result.history.y - noiseless).max() < 0.5
+
+
+def test_the_tree_adds_up(result):
+    table = result.tree_table()
+    assert table.n_evaluations.sum() == result.n_evaluations
+    assert set(table.status) <= {"active", "inactive"}
+    for _, row in table.iterrows():
+        children = table[table.parent == row.name]
+        if len(children):
+            assert (row.status, children.start.min(), children.stop.max()) == ("active", row.start, row.stop)
+    leaves = table[(table.status == "active") & (table.stop - table.start == 1)]
+    assert sorted(leaves.start) == result.active
+
+
+def test_llr_paths_end_at_their_threshold(result):
+    table = result.tree_table().set_index("inputs")
+    for label, paths in result.llr.items():
+        last = paths[-1][-1]
+        expected = last >= result.settings.accept if table.status[label] == "active" else last <= result.settings.reject
+        assert expected, label
+
+
+def test_declared_recovery_is_kept(result):
+    rates = result.error_rates
+    assert rates.recovery >= 0.99 - 1e-12
+    assert rates.false_active == pytest.approx(np.exp(-result.settings.accept))
+
+
+def test_to_model_holds_all_samples_on_the_inputs_found(result):
+    gpm = result.to_model()
+    assert gpm.X.shape == (result.n_evaluations, 2)
+    assert gpm.inputs == [7, 30]
+    fit = pma.fit_laplace(gpm, random_seed=1, n_restarts=2, population=0, progressbar=False)
+    error = pma.predict(fit, gpm.X).f_mean.to_numpy() - two_of(40, 7, 30, noise=0.0)(result.history.X())
+    assert np.sqrt(np.mean(error**2)) < 0.1
+
+
+def test_to_model_takes_other_settings(result):
+    gpm = result.to_model(x_scale="box", y_scale="standardize", mean="zero", kernel="Matern52")
+    assert "mean_constant" not in gpm.shapes
+
+
+def test_datatree_can_be_saved(result, tmp_path):
+    tree = result.to_datatree()
+    tree.to_netcdf(tmp_path / "hds.nc")
+    assert tree["constant_data"].X.shape == (result.n_evaluations, 40)
+    assert tree["tree"].sizes["node"] == len(result.tree_table())
+    assert tree["llr"].llr.shape[0] == len(result.learner.trials)
+    assert tree["design"].attrs["stopped"] == "decided"
+
+
+def test_repr_says_what_was_found(result):
+    assert f"active inputs [7, 30], {result.n_evaluations} evaluations>" in repr(result)
+    assert "40 inputs" in repr(result.learner)
+    assert repr(result.history) == f"<History of {result.n_evaluations} evaluations, 0 failed>"
+
+
+def test_scales_come_from_a_fitted_model():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (60, 3))
+    f = two_of(3, 0, 2)
+    gpm = pma.ard_gp(X, f(X), y_scale=(1.0, 2.0))
+    fit = pma.fit_laplace(gpm, random_seed=1, n_restarts=4, population=0, progressbar=False)
+    found = hds(f, model=fit, random_seed=1)
+    assert found.active == [0, 2]
+    settings, point = found.settings, fit.constrained_point
+    assert settings.bandwidth == pytest.approx(np.sqrt(2) * point["lengthscale"].min() / 2)
+    assert settings.signal_variance == pytest.approx(point["outputscale"] ** 2)
+    assert settings.noise_variance == pytest.approx(point["noise"] ** 2)
+    assert hds(f, model=fit, bandwidth=0.5, random_seed=1).settings.bandwidth == 0.25
+
+
+def test_a_model_without_a_lengthscale_needs_a_bandwidth():
+    X = np.linspace(-1, 1, 8)[:, None]
+    gpm = pma.composite_gp(X, X[:, 0], "LIN")
+    with pytest.raises(ValueError, match="pass bandwidth="):
+        hds(np.sum, model=gpm)
+
+
+def test_the_anchor_is_where_f_is_farthest_from_its_mean():
+    z = np.linspace(0, 1, 12)
+    y = 100 + np.where(z == z[7], -4.0, np.random.default_rng(0).normal(0, 0.5, 12))
+    background = Background(is_reversed=np.zeros(3, bool), stage="scan")
+    background.choose_anchor(GPTest(0.05, 1.0, 0.1), z, y)
+    assert background.anchor == z[7]
+    assert background.stage == "repeat"

@@ -1,0 +1,362 @@
+"""The loop that looks for a maximum: what it asks, what it recommends, and what it knows of the place."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+from pymc_active.active import Learner
+from pymc_active.active.learner import CRITERIA, MODEL_CRITERIA, OPTIMUM_CRITERIA
+
+BOUNDS = [(-3.0, 3.0)]
+START = np.array([[-2.0], [-0.5], [1.0], [2.0]])
+GRID = np.linspace(-3, 3, 25)[:, None]
+FRAME = pd.DataFrame(
+    np.random.default_rng(2).uniform([40, 0], [100, 5], (30, 2)),
+    columns=["temperature", "time"],
+    index=[f"run {i}" for i in range(30)],
+)
+
+
+def wave(X):
+    X = np.asarray(X, float)
+    return np.sin(2 * X[:, 0]) + 0.3 * X[:, 0]
+
+
+def yield_(X):
+    X = np.asarray(X, float)
+    return 60 - (X[:, 0] - 70) ** 2 / 20 - 5 * (X[:, 1] - 2) ** 2
+
+
+def model(X=START, f=wave):
+    return pma.ard_gp(X, f(X))
+
+
+def learner(X=START, f=wave, gpm=None, **keywords):
+    if "pool" not in keywords:
+        keywords = {"bounds": BOUNDS, **keywords}
+    return Learner(gpm or model(X, f), "maximum", **{"random_seed": 1, **keywords})
+
+
+@cache
+def after_a_few(minimize=False):
+    active = learner(minimize=minimize)
+    active.run(wave, n=3, progressbar=False)
+    return active, active.optimum()
+
+
+def is_inside(X, bounds=BOUNDS):
+    low, high = np.transpose(bounds)
+    return bool(np.isfinite(X).all() and (low <= X).all() and (high >= X).all())
+
+
+def mean(active, X):
+    """The posterior mean that the recommendation maximises."""
+    return pma.predict(active.fit, X, method="draws", draws=32).f_mean.to_numpy()
+
+
+# Asking.
+
+
+def test_pes_is_asked_by_default():
+    assert "criterion pes:" in repr(learner())
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_a_few_asks_find_the_optimum(minimize):
+    active, _ = after_a_few(minimize)
+    sign = -1 if minimize else 1
+    grid = np.linspace(-3, 3, 2001)[:, None]
+    best = (sign * wave(grid)).max()
+    assert best - sign * wave(active.recommend())[0] < 0.05
+
+
+def test_the_minimum_is_the_maximum_of_the_mirror_image():
+    up = learner(gpm=pma.ard_gp(START, wave(START), y_scale=(0.0, 1.0)))
+    down = learner(gpm=pma.ard_gp(START, -wave(START), y_scale=(0.0, 1.0)), minimize=True)
+    assert_allclose(down.recommend(), up.recommend(), atol=1e-5)
+    assert_allclose(down.ask(), up.ask(), atol=1e-5)
+
+
+def test_several_at_once_are_distinct_and_those_asked_one_after_another():
+    together, one_by_one = learner(), learner()
+    x = together.ask(3)
+    assert x.shape == (3, 1)
+    assert is_inside(x)
+    assert np.diff(np.sort(x[:, 0])).min() > 1e-3
+    assert_array_equal(x, np.concatenate([one_by_one.ask() for _ in range(3)]))
+
+
+def test_points_nobody_asked_for_are_welcome():
+    active = learner()
+    active.ask()
+    active.tell([[0.7], [-1.4]], wave([[0.7], [-1.4]]))
+    assert len(active.y) == 6
+    assert is_inside(active.ask())
+    assert np.isfinite(active.optimum(20).regret)
+
+
+def test_data_outside_the_bounds_help_and_the_recommendation_stays_on_the_boundary():
+    X = np.array([[-2.0], [0.5], [4.0], [5.0]])  # the best value is at 4
+    active = learner(X, lambda X: np.asarray(X)[:, 0] * 0.5)
+    assert is_inside(active.ask(2))
+    optimum = active.optimum(20)
+    assert is_inside(optimum.x)
+    assert is_inside(optimum.samples.x.to_numpy())
+    assert_allclose(optimum.x, 3.0, atol=1e-6)
+
+
+def test_a_single_observation_is_enough_to_start():
+    active = learner(np.array([[0.5]]))
+    active.run(wave, n=2, progressbar=False)
+    assert is_inside(active.X)
+    assert np.isfinite(active.optimum(10).f_mean)
+
+
+def test_the_same_seed_asks_and_finds_the_same():
+    def run(seed):
+        active = learner(random_seed=seed)
+        active.run(wave, n=1, progressbar=False)
+        found = active.optimum(10)
+        return active.X, found.x, found.samples.x.to_numpy(), found.regret
+
+    first = run(3)
+    for one, other in zip(first, run(3), strict=True):
+        assert_array_equal(one, other)
+    assert not np.array_equal(first[2], run(4)[2])
+
+
+def test_looking_at_the_optimum_changes_no_question():
+    watched, left_alone = learner(), learner()
+    watched.optimum(10)
+    assert_array_equal(watched.ask(), left_alone.ask())
+
+
+@pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])
+@pytest.mark.parametrize("criterion", [*CRITERIA, *OPTIMUM_CRITERIA, "random"])
+def test_every_criterion_can_be_asked_twice(criterion, where):
+    active = learner(criterion=criterion, **where)
+    active.run(wave, n=2, progressbar=False)
+    assert len(np.unique(active.X)) == 6
+    assert is_inside(active.X)
+    assert active.criterion_name == criterion
+
+
+# Pools.
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_rows_of_a_frame_are_asked_and_recommended(minimize):
+    active = learner(FRAME.iloc[:5], yield_, pool=FRAME, minimize=minimize)
+    x = active.ask(3)
+    assert x.index.is_unique
+    pd.testing.assert_frame_equal(x, FRAME.loc[x.index])
+    assert not set(x.index) & set(FRAME.index[:5])
+    active.tell(x, yield_(x))
+    values = mean(active, FRAME.to_numpy())
+    assert active.recommend().index[0] == FRAME.index[values.argmin() if minimize else values.argmax()]
+
+
+def test_the_maximum_of_a_pool_is_one_of_its_rows():
+    active = learner(FRAME.iloc[:5], yield_, pool=FRAME)
+    optimum = active.optimum(50)
+    distance = np.abs(optimum.samples.x.to_numpy()[:, None] - FRAME.to_numpy()).max(-1)
+    assert distance.min(1).max() < 1e-9
+    assert optimum.samples.input.to_numpy().tolist() == ["temperature", "time"]
+    # Measured rows may be the best as well, and the recommended one is a row.
+    assert optimum.x.index[0] in FRAME.index
+
+
+def test_the_better_half_of_a_pool_is_found():
+    active = learner(FRAME.iloc[:5], yield_, pool=FRAME)
+    active.run(yield_, n=6, progressbar=False)
+    assert yield_(FRAME).max() - yield_(active.recommend())[0] < 1.0
+
+
+# Several models.
+
+
+def several():
+    X = START
+    return [pma.composite_gp(X, wave(X), kernel, x_scale=(-3, 6), y_scale=(0, 1)) for kernel in ("SE", "RQ")]
+
+
+@pytest.mark.parametrize("criterion", ["pes", "max_value_entropy", "expected_improvement", "bams"])
+def test_several_models_look_for_the_maximum_together(criterion):
+    assert criterion in {**CRITERIA, **OPTIMUM_CRITERIA, **MODEL_CRITERIA}
+    active = learner(gpm=several(), criterion=criterion)
+    active.run(wave, n=1, progressbar=False)
+    assert is_inside(active.X)
+    grid = np.linspace(-3, 3, 601)[:, None]
+    best = active.recommend()
+    assert mean(active, best)[0] >= mean(active, grid).max() - 1e-6
+
+
+def test_the_optimum_of_several_models_is_that_of_their_average():
+    active = learner(gpm=several())
+    optimum = active.optimum(20)
+    there = pma.predict(active.fit, optimum.x, method="draws", draws=32)
+    assert_allclose(optimum.f_mean, there.f_mean.item(), rtol=1e-12)
+    assert_allclose(optimum.f_sd**2, there.f_variance.item(), rtol=1e-9)
+    assert optimum.samples.sizes["path"] == 20
+
+
+# Recommending.
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_the_recommended_point_has_the_best_posterior_mean_of_the_box(minimize):
+    active, _ = after_a_few(minimize)
+    sign = -1 if minimize else 1
+    x = active.recommend()
+    grid = np.linspace(-3, 3, 3001)[:, None]
+    assert (sign * mean(active, x))[0] >= (sign * mean(active, grid)).max() - 1e-9
+    step = 1e-4
+    if not np.isclose(np.abs(x), 3.0).any():
+        slope = (mean(active, x + step) - mean(active, x - step)) / (2 * step)
+        curvature = (mean(active, x + step) + mean(active, x - step) - 2 * mean(active, x)) / step**2
+        # What an L-BFGS-B run leaves, in units of the curvature: the place is known to better than a millionth.
+        assert abs(slope[0] / curvature[0]) < 6e-6
+        assert sign * curvature[0] < 0
+
+
+def test_in_two_dimensions_the_recommendation_beats_a_dense_grid():
+    X = pma.active.latin_hypercube([(40, 100), (0, 5)], 8, random_seed=1)
+    active = learner(X, yield_, bounds=[(40, 100), (0, 5)])
+    x = active.recommend()
+    sides = np.meshgrid(np.linspace(40, 100, 41), np.linspace(0, 5, 41))
+    grid = np.stack([side.ravel() for side in sides], axis=1)
+    assert mean(active, x)[0] >= mean(active, grid).max() - 1e-9
+
+
+# What is known of the place.
+
+
+def brute_force(active, n_draws=4000):
+    """Joint posterior draws of f on a grid and at the recommended point, hyperparameters as in ``optimum``."""
+    x = active.recommend()
+    grid = np.concatenate([np.linspace(-3, 3, 241)[:, None], x])
+    rng = np.random.default_rng(5)
+    from pymc_active.hyperparameters import conditioned_gps
+
+    draws = []
+    for gp in conditioned_gps(None, fit=active.fit, n=20, random_seed=active.random_seed):
+        Z = gp.x_map(grid)
+        cross = gp.covariance(gp.X, Z)
+        half = gp.factor.half_solve(cross)
+        covariance = gp.covariance(Z, Z) - half.T @ half
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        center = gp.prior_mean(Z)[0] + gp.alpha @ cross
+        draws.append(gp.to_user_y(center + rng.normal(size=(n_draws // 20, len(grid))) @ root.T))
+    return grid, np.concatenate(draws), float(x[0, 0])
+
+
+def test_place_height_and_regret_agree_with_draws_on_a_grid():
+    active = learner()
+    n = 400
+    optimum = active.optimum(n)
+    grid, draws, x = brute_force(active)
+    place, height = grid[draws.argmax(1), 0], draws.max(1)
+
+    def differ(a, b):
+        """Difference of two means in its standard errors."""
+        return abs(np.mean(a) - np.mean(b)) / np.hypot(np.std(a) / np.sqrt(len(a)), np.std(b) / np.sqrt(len(b)))
+
+    samples = optimum.samples
+    assert differ(samples.f.to_numpy(), height) < 4
+    short = height - draws[:, -1]
+    assert abs(optimum.regret - short.mean()) < 4 * short.std() * np.sqrt(1 / n + 1 / len(short))
+    for radius in (0.1, 0.5, 1.5):
+        p, q = optimum.probability_within(radius), np.mean(np.abs(place - x) <= radius)
+        # A grid rounds the place to half a step of 0.025, which a radius of 0.1 notices by a few percent.
+        assert abs(p - q) < 4 * np.sqrt(q * (1 - q) * (1 / n + 1 / len(place))) + 0.03
+    edges = np.linspace(-3, 3, 7)
+    ours, theirs = (np.histogram(v, edges)[0] / len(v) for v in (samples.x.to_numpy()[:, 0], place))
+    assert np.abs(ours - theirs).max() < 4 * np.sqrt(0.25 / n)
+
+
+def test_the_uncertainty_is_that_of_the_marginal_posterior():
+    active, optimum = after_a_few()
+    there = pma.predict(active.fit, optimum.x, method="draws", draws=32)
+    assert_allclose(optimum.f_mean, there.f_mean.item(), rtol=1e-12)
+    assert_allclose(optimum.f_sd**2, there.f_variance.item(), rtol=1e-9)
+
+
+def test_probability_within_grows_to_one():
+    _, optimum = after_a_few()
+    inside = [optimum.probability_within(radius) for radius in (0, 0.01, 0.1, 1, 6)]
+    assert inside == sorted(inside)
+    assert inside[-1] == 1
+    assert optimum.probability_within([6.0]) == 1
+
+
+def test_heights_of_a_minimum_are_low():
+    active, optimum = after_a_few(True)
+    assert optimum.minimize
+    assert is_inside(optimum.samples.x.to_numpy())
+    assert abs(float(optimum.samples.f.median()) - optimum.f_mean) < 4 * optimum.f_sd + optimum.regret
+    assert optimum.f_mean < active.y.mean()
+    assert optimum.regret >= 0
+
+
+def test_knowing_more_lowers_the_regret():
+    early = learner().optimum(100)
+    _, late = after_a_few()
+    assert late.regret < early.regret
+
+
+def test_the_optimum_prints_what_a_reader_wants():
+    _, optimum = after_a_few()
+    assert f"maximum at 0 = {optimum.x[0, 0]:.4g}; f = {optimum.f_mean:.4g}" in repr(optimum)
+    _, optimum = after_a_few(True)
+    assert "minimum at" in repr(optimum)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("n", [0, 1, 2.5])
+def test_two_paths_are_needed(n):
+    with pytest.raises(ValueError, match="n_optima must be a whole number of at least 2"):
+        learner().optimum(n)
+
+
+@pytest.mark.parametrize("criterion", ["pes", "max_value_entropy", "thompson"])
+def test_equal_observations_are_refused_with_advice_and_nothing_is_lost(criterion):
+    gpm = pma.ard_gp(START, np.zeros(4), y_scale=(0.0, 1.0))
+    active = learner(gpm=gpm, criterion=criterion)
+    with pytest.raises(ValueError, match=r"all 4 observations are equal .* measure until two differ"):
+        active.ask()
+    assert len(active.y) == 4
+    # A point of one's own choice mends it.
+    active.tell([[2.6]], wave([[2.6]]))
+    active.run(wave, n=1, progressbar=False)
+    assert is_inside(active.X)
+
+
+def test_random_points_are_asked_also_of_equal_observations():
+    gpm = pma.ard_gp(START, np.zeros(4), y_scale=(0.0, 1.0))
+    active = learner(gpm=gpm, criterion="random")
+    active.run(wave, n=2, progressbar=False)
+    assert len(np.unique(active.X)) == 6
+
+
+@pytest.mark.parametrize("bounds", [[(3, -3)], [(1, 1)], [(0, np.inf)], [(-3, 3)] * 2])
+def test_malformed_bounds_are_refused(bounds):
+    with pytest.raises(ValueError, match="bounds"):
+        learner(bounds=bounds)
+
+
+@pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])
+def test_a_kernel_without_second_derivatives_is_refused_in_a_box_only(where):
+    gpm = pma.ard_gp(START, wave(START), kernel="Matern32")
+    active = learner(gpm=gpm, **where)
+    if "pool" in where:
+        assert is_inside(active.ask())
+    else:
+        with pytest.raises(ValueError, match=r"[Mm]at[eé]rn"):
+            active.ask()

@@ -1,0 +1,371 @@
+"""Criteria of the maximum other than predictive entropy search, each against a second route."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from differences import central_difference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.stats import norm, truncnorm
+from test_pes import criterion, problem
+
+import pymc_active as pma
+from pymc_active.active.improvement import ExpectedImprovement
+from pymc_active.active.optimum.entropy_search import EntropySearch, _Representers
+from pymc_active.active.optimum.max_value import JointEntropy, MaxValueEntropy, Thompson
+from pymc_active.active.optimum.optima import Domain, mean_over
+from pymc_active.active.optimum.recommendation import find_optimum
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.predictions import hyperparameter_points
+
+T = np.random.default_rng(9).uniform(size=(6, 2))
+BOX = [(0, 1), (0, 1)]
+
+
+def dense_moments(gpm, point, X, extra=None):
+    """Latent mean and variance at the rows of X by explicit inverses, with an ``extra`` noise-free observation."""
+    lengthscale, noise = np.exp(point["log_lengthscale"]), np.exp(2 * point["log_noise"])
+
+    def kernel(A, B):
+        return np.exp(-0.5 * (((A[:, None] - B) / lengthscale) ** 2).sum(-1))
+
+    Z, y, noises = gpm.X, gpm.y, np.full(len(gpm.y), noise)
+    if extra is not None:
+        Z, y, noises = np.vstack([Z, extra[0]]), np.append(y, extra[1]), np.append(noises, 0.0)
+    inverse = np.linalg.inv(kernel(Z, Z) + np.diag(noises))
+    cross = kernel(X, Z)
+    return cross @ inverse @ y, 1 - np.einsum("mi,ij,mj->m", cross, inverse, cross)
+
+
+class TestHeights:
+    gpm, point = problem()
+
+    def test_max_value_entropy_is_the_entropy_that_a_cut_takes(self):
+        made = criterion(self.gpm, self.point, kind=MaxValueEntropy)
+        [optima] = made.optima
+        mean, variance = dense_moments(self.gpm, self.point, T)
+        for i in range(3):
+            sd, gains = np.sqrt(variance[i]), []
+            for height in optima.maxima.values:
+                cut = truncnorm(-np.inf, (height - mean[i]) / sd, mean[i], sd)
+                entropy = quad(
+                    lambda f, cut=cut: -cut.pdf(f) * cut.logpdf(f), max(cut.ppf(1e-14), mean[i] - 12 * sd), height
+                )[0]
+                gains.append(norm(mean[i], sd).entropy() - entropy)
+            assert_allclose(made.values(T[i : i + 1]), np.mean(gains), rtol=1e-5, atol=1e-10)
+
+    def test_joint_entropy_search_takes_each_maximum_for_an_observation(self):
+        made = criterion(self.gpm, self.point, kind=JointEntropy)
+        [optima] = made.optima
+        noise = np.exp(2 * self.point["log_noise"])
+        before = dense_moments(self.gpm, self.point, T)[1] + noise
+        after = []
+        for place, height in zip(optima.maxima.X, optima.maxima.values, strict=True):
+            mean, variance = dense_moments(self.gpm, self.point, T, (place, height))
+            sd = np.sqrt(variance)
+            after.append(truncnorm.var(-np.inf, (height - mean) / sd, mean, sd) + noise)
+        expected = 0.5 * np.log(before) - 0.5 * np.log(after).mean(0)
+        assert_allclose(made.values(T), expected, rtol=1e-5)
+
+    def test_thompson_is_a_path_whose_maximum_a_search_finds(self):
+        options = {"bounds": BOX, "point": self.point, "random_seed": 1}
+        found = pma.active.thompson(self.gpm, **options)
+        made = criterion(self.gpm, self.point, kind=Thompson)
+        assert_allclose(made.values(T), made.optima[0].paths.value(T)[0])
+        everywhere = pma.active.thompson(self.gpm, np.random.default_rng(0).uniform(size=(500, 2)), **options)
+        assert float(found[0]) >= float(everywhere.max())
+
+    def test_thompson_takes_any_of_the_draws(self):
+        point = {name: np.stack([np.asarray(value, float)] * 6) for name, value in self.point.items()}
+        point["log_outputscale"] = np.linspace(-1, 1, 6)
+        dims = {"log_lengthscale": ["chain", "draw", "input"]}
+        posterior = xr.Dataset({k: (dims.get(k, ["chain", "draw"]), v[None]) for k, v in point.items()})
+        trace = xr.DataTree.from_dict({"posterior": posterior})
+        chosen = set()
+        for seed in range(12):
+            made = Thompson(Domain(np.zeros(2), np.ones(2)), n_features=50, n_hyperparameters=6, random_seed=seed)
+            made.prepare(made.gps(self.gpm, trace=trace))
+            [(gp, paths, _)] = made.optima
+            assert paths.n_paths == 1
+            chosen.add(tuple(gp.theta))
+        assert len(chosen) > 2
+
+
+@pytest.mark.parametrize("kind", [MaxValueEntropy, JointEntropy, Thompson])
+@pytest.mark.parametrize("kernel", ["ExpQuad", "Matern52", "Matern32"])
+def test_gradients_agree_with_central_differences(kind, kernel):
+    gpm, point = problem(kernel=kernel, x_scale=([0.1, 0.2], [2.0, 0.5]), y_scale="standardize")
+    made = criterion(gpm, point, kind=kind)
+    value, slope = made.evaluate(T, True)
+    assert_allclose(value, made.values(T), rtol=1e-12)
+    for i, x in enumerate(T):
+        numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x)
+        assert_allclose(slope[i], numeric, rtol=1e-5, atol=1e-5 * abs(slope).max())
+
+
+@pytest.mark.parametrize("name", ["max_value_entropy", "joint_entropy_search", "thompson", "entropy_search"])
+class TestAll:
+    @pytest.mark.parametrize("kernel", ["Matern12", "Matern32"])
+    def test_rough_kernels_are_welcome(self, name, kernel):
+        gpm, point = problem(kernel=kernel)
+        assert np.isfinite(getattr(pma.active, name)(gpm, T, bounds=BOX, point=point, random_seed=1)).all()
+
+    def test_minimizing_is_maximizing_the_negative_bit_for_bit(self, name):
+        gpm, point = problem()
+        other = pma.ard_gp(gpm.X, -gpm.y)
+        score = getattr(pma.active, name)
+        options = {"bounds": BOX, "point": point, "random_seed": 1}
+        assert_array_equal(score(gpm, T, minimize=True, **options), score(other, T, **options))
+        assert_array_equal(score(gpm, T, **options), score(gpm, T, **options))
+        assert (score(gpm, T, **options) != score(gpm, T, **{**options, "random_seed": 2})).any()
+
+    @pytest.mark.parametrize("noise", [1e-3, 1e-6])
+    def test_data_are_candidates_like_others(self, name, noise):
+        gpm, point = problem(noise=noise)
+        scores = getattr(pma.active, name)(gpm, gpm.X, bounds=BOX, point=point, random_seed=1)
+        assert np.isfinite(scores).all()
+
+    def test_a_pool_is_a_domain(self, name):
+        gpm, point = problem()
+        scores = getattr(pma.active, name)(gpm, T, point=point, random_seed=1)
+        assert np.isfinite(scores).all()
+        one = getattr(pma.active, name)(gpm, T[:1], point=point, random_seed=1)
+        assert np.isfinite(one).all()
+
+    def test_one_observation_is_enough(self, name):
+        gpm, point = problem(D=1, n=1)
+        scores = getattr(pma.active, name)(gpm, [[0.1], [0.9]], bounds=[(0, 1)], point=point, random_seed=1)
+        assert np.isfinite(scores).all()
+
+
+def test_joint_entropy_search_where_the_maximum_is_at_a_datum():
+    """Without noise nothing is left to know there, and covariances with it are rounding errors."""
+    gpm, point = problem(noise=1e-7)
+    made = criterion(gpm, point, pool=np.concatenate([gpm.X, T]), kind=JointEntropy)
+    assert (made.optima[0].maxima.X == gpm.X[gpm.y.argmax()]).all(1).any()
+    value, slope = made.evaluate(T, True)
+    assert (value < 0.5 * np.log(1e14)).all()
+    assert np.isfinite(slope).all()
+
+
+class TestEntropySearch:
+    def test_it_counts_as_a_loop_would(self):
+        gpm, point = problem()
+        made = criterion(gpm, point, kind=EntropySearch)
+        [part] = made._parts
+        gp, R = part.gp, part.X
+        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + gp.noise_variance * np.eye(len(gp.X)))
+        V = gp.covariance(R, R) - gp.covariance(R, gp.X) @ G @ gp.covariance(gp.X, R)
+        draws = part.draws.T.astype(float)
+        for x, score in zip(T, made.values(T), strict=True):
+            c = (gp.covariance(x[None], R) - gp.covariance(x[None], gp.X) @ G @ gp.covariance(gp.X, R))[0]
+            total = gp.moments(x[None])[1][0] + gp.noise_variance
+            regression = np.linalg.pinv(V, rcond=1e-10, hermitian=True) @ c
+            y = (part.standard * np.sqrt(part.values)) @ part.vectors.T @ regression
+            y += np.sqrt(max(total - c @ regression, 0.0)) * part.residual
+            after = 0.0
+            for node, weight in zip(part.nodes, part.weights, strict=True):
+                best = [
+                    np.argmax(f + c[part.able] * (np.sqrt(total) * node - w) / total)
+                    for f, w in zip(draws, y, strict=True)
+                ]
+                p = np.bincount(best) / len(best)
+                after -= weight * (p[p > 0] * np.log(p[p > 0])).sum()
+            # Single precision may settle a tie the other way.
+            assert_allclose(score, part.before - after, atol=5e-3)
+
+    def test_it_expects_the_fall_of_entropy_that_conditioning_brings(self):
+        """By fresh draws from the representers' Gaussian, given each outcome."""
+        gpm, point = problem()
+        made = criterion(gpm, point, kind=EntropySearch)
+        part = made._parts[0]
+        x, R, rng = T[:1], part.X, np.random.default_rng(0)
+
+        def entropy(model):
+            gp = ConditionedGP(model, part.gp.theta)
+            cross = gp.covariance(gp.X, R)
+            V = gp.covariance(R, R) - cross.T @ gp.factor.solve(cross)
+            values, vectors = np.linalg.eigh(V)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            best = (gp.moments(R)[0] + rng.normal(size=(10_000, len(R))) @ root.T).argmax(1)
+            p = np.bincount(best) / len(best)
+            return -(p[p > 0] * np.log(p[p > 0])).sum()
+
+        mean, variance = part.gp.moments(x)
+        sd = np.sqrt(variance + part.gp.noise_variance)
+        after = [
+            entropy(gpm.posterior().with_data(np.vstack([gpm.X, x]), np.append(gpm.y, mean + sd * node)))
+            for node in part.nodes
+        ]
+        expected = entropy(gpm.posterior()) - part.weights @ after
+        # The entropy from 1,000 draws has an error of about 0.03, most of it the same before and after.
+        assert_allclose(made.values(x), expected, atol=0.05)
+
+    def test_representers_that_are_never_best_are_left_out(self):
+        gpm, point = problem()
+        gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
+        part = _Representers(gp, np.concatenate([gpm.X, T]), np.random.default_rng(0))
+        assert 1 <= len(part.able) < len(part.X)
+        assert gpm.y[[i for i in range(8) if i not in part.able]].max() < gpm.y.max()
+
+    def test_it_has_no_gradient_and_its_maximum_is_found_all_the_same(self):
+        gpm, point = problem(D=1, n=4)
+        found = pma.active.entropy_search(gpm, bounds=[(0, 1)], point=point, random_seed=1)
+        assert 0 <= float(found.x0[0]) <= 1
+
+
+@pytest.fixture(scope="module")
+def fits():
+    gpm, _ = problem()
+    other = pma.ard_gp(gpm.X, gpm.y, kernel="Matern52")
+    return [pma.fit_laplace(one, n_restarts=1, random_seed=0, progressbar=False) for one in (gpm, other)]
+
+
+class TestExpectedImprovement:
+    def by_hand(self, posterior, thetas, X, sign=1.0):
+        """The improvement of each draw over its own best mean."""
+        values = []
+        for theta in thetas:
+            gp = ConditionedGP(posterior, theta)
+            best = (sign * gp.moments(gp.X)[0]).max()
+            mean, variance = gp.moments(X)
+            sd = np.sqrt(variance)
+            z = (sign * mean - best) / sd
+            values.append(sd * (norm.pdf(z) + z * norm.cdf(z)))
+        return np.array(values)
+
+    @pytest.mark.parametrize("minimize", [False, True])
+    def test_with_draws_it_is_the_log_of_the_mean(self, fits, minimize):
+        fit = fits[0]
+        found = pma.active.expected_improvement(fit, T, method="draws", draws=6, minimize=minimize, random_seed=2)
+        thetas = hyperparameter_points(fit, "draws", 6, 2)
+        each = self.by_hand(fit.best.posterior, thetas, T, -1.0 if minimize else 1.0)
+        assert_allclose(np.exp(found), each.mean(0), rtol=1e-6)
+
+    def test_the_gradient_of_several_models_compares_each_draw_with_its_own_best(self, fits):
+        average = pma.ModelAverage(dict(zip("ab", fits, strict=True)))
+        made = ExpectedImprovement(method="draws", draws=40, random_seed=2)
+        assert made.is_coarse
+        value, slope = made.gradient(average, T[:2])
+        each = [
+            self.by_hand(fit.best.posterior, hyperparameter_points(fit, "draws", 40, 2)[:32], T[:2]).mean(0)
+            for fit in fits
+        ]
+        assert_allclose(np.exp(value), average.weights @ each, rtol=1e-6)
+        numeric = central_difference(lambda z: made.gradient(average, z[None])[0][0], T[0])
+        assert_allclose(slope[0], numeric, rtol=1e-5, atol=1e-6)
+
+    def test_over_a_trace_it_is_the_log_of_the_mean_over_all_draws(self):
+        gpm, point = problem()
+        rng = np.random.default_rng(0)
+        thetas = gpm.flatten(point) + 0.2 * rng.normal(size=(5, gpm.n_parameters))
+        draws = gpm.unflatten(thetas)
+        dims = {"log_lengthscale": ["chain", "draw", "input"]}
+        posterior = xr.Dataset({k: (dims.get(k, ["chain", "draw"]), v[None]) for k, v in draws.items()})
+        trace = xr.DataTree.from_dict({"posterior": posterior})
+        found = pma.active.expected_improvement(trace, T, model=gpm)
+        each = self.by_hand(gpm.posterior(), thetas, T)
+        assert_allclose(np.exp(found), each.mean(0), rtol=1e-6)
+
+        ucb = pma.active.upper_confidence_bound(trace, T, model=gpm, beta=4.0)
+        moments = np.array([ConditionedGP(gpm.posterior(), theta).moments(T) for theta in thetas])
+        mean = moments[:, 0].mean(0)
+        variance = (moments[:, 1] + moments[:, 0] ** 2).mean(0) - mean**2
+        assert_allclose(ucb, mean + 2 * np.sqrt(variance), rtol=1e-8)
+        with pytest.raises(ValueError, match="pass model=gpm"):
+            pma.active.expected_improvement(trace, T)
+
+
+class TestGroundTruth:
+    def test_it_is_the_mutual_information_of_a_small_grid(self):
+        """By a two-dimensional histogram of place and outcome, corrected for its bias."""
+        gpm, point = problem(D=1, n=3, noise=0.3, lengthscale=0.2)
+        truth = pma.active.pes_ground_truth(
+            gpm, bounds=[(0, 1)], point=point, n_grid=8, draws=20_000, fewest=10, random_seed=1
+        )
+        x = truth.x.to_numpy()
+        assert_allclose(x[:, 0], (np.arange(8) + 0.5) / 8)
+        gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
+        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + gp.noise_variance * np.eye(3))
+        cross = gp.covariance(x, gp.X)
+        rng, N, bins = np.random.default_rng(5), 60_000, 40
+        f = rng.multivariate_normal(cross @ G @ gp.y, gp.covariance(x, x) - cross @ G @ cross.T, N, method="svd")
+        place = f.argmax(1)
+        for j in range(8):
+            y = f[:, j] + 0.3 * rng.normal(size=N)
+            level = np.searchsorted(np.quantile(y, np.arange(1, bins) / bins), y)
+            p = np.bincount(place * bins + level, minlength=8 * bins).reshape(8, bins) / N
+            independent = p.sum(1, keepdims=True) * p.sum(0)
+            information = (p[p > 0] * np.log(p[p > 0] / independent[p > 0])).sum()
+            information -= (np.count_nonzero(p) - np.count_nonzero(p.sum(1)) - bins + 1) / (2 * N)
+            # Within a bin outcomes may differ in what they say: about 1 % is lost.
+            error = 4 * float(truth.standard_error[j]) + 0.02 * information
+            assert_allclose(truth.information[j], information, atol=error)
+        assert_allclose(truth.probability, np.bincount(place, minlength=8) / N, atol=0.01)
+        assert truth.attrs["coverage"] == pytest.approx(1.0, abs=1e-3)
+
+    @pytest.mark.parametrize("noise", [1e-3, 1e-6])
+    def test_little_noise_keeps_its_digits(self, noise):
+        gpm, point = problem(D=1, n=5, noise=noise)
+        X = np.array([[0.1], [0.3], [0.5], [0.7], [0.9]])
+        gpm.set_data(X, 100 + np.sin(6 * X[:, 0]))
+        truth = pma.active.pes_ground_truth(
+            gpm, bounds=[(0, 1)], point=point, n_grid=5, draws=5000, fewest=20, random_seed=1
+        )
+        # All cells are data: nothing but noise is left, which says nothing.
+        assert_allclose(truth.information, 0.0, atol=5 * float(truth.standard_error.max()))
+
+    def test_it_is_reproducible_and_minimizes(self):
+        gpm, point = problem(D=1, n=3)
+        other = pma.ard_gp(gpm.X, -gpm.y)
+        options = {"bounds": [(0, 1)], "point": point, "n_grid": 5, "draws": 2000, "random_seed": 1}
+        first = pma.active.pes_ground_truth(gpm, minimize=True, **options)
+        assert first.identical(pma.active.pes_ground_truth(gpm, minimize=True, **options))
+        assert_array_equal(first.information, pma.active.pes_ground_truth(other, **options).information)
+
+    @pytest.mark.parametrize(
+        ("option", "match"),
+        [
+            ({"n_grid": 1}, "n_grid must be"),
+            ({"n_grid": 65}, "4096 cells"),
+            ({"fewest": 4}, "fewest must be"),
+            ({"draws": 0}, "draws must be"),
+            ({"draws": 50, "fewest": 60}, "raise draws"),
+            ({"bounds": [(1, 0)] * 2}, "low < high"),
+        ],
+    )
+    def test_bad_input(self, option, match):
+        gpm, point = problem()
+        with pytest.raises(ValueError, match=match):
+            pma.active.pes_ground_truth(gpm, **{"bounds": BOX, "point": point, **option})
+
+
+def test_a_mean_over_parts_is_weighted():
+    parts = [(np.array([1.0, 2.0]), np.ones((2, 1)), 1.0), (np.array([5.0, 2.0]), np.zeros((2, 1)), 3.0)]
+    value, slope = mean_over(iter(parts))
+    assert_allclose(value, [4.0, 2.0])
+    assert_allclose(slope, [[0.25], [0.25]])
+    assert mean_over((value, None, weight) for value, _, weight in parts)[1] is None
+
+
+def test_an_optimum_says_how_much_is_known():
+    gpm, _ = problem(D=1, n=12)
+    fit = pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False)
+    grid = np.linspace(0, 1, 201)[:, None]
+    domain = Domain(np.zeros(1), np.ones(1))
+    for minimize, pick in ((False, np.argmax), (True, np.argmin)):
+        x = grid[pick(pma.predict(fit, grid).f_mean.to_numpy())]
+        optimum = find_optimum(fit, x, x[None], domain, minimize, 40, 1)
+        assert optimum.samples.x.shape == (40, 1)
+        assert optimum.probability_within(1.0) == 1.0
+        assert 0 < optimum.probability_within(0.05) <= 1.0
+        assert 0 <= optimum.regret < 0.3
+        at_x = pma.predict(fit, x[None], method="draws")
+        assert_allclose(optimum.f_mean, at_x.f_mean[0], atol=3 * optimum.f_sd)
+        best = optimum.samples.f.mean()
+        # The expected height of the maximum is beyond that of the point by the regret.
+        beyond = (best - optimum.f_mean) * (-1 if minimize else 1)
+        assert_allclose(beyond, optimum.regret, atol=4 * optimum.f_sd / np.sqrt(40) + 1e-3)
+        assert ("minimum" if minimize else "maximum") in repr(optimum)
+    with pytest.raises(ValueError, match="n_optima must be"):
+        find_optimum(fit, x, x[None], domain, False, 1, 1)

@@ -1,0 +1,273 @@
+"""What the picture of an optimum shows: the numbers behind the artists, and wrong arguments."""
+
+from functools import cache
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import same_color
+from numpy.testing import assert_allclose
+
+import pymc_active as pma
+from pymc_active import plots
+from pymc_active.active import Learner
+
+POOL = pd.DataFrame(
+    np.random.default_rng(2).uniform(0, 1, (30, 2)),
+    columns=["acid", "heat"],
+    index=[f"vial {i}" for i in range(30)],
+)
+FEW = 40
+
+
+def bowl(X):
+    return 5 - 8 * np.square(np.asarray(X, float) - 0.6).sum(1)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@cache
+def optimum(D, minimize=False, n_optima=FEW):
+    """In a box of D inputs; data reach beyond it."""
+    X = pma.active.latin_hypercube([(-0.2, 1.2)] * D, 8, random_seed=1)
+    sign = -1 if minimize else 1
+    gpm = pma.ard_gp(X, sign * bowl(X))
+    learner = Learner(gpm, "maximum", criterion="random", bounds=[(0, 1)] * D, minimize=minimize, random_seed=1)
+    return learner.optimum(n_optima)
+
+
+@cache
+def of_pool(minimize=False):
+    X = POOL.iloc[:4]
+    gpm = pma.ard_gp(X, bowl(X))
+    return Learner(gpm, "maximum", pool=POOL, minimize=minimize, random_seed=1).optimum(FEW)
+
+
+def line(ax, label):
+    [found] = [artist for artist in ax.lines if artist.get_label() == label]
+    return np.array(found.get_data())
+
+
+def band(ax):
+    """x, lower and upper edge of the only ``fill_between``."""
+    [collection] = [c for c in ax.collections if c.get_label() == "95 % of f"]
+    x, y = collection.get_paths()[0].vertices.T
+    grid = np.unique(x)
+    return grid, *np.array([(y[x == g].min(), y[x == g].max()) for g in grid]).T
+
+
+def interval(ax, label):
+    """Middle and ends of the bars of an ``errorbar``."""
+    [found] = [c for c in ax.containers if c.get_label() == label]
+    data, _, [bars] = found
+    return data.get_xydata(), np.array(bars.get_segments())
+
+
+# One input, and more than two.
+
+
+@pytest.mark.parametrize("D", [1, 3])
+def test_bands_are_those_of_predict_along_each_input(D):
+    found = optimum(D)
+    axes = found.plot(n_points=11)
+    assert axes.shape == (2, D)
+    for d in range(D):
+        grid = np.tile(found.x, (11, 1))
+        grid[:, d] = np.linspace(0, 1, 11)
+        expected = pma.predict(found.fit, grid, method="draws", draws=32)
+        half = 1.959964 * np.sqrt(expected.f_variance)
+        x, low, high = band(axes[0, d])
+        assert_allclose(x, grid[:, d])
+        assert_allclose(low, expected.f_mean - half)
+        assert_allclose(high, expected.f_mean + half)
+        assert_allclose(line(axes[0, d], "mean of f")[1], expected.f_mean)
+
+
+@pytest.mark.parametrize("D", [1, 3])
+def test_histograms_count_the_possible_places(D):
+    found = optimum(D)
+    axes = found.plot()
+    for d, ax in enumerate(axes[1]):
+        counts, edges = np.histogram(found.samples.x[:, d], bins=len(ax.patches), range=(0, 1))
+        assert_allclose([bar.get_x() for bar in ax.patches], edges[:-1], atol=1e-12)
+        assert_allclose([bar.get_height() for bar in ax.patches], 100 * counts / FEW, atol=1e-9)
+        assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("D", [1, 3])
+def test_the_recommended_point_carries_its_uncertainty(D):
+    found = optimum(D)
+    for d, ax in enumerate(found.plot()[0]):
+        [middle], [ends] = interval(ax, "recommended")
+        assert_allclose(middle, [found.x[0, d], found.f_mean])
+        assert_allclose(ends[:, 1], found.f_mean + 1.959964 * found.f_sd * np.array([-1, 1]))
+        # It lies on the curve.
+        x, mean = line(ax, "mean of f")
+        assert abs(np.interp(found.x[0, d], x, mean) - found.f_mean) < 1e-3 * np.ptp(mean)
+
+
+def test_one_input_shows_the_heights_of_possible_maxima():
+    found = optimum(1)
+    assert_allclose(
+        line(found.plot()[0, 0], "possible maximum"), [found.samples.x.to_numpy()[:, 0], found.samples.f.to_numpy()]
+    )
+    assert_allclose(line(optimum(1, True).plot()[0, 0], "possible minimum")[1], optimum(1, True).samples.f)
+
+
+def test_data_outside_the_box_are_left_out():
+    found = optimum(1)
+    x, y = line(found.plot()[0, 0], "data")
+    inside = (found.fit.X[:, 0] >= 0) & (found.fit.X[:, 0] <= 1)
+    assert 0 < inside.sum() < len(inside)
+    assert_allclose(np.sort(x), np.sort(found.fit.X[inside, 0]))
+    assert_allclose(np.sort(y), np.sort(found.fit.y[inside]))
+    assert line(optimum(3).plot()[0, 1], "data off the line").shape[1] < 8
+
+
+def test_many_inputs_take_several_rows_of_the_figure():
+    axes = optimum(5, n_optima=2).plot(n_points=5)
+    assert axes.shape == (2, 5)
+    figure = axes[0, 0].figure
+    assert len(figure.axes) == 10
+    assert [ax.get_subplotspec().rowspan.start for ax in axes.ravel()] == [0, 0, 0, 0, 2, 1, 1, 1, 1, 3]
+    assert [ax.get_xlabel() for ax in axes[1]] == [f"input {d}" for d in range(5)]
+
+
+# Two inputs.
+
+
+def test_the_map_is_the_posterior_mean():
+    found = optimum(2)
+    axes = found.plot(n_points=7)
+    assert axes.shape == (1, 1)
+    ax = axes[0, 0]
+    filled = ax.collections[0]
+    sides = np.linspace(0, 1, 7)
+    grid = np.stack([side.ravel() for side in np.meshgrid(sides, sides)], axis=1)
+    mean = pma.predict(found.fit, grid, method="draws", draws=32).f_mean.to_numpy()
+    # A point's colour is that of the level it lies in.
+    assert filled.levels[0] <= mean.min()
+    assert filled.levels[-1] >= mean.max()
+    for point, value in list(zip(grid, mean, strict=True))[::5]:
+        layer = np.searchsorted(filled.levels, value) - 1
+        path = filled.get_paths()[layer]
+        assert path.contains_point(point, radius=1e-6) or path.contains_point(point, radius=-1e-6)
+
+
+def test_the_map_shows_places_data_and_recommendation():
+    found = optimum(2)
+    ax = found.plot()[0, 0]
+    assert_allclose(line(ax, "possible maximum"), found.samples.x.to_numpy().T)
+    best = f"recommended: {found.f_mean:.4g} ± {1.959964 * found.f_sd:.2g} (95 %)"
+    assert_allclose(line(ax, best), found.x.T)
+    inside = ((found.fit.X >= 0) & (found.fit.X <= 1)).all(1)
+    assert_allclose(line(ax, "data"), found.fit.X[inside].T)
+    assert ax.get_xlim() == ax.get_ylim() == (0, 1)
+
+
+# Pools.
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
+    found = of_pool(minimize)
+    left, right = found.plot(labels=POOL.index, n_candidates=6)[0]
+    names = [text.get_text() for text in left.get_yticklabels()]
+    heights = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in left.patches}
+    places = found.samples.x.to_numpy()
+    shares = []
+    for i, name in enumerate(names):
+        share = 100 * np.mean(np.abs(places - POOL.loc[name].to_numpy()).max(1) < 1e-9)
+        assert heights[i] == pytest.approx(share)
+        shares.append(share)
+    assert shares == sorted(shares, reverse=True) or found.x.index[0] == names[-1]
+    assert found.x.index[0] in names
+    assert len(names) <= 6
+    assert left.get_xlabel().startswith(f"probability of the {'minimum' if minimize else 'maximum'} (%)")
+    expected = pma.predict(found.fit, POOL.loc[names], method="draws", draws=32)
+    middles = np.concatenate([interval(right, label)[0] for label in ("95 % of f", "recommended")])
+    middles = middles[np.argsort(middles[:, 1])]
+    assert_allclose(middles[:, 0], expected.f_mean)
+
+
+def test_the_recommended_row_is_shown_even_if_no_path_prefers_it():
+    found = of_pool()
+    axes = found.plot(labels=POOL.index, n_candidates=1)[0]
+    assert [text.get_text() for text in axes[0].get_yticklabels()] == [found.x.index[0]]
+    assert all(same_color(bar.get_facecolor()[:3], plots.VERMILION) for bar in axes[0].patches)
+
+
+def test_rows_without_labels_are_numbered():
+    found = of_pool()
+    names = [text.get_text() for text in found.plot()[0, 0].get_yticklabels()]
+    assert POOL.index.get_loc(found.x.index[0]) in [int(name) for name in names]
+
+
+def test_measured_rows_of_a_pool_show_their_data():
+    found = of_pool()
+    right = found.plot(n_candidates=30)[0, 1]
+    names = [int(text.get_text()) for text in found.plot(n_candidates=30)[0, 0].get_yticklabels()]
+    measured = [row for row in names if row < 4]
+    shown = [artist for artist in right.lines if artist.get_label() == "data"]
+    assert len(shown) == bool(measured)
+    if measured:
+        assert_allclose(np.sort(shown[0].get_xdata()), np.sort(bowl(POOL.iloc[measured])))
+
+
+# Names, axes, and what is refused.
+
+
+def test_units_come_by_position_or_by_name():
+    named = of_pool().fit.X
+    gpm = pma.ard_gp(pd.DataFrame(named, columns=["acid", "heat"]), bowl(named))
+    found = Learner(gpm, "maximum", bounds=[(0, 1)] * 2, random_seed=1).optimum(4)
+    ax = found.plot(units={"heat": "°C"}, y_unit="%", n_points=5)[0, 0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("acid", "heat (°C)")
+    assert ax.figure.axes[-1].get_ylabel() == "posterior mean of y (%)"
+    ax = found.plot(units=["mol/l", "°C"], n_points=5)[0, 0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("acid (mol/l)", "heat (°C)")
+    assert optimum(1).plot(units=["mm"])[1, 0].get_xlabel() == "x (mm)"
+
+
+def test_axes_that_are_given_are_used():
+    _, given = plt.subplots(2, 3)
+    assert (optimum(3).plot(axes=given) == given).all()
+    _, ax = plt.subplots()
+    assert optimum(2).plot(axes=ax, n_points=5)[0, 0] is ax
+    _, pair = plt.subplots(1, 2)
+    assert (of_pool().plot(axes=pair)[0] == pair).all()
+    with pytest.raises(ValueError, match=r"needs 2 Axes, shape \(2, 1\); got 1"):
+        optimum(1).plot(axes=ax)
+
+
+@pytest.mark.parametrize(
+    ("D", "keywords", "message"),
+    [
+        (1, {"units": ["mm", "s"]}, r"units must hold 1 text\(s\)"),
+        (1, {"units": "m"}, r"units must hold 1 text\(s\)"),
+        (1, {"units": {"heat": "K"}}, "units must be those of 0; got heat"),
+        (1, {"labels": ["a"]}, "labels are those of a pool's rows"),
+        (1, {"n_candidates": 0}, "n_candidates must be a positive whole number; got 0"),
+        (1, {"n_points": 1}, "n_points must be a whole number of at least 2; got 1"),
+        (None, {"labels": ["a"]}, "one entry for each of the 30 rows of the pool; got 1"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_drawn(D, keywords, message):
+    found = of_pool() if D is None else optimum(D)
+    with pytest.raises(ValueError, match=message):
+        plots.plot_optimum(found, **keywords)
+    assert not plt.get_fignums()
+
+
+def test_another_object_is_refused():
+    with pytest.raises(TypeError, match=r"takes what learner.optimum\(\) returns; got ndarray"):
+        plots.plot_optimum(np.zeros(3))

@@ -1,0 +1,555 @@
+"""Predictive entropy search: its constraints by dense arithmetic with 50 digits, its gradient, its health."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from differences import central_difference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import spearmanr
+
+import pymc_active as pma
+from pymc_active.active.optimum import pes as pes_module
+from pymc_active.active.optimum.ep import propagate
+from pymc_active.active.optimum.improvement import improvement
+from pymc_active.active.optimum.maxima import Maxima
+from pymc_active.active.optimum.optima import Domain, Optima, best_inside, read_domain
+from pymc_active.active.optimum.pes import ConditionedOnMaxima, Pes, pes
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.sample_paths import PathMaxima
+
+REFERENCE = json.loads((Path(__file__).parent / "reference" / "pes_constraints.json").read_text())
+
+
+def problem(D=2, n=8, *, noise=0.1, lengthscale=0.3, kernel="ExpQuad", seed=0, **keywords):
+    """A model and a point of its parameters."""
+    X = np.random.default_rng(seed).uniform(size=(n, D))
+    gpm = pma.ard_gp(X, np.sin(6 * X.sum(1)) + 0.5 * X[:, 0], kernel=kernel, **keywords)
+    log_lengthscale = np.full(D, np.log(lengthscale))
+    return gpm, {"log_lengthscale": log_lengthscale, "log_outputscale": 0.0, "log_noise": np.log(noise)}
+
+
+def criterion(gpm, point, *, bounds=None, pool=None, kind=Pes, **keywords):
+    """Prepared at a point."""
+    D = len(gpm.inputs)
+    domain = read_domain([(0, 1)] * D if bounds is None and pool is None else bounds, pool, D)
+    made = kind(domain, random_seed=3, **{"n_optima": 8, "n_features": 200, **keywords})
+    made.prepare(made.gps(gpm, point=point))
+    return made
+
+
+def places(X, values, free=None, slopes=None):
+    X = np.asarray(X, float)
+    free = np.ones(X.shape, bool) if free is None else np.asarray(free)
+    slopes = np.zeros(X.shape) if slopes is None else np.asarray(slopes, float)
+    return PathMaxima(X, np.asarray(values, float), free, slopes, {})
+
+
+class TestAgainstManyDigits:
+    """Variances given the constraints, to 1e-6, at a noise variance of 1e-6."""
+
+    @pytest.fixture(params=list(REFERENCE))
+    def case(self, request):
+        one = REFERENCE[request.param]
+        gpm = pma.ard_gp(np.array(one["X"]), np.array(one["y"]))
+        theta = gpm.flatten(
+            {
+                "log_lengthscale": np.log(one["lengthscales"]),
+                "log_outputscale": 0.0,
+                "log_noise": 0.5 * np.log(one["noise_variance"]),
+            }
+        )
+        gp = ConditionedGP(gpm.posterior(), theta)
+        found = places([one["place"]], [0.0], [one["free"]], [one["outward"]])
+        mixed_values = np.array([one["mixed_values"]])
+        maxima = Maxima(
+            gp,
+            found,
+            best=max(one["y"]),
+            mixed=one["mixed"],
+            boundary=one["boundary"],
+            mixed_values=mixed_values,
+        )
+        return one, gp, found, maxima
+
+    def test_the_height_of_the_maximum(self, case):
+        one, _, _, maxima = case
+        assert maxima.ok.all()
+        assert_allclose(maxima.height_mean, one["height_mean"], rtol=1e-6)
+        assert_allclose(maxima.height_variance, one["height_variance"], rtol=1e-6)
+
+    def test_the_variance_given_the_place_and_the_data(self, case):
+        one, gp, _, maxima = case
+        T = np.array(one["candidates"])
+        F = maxima.cross(T)[:, 0] - gp.covariance(gp.X, T).T @ maxima.solved[:, 0]
+        B = F @ maxima.T[0].T
+        V = gp.moments(T)[1]
+        assert_allclose(V, one["variance"], rtol=1e-6)
+        assert_allclose(V - np.einsum("mk,kj,mj->m", B, maxima.P[0], B), one["given_place_and_data"], rtol=1e-6)
+
+    def test_the_information(self, case):
+        one, gp, found, maxima = case
+        value, _ = ConditionedOnMaxima(Optima(gp, None, found), maxima)(np.array(one["candidates"]), False)
+        noise = one["noise_variance"]
+        expected = 0.5 * np.log((np.array(one["variance"]) + noise) / (np.array(one["given_all"]) + noise))
+        assert_allclose(value, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("mixed", ["free", "zero", "path"])
+@pytest.mark.parametrize("boundary", ["outward", "stationary"])
+@pytest.mark.parametrize("kernel", ["ExpQuad", "Matern52"])
+def test_gradients_agree_with_central_differences(mixed, boundary, kernel):
+    gpm, point = problem(kernel=kernel, x_scale="unit", y_scale="standardize")
+    made = criterion(gpm, point, mixed=mixed, boundary=boundary)
+    X = np.random.default_rng(1).uniform(size=(5, 2))
+    value, slope = made.evaluate(X, True)
+    assert_allclose(value, made.values(X), rtol=1e-12)
+    for i, x in enumerate(X):
+        numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x, 1e-4)
+        assert_allclose(slope[i], numeric, rtol=1e-5, atol=1e-5 * abs(slope).max())
+
+
+@pytest.mark.parametrize("expression", ["SE + LIN", "SE * PER", "RQ[0] + SE[1]"])
+def test_gradients_of_composite_kernels_agree_with_central_differences(expression):
+    gpm, _ = problem()
+    gpm = pma.composite_gp(gpm.X, gpm.y, expression)
+    theta = gpm.posterior().prior_scale()[0]
+    made = criterion(gpm, gpm.unflatten(theta))
+    x = np.array([0.34, 0.81])
+    _, slope = made.evaluate(x[None], True)
+    numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x, 1e-3 * np.sqrt(0.1))
+    assert_allclose(slope[0], numeric, rtol=1e-4, atol=1e-4 * abs(slope).max())
+
+
+def test_gradients_of_a_pool_agree_with_central_differences():
+    gpm, point = problem()
+    made = criterion(gpm, point, pool=np.random.default_rng(2).uniform(size=(30, 2)))
+    x = np.array([0.34, 0.81])
+    _, slope = made.evaluate(x[None], True)
+    numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x)
+    assert_allclose(slope[0], numeric, rtol=1e-5, atol=1e-6)
+
+
+def test_an_input_that_nothing_depends_on_changes_nothing():
+    """Neither its slopes nor its curvatures have a variance."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(6, 2))
+    gpm = pma.composite_gp(X, np.sin(6 * X[:, 0]), "SE[0]", mean="zero")
+    alone = pma.composite_gp(X[:, :1], np.sin(6 * X[:, 0]), "SE", mean="zero")
+    theta = gpm.posterior().prior_scale()[0]
+    T = rng.uniform(size=(20, 2))
+    place = np.array([[0.3, 0.6], [1.0, 0.2]])
+    free, slopes = np.array([[True, True], [False, True]]), np.array([[0.0, 0.0], [2.0, 0.0]])
+    values = []
+    for one, columns in ((gpm, [0, 1]), (alone, [0])):
+        gp = ConditionedGP(one.posterior(), theta)
+        found = places(place[:, columns], [1.0, 1.0], free[:, columns], slopes[:, columns])
+        maxima = Maxima(gp, found, best=gp.y.max())
+        assert maxima.ok.all()
+        values.append(ConditionedOnMaxima(Optima(gp, None, found), maxima)(T[:, columns], False)[0])
+    assert_allclose(values[0], values[1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("free", [[True] * 4, [False] * 4])
+def test_an_embedding_in_one_direction_is_worth_one_sign(free):
+    """Each input repeats the same curvature, or the same slope: counted once, as in the embedded model itself."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(7, 4))
+    R = np.array([[0.7, -0.4, 0.5, 1.1]])
+    u = X @ R.T
+    y = np.sin(2 * u[:, 0])
+    wide = pma.embedding_gp(X, y, n_components=1)
+    narrow = pma.ard_gp(u, y)
+    common = {"log_outputscale": 0.1, "log_noise": np.log(0.1)}
+    place = np.array([[0.2, 0.5, 0.8, 0.1]])
+    slopes = np.sign(R)
+    T = rng.uniform(size=(10, 4))
+    values = []
+    for gpm, point, x, is_free, slope, candidates in (
+        (wide, {"R": R}, place, free, slopes, T),
+        (narrow, {"log_lengthscale": np.zeros(1)}, place @ R.T, free[:1], [[1.0]], T @ R.T),
+    ):
+        gp = ConditionedGP(gpm.posterior(), gpm.flatten({**point, **common}))
+        found = places(x, [1.0], [is_free], slope)
+        maxima = Maxima(gp, found, best=gp.y.max())
+        assert maxima.ok.all()
+        values.append(ConditionedOnMaxima(Optima(gp, None, found), maxima)(candidates, False)[0])
+    assert_allclose(values[0], values[1], rtol=1e-6)
+
+
+def test_embeddings_are_searched():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(9, 5))
+    gpm = pma.embedding_gp(X, np.sin(3 * X[:, 0] + X[:, 1]), n_components=2)
+    point = {"R": rng.normal(size=(2, 5)), "log_outputscale": 0.0, "log_noise": np.log(0.1)}
+    made = criterion(gpm, point)
+    assert made.diagnostics["n_dropped"] == 0
+    x = rng.uniform(size=5)
+    _, slope = made.evaluate(x[None], True)
+    numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x)
+    assert_allclose(slope[0], numeric, rtol=1e-5, atol=1e-6)
+
+
+def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
+    gpm, point = problem(D=1, n=4, noise=0.1, lengthscale=0.2)
+    truth = pma.active.pes_ground_truth(
+        gpm, bounds=[(0, 1)], point=point, n_grid=40, draws=20_000, fewest=100, random_seed=1
+    )
+    estimate = pes(gpm, truth.x.to_numpy(), bounds=[(0, 1)], point=point, n_optima=200, n_features=500, random_seed=1)
+    assert spearmanr(estimate, truth.information).statistic > 0.9
+    assert 0.85 < float(estimate.max() / truth.information.max()) < 1.2
+
+
+class TestFallbacks:
+    """In the documented order, with one warning each."""
+
+    gpm, point = problem()
+    T = np.random.default_rng(5).uniform(size=(4, 2))
+
+    def score(self, **keywords):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = pes(
+                self.gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, n_optima=10, random_seed=1, **keywords
+            )
+        assert len(caught) == 1
+        assert "expectation propagation failed for 10 of 10" in str(caught[0].message)
+        assert result.attrs["constraints"] in str(caught[0].message)
+        assert result.attrs["n_dropped"] == 10
+        assert np.isfinite(result).all()
+        return result
+
+    def test_first_only_the_constraint_at_the_candidate_is_left(self, monkeypatch):
+        def failing(mean, covariance, bound, softness):
+            sites = propagate(mean, covariance, bound, softness)
+            return sites._replace(converged=sites.converged & ~np.isfinite(bound))
+
+        monkeypatch.setattr("pymc_active.active.optimum.maxima.propagate", failing)
+        result = self.score()
+        assert result.attrs["constraints"] == "C3"
+        assert (result > 0).all()
+
+    def fail(self, monkeypatch):
+        def failing(mean, covariance, bound, softness):
+            sites = propagate(mean, covariance, bound, softness)
+            return sites._replace(converged=np.zeros_like(sites.converged))
+
+        monkeypatch.setattr("pymc_active.active.optimum.maxima.propagate", failing)
+
+    def test_then_the_height_of_the_maximum(self, monkeypatch):
+        self.fail(monkeypatch)
+        result = self.score()
+        assert result.attrs["constraints"] == "none (max_value_entropy)"
+        same = pma.active.max_value_entropy(
+            self.gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, n_optima=10, random_seed=1
+        )
+        assert_array_equal(result, same)
+
+    def test_then_the_expected_improvement(self, monkeypatch):
+        self.fail(monkeypatch)
+        monkeypatch.setattr(pes_module, "max_value", lambda optima, X, gradient: (np.full(len(X), np.nan), None))
+        result = self.score()
+        assert result.attrs["constraints"] == "none (expected_improvement)"
+        assert result.attrs["units"] == "log of units of y"
+        fit = pma.fit_laplace(self.gpm, point=self.point, optimize=False)
+        assert_allclose(result, pma.active.expected_improvement(fit, self.T, method="map"), rtol=1e-8)
+
+    def test_a_search_over_the_box_goes_on(self, monkeypatch):
+        self.fail(monkeypatch)
+        with pytest.warns(UserWarning, match="expectation propagation failed"):
+            found = pes(self.gpm, bounds=[(0, 1)] * 2, point=self.point, n_optima=5, random_seed=1)
+        assert np.isfinite(found).all()
+
+    def test_a_few_failures_are_dropped_and_counted(self, monkeypatch):
+        def failing(mean, covariance, bound, softness):
+            sites = propagate(mean, covariance, bound, softness)
+            sites.converged[:3] = False
+            return sites
+
+        monkeypatch.setattr("pymc_active.active.optimum.maxima.propagate", failing)
+        result = pes(self.gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, n_optima=10, random_seed=1)
+        assert result.attrs["n_dropped"] == 3
+        assert result.attrs["constraints"] == "C1, C2 and C3"
+        assert np.isfinite(result).all()
+
+
+def test_improvement_at_several_hyperparameters_is_their_mean_with_its_gradient():
+    gpm, point = problem(x_scale="unit", y_scale="standardize")
+    others = {**point, "log_lengthscale": np.log([0.5, 0.2])}
+    gps = [ConditionedGP(gpm.posterior(), gpm.flatten(p)) for p in (point, others)]
+    T = np.random.default_rng(5).uniform(size=(4, 2))
+    value, slope = improvement(gps, T, True)
+    each = [improvement([gp], T, False)[0] for gp in gps]
+    assert_allclose(np.exp(value), np.exp(each).mean(0))
+    for i, x in enumerate(T):
+        numeric = central_difference(lambda z: improvement(gps, z[None], False)[0][0], x)
+        assert_allclose(slope[i], numeric, rtol=1e-6, atol=1e-7)
+
+
+class TestEdges:
+    @pytest.mark.parametrize("n", [1, 2])
+    @pytest.mark.parametrize("D", [1, 3])
+    def test_few_observations_are_enough(self, n, D):
+        gpm, point = problem(D, n)
+        T = np.random.default_rng(1).uniform(size=(6, D))
+        assert np.isfinite(pes(gpm, T, bounds=[(0, 1)] * D, point=point, random_seed=1)).all()
+
+    @pytest.mark.parametrize("noise", [1e-2, 1e-4, 1e-6])
+    def test_candidates_at_data_maxima_and_corners_have_finite_values_and_slopes(self, noise):
+        gpm, point = problem(noise=noise)
+        made = criterion(gpm, point)
+        corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+        value, slope = made.evaluate(np.concatenate([gpm.X, made.places, corners]), True)
+        assert np.isfinite(value).all()
+        assert np.isfinite(slope).all()
+        # Measuring again where the function is known says nothing.
+        if noise < 1e-3:
+            assert (value[: len(gpm.X)] < 0.5 * value.max()).all()
+
+    def test_maxima_at_data_and_corners(self):
+        gpm, point = problem(noise=1e-4)
+        gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
+        best = gp.X[gp.y.argmax()]
+        X = np.stack([best, best, [1.0, 1.0], gp.X[0]])
+        free = np.array([[True, True], [True, True], [False, False], [True, True]])
+        found = places(X, [1.5] * 4, free, [[0, 0], [0, 0], [1, 2], [0, 0]])
+        maxima = Maxima(gp, found, best=gp.y.max())
+        assert maxima.ok.all()
+        value, slope = ConditionedOnMaxima(Optima(gp, None, found), maxima)(np.concatenate([X, gp.X]), True)
+        assert np.isfinite(value).all()
+        assert np.isfinite(slope).all()
+
+    def test_a_pool_of_one_row_has_nothing_to_tell(self):
+        gpm, point = problem()
+        assert np.isfinite(pes(gpm, [[0.3, 0.4]], point=point, random_seed=1)).all()
+
+    def test_without_bounds_the_maximum_is_a_candidate(self):
+        gpm, point = problem(kernel="Matern32", noise=0.01)
+        pool = np.random.default_rng(1).uniform(size=(40, 2))
+        scores = pes(gpm, pool, point=point, random_seed=1)
+        assert scores.attrs["constraints"] == "C2 and C3"
+        assert np.isfinite(scores).all()
+
+    def test_labels_of_a_pool_are_kept(self):
+        gpm, point = problem()
+        pool = pd.DataFrame(np.random.default_rng(1).uniform(size=(3, 2)), index=["a", "b", "c"])
+        scores = pes(gpm, pool, point=point, n_optima=5, random_seed=1)
+        assert scores.point.to_numpy().tolist() == ["a", "b", "c"]
+
+    def test_lazy_pools_are_scored_chunk_by_chunk(self):
+        dask = pytest.importorskip("dask.array")
+        gpm, point = problem()
+        pool = np.random.default_rng(1).uniform(size=(12, 2))
+        options = {"bounds": [(0, 1)] * 2, "point": point, "n_optima": 5, "random_seed": 1}
+        lazy = pes(gpm, dask.from_array(pool, chunks=(5, 1)), **options)
+        assert lazy.chunks is not None
+        assert_allclose(lazy.compute(), pes(gpm, pool, **options), rtol=1e-10)
+
+    def test_data_outside_the_box_are_data_but_no_bound_on_its_maximum(self):
+        gpm, point = problem()
+        gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
+        inside = (gpm.X < 0.7).all(1)
+        assert inside.any()
+        assert not inside.all()
+        low = best_inside(gp, Domain(np.zeros(2), np.full(2, 0.7)))
+        assert low == gpm.y[inside].max()
+        assert best_inside(gp, Domain(np.full(2, 2.0), np.full(2, 3.0))) == -np.inf
+        T = np.random.default_rng(1).uniform(2, 3, size=(5, 2))
+        assert np.isfinite(pes(gpm, T, bounds=[(2, 3)] * 2, point=point, n_optima=5, random_seed=1)).all()
+
+    def test_of_a_pool_only_its_own_observations_are_a_bound(self):
+        gpm, point = problem(x_scale="unit")
+        gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
+        pool = np.concatenate([gpm.X[2:4], [[0.5, 0.5]]])
+        assert best_inside(gp, Domain(pool=pool)) == gpm.y[2:4].max()
+        assert best_inside(gp, Domain(pool=pool[2:])) == -np.inf
+
+    def test_fewer_maxima_than_draws_take_fewer_draws(self):
+        gpm, _ = problem()
+        fit = pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False)
+        scores = pes(None, gpm.X, bounds=[(0, 1)] * 2, fit=fit, n_optima=3, draws=10, random_seed=1)
+        assert scores.attrs["n_hyperparameters"] == 3
+        assert np.isfinite(scores).all()
+
+
+def test_minimizing_is_maximizing_the_negative_bit_for_bit():
+    gpm, point = problem()
+    other = pma.ard_gp(gpm.X, -gpm.y)
+    T = np.random.default_rng(1).uniform(size=(6, 2))
+    options = {"bounds": [(0, 1)] * 2, "point": point, "n_optima": 10, "random_seed": 1}
+    assert_array_equal(pes(gpm, T, minimize=True, **options), pes(other, T, **options))
+
+
+def test_the_same_seed_gives_the_same_scores_and_another_does_not():
+    gpm, point = problem()
+    T = np.random.default_rng(1).uniform(size=(6, 2))
+    options = {"bounds": [(0, 1)] * 2, "point": point, "n_optima": 10}
+    first = pes(gpm, T, random_seed=1, **options)
+    assert_array_equal(first, pes(gpm, T, random_seed=1, **options))
+    assert_array_equal(
+        pes(gpm, T, random_seed=np.random.default_rng(7), **options),
+        pes(gpm, T, random_seed=np.random.default_rng(7), **options),
+    )
+    assert (first != pes(gpm, T, random_seed=2, **options)).any()
+    assert np.isfinite(pes(gpm, T, **options)).all()
+
+
+def test_user_units_do_not_matter():
+    gpm, point = problem()
+    T = np.random.default_rng(1).uniform(size=(6, 2))
+    shift, scale = np.array([3.0, -1.0]), np.array([10.0, 0.1])
+    scaled = pma.ard_gp(shift + scale * gpm.X, 5 + 20 * gpm.y, x_scale=(shift, scale), y_scale=(5.0, 20.0))
+    plain = pes(gpm, T, bounds=[(0, 1)] * 2, point=point, n_optima=10, random_seed=1)
+    same = pes(
+        scaled,
+        shift + scale * T,
+        bounds=list(zip(shift, shift + scale, strict=True)),
+        point=point,
+        n_optima=10,
+        random_seed=1,
+    )
+    assert_allclose(same, plain, rtol=1e-6)
+
+
+def test_draws_of_a_trace_share_the_maxima():
+    gpm, point = problem()
+    rng = np.random.default_rng(0)
+    draws = {name: np.asarray(value) + 0.1 * rng.normal(size=(2, 8, *np.shape(value))) for name, value in point.items()}
+    dims = {"log_lengthscale": ["chain", "draw", "input"]}
+    posterior = xr.Dataset({k: (dims.get(k, ["chain", "draw"]), v) for k, v in draws.items()})
+    trace = xr.DataTree.from_dict({"posterior": posterior})
+    T = rng.uniform(size=(5, 2))
+    options = {"bounds": [(0, 1)] * 2, "random_seed": 1}
+    scores = pes(gpm, T, trace=trace, draws=4, n_optima=20, **options)
+    assert scores.attrs["n_hyperparameters"] == 4
+    one = pes(gpm, T, trace=trace.isel(chain=[0], draw=[0]), draws=4, n_optima=20, **options)
+    alone = {name: value[0, 0] for name, value in draws.items()}
+    assert_array_equal(one, pes(gpm, T, point=alone, n_optima=20, **options))
+
+    wide = posterior.assign(log_lengthscale=(["chain", "draw", "input3"], rng.normal(size=(2, 8, 3))))
+    with pytest.raises(ValueError, match="not drawn from this model: it has 5 parameters, the model has 4"):
+        pes(gpm, T, trace=xr.DataTree.from_dict({"posterior": wide}), **options)
+    with pytest.raises(ValueError, match="it lacks log_noise"):
+        pes(gpm, T, trace=xr.DataTree.from_dict({"posterior": posterior.drop_vars("log_noise")}), **options)
+
+
+def test_a_mean_function_that_somebody_wrote_has_its_curvature():
+    class Bowl(pm.gp.mean.Mean):
+        def __call__(self, X):
+            return 3.0 - 2.0 * X[:, 0] ** 2 + X[:, 0]
+
+    X = np.linspace(0, 1, 5)[:, None]
+    with pm.Model():
+        gp = pm.gp.Marginal(mean_func=Bowl(), cov_func=pm.gp.cov.ExpQuad(1, ls=0.3))
+        noise = pm.HalfNormal("noise")
+        gp.marginal_likelihood("y", X, np.sin(3 * X[:, 0]), sigma=noise, jitter=0.0)
+        gpm = pma.from_marginal(gp, "y")
+    one = ConditionedGP(gpm.posterior(), np.array([np.log(0.1)]))
+    assert_allclose(one.prior_mean_hessian(np.array([[0.2], [0.9]])), [[[-4.0]], [[-4.0]]], rtol=1e-5)
+    mean, _ = Maxima(one, places([[0.4]], [1.0]))._prior()
+    assert_allclose(mean, [[3.0 - 2 * 0.16 + 0.4, -4 * 0.4 + 1, -4.0]], rtol=1e-5)
+
+
+class TestBadInput:
+    gpm, point = problem()
+    T = np.array([[0.5, 0.5]])
+
+    @pytest.mark.parametrize(
+        ("bounds", "match"),
+        [
+            ([(0, 1)], "2 pairs"),
+            ([(0, 1), (1, 0)], "low < high"),
+            ([(0, 1), (1, 1)], "low < high"),
+            ([(0, 1), (0, np.inf)], "finite"),
+        ],
+    )
+    def test_bounds(self, bounds, match):
+        with pytest.raises(ValueError, match=match):
+            pes(self.gpm, self.T, bounds=bounds, point=self.point)
+
+    def test_no_place_to_look(self):
+        with pytest.raises(ValueError, match="say where the maximum is looked for"):
+            pes(self.gpm, point=self.point)
+
+    def test_a_lazy_pool_needs_bounds(self):
+        dask = pytest.importorskip("dask.array")
+        with pytest.raises(ValueError, match="lazy pool"):
+            pes(self.gpm, dask.zeros((3, 2)), point=self.point)
+
+    def test_a_pool_of_the_wrong_width(self):
+        with pytest.raises(ValueError, match="2 columns"):
+            pes(self.gpm, np.zeros((3, 1)), bounds=[(0, 1)] * 2, point=self.point)
+
+    def test_hyperparameters_from_two_sources_or_none(self):
+        fit = pma.fit_laplace(self.gpm, point=self.point, optimize=False)
+        with pytest.raises(ValueError, match="point and fit"):
+            pes(self.gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, fit=fit)
+        with pytest.raises(ValueError, match="got none"):
+            pes(self.gpm, self.T, bounds=[(0, 1)] * 2)
+
+    def test_a_fit_of_another_model(self):
+        fit = pma.fit_laplace(self.gpm, point=self.point, optimize=False)
+        with pytest.raises(ValueError, match="another model"):
+            pes(problem(seed=1)[0], self.T, bounds=[(0, 1)] * 2, fit=fit)
+
+    def test_a_fit_instead_of_a_model(self):
+        fit = pma.fit_laplace(self.gpm, point=self.point, optimize=False)
+        with pytest.raises(TypeError, match="expected a GPModel"):
+            pes(fit, self.T, bounds=[(0, 1)] * 2)
+
+    def test_a_point_of_another_model(self):
+        with pytest.raises(ValueError, match="log_lengthscale"):
+            pes(self.gpm, self.T, bounds=[(0, 1)] * 2, point={"log_noise": 0.0})
+
+    def test_equal_observations(self):
+        gpm = pma.ard_gp(self.gpm.X, np.full(8, 2.5))
+        with pytest.raises(ValueError, match=r"all 8 observations are equal \(2.5\)"):
+            pes(gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, minimize=True)
+
+    @pytest.mark.parametrize(
+        ("option", "match"),
+        [
+            ({"mixed": "no"}, "mixed must be"),
+            ({"boundary": "no"}, "boundary must be"),
+            ({"n_optima": 0}, "n_optima must be"),
+            ({"n_features": 2.5}, "n_features must be"),
+            ({"draws": -1}, "draws must be"),
+        ],
+    )
+    def test_options(self, option, match):
+        with pytest.raises(ValueError, match=match):
+            pes(self.gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, **option)
+
+    @pytest.mark.parametrize("kernel", ["Matern12", "Matern32"])
+    def test_rough_kernels_are_refused_by_name_and_the_others_take_them(self, kernel):
+        gpm, point = problem(kernel=kernel)
+        with pytest.raises(ValueError, match=kernel.lower() + '.*"max_value_entropy"'):
+            pes(gpm, self.T, bounds=[(0, 1)] * 2, point=point)
+
+    def test_a_rough_kernel_among_several_models_is_refused_whatever_its_weight(self):
+        rough, _ = problem(kernel="Matern32")
+        smooth, _ = problem()
+        smooth_fit, rough_fit = (
+            pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False) for gpm in (smooth, rough)
+        )
+        average = pma.ModelAverage({"a": smooth_fit, "b": rough_fit}, prior=[1.0, 1e-12])
+        with pytest.raises(ValueError, match="matern32"):
+            pes(None, self.T, bounds=[(0, 1)] * 2, fit=average)
+        scores = pma.active.max_value_entropy(None, self.T, bounds=[(0, 1)] * 2, fit=average, n_optima=5)
+        assert np.isfinite(scores).all()
+
+
+def test_over_a_box_the_maxima_of_the_criterion_are_found():
+    gpm, point = problem()
+    found = pes(gpm, bounds=[(0, 1)] * 2, point=point, n_optima=10, n_features=300, random_seed=1)
+    made = np.stack([found.x0, found.x1], axis=1)
+    assert ((made >= 0) & (made <= 1)).all()
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 15)] * 2), axis=-1).reshape(-1, 2)
+    scores = pes(gpm, grid, bounds=[(0, 1)] * 2, point=point, n_optima=10, n_features=300, random_seed=1)
+    assert float(found[0]) >= float(scores.max()) - 1e-9
+    assert (np.diff(found) <= 0).all()
