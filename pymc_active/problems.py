@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +13,35 @@ Function = Callable[[np.ndarray], np.ndarray]
 BRANIN_BOUNDS = [(-5.0, 10.0), (0.0, 15.0)]
 BRANIN_MINIMUM = 0.39788735772973816
 BRANIN_MINIMIZERS = np.array([[-np.pi, 12.275], [np.pi, 2.275], [3 * np.pi, 2.475]])
+BEALE_BOUNDS = [(-4.5, 4.5)] * 2
+BEALE_MINIMUM = 0.0
+BEALE_MINIMIZER = np.array([3.0, 0.5])
+COSINES_BOUNDS = [(0.0, 1.0)] * 2
+COSINES_MAXIMUM = 1.6
+COSINES_MAXIMIZER = np.array([0.3125, 0.3125])
+HARTMANN6_BOUNDS = [(0.0, 1.0)] * 6
+HARTMANN6_MINIMUM = -3.322368011415515
+HARTMANN6_MINIMIZER = np.array([0.20168951, 0.15001069, 0.47687398, 0.27533243, 0.31165162, 0.65730053])
+
+_HARTMANN_WEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
+_HARTMANN_SCALES = np.array(
+    [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]
+)
+_HARTMANN_CENTRES = 1e-4 * np.array(
+    [
+        [1312, 1696, 5569, 124, 8283, 5886],
+        [2329, 4135, 8307, 3736, 1004, 9991],
+        [2348, 1451, 3522, 2883, 3047, 6650],
+        [4047, 8828, 8732, 5743, 1091, 381],
+    ]
+)
 
 # Numbers in the largest array of one block of a sum of cosines.
 _BLOCK = 2_000_000
+# Places of a grid for each bandwidth, and the smallest eigenvalue kept, in units of the largest.
+_PER_BANDWIDTH, _SMALLEST = 5.5, 1e-9
+# Inputs of :func:`gp_draw`, whose weights grow exponentially with them.
+_MOST_INPUTS = 3
 
 
 class EmbeddedProblem(NamedTuple):
@@ -31,6 +58,23 @@ class EmbeddedProblem(NamedTuple):
 
     function: Function
     R: np.ndarray
+    bounds: list[tuple[float, float]]
+
+
+class HiddenProblem(NamedTuple):
+    """A function of a few of many inputs, x in the box [-1, 1]^D.
+
+    Attributes
+    ----------
+    function : callable
+        Takes (m, D), returns (m,); without noise.
+    active : list of int
+        The inputs that matter, sorted.
+    bounds : list of (low, high)
+    """
+
+    function: Function
+    active: list[int]
     bounds: list[tuple[float, float]]
 
 
@@ -54,6 +98,192 @@ def branin(X: np.ndarray) -> np.ndarray:
     x1, x2 = np.asarray(X, float).T
     parabola = x2 - 5.1 / (4 * np.pi**2) * x1**2 + 5 / np.pi * x1 - 6
     return parabola**2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x1) + 10
+
+
+def beale(X: np.ndarray) -> np.ndarray:
+    """Beale's function on [-4.5, 4.5]², flat but for steep corners.
+
+    Parameters
+    ----------
+    X : array_like, shape (m, 2)
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Its smallest value is 0, at (3, 1/2); its largest 181,853.6, at (-4.5, -4.5).
+
+    Examples
+    --------
+    >>> beale([[3, 0.5], [-4.5, -4.5]]).round(1)
+    array([     0. , 181853.6])
+    """
+    x, y = np.asarray(X, float).T
+    return (1.5 - x + x * y) ** 2 + (2.25 - x + x * y**2) ** 2 + (2.625 - x + x * y**3) ** 2
+
+
+def cosines(X: np.ndarray) -> np.ndarray:
+    r"""A bowl with ripples on [0, 1]², to be **maximised** (Anderson, Moore & Cohn 2000).
+
+    Parameters
+    ----------
+    X : array_like, shape (m, 2)
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)`, with :math:`u = 1.6 x - 1/2`: 1.6 at most; mean 0.32 and sd
+        0.62.
+
+    Examples
+    --------
+    >>> cosines([[0.3125, 0.3125]]).round(6)
+    array([1.6])
+    """
+    U = 1.6 * np.asarray(X, float) - 0.5
+    return 1 - (np.square(U) - 0.3 * np.cos(3 * np.pi * U)).sum(1)
+
+
+def hartmann6(X: np.ndarray) -> np.ndarray:
+    """Four wells in [0, 1]^6.
+
+    Parameters
+    ----------
+    X : array_like, shape (m, 6)
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Its smallest value is -3.322368; mean -0.26 and sd 0.39.
+
+    Examples
+    --------
+    >>> hartmann6([HARTMANN6_MINIMIZER]).round(6)
+    array([-3.322368])
+    """
+    away = np.square(np.asarray(X, float)[:, None] - _HARTMANN_CENTRES)
+    return -np.exp(-(_HARTMANN_SCALES * away).sum(-1)) @ _HARTMANN_WEIGHTS
+
+
+def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active: list[int]) -> HiddenProblem:
+    """A function of d inputs as one of D inputs in [-1, 1]^D, of which only ``active`` matter.
+
+    Parameters
+    ----------
+    function : callable
+        Takes (m, d), returns (m,).
+    bounds : list of (low, high)
+        Of its d inputs, to which [-1, 1] is mapped.
+    D : int
+    active : list of int
+        Which of the D inputs are its inputs, sorted.
+
+    Returns
+    -------
+    HiddenProblem
+
+    Examples
+    --------
+    >>> problem = hidden(branin, BRANIN_BOUNDS, 50, [7, 31])
+    >>> problem.function(np.zeros((1, 50))).round(4)
+    array([24.13])
+    """
+    low, high = np.array(bounds, float).T
+    active = sorted(active)
+    if len(active) != len(low) or len(set(active)) != len(active) or active[0] < 0 or active[-1] >= D:
+        raise ValueError(f"active must be {len(low)} different numbers from 0 to {D - 1}; got {active}")
+    return HiddenProblem(
+        lambda X: function(low + (high - low) * (np.asarray(X, float)[:, active] + 1) / 2), active, [(-1.0, 1.0)] * D
+    )
+
+
+def quad(
+    D: int,
+    d: int,
+    *,
+    bandwidth: float = 0.1,
+    mix: float = 0.0,
+    random_seed: int | np.random.Generator | None = None,
+) -> HiddenProblem:
+    r"""A steep parabola of d random inputs out of D, the others with little influence (Chen, Castro & Krause 2012).
+
+    Parameters
+    ----------
+    D, d : int
+    bandwidth : float
+        The diagonal matrix P is 1/b for the d inputs, and 1/100 for the others.
+    mix : float
+        r of :math:`M = (1 - r) I + r 1 1^T`; QuadMix of the paper has 1/D.
+    random_seed : int or Generator, optional
+        Chooses the inputs and the minimiser, uniform in the box.
+
+    Returns
+    -------
+    HiddenProblem
+        :math:`|M P (x - x^*)|^2`.
+
+    Examples
+    --------
+    >>> problem = quad(50, 2, random_seed=1)
+    >>> problem.active
+    [23, 25]
+    """
+    rng = np.random.default_rng(random_seed)
+    active = sorted(rng.choice(D, d, replace=False).tolist())
+    optimum = rng.uniform(-1, 1, D)
+    scale = np.full(D, 0.01)
+    scale[active] = 1 / bandwidth
+
+    def function(X: np.ndarray) -> np.ndarray:
+        U = scale * (np.asarray(X, float) - optimum)
+        return np.square((1 - mix) * U + mix * U.sum(1, keepdims=True)).sum(1)
+
+    return HiddenProblem(function, active, [(-1.0, 1.0)] * D)
+
+
+def gp_draw(d: int, bandwidth: float, *, random_seed: int | np.random.Generator | None = None) -> Function:
+    r"""A draw of a Gaussian process on [-1, 1]^d with kernel :math:`\exp(-|x - x'|^2 / b^2)`, for up to three inputs.
+
+    Parameters
+    ----------
+    d : int
+    bandwidth : float
+        b, √2 times PyMC's ``ls``.
+    random_seed : int or Generator, optional
+
+    Returns
+    -------
+    callable
+        Takes (m, d), returns (m,).
+
+    Notes
+    -----
+    A Karhunen-Loève expansion: eigenvectors of a fine grid's covariance, continued by the kernel, reproduce it to
+    2e-9, since draws are analytic.
+    """
+    if not 1 <= d <= _MOST_INPUTS:
+        raise ValueError(f"gp_draw is for 1 to {_MOST_INPUTS} inputs; got {d!r}. See random_embedding_problem")
+    rng = np.random.default_rng(random_seed)
+    grid, features = _expansion(float(bandwidth))
+    weights = rng.normal(size=(features.shape[1],) * d)
+
+    def function(X: np.ndarray) -> np.ndarray:
+        X = np.asarray(X, float)
+        factors = np.exp(-np.square((X.T[..., None] - grid) / bandwidth)) @ features
+        value = np.einsum("nk,k...->n...", factors[0], weights)
+        for factor in factors[1:]:
+            value = np.einsum("nk,nk...->n...", factor, value)
+        return value
+
+    return function
+
+
+@lru_cache(maxsize=8)
+def _expansion(bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
+    """A grid, and what makes features of kernels with its places."""
+    grid = np.linspace(-1.1, 1.1, int(np.ceil(_PER_BANDWIDTH * 2.2 / bandwidth)) + 10)
+    values, vectors = np.linalg.eigh(np.exp(-np.square((grid[:, None] - grid) / bandwidth)))
+    keep = values > _SMALLEST * values[-1]
+    return grid, vectors[:, keep] / np.sqrt(values[keep])
 
 
 def embedded(function: Function, R: np.ndarray) -> EmbeddedProblem:

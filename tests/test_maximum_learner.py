@@ -45,7 +45,7 @@ def learner(X=START, f=wave, gpm=None, **keywords):
 def after_a_few(minimize=False):
     active = learner(minimize=minimize)
     active.run(wave, n=3, progressbar=False)
-    return active, active.optimum()
+    return active, active.optimum(100)
 
 
 def is_inside(X, bounds=BOUNDS):
@@ -83,11 +83,11 @@ def test_the_minimum_is_the_maximum_of_the_mirror_image():
 
 def test_several_at_once_are_distinct_and_those_asked_one_after_another():
     together, one_by_one = learner(), learner()
-    x = together.ask(3)
-    assert x.shape == (3, 1)
+    x = together.ask(2)
+    assert x.shape == (2, 1)
     assert is_inside(x)
     assert np.diff(np.sort(x[:, 0])).min() > 1e-3
-    assert_array_equal(x, np.concatenate([one_by_one.ask() for _ in range(3)]))
+    assert_array_equal(x, np.concatenate([one_by_one.ask() for _ in range(2)]))
 
 
 def test_points_nobody_asked_for_are_welcome():
@@ -96,13 +96,12 @@ def test_points_nobody_asked_for_are_welcome():
     active.tell([[0.7], [-1.4]], wave([[0.7], [-1.4]]))
     assert len(active.y) == 6
     assert is_inside(active.ask())
-    assert np.isfinite(active.optimum(20).regret)
 
 
 def test_data_outside_the_bounds_help_and_the_recommendation_stays_on_the_boundary():
     X = np.array([[-2.0], [0.5], [4.0], [5.0]])  # the best value is at 4
     active = learner(X, lambda X: np.asarray(X)[:, 0] * 0.5)
-    assert is_inside(active.ask(2))
+    assert is_inside(active.ask())
     optimum = active.optimum(20)
     assert is_inside(optimum.x)
     assert is_inside(optimum.samples.x.to_numpy())
@@ -111,16 +110,16 @@ def test_data_outside_the_bounds_help_and_the_recommendation_stays_on_the_bounda
 
 def test_a_single_observation_is_enough_to_start():
     active = learner(np.array([[0.5]]))
-    active.run(wave, n=2, progressbar=False)
+    active.run(wave, n=1, progressbar=False)
     assert is_inside(active.X)
-    assert np.isfinite(active.optimum(10).f_mean)
+    assert np.isfinite(active.optimum(4).f_mean)
 
 
 def test_the_same_seed_asks_and_finds_the_same():
     def run(seed):
         active = learner(random_seed=seed)
         active.run(wave, n=1, progressbar=False)
-        found = active.optimum(10)
+        found = active.optimum(4)
         return active.X, found.x, found.samples.x.to_numpy(), found.regret
 
     first = run(3)
@@ -131,7 +130,7 @@ def test_the_same_seed_asks_and_finds_the_same():
 
 def test_looking_at_the_optimum_changes_no_question():
     watched, left_alone = learner(), learner()
-    watched.optimum(10)
+    watched.optimum(4)
     assert_array_equal(watched.ask(), left_alone.ask())
 
 

@@ -34,6 +34,8 @@ METHODS = {
     "GIBBON": ("BoTorch GIBBON", "#AA4499"),
     "LogEI": ("BoTorch LogEI", "#5B3A1A"),
 }
+# A criterion of the Learner for those that choose without it.
+NOT_A_LEARNERS = "random"
 PEERS = ("qPES", "qJES", "qMES", "GIBBON", "LogEI")
 # The model of figures 1 and 2: standard deviations, and one lengthscale for both inputs.
 LENGTHSCALE, OUTPUTSCALE, NOISE = np.sqrt(0.1), 1.0, 1e-3

@@ -1,18 +1,18 @@
 """How well do PES and its rivals rank candidates by the true information about the maximum's place?
 
-    python benchmarks/paper_pes/figure1.py --max-minutes 60     # goes on where it stopped; about 70 minutes of CPU
+    python benchmarks/paper_pes/figure1.py --max-minutes 60     # goes on where it stopped; about 45 minutes of CPU
     python benchmarks/paper_pes/figure1.py --report             # JSON and picture of what is stored
 
 Figure 1 of Hernandez-Lobato et al. (2014) on many data sets: 10 with 10 points and 10 with 20, drawn uniformly from the
 unit square, outputs from a GP with output variance 1, squared lengthscales 0.1 and noise variance 1e-6, all known. The
-truth is ``pes_ground_truth``: rejection sampling on a grid of 25 x 25 cells, two independent halves of 250,000 draws of the
+truth is ``pes_ground_truth``: rejection sampling on a grid of 40 x 40 cells, two independent halves of 100,000 draws of the
 function each. The Spearman correlation of the halves says how well the truth knows itself: a perfect criterion would
 reach the *ceiling* sqrt(2 r / (1 + r)) on the average (Spearman-Brown).
 
 All criteria are scored at the centres of the cells. PES (with the options that the paper has for mixed derivatives and for
 maxima on the boundary beside our defaults), JES and MES have 200 maxima of sample paths; ES has 50 representers. BoTorch's
 (``--install`` of ``benchmarks/pes_peers.py`` first; left out otherwise) have default settings: qPES and qJES the same 200
-maxima as ours, qMES and GIBBON 200 Gumbel samples over the 625 cells. *Pick*: the true information at the cell that a
+maxima as ours, qMES and GIBBON 200 Gumbel samples over the 1,600 cells. *Pick*: the true information at the cell that a
 criterion likes best, over that of the best cell.
 
 Targets: a mean correlation of PES of at least 0.97 with 10 points and 0.88 with 20.
@@ -48,7 +48,7 @@ OPTIONS = {
     "pes_zero": {"mixed": "zero"},
     "pes_stationary": {"boundary": "stationary"},
 }
-N_OPTIMA, GRID, HALF = 200, 25, 250_000
+N_OPTIMA, GRID, HALF = 200, 40, 100_000
 BOUNDS = [(0.0, 1.0)] * 2
 # Maps of this data set are kept, for the picture.
 SHOWN = 0

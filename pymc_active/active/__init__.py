@@ -4,6 +4,15 @@ from pymc_active.active.bald import bald, uncertainty
 from pymc_active.active.bams import bams, committee
 from pymc_active.active.designs import latin_hypercube, random_design
 from pymc_active.active.embedded import surest_input
+from pymc_active.active.hierarchical.assumptions import check_assumptions
+from pymc_active.active.hierarchical.baselines import ard_screening, coordinate_wise, lasso_screening
+from pymc_active.active.hierarchical.estimate import estimate_scales
+from pymc_active.active.hierarchical.fdt import fixed_sample_size, fixed_sample_test
+from pymc_active.active.hierarchical.gp_ucb import gp_ucb, theorem_beta
+from pymc_active.active.hierarchical.guarantees import expected_evaluations, thresholds
+from pymc_active.active.hierarchical.learner import EvaluationError, HDSLearner
+from pymc_active.active.hierarchical.optimize import hds_then_optimize, regret
+from pymc_active.active.hierarchical.search import HDSResult, hds
 from pymc_active.active.improvement import expected_improvement, upper_confidence_bound
 from pymc_active.active.learner import Learner
 from pymc_active.active.optimum.entropy_search import entropy_search
@@ -13,21 +22,38 @@ from pymc_active.active.optimum.pes import pes
 from pymc_active.model_average import model_posterior
 
 __all__ = [
+    "EvaluationError",
+    "HDSLearner",
+    "HDSResult",
     "Learner",
+    "ard_screening",
     "bald",
     "bams",
+    "check_assumptions",
     "committee",
+    "coordinate_wise",
     "entropy_search",
+    "estimate_scales",
+    "expected_evaluations",
     "expected_improvement",
+    "fixed_sample_size",
+    "fixed_sample_test",
+    "gp_ucb",
+    "hds",
+    "hds_then_optimize",
     "joint_entropy_search",
+    "lasso_screening",
     "latin_hypercube",
     "max_value_entropy",
     "model_posterior",
     "pes",
     "pes_ground_truth",
     "random_design",
+    "regret",
     "surest_input",
+    "theorem_beta",
     "thompson",
+    "thresholds",
     "uncertainty",
     "upper_confidence_bound",
 ]

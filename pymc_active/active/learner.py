@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from pymc_active.active.bald import Bald, Uncertainty, bald, uncertainty
 from pymc_active.active.bams import Bams, Committee, bams, committee
 from pymc_active.active.candidates import AnyCriterion, Box, Candidates, Choice, Pool
 from pymc_active.active.criterion import Criterion
+from pymc_active.active.files import read, write
 from pymc_active.active.improvement import (
     ExpectedImprovement,
     UpperConfidenceBound,
@@ -35,6 +37,7 @@ from pymc_active.active.optimum.optima import Domain, OptimumCriterion
 from pymc_active.active.optimum.pes import Pes, pes
 from pymc_active.active.optimum.recommendation import Optimum, find_optimum
 from pymc_active.active.refitting import OneModel, SeveralModels, read_models
+from pymc_active.active.saved_learner import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.model_average import ModelAverage, Prior, prior_weights
 from pymc_active.models.data import read_inputs, read_outputs
@@ -173,6 +176,12 @@ class Learner:
         width = self.X.shape[1]
         self._candidates: Candidates = Box(bounds, width, repeat) if pool is None else Pool(pool, width, repeat)
         self.random_seed = random_seed
+        if criterion is None:
+            criterion = GOALS[learn]
+        elif callable(criterion):
+            criterion = _FUNCTIONS.get(criterion, criterion)
+        # Only these can be made again from a file.
+        self.criterion_is_named = isinstance(criterion, str)
         self.criterion, self.criterion_name = _read_criterion(criterion, self, isinstance(self._subject, SeveralModels))
         self._rng = np.random.default_rng(random_seed)
         self._n_start = len(self.y)
@@ -339,7 +348,14 @@ class Learner:
                 return self._pending.pop(i)
         return Choice(x, self._candidates.mark(x), np.nan)
 
-    def run(self, oracle: Callable[[Any], Any], n: int, progressbar: bool = True) -> None:
+    def run(
+        self,
+        oracle: Callable[[Any], Any],
+        n: int,
+        progressbar: bool = True,
+        *,
+        save_to: str | os.PathLike | None = None,
+    ) -> None:
         """Ask and tell ``n`` times.
 
         Parameters
@@ -348,16 +364,76 @@ class Learner:
             Takes one point, shape (1, D) (a data frame if the pool is one), and returns its y.
         n : int
         progressbar : bool
+        save_to : path, optional
+            Where to :meth:`save` after every answer, before the next question. A run that was killed goes on from
+            there and asks what it would have asked.
 
         Notes
         -----
         If the oracle raises or returns NaN, everything told before is kept, and the point stays pending.
         """
+        if save_to is not None:
+            self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask()
                 self.tell(x, oracle(x))
+                if save_to is not None:
+                    self.save(save_to)
                 advance()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write everything that :meth:`load` needs to go on, bit for bit.
+
+        Nothing is fitted for it, and nothing in the file can run code. ArviZ opens it: ``observed_data``,
+        ``constant_data``, ``design`` as in :meth:`to_datatree`, the candidates, what is pending and the modes of each
+        model.
+
+        Parameters
+        ----------
+        path : path
+            netCDF; zarr if it ends in ``.zarr``. A file that is there stays as it is until the new one is complete.
+
+        Raises
+        ------
+        ValueError
+            If columns or rows of the pool have labels that are neither text, numbers nor dates.
+        ModuleNotFoundError
+            For zarr where it is not installed.
+        """
+        write(path, to_contents(self), KIND, FORMAT_VERSION)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike,
+        model: GPModel | Mapping[Any, GPModel] | None = None,
+        *,
+        criterion: str | AnyCriterion | None = None,
+        executor: Executor | None = None,
+    ) -> Self:
+        """The learner of a file, which asks the same next points, bit for bit.
+
+        Parameters
+        ----------
+        path : path
+        model : GPModel, or dict of label -> GPModel, optional
+            Made as before, where a file cannot hold it: a model that no builder made, one with more in it than the
+            builder put there, or with a mean function or priors that are more than a name with numbers. It gets the
+            data of the file.
+        criterion : callable, optional
+            Where it was one of your own, which a file cannot hold either.
+        executor : concurrent.futures.Executor, optional
+            As for a new learner.
+
+        Raises
+        ------
+        FileNotFoundError
+        ValueError
+            If a model or criterion must be passed; if the model has other parameters than the one saved; for a file of
+            something else, of a newer version, or one that is damaged.
+        """
+        return from_contents(cls, read(path, KIND, FORMAT_VERSION), model, criterion, executor)
 
     def recommend(self) -> Any:
         """What was to be found.
@@ -417,10 +493,19 @@ class Learner:
         """
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
         tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)
+        tree["design"] = self.design()
+        if isinstance(self.fit, ModelAverage):
+            now, history = self.fit.probability, self.model_history
+            # Models that left are in the history only.
+            tree["models"] = xr.Dataset({"probability": now, "history": history.sel(model=now.model)})
+        return tree
+
+    def design(self) -> xr.Dataset:
+        """The group ``design`` of :meth:`to_datatree`."""
         rows = np.array([choice.row for choice in self._told], int)
         pool = self._candidates if isinstance(self._candidates, Pool) else None
         labels = [str(pool.labels[row]) if pool is not None and row >= 0 else "" for row in rows]
-        tree["design"] = xr.Dataset(
+        return xr.Dataset(
             {
                 "x": (("step", "input"), self.X[self._n_start :]),
                 "y": ("step", self.y[self._n_start :]),
@@ -430,11 +515,6 @@ class Learner:
             },
             attrs={"criterion": self.criterion_name, "learn": self.learn, "n_start": self._n_start},
         )
-        if isinstance(self.fit, ModelAverage):
-            now, history = self.fit.probability, self.model_history
-            # Models that left are in the history only.
-            tree["models"] = xr.Dataset({"probability": now, "history": history.sel(model=now.model)})
-        return tree
 
 
 def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneModel | SeveralModels:
@@ -457,13 +537,7 @@ def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> One
     return SeveralModels(models, prior, int(explore_every))
 
 
-def _read_criterion(
-    criterion: str | AnyCriterion | None, learner: Learner, several: bool
-) -> tuple[AnyCriterion | None, str]:
-    if criterion is None:
-        criterion = GOALS[learner.learn]
-    if callable(criterion):
-        criterion = _FUNCTIONS.get(criterion, criterion)
+def _read_criterion(criterion: str | AnyCriterion, learner: Learner, several: bool) -> tuple[AnyCriterion | None, str]:
     if criterion == "random":
         return None, "random"
     if isinstance(criterion, str):

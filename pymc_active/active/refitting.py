@@ -25,14 +25,30 @@ _FULL_SEARCH, _CHILD_SEARCH = 20, 4
 # others leave.
 _NEIGHBOURS, _FEWEST, _HOPELESS = 12, 5, 1e-4
 
+# The label of a single model.
+ONLY = "model"
+# Unconstrained values by the name of the variable.
+type Point = dict[str, np.ndarray]
+
 
 class OneModel:
-    """A single model."""
+    """A single model.
+
+    Attributes
+    ----------
+    models : dict
+        It, under the label :data:`ONLY`.
+    starts : dict
+        Label -> unconstrained points that the next fit starts from: the modes of the last one. Empty before the first.
+    last_search : int
+        Number of points at the last full search.
+    """
 
     def __init__(self, gpm: GPModel):
         self.gpm = gpm
-        self._starts: list | None = None
-        self._last_search = -_SEARCH_EVERY
+        self.models = {ONLY: gpm}
+        self.starts: dict[Any, list[Point]] = {}
+        self.last_search = -_SEARCH_EVERY
 
     @property
     def X(self) -> np.ndarray:
@@ -51,10 +67,10 @@ class OneModel:
     def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
         """Follow the modes; every 15 points search them anew."""
         n = len(self.y)
-        is_full, is_small = n - self._last_search >= _SEARCH_EVERY, n < _SMALL
+        is_full, is_small = n - self.last_search >= _SEARCH_EVERY, n < _SMALL
         fit = fit_laplace(
             self.gpm,
-            start=self._starts,
+            start=self.starts.get(ONLY),
             n_restarts=2 if not is_full else 6 if is_small else 12,
             population=None if is_full and not is_small else 0,
             # A seed of its own for each n, so that the order of questions does not matter to the search.
@@ -63,8 +79,8 @@ class OneModel:
             executor=executor,
         )
         if is_full:
-            self._last_search = n
-        self._starts = [mode.point for mode in fit.modes]
+            self.last_search = n
+        self.starts = {ONLY: [mode.point for mode in fit.modes]}
         return fit
 
 
@@ -79,15 +95,27 @@ class SeveralModels:
         Prior weights; default equal. Models that join have the mean weight.
     explore_every : int
         Every so many told points neighbours of the most probable kernel expression join, and hopeless models leave.
+
+    Attributes
+    ----------
+    starts : dict
+        Label -> unconstrained points that the model's next fit starts from; nothing for models that were never fitted.
+    fits : dict
+        Label -> LaplaceFit of the last search.
+    explored : int
+        Number of points when neighbours last joined.
+    probabilities : dict
+        Number of points -> posterior probabilities over ``model``.
     """
 
     def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
         self.models, self.explore_every = dict(models), explore_every
         self.prior: Mapping[Any, float] | None
         self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
-        self._fits: dict[Any, LaplaceFit] = {}
-        self._explored = len(self.y)
-        self._probabilities: dict[int, xr.DataArray] = {}
+        self.starts: dict[Any, list[Point]] = {}
+        self.fits: dict[Any, LaplaceFit] = {}
+        self.explored = len(self.y)
+        self.probabilities: dict[int, xr.DataArray] = {}
 
     @property
     def X(self) -> np.ndarray:
@@ -116,36 +144,36 @@ class SeveralModels:
     def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
         """Follow the modes of every model, with one fresh start each."""
         n = len(self.y)
-        average = self.search(1 if self._fits else _FULL_SEARCH, seed, executor)
-        if self.explore_every and n - self._explored >= self.explore_every:
-            self._explored = n
+        average = self.search(1 if self.starts else _FULL_SEARCH, seed, executor)
+        if self.explore_every and n - self.explored >= self.explore_every:
+            self.explored = n
             average = self._explore(average, np.random.default_rng((seed, n, 1)), executor)
-            self._probabilities[n] = average.probability
+            self.probabilities[n] = average.probability
         return average
 
     def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
         """Fit every model from its last modes and ``n_restarts`` fresh starts; models without a fit get many."""
         random_seed = np.random.default_rng((seed, len(self.y)))
         fits: dict[Any, LaplaceFit] = {}
-        new = {label: gpm for label, gpm in self.models.items() if label not in self._fits}
-        known = {label: gpm for label, gpm in self.models.items() if label in self._fits}
+        new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
+        known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
         for models, restarts in ((known, n_restarts), (new, max(n_restarts, _FULL_SEARCH))):
             if models:
-                starts = {label: [self._fits[label]] for label in models if label in self._fits}
+                starts = {label: self.starts[label] for label in models if label in self.starts}
                 fits |= fit_laplace_models(
                     models, starts=starts, n_restarts=restarts, random_seed=random_seed, executor=executor
                 )
-        self._fits = {label: fits[label] for label in self.models}
+        self._keep(fits)
         average = self.average()
-        self._probabilities[len(self.y)] = average.probability
+        self.probabilities[len(self.y)] = average.probability
         return average
 
     def average(self) -> ModelAverage:
         """What is known of the models; warns if the most probable one's fit is doubtful."""
         if self.prior is None:
-            return ModelAverage(self._fits)
+            return ModelAverage(self.fits)
         mean = float(np.mean(list(self.prior.values()))) or 1.0
-        return ModelAverage(self._fits, prior={label: self.prior.get(label, mean) for label in self._fits})
+        return ModelAverage(self.fits, prior={label: self.prior.get(label, mean) for label in self.fits})
 
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
         """One step of compositional kernel search from the most probable model, then pruning."""
@@ -158,7 +186,7 @@ class SeveralModels:
         children = {str(neighbours[i]): parent.gpm.with_expression(neighbours[i]) for i in chosen}
         children = {label: gpm for label, gpm in children.items() if label not in self.models}
         if children:
-            self._fits |= fit_laplace_models(
+            self.fits |= fit_laplace_models(
                 children,
                 starts={label: [parent] for label in children},
                 n_restarts=_CHILD_SEARCH,
@@ -170,8 +198,12 @@ class SeveralModels:
         ranked = probability.sortby(-probability)
         keep = set(ranked.model.to_numpy()[:_FEWEST]) | set(ranked.model[ranked > _HOPELESS].to_numpy())
         self.models = {label: gpm for label, gpm in self.models.items() if label in keep}
-        self._fits = {label: self._fits[label] for label in self.models}
+        self._keep(self.fits)
         return self.average()
+
+    def _keep(self, fits: Mapping[Any, LaplaceFit]) -> None:
+        self.fits = {label: fits[label] for label in self.models}
+        self.starts = {label: [mode.point for mode in fit.modes] for label, fit in self.fits.items()}
 
     def join(self, gpm: GPModel, label: Any) -> None:
         """Another model; it takes the data held now."""
@@ -193,11 +225,12 @@ class SeveralModels:
         if len(self.models) <= 2:
             raise ValueError("choosing between models needs at least two, so none of these can leave")
         del self.models[label]
-        self._fits.pop(label, None)
+        for kept in (self.fits, self.starts):
+            kept.pop(label, None)
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
-        rows = {n: p.to_series() for n, p in self._probabilities.items()}
+        rows = {n: p.to_series() for n, p in self.probabilities.items()}
         frame = pd.DataFrame(rows).T
         return xr.DataArray(
             frame.to_numpy(),

@@ -96,7 +96,8 @@ def ard_gp(
         node = arrays.Stationary(kernel, groups, plan.position("log_outputscale"))
         return KernelPosterior(kernel=node, **keywords)
 
-    return plan.finish(covariance, mean, posterior, f"ard_gp({kernel})")
+    recipe = plan.recipe("ard_gp", mean, priors, kernel=kernel)
+    return plan.finish(covariance, mean, posterior, f"ard_gp({kernel})", recipe)
 
 
 def embedding_gp(
@@ -185,9 +186,14 @@ def embedding_gp(
             **keywords,
         )
 
-    free = "R" if not plan.is_fixed("R") else None
     return plan.finish(
-        covariance, mean, posterior, f"embedding_gp({kernel}, d={d})", embedding=free, noise=(np.log(0.1), 0.5)
+        covariance,
+        mean,
+        posterior,
+        f"embedding_gp({kernel}, d={d})",
+        plan.recipe("embedding_gp", mean, priors, kernel=kernel, n_components=d, prior_scale=sd.tolist()),
+        embedding="R" if not plan.is_fixed("R") else None,
+        noise=(np.log(0.1), 0.5),
     )
 
 
@@ -330,6 +336,7 @@ def composite_gp(
         mean,
         posterior,
         f"composite_gp({tree})",
+        plan.recipe("composite_gp", mean, priors, expression=str(tree)),
         noise=noise,
         expression=tree,
         kernel=kernel,

@@ -91,6 +91,7 @@ class GPModel:
         expression: Expression | None = None,
         rebuild: Callable[[GPModel, Expression], GPModel] | None = None,
         plan: ModelPlan | None = None,
+        write_recipe: Callable[[GPModel], dict[str, Any]] | None = None,
     ):
         self._model, self._gp, self.name = model, gp, name
         self._held, self.inputs = (X_data, y_data), inputs
@@ -100,6 +101,7 @@ class GPModel:
         self.expression = expression
         self._rebuild = rebuild
         self._plan = plan
+        self._write_recipe = write_recipe
         self._build_posterior = build_posterior
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._constrain: Callable | None = None
@@ -172,6 +174,19 @@ class GPModel:
         if self._rebuild is None:
             raise ValueError(f"only models made by composite_gp have a kernel expression; this is {self.description}")
         return self._rebuild(self, parse(expression))
+
+    def recipe(self) -> dict[str, Any]:
+        """What a builder made it of, but for the data, as JSON values; files hold it in the place of the model.
+
+        Raises
+        ------
+        ValueError
+            If no builder made it, if it was changed since, or for a mean function or priors that are more than a name
+            with numbers.
+        """
+        if self._write_recipe is None:
+            raise ValueError("no builder made it")
+        return self._write_recipe(self)
 
     def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
         """The log posterior given the data held now; what was compiled is kept for other data."""

@@ -23,6 +23,7 @@ from pymc_active.kernels.expressions import Expression
 from pymc_active.models.data import Affine, Scale, fit_scale, input_labels, read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel, Made
 from pymc_active.models.marginal import graph_posterior
+from pymc_active.models.recipe import Recipe
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import GaussianPrior
 
@@ -168,12 +169,19 @@ class ModelPlan:
         }
         return {name: values[name] for name in self.free} | derived
 
+    def recipe(self, builder: str, mean: str | pm.gp.mean.Mean, priors: Any, **options: Any) -> Recipe:
+        """How a builder was called, with priors as the user gave them and options of its own as JSON values."""
+        if isinstance(priors, Mapping):
+            priors = {name: p.copy() if isinstance(p, np.ndarray) else p for name, p in priors.items()}
+        return Recipe(builder, options, mean, priors, self.inputs, self.x_map, self.y_map)
+
     def finish(
         self,
         covariance: Callable[[dict[str, Any]], pm.gp.cov.BaseCovariance],
         mean: str | pm.gp.mean.Mean,
         kernel_posterior: Callable[..., Posterior],
         description: str,
+        recipe: Recipe,
         *,
         noise: tuple[float, float] = (np.log(0.1), 1.0),
         embedding: str | None = None,
@@ -191,6 +199,7 @@ class ModelPlan:
         kernel_posterior : callable
             Makes the array posterior from the keywords of :class:`ArrayPosterior`.
         description : str
+        recipe : Recipe
         noise : tuple
             Mean and sd of the default prior of ``log_noise``.
         embedding : str, optional
@@ -227,6 +236,11 @@ class ModelPlan:
                 graph.kernel, graph.constants, graph.prior_kinds = kernel(), self._constants, self._prior_kinds
             return graph
 
+        def write_recipe(gpm: GPModel) -> dict[str, Any]:
+            if gpm.is_made and self._has_more(gpm.model):
+                raise ValueError("its PyMC model has more in it than the builder put there")
+            return recipe.to_json()
+
         is_plain = isinstance(mean, str) and all(self._parameters[name].normal for name in self.free)
         context = pm.Model.get_context(error_if_none=False)
         model = gp = None
@@ -248,6 +262,7 @@ class ModelPlan:
             expression=expression,
             rebuild=rebuild,
             plan=self if is_plain else None,
+            write_recipe=write_recipe,
         )
 
     def make(self, X: np.ndarray, y: np.ndarray, model: pm.Model | None = None) -> Made:

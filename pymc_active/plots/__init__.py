@@ -15,6 +15,7 @@ from pymc_active.plots.fits import (
     plot_relevance,
     plot_subspace_angles,
 )
+from pymc_active.plots.hierarchy import plot_search_tree
 from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
@@ -45,6 +46,7 @@ __all__ = [
     "plot_predictions",
     "plot_prior_sensitivity",
     "plot_relevance",
+    "plot_search_tree",
     "plot_structure_search",
     "plot_subspace_angles",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_active.active.hierarchical.diagnostics import SearchDiagnostics
 from pymc_active.active.hierarchical.error_rates import ErrorRates, declared_error_rates
 from pymc_active.active.hierarchical.learner import HDSLearner
 from pymc_active.active.hierarchical.scales import scales_of_model
@@ -106,7 +108,16 @@ class HDSResult:
             notes.append(f"{len(self.undecided)} node(s) UNDECIDED ({self.stopped})")
         if self.contradicted:
             notes.append(f"{len(self.contradicted)} node(s) CONTRADICTED")
+        if not self.diagnostics.is_plausible:
+            notes.append("scales DOUBTFUL")
         return f"<HDSResult {self.settings.test} of {self.settings.n_dims} inputs: {', '.join(notes)}>"
+
+    @cached_property
+    def diagnostics(self) -> SearchDiagnostics:
+        """Whether the evaluations agree with the Gaussian process that was assumed, on the inputs found."""
+        settings, keep = self.settings, np.isfinite(self.history.y)
+        U = settings.unscale(self.history.columns(self.active)[keep], self.active)
+        return SearchDiagnostics(U, self.history.y[keep], settings, self.stopped == "decided")
 
     @property
     def llr(self) -> dict[str, list[np.ndarray]]:
@@ -241,6 +252,9 @@ class HDSResult:
             "reject": self.settings.reject,
             "budget": self.settings.budget,
             "stopped": self.stopped,
+            "fitted_signal_variance": self.diagnostics.signal_variance,
+            "fitted_noise_variance": self.diagnostics.noise_variance,
+            "is_plausible": int(self.diagnostics.is_plausible),
         }
         groups = {
             "observed_data": xr.Dataset({"y": ("obs", history.y)}),
@@ -313,6 +327,11 @@ def hds(
     TypeError, ValueError
         As :class:`HDSLearner`, before anything is evaluated.
 
+    Warns
+    -----
+    UserWarning
+        If what was seen does not agree with the scales, see :attr:`HDSResult.diagnostics`: then inputs may be missed.
+
     References
     ----------
     .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of High-dimensional Gaussian
@@ -354,4 +373,6 @@ def hds(
         random_seed=random_seed,
     )
     learner.run(f, batch_size=batch_size)
-    return learner.result()
+    result = learner.result()
+    result.diagnostics.warn()
+    return result

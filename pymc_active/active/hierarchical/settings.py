@@ -92,6 +92,11 @@ class Settings:
         low, high = (end[inputs] if isinstance(end, np.ndarray) else end for end in (self.low, self.high))
         return low + (high - low) * unit
 
+    def unscale(self, X: np.ndarray, inputs: Any = slice(None)) -> np.ndarray:
+        """From the user's box to the unit box."""
+        low, high = (end[inputs] if isinstance(end, np.ndarray) else end for end in (self.low, self.high))
+        return (X - low) / (high - low)
+
 
 def read_settings(
     n_dims: Any,

@@ -13,20 +13,25 @@ from typing import Literal
 import numpy as np
 
 from pymc_active.active.optimum.ep import propagate
+from pymc_active.active.optimum.truncated import truncated_moments
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.sample_paths import PathMaxima
 
 Mixed = Literal["free", "zero", "path"]
 Boundary = Literal["outward", "stationary"]
+Moments = Literal["sampled", "ep"]
 
 # Variances of constraints, over those of the prior, below this are rounding errors.
 _ROUNDING = 1e-12
+# Draws that moments are taken from, at least; and coordinates, at most: of more of them, which are less correlated,
+# expectation propagation gives better ones.
+_FEWEST, _MOST_SAMPLED = 50, 7
 # Slopes with a smaller share of variance of their own are those of other inputs.
 _DEPENDENT = 1e-8
 
 
 class Maxima:
-    """A GP given each of S places x* of its maximum; Gaussian after expectation propagation.
+    """A GP given each of S places x* of its maximum, as a Gaussian.
 
     With w = [constraints, sites] at x*, in units of their prior sds, all that follows for f(x) is in its covariances B
     with w: f(x) has mean ``m + B g`` and variance ``V - B P Bᵀ``, and its covariance with f(x*) is ``B l``, where m, V
@@ -47,6 +52,9 @@ class Maxima:
         ``"stationary"`` imposes zero slopes also on the boundary, as the paper does.
     mixed_values : ndarray, shape (S, D (D - 1) / 2), optional
         Above the diagonal, row by row.
+    moments : {"sampled", "ep"}
+        Of the height and of what must be positive: see :func:`truncated_moments`; or those of expectation propagation,
+        which are also taken for more than six inputs, and where too few draws would count.
 
     Attributes
     ----------
@@ -84,6 +92,7 @@ class Maxima:
         mixed: Mixed = "free",
         boundary: Boundary = "outward",
         mixed_values: np.ndarray | None = None,
+        moments: Moments = "sampled",
     ):
         self.gp, self.X = gp, maxima.X
         S, D = self.X.shape
@@ -103,6 +112,7 @@ class Maxima:
         covariance = prior - np.einsum("nsp,nsq->spq", half, half)
 
         T = _constraints(free, np.sign(maxima.slopes), pairs, q)
+        self.moments = moments
         used = np.ones((S, 1 + len(eye)), bool)
         used[:, 1:] = _independent(prior[:, 1 : 1 + len(eye), 1 : 1 + len(eye)], free)
         sd = np.sqrt(np.einsum("skp,spq,skq->sk", T, prior, T))
@@ -212,6 +222,15 @@ class Maxima:
         inner[~proper] = np.eye(k)
         M = weight[:, :, None] * np.linalg.solve(inner, weight[:, :, None] * np.eye(k))
         h = sites.shift - np.einsum("sij,sj->si", M, np.einsum("sij,sj->si", V0, sites.shift) + m0)
+        self.ok = proper & sites.converged.all(1)
+        # Of one coordinate those of expectation propagation are exact.
+        if self.moments == "sampled" and 1 < k <= _MOST_SAMPLED and self.ok.any():
+            rows = np.flatnonzero(self.ok)
+            sampled_M, sampled_h, effective = truncated_moments(m0[rows], V0[rows], bound[rows], softness[rows])
+            enough = effective >= _FEWEST
+            rows = rows[enough]
+            M[rows] = sampled_M[enough] * used[rows, :, None] * used[rows, None]
+            h[rows] = sampled_h[enough] * used[rows]
         spread = np.eye(k)[0] - np.einsum("sij,sj->si", M, V0[:, :, 0])
 
         GM = regression @ M
@@ -224,14 +243,9 @@ class Maxima:
         )
         self.g = np.concatenate([surprise - np.einsum("sij,sj->si", regression, h), h], axis=1)
         self.l = np.concatenate([-np.einsum("sij,sj->si", regression, spread), spread], axis=1)
-        self.height_mean, self.height_variance = sites.mean[:, 0], sites.covariance[:, 0, 0]
-        self.ok = (
-            proper
-            & sites.converged.all(1)
-            & (self.height_variance >= 0)
-            & np.isfinite(self.P).all((1, 2))
-            & np.isfinite(self.g).all(1)
-        )
+        self.height_mean = m0[:, 0] + np.einsum("sj,sj->s", V0[:, 0], h)
+        self.height_variance = np.einsum("sj,sj->s", V0[:, 0], spread)
+        self.ok &= (self.height_variance >= 0) & np.isfinite(self.P).all((1, 2)) & np.isfinite(self.g).all(1)
 
 
 def _constraints(free: np.ndarray, outward: np.ndarray, pairs: list[tuple[int, int]], q: int) -> np.ndarray:

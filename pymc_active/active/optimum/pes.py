@@ -13,7 +13,7 @@ import xarray as xr
 from pymc_active.active.optimum.ep import hazard
 from pymc_active.active.optimum.improvement import improvement
 from pymc_active.active.optimum.max_value import max_value
-from pymc_active.active.optimum.maxima import Boundary, Maxima, Mixed
+from pymc_active.active.optimum.maxima import Boundary, Maxima, Mixed, Moments
 from pymc_active.active.optimum.optima import (
     Optima,
     OptimumCriterion,
@@ -102,12 +102,23 @@ class Pes(OptimumCriterion):
 
     name, units = "pes", "nats"
 
-    def __init__(self, domain, *, mixed: Mixed = "free", boundary: Boundary = "outward", **keywords):
+    def __init__(
+        self,
+        domain,
+        *,
+        mixed: Mixed = "free",
+        boundary: Boundary = "outward",
+        moments: Moments = "sampled",
+        **keywords,
+    ):
         super().__init__(domain, **keywords)
         if mixed not in ("free", "zero", "path"):
             raise ValueError(f"mixed must be 'free', 'zero' or 'path'; got {mixed!r}")
         if boundary not in ("outward", "stationary"):
             raise ValueError(f"boundary must be 'outward' or 'stationary'; got {boundary!r}")
+        if moments not in ("sampled", "ep"):
+            raise ValueError(f"moments must be 'sampled' or 'ep'; got {moments!r}")
+        self.moments: Moments = moments
         self.mixed: Mixed = mixed
         self.boundary: Boundary = boundary
         self.fallback: _Evaluate | None = None
@@ -161,6 +172,7 @@ class Pes(OptimumCriterion):
             mixed=self.mixed,
             boundary=self.boundary,
             mixed_values=values,
+            moments=self.moments,
         )
 
     def _fall_back(self, n_failed: int, gps: Sequence[ConditionedGP]) -> list[ConditionedOnMaxima]:
@@ -220,6 +232,7 @@ def pes(
     draws: int = 10,
     mixed: Mixed = "free",
     boundary: Boundary = "outward",
+    moments: Moments = "sampled",
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     r"""Predictive entropy search: the expected information about the maximum's place x* from measuring each candidate.
@@ -251,6 +264,10 @@ def pes(
     boundary : {"outward", "stationary"}
         Where x* lies on a face of the box the slope points outwards; ``"stationary"`` takes it for zero there too, as
         the paper does.
+    moments : {"sampled", "ep"}
+        Of height, curvatures and slopes given C1 and C2. ``"ep"`` are those of expectation propagation, as in the
+        paper, whose variances are often 5 to 20 % too small in one or two inputs. ``"sampled"`` are from 512 or more
+        quasi-random draws, mostly within 2 %, and for more than six inputs the same as ``"ep"``.
     random_seed : int or Generator, optional
 
     Returns
@@ -278,8 +295,8 @@ def pes(
     Notes
     -----
     Constraints at each x*: C1, f has a local maximum there; C2, f(x*) exceeds the largest observation in the box (or at
-    a candidate); C3, f(x) < f(x*). C1 and C2 are imposed by expectation propagation, vectorised over all x*. Where the
-    noise depends on the input its mean over the data is taken.
+    a candidate); C3, f(x) < f(x*). C1 and C2 are imposed on all x* at once, by expectation propagation first, whose
+    convergence is reported. Where the noise depends on the input its mean over the data is taken.
 
     References
     ----------
@@ -300,5 +317,5 @@ def pes(
     return search(
         Pes, gpm, X_pool, bounds, point, fit, trace,
         minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, mixed=mixed,
-        boundary=boundary, random_seed=random_seed,
+        boundary=boundary, moments=moments, random_seed=random_seed,
     )  # fmt: skip

@@ -1,0 +1,151 @@
+"""One optimisation with hyperparameters to be learned, and the functions of figure 3."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from _runs import NOT_A_LEARNERS, PEERS, SCREEN, peer
+
+import pymc_active as pma
+from pymc_active.active.improvement import ExpectedImprovement
+from pymc_active.active.optimum.entropy_search import EntropySearch
+from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin
+
+LOOP_METHODS = ("pes", "pes_nb", "ei", "es", "LogEI", "qPES")
+N_START, DRAWS = 3, 10
+SEED = 2014
+
+
+class Problem(NamedTuple):
+    """A function on the unit cube to be maximised.
+
+    Attributes
+    ----------
+    function : callable
+        (m, D) to (m,), without noise.
+    D : int
+    maximum : float
+    mean, sd : float
+        Of the function over the cube, by which the model's outputs are shifted and scaled.
+    noise : float
+        Standard deviation.
+    n_asks, every : int
+        Asks after the start, and how many between two recommendations.
+    """
+
+    function: Callable[[np.ndarray], np.ndarray]
+    D: int
+    maximum: float
+    mean: float
+    sd: float
+    noise: float
+    n_asks: int
+    every: int
+
+
+def negative_branin(Z: np.ndarray) -> np.ndarray:
+    low, high = np.array(BRANIN_BOUNDS).T
+    return -branin(low + (high - low) * Z)
+
+
+def cosines(Z: np.ndarray) -> np.ndarray:
+    """Anderson, Moore & Cohn (2000): largest, 1.6, where u = 0."""
+    U = 1.6 * Z - 0.5
+    return 1 - (np.square(U) - 0.3 * np.cos(3 * np.pi * U)).sum(1)
+
+
+_HARTMANN_WEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
+_HARTMANN_SCALES = np.array(
+    [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]
+)
+_HARTMANN_CENTRES = 1e-4 * np.array(
+    [
+        [1312, 1696, 5569, 124, 8283, 5886],
+        [2329, 4135, 8307, 3736, 1004, 9991],
+        [2348, 1451, 3522, 2883, 3047, 6650],
+        [4047, 8828, 8732, 5743, 1091, 381],
+    ]
+)
+
+
+def hartmann6(Z: np.ndarray) -> np.ndarray:
+    """Four bumps in six inputs; its maximum is 3.32237."""
+    away = np.square(Z[:, None] - _HARTMANN_CENTRES)
+    return np.exp(-(_HARTMANN_SCALES * away).sum(-1)) @ _HARTMANN_WEIGHTS
+
+
+_NOISE = np.sqrt(1e-3)
+FUNCTIONS = {
+    "branin": Problem(negative_branin, 2, -BRANIN_MINIMUM, -54.3, 51.3, _NOISE, 40, 4),
+    "cosines": Problem(cosines, 2, 1.6, 0.32, 0.62, _NOISE, 40, 4),
+    "hartmann6": Problem(hartmann6, 6, 3.322368011415515, 0.26, 0.39, _NOISE, 60, 6),
+}
+
+
+def priors(D: int) -> dict[str, Any]:
+    """Broad ones for inputs in the unit cube and outputs of mean 0 and sd 1; the others are the builder's."""
+    return {
+        "log_lengthscale": pm.Normal.dist(np.log(0.3 * np.sqrt(D / 2)), 1.0),
+        "log_noise": pm.Normal.dist(np.log(0.01), 1.5),
+    }
+
+
+def run_loop(problem: Problem, method: str, repeat: int) -> dict[str, Any]:
+    """Regrets of the recommendations, one every few asks."""
+    bounds = [(0.0, 1.0)] * problem.D
+    X = pma.active.latin_hypercube(bounds, N_START, random_seed=repeat)
+    # Drawn at once, so that all methods meet the same noise.
+    noise = problem.noise * np.random.default_rng((SEED, repeat)).normal(size=N_START + problem.n_asks)
+    y = problem.function(X) + noise[:N_START]
+    gpm = pma.ard_gp(X, y, mean="constant", priors=priors(problem.D), y_scale=(problem.mean, problem.sd))
+    learner = pma.active.Learner(
+        gpm, "maximum", bounds=bounds, criterion=_criterion(method, repeat), random_seed=repeat
+    )
+    regret, evaluations, asking = [], [], 0.0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(problem.n_asks + 1):
+            if n % problem.every == 0:
+                x = np.asarray(learner.recommend())
+                regret.append(problem.maximum - float(problem.function(x)[0]))
+                evaluations.append(N_START + n)
+            if n == problem.n_asks:
+                break
+            start = time.perf_counter()
+            x = _ask(learner, method, problem, repeat)
+            asking += time.perf_counter() - start
+            learner.tell(x, problem.function(x) + noise[N_START + n])
+    return {
+        "regret": [float(f"{r:.3e}") for r in regret],
+        "evaluations": evaluations,
+        "ask_seconds": round(asking / problem.n_asks, 3),
+        "warnings": dict(Counter(str(w.message)[:80] for w in caught)),
+    }
+
+
+def _criterion(method: str, repeat: int) -> Any:
+    """What the Learner is told; BoTorch and ES choose without it."""
+    if method == "ei":
+        return ExpectedImprovement(method="draws", draws=DRAWS, random_seed=repeat)
+    return NOT_A_LEARNERS if method in (*PEERS, "es") else {"pes_nb": "pes_map"}.get(method, method)
+
+
+def _ask(learner: pma.active.Learner, method: str, problem: Problem, repeat: int) -> np.ndarray:
+    n = len(learner.y)
+    if method in PEERS:
+        y = (learner.y - problem.mean) / problem.sd
+        answer = peer("ask", method=method, seed=1000 * repeat + n, X=learner.X.tolist(), y=y.tolist())
+        if "x" not in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return np.array([answer["x"]])
+    if method == "es":
+        X = np.random.default_rng((SEED, repeat, n)).uniform(size=(SCREEN, problem.D))
+        criterion = EntropySearch(learner.domain, method="map", random_seed=repeat)
+        return X[[np.argmax(criterion.score(learner.fit, X))]]
+    return np.asarray(learner.ask())

@@ -1,0 +1,92 @@
+"""Moments of a Gaussian of which some coordinates are known to be positive, by quasi-random draws.
+
+Expectation propagation makes variances 5 to 20 % too small where such coordinates are strongly correlated, as height
+and curvature at a maximum of few inputs are: it counts what they have in common twice. Few draws do better. They go
+through the coordinates one after another, each from its normal given those before, cut off at the bound, with the
+probabilities of what is left as weights (Geweke 1991; Hajivassiliou & McFadden 1998; Keane 1994).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri, ndtri_exp, softmax
+
+# Draws for up to three coordinates, and for more; effective ones that are wanted, and the most draws for them.
+_DRAWS, _MORE_DRAWS, _EFFECTIVE, _MOST = 512, 2048, 256, 8192
+# Smallest share of a coordinate's variance that the others leave it.
+_DEPENDENT = 1e-12
+
+
+def truncated_moments(
+    mean: np.ndarray, covariance: np.ndarray, bound: np.ndarray, softness: np.ndarray, n: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What N(mean, covariance) becomes under Π Φ((z_i - bound_i) / √softness_i).
+
+    Parameters
+    ----------
+    mean, covariance, bound, softness
+        As of :func:`propagate`; coordinates without variance need bounds of -inf.
+    n : int, optional
+        Draws, a power of two; by default 512 for up to three coordinates, else 2,048. Where they are worth less than
+        256 of equal weight there are more, up to 8,192.
+
+    Returns
+    -------
+    M, h : ndarray, shapes (S, k, k) and (S, k)
+        The mean moves by ``covariance @ h``; the covariance loses ``covariance @ M @ covariance``.
+    effective : ndarray, shape (S,)
+        Effective number of draws.
+    """
+    # scipy.stats takes long to load.
+    from scipy.stats import qmc
+
+    S, k = mean.shape
+    n = n or (_DRAWS if k <= 3 else _MORE_DRAWS)
+    # A quadrature rule: always the same points, of which each coordinate has one in the middle of each n-th. Nearer to
+    # zero a single one would decide the variance of a tail.
+    uniform = (np.floor(n * qmc.Sobol(k, rng=0).random_base2(n.bit_length() - 1)) + 0.5) / n
+    log_uniform = np.log(uniform)
+    # Bounds are for noisy values w = z + noise.
+    diagonal = np.arange(k)
+    W = covariance.copy()
+    W[:, diagonal, diagonal] += softness
+    W[:, diagonal, diagonal] += W[:, diagonal, diagonal] == 0
+    L = _cholesky(W)
+    standard, log_weight = np.empty((k, S, n)), np.zeros((S, n))
+    for i in range(k):
+        given = (mean[:, i] - bound[:, i])[:, None] + np.einsum("jsn,sj->sn", standard[:i], L[:, i, :i])
+        log_share = log_ndtr(given / L[:, i, i, None])
+        log_weight += log_share
+        standard[i] = -ndtri_exp(log_share + log_uniform[:, i])
+    weight = softmax(log_weight, axis=1)
+    first, second = _moments(standard.transpose(1, 2, 0), weight)
+    # Draws that nothing cuts off have moments that are known. Their errors, in sds, are about those of the others.
+    free_mean, free = _moments(-ndtri(uniform)[None], np.full((1, n), 1 / n))
+    sd = np.sqrt(second[:, diagonal, diagonal] / free[:, diagonal, diagonal])
+    first = first - sd * free_mean
+    second = second - sd[:, :, None] * sd[:, None] * (free - np.eye(k))
+    backwards = L.transpose(0, 2, 1)
+    half = np.linalg.solve(backwards, np.eye(k) - second)
+    M = np.linalg.solve(backwards, half.transpose(0, 2, 1))
+    h = np.linalg.solve(backwards, first[:, :, None])[:, :, 0]
+    effective = 1 / np.square(weight).sum(1)
+    few = np.flatnonzero(effective < _EFFECTIVE)
+    if len(few) and n < _MOST:
+        M[few], h[few], effective[few] = truncated_moments(mean[few], covariance[few], bound[few], softness[few], 4 * n)
+    return M, h, effective
+
+
+def _moments(z: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (S, k) and covariance (S, k, k) of weighted draws (S, n, k)."""
+    mean = np.einsum("sn,snk->sk", weight, z)
+    z = z - mean[:, None]
+    return mean, (z * weight[:, :, None]).transpose(0, 2, 1) @ z
+
+
+def _cholesky(V: np.ndarray) -> np.ndarray:
+    """Lower factors of many small matrices, also of nearly singular ones."""
+    L = np.zeros(V.shape)
+    for i in range(V.shape[1]):
+        left = V[:, i:, i] - np.einsum("sji,si->sj", L[:, i:, :i], L[:, i, :i])
+        L[:, i:, i] = left / np.sqrt(np.maximum(left[:, 0], _DEPENDENT * V[:, i, i]))[:, None]
+    return L

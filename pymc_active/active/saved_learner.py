@@ -1,0 +1,299 @@
+"""A learner as the contents of a file, and the learner that goes on from there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.active.candidates import AnyCriterion, Box, Choice, Pool
+from pymc_active.active.files import Contents, read_generator, write_generator
+from pymc_active.active.refitting import ONLY, OneModel, SeveralModels
+from pymc_active.labels import read_label, read_table, write_label, write_table
+from pymc_active.laplace.fit import LaplaceFit, quiet_fits
+from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.rebuilding import rebuild
+
+if TYPE_CHECKING:
+    from pymc_active.active.learner import Learner
+
+KIND = "pymc_active.active.Learner"
+FORMAT_VERSION = 1
+
+
+def to_contents(learner: Learner) -> Contents:
+    """Everything that a learner needs to go on, in groups that say something to a reader of the file as well.
+
+    ``observed_data`` and ``constant_data`` are the data; ``design`` what was asked and told since the start;
+    ``pending`` what was asked and not told; ``pool`` or ``box`` the candidates; ``modes/0``, ``modes/1``, ... the modes
+    of each model, from which its next fit starts. None of these is fitted or sampled for the purpose.
+
+    Raises
+    ------
+    ValueError
+        For labels of columns or rows that are neither text, numbers nor dates.
+    """
+    subject, candidates = learner._subject, learner._candidates
+    X, y = learner.X, learner.y
+    members, name = subject.models, next(iter(subject.models.values())).name
+    # No dimension may have the name of the observations, which a user's own model chooses.
+    over = "obs" if name != "obs" else "observation"
+    inputs = {"input": [str(label) for label in next(iter(members.values())).inputs]}
+    groups = {
+        "observed_data": xr.Dataset({name: (over, y)}),
+        "constant_data": xr.Dataset({"X": (("obs", "input"), X)}, inputs),
+        "design": learner.design(),
+        "pending": xr.Dataset(
+            {
+                "x": (("point", "input"), np.reshape([choice.x for choice in learner._pending], (-1, X.shape[1]))),
+                "pool_row": ("point", np.array([choice.row for choice in learner._pending], int)),
+                "score": ("point", np.array([choice.score for choice in learner._pending], float)),
+            }
+        ),
+    }
+    table = None
+    if isinstance(candidates, Pool):
+        groups["pool"] = xr.Dataset(
+            {"X": (("point", "input"), candidates.X), "offered": ("point", candidates.offered)}, inputs
+        )
+        if candidates.table is not None:
+            table = write_table(candidates.table)
+            groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
+    elif isinstance(candidates, Box):
+        groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
+    models, fits = [], _fits(learner)
+    for number, (label, gpm) in enumerate(members.items()):
+        groups[f"modes/{number}"] = _modes(gpm, subject.starts.get(label, []), fits.get(label))
+        models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm)})
+    document = {
+        "learn": learner.learn,
+        "criterion": learner.criterion_name,
+        "criterion_is_named": learner.criterion_is_named,
+        "minimize": learner.minimize,
+        "repeat": learner.repeat,
+        "random_seed": learner.random_seed,
+        "n_start": learner._n_start,
+        "generator": write_generator(learner._rng),
+        "table": table,
+        "models": models,
+        "is_fitted": bool(fits),
+        "memory": _memory(subject),
+    }
+    return Contents(groups, document)
+
+
+def from_contents[AnyLearner: Learner](
+    kind: type[AnyLearner],
+    contents: Contents,
+    model: GPModel | Mapping[Any, GPModel] | None,
+    criterion: str | AnyCriterion | None,
+    executor: Executor | None,
+) -> AnyLearner:
+    """The learner of a file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it needs a model or a criterion that only its user has, for another model than the one saved, and for
+        contents that do not fit together.
+    """
+    try:
+        return _from_contents(kind, contents, model, criterion, executor)
+    except (KeyError, IndexError, AttributeError) as error:
+        raise ValueError(f"the file is damaged: {error!r}") from error
+
+
+def _from_contents[AnyLearner: Learner](
+    kind: type[AnyLearner],
+    contents: Contents,
+    model: GPModel | Mapping[Any, GPModel] | None,
+    criterion: str | AnyCriterion | None,
+    executor: Executor | None,
+) -> AnyLearner:
+    groups, document = contents
+    X = np.array(groups["constant_data"]["X"].to_numpy(), float)
+    [outcome] = groups["observed_data"].data_vars.values()
+    y = np.array(outcome.to_numpy(), float)
+    models = _models(document["models"], model, X, y)
+    if criterion is None:
+        if not document["criterion_is_named"]:
+            raise ValueError(
+                f"the points were chosen by a criterion of your own, {document['criterion']!r}, which the file cannot "
+                "hold: pass criterion="
+            )
+        criterion = document["criterion"]
+    memory = document["memory"]
+    learner = kind(
+        models if memory["is_several"] else next(iter(models.values())),
+        document["learn"],
+        criterion=criterion,
+        repeat=bool(document["repeat"]),
+        minimize=bool(document["minimize"]),
+        explore_every=memory["explore_every"] if memory["is_several"] else 0,
+        executor=executor,
+        random_seed=int(document["random_seed"]),
+        **_candidates(groups, document["table"]),
+    )
+    learner._rng = read_generator(document["generator"])
+    learner._n_start = int(document["n_start"])
+    learner._pending = _choices(groups["pending"])
+    learner._told = _choices(groups["design"])
+    if isinstance(learner._candidates, Pool):
+        learner._candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
+    _check(learner)
+    _remember(learner, memory, groups, bool(document["is_fitted"]))
+    return learner
+
+
+def _check(learner: Learner) -> None:
+    """Raise a ValueError if parts of the file contradict each other."""
+    n, n_start, n_told = len(learner.y), learner._n_start, len(learner._told)
+    if n_start + n_told != n:
+        raise ValueError(f"the file is damaged: {n} observations are not {n_start} of the start and {n_told} told")
+    n_rows = len(learner._candidates.X) if isinstance(learner._candidates, Pool) else 0
+    if not all(-1 <= choice.row < n_rows for choice in (*learner._pending, *learner._told)):
+        raise ValueError(f"the file is damaged: rows were asked for that are not among the {n_rows} of its pool")
+
+
+def _models(
+    saved: list[dict[str, Any]], given: GPModel | Mapping[Any, GPModel] | None, X: np.ndarray, y: np.ndarray
+) -> dict[Any, GPModel]:
+    """By label; those that the user gives in the place of those that the file can make."""
+    labels = [read_label(one["label"]) for one in saved]
+    if given is None:
+        given = {}
+    elif not isinstance(given, Mapping):
+        if len(labels) > 1:
+            raise TypeError(f"the file has {len(labels)} models: pass those of your own as model={{label: gpm}}")
+        given = {labels[0]: given}
+    unknown = [label for label in given if label not in labels]
+    if unknown:
+        raise ValueError(f"the file has no model {unknown[0]!r}; it has {', '.join(map(repr, labels))}")
+    models = {}
+    for label, one in zip(labels, saved, strict=True):
+        if label in given:
+            models[label] = _with_data(given[label], one, X, y)
+        elif one["recipe"] is not None:
+            try:
+                models[label] = rebuild(one["recipe"], X, y)
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"the file's recipe of the model {label!r} makes none: {error}") from error
+        else:
+            what = "model=gpm" if len(saved) == 1 else f"model={{{label!r}: gpm, ...}}"
+            raise ValueError(
+                f"the file cannot hold the model {one['description']!r}, since {one['reason']}: make it as before and "
+                f"pass {what}"
+            )
+    return models
+
+
+def _with_data(gpm: Any, saved: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
+    """The user's model with the data of the file, if it can be the one that was saved."""
+    if not isinstance(gpm, GPModel):
+        raise TypeError(f"model must be a GPModel; got {type(gpm).__name__}")
+    shapes = {name: list(shape) for name, shape in gpm.shapes.items()}
+    if shapes != saved["shapes"]:
+        raise ValueError(
+            f"the model that was saved has the parameters {_describe(saved['shapes'])}; this one has "
+            f"{_describe(shapes)}"
+        )
+    # A constant X cannot be set, and need not.
+    if not (np.array_equal(gpm.X, X) and np.array_equal(gpm.y, y)):
+        gpm.set_data(X, y)
+    return gpm
+
+
+def _describe(shapes: dict[str, list[int]]) -> str:
+    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+
+
+def _recipe(gpm: GPModel) -> dict[str, Any]:
+    shapes = {name: list(shape) for name, shape in gpm.shapes.items()}
+    try:
+        return {"shapes": shapes, "recipe": gpm.recipe(), "reason": None}
+    except ValueError as error:
+        return {"shapes": shapes, "recipe": None, "reason": str(error)}
+
+
+def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None) -> dict[str, Any]:
+    if "box" in groups:
+        ends = (groups["box"][name].to_numpy().tolist() for name in ("low", "high"))
+        return {"bounds": list(zip(*ends, strict=True))}
+    X = np.array(groups["pool"]["X"].to_numpy(), float)
+    return {"pool": X if table is None else read_table(table, X)}
+
+
+def _choices(group: xr.Dataset) -> list[Choice]:
+    columns = (group[name].to_numpy() for name in ("x", "pool_row", "score"))
+    return [Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True)]
+
+
+def _fits(learner: Learner) -> dict[Any, LaplaceFit]:
+    """The fits of the data held now, by label; nothing if they were not made yet."""
+    if learner._fit is None:
+        return {}
+    return {ONLY: learner._fit} if isinstance(learner._fit, LaplaceFit) else dict(learner._fit)
+
+
+def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | None) -> xr.Dataset:
+    thetas = np.reshape([gpm.flatten(point) for point in starts], (-1, gpm.n_parameters))
+    modes = xr.Dataset({"start": (("restart", "parameter"), thetas)}, {"parameter": gpm.labels})
+    return modes if fit is None else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
+
+
+def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
+    if isinstance(subject, OneModel):
+        return {"is_several": False, "last_search": subject.last_search}
+    prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
+    history = [
+        [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
+        for n, p in subject.probabilities.items()
+    ]
+    return {
+        "is_several": True,
+        "explore_every": subject.explore_every,
+        "explored": subject.explored,
+        "prior": prior,
+        "history": history,
+    }
+
+
+def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
+    """What the last fits left for the next ones; and these fits, where nothing was told since."""
+    subject = learner._subject
+    fits: dict[Any, LaplaceFit] = {}
+    for number, (label, gpm) in enumerate(subject.models.items()):
+        group = groups[f"modes/{number}"]
+        starts = np.array(group["start"].to_numpy(), float)
+        if starts.shape[1] != gpm.n_parameters:
+            raise ValueError(
+                f"the file is damaged: the modes of {gpm.description} have {starts.shape[1]} parameters instead of "
+                f"{gpm.n_parameters}"
+            )
+        if len(starts):
+            subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
+        if is_fitted:
+            fits[label] = fit_from_dataset(gpm, group)
+    if isinstance(subject, OneModel):
+        subject.last_search = int(memory["last_search"])
+        if is_fitted:
+            learner._fit = fits[ONLY]
+        return
+    prior = memory["prior"]
+    subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
+    subject.explored = int(memory["explored"])
+    subject.probabilities = {
+        int(n): xr.DataArray(p, dims="model", coords={"model": [read_label(label) for label in labels]})
+        for n, labels, p in memory["history"]
+    }
+    if is_fitted:
+        subject.fits = fits
+        # Said when they were made.
+        with warnings.catch_warnings(), quiet_fits():
+            warnings.simplefilter("ignore", UserWarning)
+            learner._fit = subject.average()

@@ -1,0 +1,76 @@
+"""Labels of rows and columns as JSON values, and back: what pandas would pickle."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def write_label(label: Any) -> Any:
+    """A label as a JSON value.
+
+    Raises
+    ------
+    ValueError
+        For anything but text, numbers, None, dates and tuples of these.
+    """
+    if isinstance(label, datetime | np.datetime64):
+        stamp = pd.Timestamp(label)
+        if stamp.tz is None:
+            return {"timestamp": stamp.isoformat()}
+        return {"timestamp": stamp.tz_convert("UTC").tz_localize(None).isoformat(), "zone": str(stamp.tz)}
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, tuple):
+        return {"tuple": [write_label(part) for part in label]}
+    if label is None or isinstance(label, str | bool | int | float):
+        return label
+    raise ValueError(
+        f"labels in a file are text, numbers, dates or tuples of these; got {label!r}, a {type(label).__name__}. "
+        "Make them text, e.g. pool.index = pool.index.astype(str)."
+    )
+
+
+def read_label(value: Any) -> Any:
+    """The label that :func:`write_label` wrote."""
+    if not isinstance(value, dict):
+        return value
+    if "tuple" in value:
+        return tuple(read_label(part) for part in value["tuple"])
+    stamp = pd.Timestamp(value["timestamp"])
+    return stamp.tz_localize("UTC").tz_convert(value["zone"]) if "zone" in value else stamp
+
+
+def write_index(index: pd.Index) -> dict[str, Any]:
+    """An index of rows or columns; raises as :func:`write_label` does."""
+    return {
+        "labels": [write_label(label) for label in index],
+        "names": [write_label(name) for name in index.names],
+        "dtype": str(index.dtype),
+        "has_levels": isinstance(index, pd.MultiIndex),
+    }
+
+
+def read_index(value: dict[str, Any]) -> pd.Index:
+    """The index that :func:`write_index` wrote."""
+    labels = [read_label(label) for label in value["labels"]]
+    names = [read_label(name) for name in value["names"]]
+    if value["has_levels"]:
+        return pd.MultiIndex.from_tuples(labels, names=names)
+    # Tuples are labels here, no levels.
+    return pd.Index(labels, dtype=object, tupleize_cols=False, name=names[0]).astype(value["dtype"])
+
+
+def write_table(table: pd.DataFrame) -> dict[str, Any]:
+    """Everything of a data frame of numbers but its values; raises as :func:`write_label` does."""
+    dtypes = [str(dtype) if pd.api.types.is_numeric_dtype(dtype) else "float64" for dtype in table.dtypes]
+    return {"index": write_index(table.index), "columns": write_index(table.columns), "dtypes": dtypes}
+
+
+def read_table(value: dict[str, Any], X: np.ndarray) -> pd.DataFrame:
+    """The data frame that :func:`write_table` wrote, from its values (m, D)."""
+    table = pd.DataFrame(X, index=read_index(value["index"])).astype(dict(enumerate(value["dtypes"])))
+    return table.set_axis(read_index(value["columns"]), axis=1)

@@ -1,0 +1,60 @@
+"""A fit as arrays, and the same fit again without a search."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.fit import LaplaceFit, find_problems
+from pymc_active.laplace.search import SearchResult
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.posterior.row_space import row_space
+
+
+def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
+    """The modes of a fit that a search found, and how it found them.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over ``mode``, best first: ``theta``, in the coordinates of the expansion (for an embedding with more inputs
+        than data those of the row space, otherwise the model's own), ``log_posterior``, ``log_evidence``, ``weight``.
+    """
+    found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
+    return xr.Dataset(
+        {
+            "theta": (("mode", "coordinate"), np.stack([expansion.theta for expansion in fit.expansions])),
+            "log_posterior": ("mode", [mode.log_posterior for mode in fit.modes]),
+            "log_evidence": ("mode", [mode.log_evidence for mode in fit.modes]),
+            "weight": ("mode", [mode.weight for mode in fit.modes]),
+        },
+        attrs={name: int(fit.diagnostics[name]) for name in found},
+    )
+
+
+def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
+    """The fit that :func:`fit_to_dataset` wrote, of a model that holds the data it was made with.
+
+    Raises
+    ------
+    ValueError
+        If the parameters are not as many as the model's.
+    """
+    posterior, embedding = gpm.posterior(), gpm.embedding_slice
+    with one_blas_thread():
+        space = row_space(posterior)
+        if space is not None:
+            posterior, embedding = space.posterior, (space.where, space.shape)
+        thetas = np.array(stored["theta"].to_numpy(), float)
+        if thetas.shape[1] != posterior.n_parameters:
+            raise ValueError(f"the modes have {thetas.shape[1]} parameters, the model {posterior.n_parameters}")
+        expansions = [Expansion(posterior, theta, embedding, space) for theta in thetas]
+        counts = {name: int(value) for name, value in stored.attrs.items()}
+        search = SearchResult(
+            [], counts["n_starts"], counts["n_evaluations"], counts["n_best"], bool(counts["used_population"])
+        )
+        fit = LaplaceFit(gpm, (gpm.X, gpm.y), expansions, search, bool(counts["converged"]))
+        find_problems(fit)
+    return fit

@@ -1,0 +1,642 @@
+"""Files: what a learner knows survives, resumes bit for bit, and cannot run code."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+from pandas.testing import assert_frame_equal
+
+import pymc_active as pma
+from pymc_active.active import Learner, files
+from pymc_active.labels import read_index, write_index
+from pymc_active.models.rebuilding import rebuild
+
+GRID = np.linspace(-3, 3, 25)[:, None]
+START = GRID[[4, 12, 20]]
+WIDE = np.random.default_rng(5).uniform(-1, 1, (20, 9))
+
+
+def truth(X):
+    return np.sin(2 * np.asarray(X, float)[:, 0]) + 0.3 * np.asarray(X, float)[:, -1]
+
+
+def ard(X=START, **keywords):
+    return pma.ard_gp(X, truth(X), **keywords)
+
+
+def learner(learn="function", **keywords):
+    return Learner(ard(), learn, **{"pool": GRID, "random_seed": 1, **keywords})
+
+
+def user_model(prior=None):
+    """A model that no builder made."""
+    with pm.Model() as model:
+        ls = pm.Gamma("ls", 2, 1) if prior is None else prior("ls")
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=ls))
+        gp.marginal_likelihood("obs", X=pm.Data("X", START), y=pm.Data("y", truth(START)), sigma=0.1, jitter=0)
+    return pma.from_marginal(gp, "obs", model=model)
+
+
+def several(**keywords):
+    models = [pma.composite_gp(START, truth(START), kernel) for kernel in ("SE", "LIN")]
+    return Learner(models, "model", pool=GRID, prior=[2, 1], random_seed=1, **keywords)
+
+
+def reopened(active, folder, **keywords):
+    path = folder / "run.nc"
+    active.save(path)
+    return Learner.load(path, **keywords)
+
+
+def tampered(path, **changes):
+    """The file with other entries of its JSON."""
+    contents = files.read(path, "pymc_active.active.Learner", 1)
+    files.write(path, contents._replace(document=contents.document | changes), "pymc_active.active.Learner", 1)
+
+
+# Going on.
+
+LEARNERS = {
+    "pool": learner,
+    "box": lambda: learner(pool=None, bounds=[(-3, 3)], criterion="upper_confidence_bound", minimize=True),
+    "random in a box": lambda: learner(pool=None, bounds=[(-3, 3)], criterion="random"),
+    "draws of the hyperparameters": lambda: learner("hyperparameters"),
+    "maximum": lambda: learner("maximum", criterion="max_value_entropy"),
+    "more inputs than data": lambda: Learner(
+        pma.embedding_gp(WIDE[:4], truth(WIDE[:4]), n_components=1), criterion="bald", pool=WIDE, random_seed=2
+    ),
+    "plain priors of other kinds": lambda: Learner(
+        ard(priors={"log_lengthscale": 0.0, "log_noise": pm.StudentT.dist(nu=4, mu=-2)}),
+        pool=GRID,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_resumed_learner_asks_the_same_next_point_bit_for_bit(kind, tmp_path):
+    """Saved before and after the fit, with points pending and without."""
+    active = LEARNERS[kind]()
+    before_the_fit = reopened(active, tmp_path)
+    first = active.ask()
+    assert_array_equal(before_the_fit.ask(), first)
+    pending = reopened(active, tmp_path)
+    active.tell(first, truth(first))
+    pending.tell(first, truth(first))
+    told = reopened(active, tmp_path)
+    second = active.ask()
+    after_the_fit = reopened(active, tmp_path)
+    for other in (pending, told):
+        assert_array_equal(other.ask(), second)
+    third = active.ask()
+    for other in (pending, told, after_the_fit):
+        assert_array_equal(other.ask(), third)
+        assert_array_equal(other.recommend(), active.recommend())
+
+
+def test_several_models_go_on_with_their_history_and_their_search(tmp_path):
+    """Neighbours of the best kernel join after the same answers in both."""
+    active = several(explore_every=2)
+    for _ in range(2):
+        other = reopened(active, tmp_path)
+        x = active.ask()
+        assert_array_equal(other.ask(), x)
+        active.tell(x, truth(x))
+    other = reopened(active, tmp_path)
+    assert list(other.models) == ["SE", "LIN"]
+    assert other.fit.probability.equals(active.fit.probability)
+    assert len(active.models) > 2
+    assert list(other.models) == list(active.models)
+    assert other.model_history.equals(active.model_history)
+    again = reopened(active, tmp_path)
+    assert again.fit.probability.equals(active.fit.probability)
+    assert again.model_history.equals(active.model_history)
+    assert_array_equal(again.ask(), active.ask())
+
+
+def test_a_fit_comes_back_without_a_search(tmp_path, monkeypatch):
+    active = learner()
+    fit = active.fit
+    other = reopened(active, tmp_path)
+    monkeypatch.setattr("pymc_active.laplace.task.search", None)
+    assert_array_equal(other.fit.theta, fit.theta)
+    assert_array_equal(other.fit.covariance, fit.covariance)
+    assert other.fit.diagnostics == fit.diagnostics
+    assert [mode.weight for mode in other.fit.modes] == [mode.weight for mode in fit.modes]
+
+
+def test_a_long_search_of_several_models_is_not_forgotten(tmp_path):
+    active = several()
+    average = active.search(n_restarts=3)
+    assert reopened(active, tmp_path).fit.probability.equals(average.probability)
+
+
+def test_saving_fits_nothing_and_makes_no_pymc_model(tmp_path):
+    active = learner()
+    active.save(tmp_path / "run.nc")
+    assert active._fit is None
+    assert not active.gpm.is_made
+
+
+def test_everything_told_and_asked_is_in_the_file(tmp_path):
+    active = learner(criterion="random", repeat=True, minimize=True)
+    x = active.ask()
+    active.tell([[0.123]], 5.0)  # asked by nobody
+    active.tell(x, truth(x))
+    pending = active.ask(2)
+    other = reopened(active, tmp_path)
+    for name in ("X", "y", "asked_labels"):
+        assert_array_equal(getattr(other, name), getattr(active, name))
+    assert repr(other) == repr(active)
+    assert other.repeat
+    assert other.minimize
+    assert other.design().identical(active.design())
+    assert_array_equal([choice.x for choice in other._pending], pending)
+    assert_array_equal(other._candidates.offered, active._candidates.offered)
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+import numpy as np
+import pymc_active as pma
+
+folder, grid, rng = Path(sys.argv[1]), np.linspace(-3, 3, 25)[:, None], np.random.default_rng(0)
+path, log = folder / "run.nc", folder / "log"
+fixed = {"log_noise": -2.0, "log_outputscale": 0.0}
+
+def truth(x):
+    return np.sin(2 * x[:, 0])
+
+def start():
+    gpm = pma.ard_gp(grid[[3, 20]], truth(grid[[3, 20]]), priors=fixed)
+    return pma.active.Learner(gpm, pool=grid, random_seed=1)
+
+def work(n):
+    learner, answered = pma.active.Learner.load(path) if path.exists() else start(), []
+    def oracle(x):
+        # By now the answer before this one is safe.
+        with log.open("a") as file:
+            file.writelines(f"{value!r}\\n" for value in answered)
+        answered[:] = [float(x[0, 0])]
+        return truth(x)
+    learner.run(oracle, n, progressbar=False, save_to=path)
+
+whole = start()
+whole.run(truth, 23, progressbar=False)
+began = time.monotonic()
+work(2)
+span = time.monotonic() - began
+path.unlink()
+log.unlink()
+lengths = []
+for _ in range(50):
+    child = os.fork()
+    if child == 0:
+        try:
+            work(23 - (len(lengths) and lengths[-1]))
+        finally:
+            os._exit(0)
+    time.sleep(rng.uniform(0, 0.8 * span))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    logged = [float(line) for line in log.read_text().split()] if log.exists() else []
+    if not path.exists():
+        assert not logged
+        continue
+    kept = pma.active.Learner.load(path)
+    told = kept.X[2:, 0].tolist()
+    assert set(logged) <= set(told), (logged, told)
+    assert told == whole.X[2 : 2 + len(told), 0].tolist()
+    assert (kept.y == whole.y[: len(kept.y)]).all()
+    lengths.append(len(told))
+    if len(told) == 23:
+        path.unlink()
+        log.unlink()
+        lengths.append(0)
+assert max(lengths) >= 3, lengths
+print(lengths)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are killed through fork and SIGKILL")
+def test_nothing_told_is_lost_when_a_run_is_killed_at_any_moment(tmp_path):
+    """Fifty kills of a run that goes on each time; what it told is in the file, and is what an unbroken run told."""
+    assert signal.SIGKILL
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", KILLED, str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("broken", ["to_netcdf", "replace"])
+def test_an_interrupted_save_leaves_the_old_file(broken, tmp_path, monkeypatch):
+    active = learner(criterion="random")
+    other = reopened(active, tmp_path)
+    x = active.ask()
+    active.tell(x, truth(x))
+
+    def half_written(*args, **keywords):
+        Path(tmp_path / ".run.nc.part").write_bytes(b"half of it")
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*{"to_netcdf": (xr.DataTree, "to_netcdf"), "replace": (Path, "replace")}[broken], half_written)
+        with pytest.raises(OSError, match="disk full"):
+            active.save(tmp_path / "run.nc")
+    assert os.listdir(tmp_path) == ["run.nc"]
+    assert len(Learner.load(tmp_path / "run.nc").y) == len(other.y)
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    link = tmp_path / "run.nc"
+    link.symlink_to(tmp_path / "scratch" / "run.nc")
+    learner().save(link)
+    assert link.is_symlink()
+    assert len(Learner.load(link).y) == 3
+
+
+# Models.
+
+MODELS = {
+    "defaults": ard,
+    "scales, mean and fixed values": lambda: ard(
+        WIDE,
+        kernel="Matern32",
+        mean="linear",
+        x_scale="unit",
+        y_scale="standardize",
+        priors={"log_noise": -2, "log_lengthscale": np.linspace(0, 1, 9)},
+    ),
+    "names": lambda: ard(
+        pd.DataFrame(WIDE[:, :3], columns=["a", ("b", 1), pd.Timestamp("2020-01-01", tz="Asia/Tokyo")])
+    ),
+    "normal priors": lambda: ard(
+        WIDE, priors={"log_noise": pm.Normal.dist(-3, 0.3), "log_lengthscale": pm.Normal.dist(np.zeros(9), 2)}
+    ),
+    "rates": lambda: ard(priors={"log_outputscale": pm.Gamma.dist(2, 3), "log_noise": pm.Exponential.dist(3)}),
+    "embedding": lambda: pma.embedding_gp(WIDE, truth(WIDE), n_components=2, prior_scale=np.arange(1.0, 10)),
+    "kernel expression": lambda: pma.composite_gp(
+        WIDE, truth(WIDE), "SE[0] * (LIN[1] + SE[0])", priors={"log_lengthscale_SE": pm.Normal.dist(0, 0.5)}
+    ),
+    "toolbox": lambda: pma.composite_gp(WIDE, truth(WIDE), "PER[3] + RQ", priors="toolbox", x_scale="box"),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_made_again_has_the_same_posterior(kind):
+    gpm = MODELS[kind]()
+    again = rebuild(json.loads(json.dumps(gpm.recipe())), gpm.X, gpm.y)
+    theta = np.random.default_rng(0).normal(size=gpm.n_parameters)
+    value, gradient = gpm.posterior().value_and_gradient(theta)
+    value_again, gradient_again = again.posterior().value_and_gradient(theta)
+    assert value_again == value
+    assert_array_equal(gradient_again, gradient)
+    assert again.inputs == gpm.inputs
+    assert repr(again) == repr(gpm)
+    assert again.recipe() == gpm.recipe()
+
+
+def test_scales_stay_those_of_the_first_data(tmp_path):
+    active = Learner(ard(x_scale="unit", y_scale="standardize"), criterion="random", pool=GRID, random_seed=1)
+    active.tell([[2.9]], 7.0)
+    other = reopened(active, tmp_path)
+    assert_array_equal(other.gpm.x_map.shift, active.gpm.x_map.shift)
+    assert other.gpm.y_map == active.gpm.y_map
+
+
+def test_a_kernel_made_again_still_varies(tmp_path):
+    gpm = pma.composite_gp(START, truth(START), "SE", priors={"log_lengthscale": pm.Normal.dist(0.3, 0.1)})
+    again = rebuild(gpm.recipe(), gpm.X, gpm.y).with_expression("RQ")
+    assert_array_equal(again.posterior().prior.mean, gpm.with_expression("RQ").posterior().prior.mean)
+
+
+def test_a_model_of_the_users_own_is_passed(tmp_path):
+    active = Learner(user_model(), pool=GRID, random_seed=1)
+    x = active.ask()
+    active.tell(x, truth(x))
+    active.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"cannot hold the model 'obs', since no builder made it: .* model=gpm"):
+        Learner.load(tmp_path / "run.nc")
+    other = Learner.load(tmp_path / "run.nc", model=user_model())
+    assert_array_equal(other.y, active.y)
+    assert_array_equal(other.ask(), active.ask())
+    with pytest.raises(ValueError, match=r"has the parameters ls_log__ \(\); this one has ls \(\)"):
+        Learner.load(tmp_path / "run.nc", model=user_model(lambda name: pm.Normal(name, 1, 0.1)))
+    with pytest.raises(TypeError, match="model must be a GPModel; got str"):
+        Learner.load(tmp_path / "run.nc", model="SE")
+    with pytest.raises(ValueError, match="has no model 'SE'; it has 'model'"):
+        Learner.load(tmp_path / "run.nc", model={"SE": user_model()})
+
+
+def test_one_of_several_models_may_be_the_users_own(tmp_path):
+    active = Learner({"theirs": user_model(), "ours": ard()}, "model", criterion="random", pool=GRID)
+    active.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"pass model=\{'theirs': gpm, \.\.\.\}"):
+        Learner.load(tmp_path / "run.nc")
+    with pytest.raises(TypeError, match="the file has 2 models"):
+        Learner.load(tmp_path / "run.nc", model=user_model())
+    assert list(Learner.load(tmp_path / "run.nc", model={"theirs": user_model()}).models) == ["theirs", "ours"]
+
+
+def changed():
+    gpm = ard()
+    with gpm.model:
+        pm.Potential("mine", -(gpm.model["log_noise"] ** 2))
+    return gpm
+
+
+def hierarchical():
+    with pm.Model() as model:
+        center = pm.Normal("center", 0, 1)
+        gpm = ard(priors={"log_noise": pm.Normal.dist(center, 0.1)})
+    assert gpm.model is model
+    return gpm
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (changed, "has more in it than the builder put there"),
+        (hierarchical, "has more in it than the builder put there"),
+        (lambda: ard(mean=pm.gp.mean.Constant(2.0)), "its mean is a Constant of its own"),
+        (
+            lambda: ard(priors={"log_noise": pm.Truncated.dist(pm.Normal.dist(), lower=-3)}),
+            "the prior of log_noise is more than a plain distribution",
+        ),
+    ],
+)
+def test_what_a_recipe_cannot_say_is_named_on_loading(make, reason, tmp_path):
+    Learner(make(), criterion="random", pool=GRID).save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=f"{reason}.*pass model=gpm"):
+        Learner.load(tmp_path / "run.nc")
+    assert len(Learner.load(tmp_path / "run.nc", model=make()).y) == 3
+
+
+def test_a_model_with_constant_data_that_are_those_of_the_file_is_taken(tmp_path):
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")))
+        gp.marginal_likelihood("y", X=START, y=truth(START), sigma=0.1)
+    gpm = pma.from_marginal(gp, "y", model=model)
+    active = Learner(gpm, criterion="random", pool=GRID)
+    assert len(reopened(active, tmp_path, model=gpm).y) == 3
+
+
+def test_a_criterion_of_the_users_own_is_passed(tmp_path):
+    def leftmost(fit, X):
+        return -X[:, 0]
+
+    active = learner(criterion=leftmost)
+    active.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"criterion of your own, 'leftmost', .* pass criterion="):
+        Learner.load(tmp_path / "run.nc")
+    assert_array_equal(Learner.load(tmp_path / "run.nc", criterion=leftmost).ask(), active.ask())
+
+
+def test_a_public_function_is_a_criterion_that_a_file_can_name(tmp_path):
+    assert reopened(learner(criterion=pma.active.bald), tmp_path).criterion_name == "bald"
+
+
+# Labels.
+
+INDICES = {
+    "text": pd.Index([f"mol-{i}" for i in range(25)], name="molecule"),
+    "whole numbers": pd.Index(np.arange(25) ** 2),
+    "mixed": pd.Index(["a", 1, 2.5, True, None, ("x", 1), *range(10, 29)], dtype=object, tupleize_cols=False),
+    "days": pd.date_range("2020-10-20", periods=25, tz="Europe/Berlin", name="day").as_unit("us"),
+    "levels": pd.MultiIndex.from_product([["A", "B", "C", "D", "E"], range(5)], names=["plate", "well"]),
+    "categories": pd.CategoricalIndex([f"c{i}" for i in range(25)]),
+}
+
+
+@pytest.mark.parametrize("kind", INDICES)
+def test_rows_of_a_data_frame_come_back_with_their_labels(kind, tmp_path):
+    table = pd.DataFrame({"x": GRID[:, 0], "n": np.arange(25), "flag": np.arange(25) % 2 == 0}, index=INDICES[kind])
+    gpm = pma.ard_gp(table.iloc[:3], truth(table.iloc[:3]))
+    active = Learner(gpm, pool=table, criterion="random", random_seed=3)
+    other = reopened(active, tmp_path)
+    assert_frame_equal(other._candidates.table, table, check_freq=False)
+    x = active.ask(2)
+    assert_frame_equal(other.ask(2), x)
+    other.tell(x, truth(x))
+    assert list(other.asked_labels) == list(x.index)
+
+
+def test_an_index_survives_json():
+    for index in INDICES.values():
+        again = read_index(json.loads(json.dumps(write_index(index))))
+        pd.testing.assert_index_equal(again, index)
+
+
+def test_labels_that_a_file_cannot_hold_are_refused_before_a_run(tmp_path):
+    table = pd.DataFrame(GRID, index=pd.period_range("2020-01", periods=25, freq="M"))
+    active = Learner(ard(), pool=table, criterion="random")
+    with pytest.raises(ValueError, match=r"labels in a file are text, .* index\.astype\(str\)"):
+        active.run(lambda x: pytest.fail("asked"), 2, progressbar=False, save_to=tmp_path / "run.nc")
+
+
+# Other readers, and strangers.
+
+
+def test_arviz_opens_it(tmp_path):
+    active = learner()
+    x = active.ask()
+    active.tell(x, truth(x))
+    active.ask()
+    active.save(tmp_path / "run.nc")
+    tree = az.from_netcdf(tmp_path / "run.nc")
+    assert_array_equal(tree["observed_data"]["y"], active.y)
+    assert_array_equal(tree["constant_data"]["X"], active.X)
+    assert set(tree.children) == {"observed_data", "constant_data", "design", "pending", "pool", "modes", "state"}
+    assert tree["pool"]["offered"].sum() == 5
+    assert_array_equal(tree["modes/0"]["start"], tree["modes/0"]["theta"])
+    assert tree["modes/0"]["parameter"].values.tolist() == active.gpm.labels
+    assert tree.attrs["pymc_active"] == pma.__version__
+
+
+def test_nothing_is_pickled(tmp_path, monkeypatch):
+    def refused(*args, **keywords):
+        raise AssertionError("pickled")
+
+    active = learner(pool=pd.DataFrame(GRID, index=[f"p{i}" for i in range(25)]))
+    active.fit  # noqa: B018
+    for name in ("dump", "dumps", "load", "loads", "Pickler", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refused)
+    assert len(reopened(active, tmp_path).y) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"generator": {"bit_generator": "seed"}}, "random generator is not one of MT19937, PCG64,"),
+        ({"generator": {"bit_generator": "PCG64", "state": {}}}, "random generator"),
+        ({"learn": "everything"}, "learn must be one of"),
+        ({"criterion": "os.system"}, "criterion must be callable or one of"),
+        ({"n_start": 2}, "3 observations are not 2 of the start and 0 told"),
+        ({"models": []}, "damaged"),
+        ({"memory": {}}, "damaged: KeyError"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(changes, message, tmp_path):
+    path = tmp_path / "run.nc"
+    learner().save(path)
+    tampered(path, **changes)
+    with pytest.raises(ValueError, match=message):
+        Learner.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"builder": "eval"}, "unknown builder 'eval'; the known ones are ard_gp, composite_gp, embedding_gp"),
+        ({"priors": {"log_noise": {"distribution": "CustomDist"}}}, "unknown distribution 'CustomDist'; the known"),
+        ({"options": {"kernel": "__import__('os')"}}, "unknown kernel"),
+        ({"options": {"path": "x"}}, "unexpected keyword"),
+        ({"mean": {"a": 1}}, "mean must be one of"),
+    ],
+)
+def test_a_recipe_names_only_what_is_known(changes, message, tmp_path):
+    path = tmp_path / "run.nc"
+    learner().save(path)
+    [saved] = files.read(path, "pymc_active.active.Learner", 1).document["models"]
+    tampered(path, models=[saved | {"recipe": saved["recipe"] | changes}])
+    with pytest.raises(ValueError, match=message):
+        Learner.load(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "run.nc"
+    with pytest.raises(FileNotFoundError, match="no file"):
+        Learner.load(path)
+    active = learner()
+    active.to_datatree(draws=2).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"no file of pymc_active\.active\.Learner, as its save .* something else"):
+        Learner.load(path)
+    active.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="damaged or no netCDF file"):
+        Learner.load(path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        active.save(tmp_path / "nowhere" / "run.nc")
+
+
+def test_a_newer_version_says_to_upgrade(tmp_path):
+    path = tmp_path / "run.nc"
+    learner().save(path)
+    contents = files.read(path, "pymc_active.active.Learner", 1)
+    files.write(path, contents, "pymc_active.active.Learner", 2)
+    with pytest.raises(ValueError, match=r"has version 2 .* knows version 1: upgrade it"):
+        Learner.load(path)
+
+
+def test_a_file_of_the_first_version_still_loads():
+    """Whatever changes, these files are out there; made by the learner of this test, told twice."""
+    active = Learner.load(Path(__file__).parent / "reference" / "learner_1.nc")
+    assert list(active.asked_labels) == ["p0", "p6"]
+    assert_allclose(active.y[3:], truth(active.X[3:]))
+    assert len(active._pending) == 1
+    x = active.ask()
+    assert x.index.tolist() == ["p24"]
+    assert active.learn == "maximum"
+
+
+@pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_a_generator_goes_on_where_it_stood(name):
+    rng = np.random.Generator(getattr(np.random, name)(3))
+    rng.normal(size=5)
+    state = json.loads(json.dumps(files.write_generator(rng), default=lambda array: array.tolist()))
+    assert_array_equal(files.read_generator(state).normal(size=9), rng.normal(size=9))
+
+
+@pytest.mark.skipif(find_spec("zarr") is not None, reason="zarr is here")
+def test_zarr_that_is_not_installed_is_named(tmp_path):
+    with pytest.raises(ModuleNotFoundError, match="pip install zarr"):
+        learner().save(tmp_path / "run.zarr")
+
+
+@pytest.fixture
+def zarr():
+    return pytest.importorskip("zarr")
+
+
+def test_a_zarr_file_goes_on_too(zarr, tmp_path):
+    path = tmp_path / "run.zarr"
+    active = learner(pool=pd.DataFrame(GRID, index=[f"p{i}" for i in range(25)]))
+    active.save(path)
+    x = active.ask()
+    active.tell(x, truth(x))
+    active.save(path)
+    assert os.listdir(tmp_path) == ["run.zarr"]
+    other = Learner.load(path)
+    assert_array_equal(other.y, active.y)
+    assert_frame_equal(other.ask(), active.ask())
+
+
+@pytest.mark.parametrize("step", ["to_zarr", "first rename", "second rename", "rmtree"])
+def test_an_interrupted_zarr_save_loses_nothing(zarr, step, tmp_path, monkeypatch):
+    path = tmp_path / "run.zarr"
+    active = learner(criterion="random")
+    active.save(path)
+    active.tell([[0.1]], 1.0)
+    rename, n_renames = Path.rename, []
+
+    def stopped(*args, **keywords):
+        raise KeyboardInterrupt
+
+    def renamed(self, target):
+        n_renames.append(target)
+        if len(n_renames) == (1 if step == "first rename" else 2):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        if step == "to_zarr":
+            patch.setattr(xr.DataTree, "to_zarr", stopped)
+        elif step == "rmtree":
+            patch.setattr(files, "_flush", lambda path: None)
+            patch.setattr(files.shutil, "rmtree", lambda path, ignore_errors=False: ignore_errors or stopped())
+        else:
+            patch.setattr(Path, "rename", renamed)
+        with pytest.raises(KeyboardInterrupt):
+            active.save(path)
+    # The new file, once the old one has been moved away.
+    assert len(Learner.load(path).y) == (4 if step in ("second rename", "rmtree") else 3)
+    active.save(path)
+    assert len(Learner.load(path).y) == 4
+    assert os.listdir(tmp_path) == ["run.zarr"]
+
+
+def test_pickled_objects_in_a_zarr_file_are_not_read(zarr, tmp_path):
+    """Format 2 of zarr may pickle objects; only format 3 is opened, which cannot."""
+    import numcodecs
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "owned"),)
+
+    group = zarr.open_group(tmp_path / "run.zarr", mode="w", zarr_format=2)
+    group.attrs.update({"kind": "pymc_active.active.Learner", "format_version": 1})
+    (tmp_path / "run.zarr" / "a").mkdir()
+    meta = {
+        **{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "fill_value": None, "order": "C"},
+        **{"filters": [{"id": "pickle", "protocol": 4}], "compressor": None, "dimension_separator": "."},
+    }
+    (tmp_path / "run.zarr" / "a" / ".zarray").write_text(json.dumps(meta))
+    (tmp_path / "run.zarr" / "a" / ".zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": ["x"]}))
+    (tmp_path / "run.zarr" / "a" / "0").write_bytes(numcodecs.Pickle().encode(np.array([Evil()], dtype=object)))
+    with pytest.raises(ValueError, match="damaged or no zarr file"):
+        Learner.load(tmp_path / "run.zarr")
+    assert not (tmp_path / "owned").exists()
