@@ -328,13 +328,19 @@ def test_two_paths_are_needed(n):
 def test_equal_observations_are_refused_with_advice_and_nothing_is_lost(criterion):
     gpm = pma.ard_gp(START, np.zeros(4), y_scale=(0.0, 1.0))
     active = learner(gpm=gpm, criterion=criterion)
-    with pytest.raises(ValueError, match=r"all 4 observations are equal .* measure until two differ"):
+    with pytest.raises(ValueError, match=r"all 4 observations are equal .* Measure until two differ"):
         active.ask()
     assert len(active.y) == 4
     # A point of one's own choice mends it.
     active.tell([[2.6]], wave([[2.6]]))
     active.run(wave, n=1, progressbar=False)
     assert is_inside(active.X)
+
+
+def test_imagined_answers_do_not_count_as_equal_observations():
+    gpm = pma.ard_gp([[-2.0]], [0.0], y_scale=(0.0, 1.0))
+    active = pma.active.Learner(gpm, "maximum", bounds=[(-3, 3)], criterion="thompson", random_seed=1)
+    assert len(active.ask(2)) == 2
 
 
 def test_random_points_are_asked_also_of_equal_observations():

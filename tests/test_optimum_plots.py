@@ -206,17 +206,17 @@ def test_the_recommended_row_is_shown_even_if_no_path_prefers_it():
     assert all(same_color(bar.get_facecolor()[:3], plots.VERMILION) for bar in axes[0].patches)
 
 
-def test_rows_without_labels_are_numbered():
+def test_rows_have_the_labels_of_the_data_frame():
     found = of_pool()
     names = [text.get_text() for text in found.plot()[0, 0].get_yticklabels()]
-    assert POOL.index.get_loc(found.x.index[0]) in [int(name) for name in names]
+    assert found.x.index[0] in names
 
 
 def test_measured_rows_of_a_pool_show_their_data():
     found = of_pool()
     right = found.plot(n_candidates=30)[0, 1]
-    names = [int(text.get_text()) for text in found.plot(n_candidates=30)[0, 0].get_yticklabels()]
-    measured = [row for row in names if row < 4]
+    labels = [text.get_text() for text in found.plot(n_candidates=30)[0, 0].get_yticklabels()]
+    measured = [row for row in POOL.index.get_indexer(labels) if row < 4]
     shown = [artist for artist in right.lines if artist.get_label() == "data"]
     assert len(shown) == bool(measured)
     if measured:

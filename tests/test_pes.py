@@ -18,7 +18,7 @@ from pymc_active.active.optimum import pes as pes_module
 from pymc_active.active.optimum.ep import propagate
 from pymc_active.active.optimum.improvement import improvement
 from pymc_active.active.optimum.maxima import Maxima
-from pymc_active.active.optimum.optima import Domain, Optima, best_inside, read_domain
+from pymc_active.active.optimum.optima import Domain, best_inside, read_domain
 from pymc_active.active.optimum.pes import ConditionedOnMaxima, Pes, pes
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.sample_paths import PathMaxima
@@ -95,7 +95,7 @@ class TestAgainstManyDigits:
 
     def test_the_information(self, case):
         one, gp, found, maxima = case
-        value, _ = ConditionedOnMaxima(Optima(gp, None, found), maxima)(np.array(one["candidates"]), False)
+        value, _ = ConditionedOnMaxima(maxima)(np.array(one["candidates"]), False)
         noise = one["noise_variance"]
         expected = 0.5 * np.log((np.array(one["variance"]) + noise) / (np.array(one["given_all"]) + noise))
         assert_allclose(value, expected, atol=1e-6)
@@ -164,7 +164,7 @@ def test_an_input_that_nothing_depends_on_changes_nothing(moments, tolerance):
         found = places(place[:, columns], [1.0, 1.0], free[:, columns], slopes[:, columns])
         maxima = Maxima(gp, found, best=gp.y.max(), moments=moments)
         assert maxima.ok.all()
-        values.append(ConditionedOnMaxima(Optima(gp, None, found), maxima)(T[:, columns], False)[0])
+        values.append(ConditionedOnMaxima(maxima)(T[:, columns], False)[0])
     assert_allclose(values[0], values[1], rtol=tolerance)
 
 
@@ -192,7 +192,7 @@ def test_an_embedding_in_one_direction_is_worth_one_sign(free, moments, toleranc
         found = places(x, [1.0], [is_free], slope)
         maxima = Maxima(gp, found, best=gp.y.max(), moments=moments)
         assert maxima.ok.all()
-        values.append(ConditionedOnMaxima(Optima(gp, None, found), maxima)(candidates, False)[0])
+        values.append(ConditionedOnMaxima(maxima)(candidates, False)[0])
     assert_allclose(values[0], values[1], rtol=tolerance)
 
 
@@ -334,7 +334,7 @@ class TestEdges:
         found = places(X, [1.5] * 4, free, [[0, 0], [0, 0], [1, 2], [0, 0]])
         maxima = Maxima(gp, found, best=gp.y.max())
         assert maxima.ok.all()
-        value, slope = ConditionedOnMaxima(Optima(gp, None, found), maxima)(np.concatenate([X, gp.X]), True)
+        value, slope = ConditionedOnMaxima(maxima)(np.concatenate([X, gp.X]), True)
         assert np.isfinite(value).all()
         assert np.isfinite(slope).all()
 
@@ -568,3 +568,42 @@ def test_over_a_box_the_maxima_of_the_criterion_are_found():
     scores = pes(gpm, grid, bounds=[(0, 1)] * 2, point=point, n_optima=10, n_features=300, random_seed=1)
     assert float(found[0]) >= float(scores.max()) - 1e-9
     assert (np.diff(found) <= 0).all()
+
+
+def test_pes_on_an_embedding_is_that_of_the_embedded_input():
+    """f(r x) over a box is f(u) over the interval that r x covers, but for the paths that are drawn."""
+    rng = np.random.default_rng(5)
+    r = np.array([0.8, -0.5, 0.3])
+    X = rng.uniform(-1, 1, (6, 3))
+    u = X @ r
+    y = np.sin(3 * u)
+    keywords = {"mean": "zero", "kernel": "ExpQuad"}
+    wide = pma.embedding_gp(X, y, n_components=1, **keywords)
+    narrow = pma.ard_gp(u[:, None], y, **keywords)
+    scales = {"log_outputscale": 0.1, "log_noise": np.log(0.05)}
+    C = rng.uniform(-1, 1, (200, 3))
+    end = np.abs(r).sum()
+    common = {"n_optima": 600, "random_seed": 1}
+    a = pma.active.pes(wide, C, bounds=[(-1, 1)] * 3, point={"R": r[None], **scales}, **common).to_numpy()
+    point = {"log_lengthscale": np.zeros(1), **scales}
+    b = pma.active.pes(narrow, (C @ r)[:, None], bounds=[(-end, end)], point=point, **common).to_numpy()
+    # 600 maxima each: shares of the places differ by sqrt(1 / 1200) = 3 %, and so do the means over them.
+    assert np.abs(a - b).max() < 0.1 * b.max()
+
+
+@pytest.mark.parametrize("boundary", ["outward", "stationary"])
+def test_gradient_on_an_embedding_agrees_with_central_differences(boundary):
+    """Also where the maximum lies at a corner of the box, from which some directions in u lead nowhere."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (10, 6))
+    gpm = pma.embedding_gp(X, np.sin(X[:, 0]) + X[:, 1] ** 2, n_components=2, kernel="Matern52", y_scale="standardize")
+    theta = np.random.default_rng(3).normal(size=gpm.n_parameters) * 0.5
+    box = read_domain([(-1, 1)] * 6, None, 6)
+    criterion = Pes(box, n_optima=20, boundary=boundary, random_seed=1)
+    criterion.prepare([ConditionedGP(gpm.posterior(), theta)])
+    assert 0 < criterion.diagnostics["n_on_boundary"] < 20
+    C = rng.uniform(-0.9, 0.9, (5, 6))
+    _, gradient = criterion.evaluate(C, True)
+    for i, step in enumerate(1e-5 * np.eye(6)):
+        difference = (criterion.evaluate(C + step, False)[0] - criterion.evaluate(C - step, False)[0]) / 2e-5
+        np.testing.assert_allclose(gradient[:, i], difference, atol=1e-5 * np.abs(gradient).max())

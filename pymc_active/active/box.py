@@ -25,6 +25,8 @@ _MAXITER = 16
 _POLISHED, _POLISH = 2, 4
 # Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
 _APART = 0.02
+# Maxima nearer than this, as a fraction of the range of all of them, are one.
+_SAME = 1e-3
 # Central differences for criteria without a gradient, as a fraction of the box.
 _STEP = 1e-5
 
@@ -102,6 +104,17 @@ def maximize(
     order = np.argsort(-both.values, kind="stable")
     maxima = Maxima(both.X[order], both.values[order])
     return Maxima(np.clip(low + width * maxima.X, low, high), maxima.values)
+
+
+def distinct(maxima: Maxima) -> Maxima:
+    """One of those that are the same, best first."""
+    width = np.ptp(maxima.X, axis=0)
+    Z = maxima.X / np.where(width > 0, width, 1.0)
+    chosen: list[int] = []
+    for i, z in enumerate(Z):
+        if all(np.abs(z - Z[j]).max() > _SAME for j in chosen):
+            chosen.append(i)
+    return Maxima(maxima.X[chosen], maxima.values[chosen])
 
 
 def _seeds(fit: LaplaceFit | ModelAverage, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -33,7 +33,7 @@ from pymc_active.active.optimum.max_value import (
     max_value_entropy,
     thompson,
 )
-from pymc_active.active.optimum.optima import Domain, OptimumCriterion
+from pymc_active.active.optimum.optima import Domain, OptimumCriterion, check_data
 from pymc_active.active.optimum.pes import Pes, pes
 from pymc_active.active.optimum.recommendation import Optimum, find_optimum
 from pymc_active.active.refitting import OneModel, SeveralModels, read_models
@@ -207,7 +207,7 @@ class Learner:
     def domain(self) -> Domain:
         """Where the maximum is looked for: the box, or all rows of the pool."""
         if isinstance(self._candidates, Pool):
-            return Domain(pool=self._candidates.X)
+            return Domain(pool=self._candidates.X, labels=self._candidates.labels)
         assert isinstance(self._candidates, Box)
         return Domain(self._candidates.low, self._candidates.high)
 
@@ -299,6 +299,8 @@ class Learner:
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
         self._candidates.check(n, self._pending)
+        if isinstance(self.criterion, OptimumCriterion):
+            check_data(self.y)
         choices = []
         for _ in range(n):
             fit = None if self.criterion is None else self._conditioned_fit()

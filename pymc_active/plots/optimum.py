@@ -41,7 +41,7 @@ def plot_optimum(
         Units of the inputs, for the axes.
     y_unit : str, optional
     labels : sequence, optional
-        Of the rows of a pool, such as the index of a data frame; default their positions.
+        Of the rows of a pool, such as the index of a data frame; default those of the pool.
     n_candidates : int
         Of a pool: how many rows are shown, those most likely to be the best.
     n_points : int, optional
@@ -191,6 +191,7 @@ def _plot_pool(optimum: Optimum, height: str, labels: Any, n_candidates: int, ax
     """Probabilities of the leading candidates, and f there."""
     pool = optimum.domain.pool
     assert pool is not None
+    labels = optimum.domain.labels if labels is None else labels
     texts = [str(label) for label in (range(len(pool)) if labels is None else labels)]
     if len(texts) != len(pool):
         raise ValueError(f"labels must have one entry for each of the {len(pool)} rows of the pool; got {len(texts)}")

@@ -34,9 +34,6 @@ from pymc_active.sample_paths.maximizers import maximize_over_pool, maximize_pat
 if TYPE_CHECKING:
     from pymc_active.active.designs import Bounds
 
-# Central differences of the gradient of a mean function, as a fraction of the box.
-_STEP = 1e-5
-
 
 class Paths:
     """Draws of the latent function of one Gaussian process given its data, in the kernel's units.
@@ -91,21 +88,11 @@ class Paths:
     def derivatives(self, X: np.ndarray, which: np.ndarray) -> Derivatives:
         """Value (m,), gradient (m, D) and Hessian (m, D, D) of path ``which[i]`` at row i."""
         value, gradient = self.gp.prior_mean(X)
-        total = [value, gradient, self._mean_hessian(X)]
+        total = [value, gradient, self.gp.prior_mean_hessian(X)]
         with one_blas_thread():
             for part in self._parts:
                 total = [a + b for a, b in zip(total, part.derivatives(X, which), strict=True)]
         return total[0], total[1], total[2]
-
-    def _mean_hessian(self, X: np.ndarray) -> np.ndarray:
-        m, D = X.shape
-        hessian = np.zeros((m, D, D))
-        if isinstance(self.gp.posterior, ArrayPosterior):
-            return hessian
-        # Of a mean function that somebody wrote only the gradient is known.
-        for i, step in enumerate(np.diag(_STEP * np.where(self.high > self.low, self.high - self.low, 1.0))):
-            hessian[:, i] = (self.gp.prior_mean(X + step)[1] - self.gp.prior_mean(X - step)[1]) / (2 * step[i])
-        return 0.5 * (hessian + hessian.swapaxes(1, 2))
 
 
 def _noise(gp: ConditionedGP, n_paths: int, rng: np.random.Generator) -> np.ndarray:

@@ -55,7 +55,11 @@ class SearchDiagnostics:
     def spread(self) -> float:
         """Largest less smallest y, in the sds that were assumed for y."""
         settings = self._settings
-        return float(np.ptp(self._y) / np.sqrt(settings.signal_variance + settings.noise_variance)) if len(self._y) else 0.0
+        return (
+            float(np.ptp(self._y) / np.sqrt(settings.signal_variance + settings.noise_variance))
+            if len(self._y)
+            else 0.0
+        )
 
     @property
     def signal_variance(self) -> float:

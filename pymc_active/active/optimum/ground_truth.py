@@ -83,7 +83,7 @@ def pes_ground_truth(
         if not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     [gp] = conditioned_gps(gpm, point=point, minimize=minimize)
-    check_data(gp)
+    check_data(gpm.y)
     rng = np.random.default_rng(random_seed)
     sides = (np.arange(n_grid) + 0.5) / n_grid
     unit = np.stack(np.meshgrid(*[sides] * width, indexing="ij"), axis=-1).reshape(-1, width)

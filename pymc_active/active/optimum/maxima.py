@@ -56,6 +56,10 @@ class Maxima:
         Of the height and of what must be positive: see :func:`truncated_moments`; or those of expectation propagation,
         which are also taken for more than six inputs, and where too few draws would count.
 
+    directions : ndarray, shape (D, S, D), optional
+        Orthonormal ones in which each maximum is free or not, by default those of the inputs. Where it is not, a slope
+        of zero says that nothing is known.
+
     Attributes
     ----------
     height_mean, height_variance : ndarray, shape (S,)
@@ -93,15 +97,16 @@ class Maxima:
         boundary: Boundary = "outward",
         mixed_values: np.ndarray | None = None,
         moments: Moments = "sampled",
+        directions: np.ndarray | None = None,
     ):
         self.gp, self.X = gp, maxima.X
         S, D = self.X.shape
         free = np.ones((S, D), bool) if boundary == "stationary" else maxima.free
-        eye = np.eye(D if derivatives else 0, D)
+        axes = np.broadcast_to(np.eye(D)[:, None], (D, S, D)) if directions is None else directions
         pairs = list(combinations(range(D), 2)) if derivatives and mixed != "free" else []
-        self.slopes = eye
+        self.slopes = axes = axes if derivatives else axes[:0]
         # The second derivative along e_i + e_j holds the mixed one.
-        self.seconds = np.concatenate([eye, *([eye[i] + eye[j]] for i, j in pairs)])
+        self.seconds = np.concatenate([axes, *([axes[i] + axes[j]] for i, j in pairs)])
 
         mean, prior = self._prior()
         cross = self.cross(gp.X)
@@ -113,11 +118,13 @@ class Maxima:
 
         T = _constraints(free, np.sign(maxima.slopes), pairs, q)
         self.moments = moments
-        used = np.ones((S, 1 + len(eye)), bool)
-        used[:, 1:] = _independent(prior[:, 1 : 1 + len(eye), 1 : 1 + len(eye)], free)
+        used = np.ones((S, 1 + len(axes)), bool)
+        if derivatives:
+            known = free | (maxima.slopes != 0)
+            used[:, 1:] = known & _independent(prior[:, 1 : 1 + D, 1 : 1 + D], free)
         sd = np.sqrt(np.einsum("skp,spq,skq->sk", T, prior, T))
         self.T = T / np.where(sd > 0, sd, 1.0)[:, :, None]
-        self.n_known = T.shape[1] - 1 - len(eye)
+        self.n_known = T.shape[1] - 1 - len(axes)
         target = np.zeros((S, self.n_known))
         if mixed == "path" and mixed_values is not None:
             target[:, D:] = mixed_values / np.where(sd > 0, sd, 1.0)[:, D : self.n_known]
@@ -140,9 +147,9 @@ class Maxima:
         S, a, b = len(X), len(slopes), len(seconds)
         mean = np.zeros((S, 1 + a + b))
         mean[:, 0], gradient = self.gp.prior_mean(X)
-        mean[:, 1 : 1 + a] = gradient @ slopes.T
+        mean[:, 1 : 1 + a] = np.einsum("asi,si->sa", slopes, gradient)
         if a:
-            mean[:, 1 + a :] = np.einsum("bi,sij,bj->sb", seconds, self.gp.prior_mean_hessian(X), seconds)
+            mean[:, 1 + a :] = np.einsum("bsi,sij,bsj->sb", seconds, self.gp.prior_mean_hessian(X), seconds)
         J = np.zeros((S, 1 + a + b, 1 + a + b))
         at = self.gp.lines(X, X)
         J[:, 0, 0] = at.along(None, None, (0, 0))[0, 0]

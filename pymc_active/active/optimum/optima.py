@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.active.box import maximize
+from pymc_active.active.box import distinct, maximize
 from pymc_active.active.criterion import Criterion, score_pool
 from pymc_active.active.designs import read_bounds
 from pymc_active.hyperparameters import conditioned_gps
@@ -29,11 +29,12 @@ _NOWHERE = np.empty(0)
 
 
 class Domain(NamedTuple):
-    """Where the maximum is looked for, in the user's units: a box, or the rows of a pool."""
+    """Where the maximum is looked for, in the user's units: a box, or the rows of a pool with their labels."""
 
     low: np.ndarray = _NOWHERE
     high: np.ndarray = _NOWHERE
     pool: np.ndarray | None = None
+    labels: np.ndarray | None = None
 
     @property
     def is_pool(self) -> bool:
@@ -172,7 +173,6 @@ class OptimumCriterion(Criterion):
 
     def prepare(self, gps: Sequence[ConditionedGP]) -> None:
         """As :meth:`begin`, for GPs at given hyperparameters."""
-        check_data(gps[0])
         # Another point told, other paths; but the same ones whenever the question is the same.
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
         with one_blas_thread():
@@ -251,6 +251,7 @@ def search(
         raise TypeError(f"expected a GPModel as first argument, or None with fit=; got {type(model).__name__}")
     criterion = kind(read_domain(bounds, X_pool, len(model.inputs)), **keywords)
     gps = criterion.gps(gpm, point=point, fit=fit, trace=trace)
+    check_data(gps[0].to_user_y(gps[0].y))
     criterion.prepare(gps)
     if X_pool is not None:
         result = score_pool(criterion.values, model, X_pool, criterion.name, criterion.units)
@@ -258,7 +259,7 @@ def search(
         rng = np.random.default_rng(criterion.random_seed)
         stand_in: Any = _Prepared(model, gps[0].to_user(gps[0].X), gps[0].theta)
         criterion.prepared_for = stand_in
-        found = maximize(criterion, stand_in, criterion.domain.low, criterion.domain.high, rng)
+        found = distinct(maximize(criterion, stand_in, criterion.domain.low, criterion.domain.high, rng))
         coords = {name: ("point", column) for name, column in zip(_names(model), found.X.T, strict=True)}
         attributes = {"units": criterion.units}
         result = xr.DataArray(found.values, dims="point", coords=coords, name=criterion.name, attrs=attributes)
@@ -273,16 +274,18 @@ def mean_over(parts: Iterator[tuple[np.ndarray, np.ndarray | None, float]]) -> t
     return np.einsum("k,km->m", weights, values), np.einsum("k,kmd->md", weights, known) if known else None
 
 
-def check_data(gp: ConditionedGP) -> None:
-    """Raise a ValueError for data that say nothing about a maximum."""
-    if len(gp.y) > 1 and np.ptp(gp.y) == 0:
+def check_data(y: np.ndarray) -> None:
+    """Raise a ValueError for observations that say nothing about a maximum."""
+    if len(y) > 1 and np.ptp(y) == 0:
         raise ValueError(
-            f"all {len(gp.y)} observations are equal ({gp.to_user_y(gp.y[0])}): a model of them knows no scale on "
-            "which a maximum could stand out; measure until two differ, or shift the design"
+            f"all {len(y)} observations are equal ({y[0]:g}): a model of them knows no scale on which a maximum could "
+            'stand out. Measure until two differ, elsewhere or with criterion="random".'
         )
 
 
 def _model_of(fit: Any) -> GPModel:
     """The model of a fit, or of the first of several."""
+    if fit is None:
+        raise TypeError("the hyperparameters need the model they belong to, a GPModel, as first argument; got None")
     members = fit.values() if hasattr(fit, "values") else fit if isinstance(fit, Sequence) else [fit]
     return next(iter(members)).gpm

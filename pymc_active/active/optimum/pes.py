@@ -10,6 +10,7 @@ from typing import Any, override
 import numpy as np
 import xarray as xr
 
+from pymc_active.active.optimum.embedded import Frames, frames
 from pymc_active.active.optimum.ep import hazard
 from pymc_active.active.optimum.improvement import improvement
 from pymc_active.active.optimum.max_value import max_value
@@ -36,8 +37,8 @@ _Evaluate = Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
 class ConditionedOnMaxima:
     """PES of one GP: its entropy at candidates, less that given each place of the maximum."""
 
-    def __init__(self, optima: Optima, maxima: Maxima):
-        self.gp, self.maxima = optima.gp, maxima
+    def __init__(self, maxima: Maxima):
+        self.gp, self.maxima = maxima.gp, maxima
         self.keep = np.flatnonzero(maxima.ok)
 
     def __call__(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -141,7 +142,7 @@ class Pes(OptimumCriterion):
     def set_up(self, gps, rng):
         self.units = Pes.units
         self.optima = sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
-        parts = [ConditionedOnMaxima(o, self._maxima(o)) for o in self.optima]
+        parts = [ConditionedOnMaxima(self._maxima(o)) for o in self.optima]
         maxima = [part.maxima for part in parts]
         n_failed = sum(int((~one.ok).sum()) for one in maxima)
         self.diagnostics = {
@@ -164,20 +165,24 @@ class Pes(OptimumCriterion):
             S, D = optima.maxima.X.shape
             hessian = optima.paths.derivatives(optima.maxima.X, np.arange(S))[2]
             values = hessian[:, *np.triu_indices(D, 1)]
+        # Mixed derivatives are those in the inputs.
+        in_inputs = self.domain.is_pool or self.mixed != "free"
+        gp, maxima, directions = Frames(optima.gp, optima.maxima, None) if in_inputs else frames(optima)
         return Maxima(
-            optima.gp,
-            optima.maxima,
+            gp,
+            maxima,
             derivatives=not self.domain.is_pool,
             best=best_inside(optima.gp, self.domain),
             mixed=self.mixed,
             boundary=self.boundary,
             mixed_values=values,
             moments=self.moments,
+            directions=directions,
         )
 
     def _fall_back(self, n_failed: int, gps: Sequence[ConditionedGP]) -> list[ConditionedOnMaxima]:
         """C3 alone; if that fails as well the maximum's height, and if nothing is known of it the improvement."""
-        parts = [ConditionedOnMaxima(o, Maxima(o.gp, o.maxima, derivatives=False)) for o in self.optima]
+        parts = [ConditionedOnMaxima(Maxima(o.gp, o.maxima, derivatives=False)) for o in self.optima]
         if 2 * sum(len(part.keep) for part in parts) > self.n_optima:
             used = "C3"
         elif np.isfinite(max_value(self.optima, self.places, False)[0]).all():
