@@ -26,6 +26,8 @@ ENVIRONMENT = Path(__file__).parent / ".venv-botorch"
 REQUIREMENTS = ("botorch==0.18.1", "torch>=2.13")
 # Sampled by BoTorch where it chooses a point.
 N_OPTIMA = 16
+# Jitter of "qPES_fine": the default, 1e-4, is a hundred times the noise variance of the PES paper.
+FINE = 1e-8
 
 
 def python() -> Path:
@@ -63,7 +65,8 @@ class Peer:
                 text=True,
                 env={**os.environ, **threads},
             )
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"request": request, **arguments}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -137,8 +140,9 @@ def acquisition(name: str, model, places=None, heights=None, D: int = 2, n_optim
         places, heights = get_optimal_samples(model, bounds, n_optima)
     else:
         places, heights = torch.tensor(places), torch.tensor(heights)[:, None]
-    if name == "qPES":
-        return qPredictiveEntropySearch(model, places)
+    if name in ("qPES", "qPES_fine"):
+        jitter = {} if name == "qPES" else {"ep_jitter": FINE, "test_jitter": FINE}
+        return qPredictiveEntropySearch(model, places, **jitter)
     return qJointEntropySearch(model, places, heights)
 
 

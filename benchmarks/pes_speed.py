@@ -4,18 +4,18 @@
     python benchmarks/pes_speed.py               # about 10 minutes
     python benchmarks/pes_speed.py --quick       # two inputs, 10 points, and no truth
 
-Points are uniform in the unit cube, outputs from a GP with an ExpQuad kernel, output variance 1, noise variance 1e-6 and
-squared lengthscales 0.1 (two inputs) or 0.5 (six), all known. Fifty maximisers of our sample paths are given to both.
-Ours: factorise the data covariance, expectation propagation, values at 1,000 candidates. BoTorch: build
+Points are uniform in the unit cube, outputs from a GP with an ExpQuad kernel, output variance 1, noise variance 1e-6
+and squared lengthscales 0.1 (two inputs) or 0.5 (six), all known. Fifty maximisers of our sample paths are given to
+both. Ours: factorise the data covariance, expectation propagation, values at 1,000 candidates. BoTorch: build
 ``qPredictiveEntropySearch`` with its default settings, values at the same candidates without gradients. Times are CPU
 seconds of one thread in a warm process, medians; ours from 7 repeats, BoTorch's from 3.
 
-*Whole ask*: the hyperparameters given, sample paths, their maximisers, expectation propagation and the search over the
-box (``pma.active.pes(gpm, bounds=..., point=...)``); BoTorch's is ``get_optimal_samples`` and ``optimize_acqf`` by finite
-differences from the best 2 of 256 points, as its documentation advises, once.
+*Whole ask*: the hyperparameters given, sample paths, their maximisers, expectation propagation and the search over
+the box (``pma.active.pes(gpm, bounds=..., point=...)``); BoTorch's is ``get_optimal_samples`` and ``optimize_acqf``
+by finite differences from the best 2 of 256 points, as its documentation advises, once.
 
-Accuracy, two inputs: Spearman correlation with rejection sampling (``pes_ground_truth``, 60,000 draws on a grid of 40 x 40,
-the same x*), and of both with each other at the 1,000 candidates.
+Accuracy, two inputs: Spearman correlation with rejection sampling (``pes_ground_truth``, 60,000 draws on a grid of 40
+x 40, the same x*), and of both with each other at the 1,000 candidates.
 
 Targets: 25 times faster with two inputs, 8 times with six; a whole ask below 0.5 s with two inputs and 50 points.
 """
@@ -61,8 +61,7 @@ def build_and_score(optima: Optima, candidates: np.ndarray) -> np.ndarray:
     """From the places of the maximum to values."""
     with one_blas_thread():
         gp = ConditionedGP(optima.gp.posterior, optima.gp.theta)
-        fresh = optima._replace(gp=gp)
-        return ConditionedOnMaxima(fresh, Maxima(gp, optima.maxima, best=float(gp.y.max())))(candidates, False)[0]
+        return ConditionedOnMaxima(Maxima(gp, optima.maxima, best=float(gp.y.max())))(candidates, False)[0]
 
 
 def cpu_seconds(function, repeats: int) -> list[float]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import arviz as az
 import numpy as np
@@ -16,7 +17,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
-from pandas.testing import assert_frame_equal
+from pandas.testing import assert_frame_equal, assert_index_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner, files
@@ -76,10 +77,6 @@ LEARNERS = {
     "maximum": lambda: learner("maximum", criterion="max_value_entropy"),
     "more inputs than data": lambda: Learner(
         pma.embedding_gp(WIDE[:4], truth(WIDE[:4]), n_components=1), criterion="bald", pool=WIDE, random_seed=2
-    ),
-    "plain priors of other kinds": lambda: Learner(
-        ard(priors={"log_lengthscale": 0.0, "log_noise": pm.StudentT.dist(nu=4, mu=-2)}),
-        pool=GRID,
     ),
 }
 
@@ -183,8 +180,8 @@ def start():
     gpm = pma.ard_gp(grid[[3, 20]], truth(grid[[3, 20]]), priors=fixed)
     return pma.active.Learner(gpm, pool=grid, random_seed=1)
 
-def work(n):
-    learner, answered = pma.active.Learner.load(path) if path.exists() else start(), []
+def work(learner, n):
+    answered = []
     def oracle(x):
         # By now the answer before this one is safe.
         with log.open("a") as file:
@@ -196,25 +193,26 @@ def work(n):
 whole = start()
 whole.run(truth, 23, progressbar=False)
 began = time.monotonic()
-work(2)
+work(start(), 2)
 span = time.monotonic() - began
 path.unlink()
 log.unlink()
-lengths = []
+kept, lengths = start(), []
 for _ in range(50):
     child = os.fork()
     if child == 0:
         try:
-            work(23 - (len(lengths) and lengths[-1]))
+            work(kept, 25 - len(kept.y))
         finally:
             os._exit(0)
-    time.sleep(rng.uniform(0, 0.8 * span))
+    time.sleep(rng.uniform(0, span))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     logged = [float(line) for line in log.read_text().split()] if log.exists() else []
     if not path.exists():
         assert not logged
         continue
+    # The next run goes on with what this one left.
     kept = pma.active.Learner.load(path)
     told = kept.X[2:, 0].tolist()
     assert set(logged) <= set(told), (logged, told)
@@ -224,9 +222,9 @@ for _ in range(50):
     if len(told) == 23:
         path.unlink()
         log.unlink()
-        lengths.append(0)
-assert max(lengths) >= 3, lengths
-print(lengths)
+        kept = start()
+assert max(lengths) > 3, (span, lengths)
+print(span, lengths)
 """
 
 
@@ -287,6 +285,10 @@ MODELS = {
         WIDE, priors={"log_noise": pm.Normal.dist(-3, 0.3), "log_lengthscale": pm.Normal.dist(np.zeros(9), 2)}
     ),
     "rates": lambda: ard(priors={"log_outputscale": pm.Gamma.dist(2, 3), "log_noise": pm.Exponential.dist(3)}),
+    "expressions": lambda: ard(
+        priors={"log_outputscale": pm.Gamma.dist(mu=2.5, sigma=0.3), "log_lengthscale": pm.StudentT.dist(3, sigma=2)}
+    ),
+    "one bound": lambda: ard(priors={"log_noise": pm.TruncatedNormal.dist(-2, 1, lower=-4)}),
     "embedding": lambda: pma.embedding_gp(WIDE, truth(WIDE), n_components=2, prior_scale=np.arange(1.0, 10)),
     "kernel expression": lambda: pma.composite_gp(
         WIDE, truth(WIDE), "SE[0] * (LIN[1] + SE[0])", priors={"log_lengthscale_SE": pm.Normal.dist(0, 0.5)}
@@ -373,7 +375,7 @@ def hierarchical():
         (hierarchical, "has more in it than the builder put there"),
         (lambda: ard(mean=pm.gp.mean.Constant(2.0)), "its mean is a Constant of its own"),
         (
-            lambda: ard(priors={"log_noise": pm.Truncated.dist(pm.Normal.dist(), lower=-3)}),
+            lambda: ard(priors={"log_noise": pm.AsymmetricLaplace.dist(kappa=1, mu=0, b=1)}),
             "the prior of log_noise is more than a plain distribution",
         ),
     ],
@@ -417,7 +419,7 @@ INDICES = {
     "mixed": pd.Index(["a", 1, 2.5, True, None, ("x", 1), *range(10, 29)], dtype=object, tupleize_cols=False),
     "days": pd.date_range("2020-10-20", periods=25, tz="Europe/Berlin", name="day").as_unit("us"),
     "levels": pd.MultiIndex.from_product([["A", "B", "C", "D", "E"], range(5)], names=["plate", "well"]),
-    "categories": pd.CategoricalIndex([f"c{i}" for i in range(25)]),
+    "seconds": pd.Index(pd.to_datetime(np.arange(25), unit="s")),
 }
 
 
@@ -427,23 +429,25 @@ def test_rows_of_a_data_frame_come_back_with_their_labels(kind, tmp_path):
     gpm = pma.ard_gp(table.iloc[:3], truth(table.iloc[:3]))
     active = Learner(gpm, pool=table, criterion="random", random_seed=3)
     other = reopened(active, tmp_path)
-    assert_frame_equal(other._candidates.table, table, check_freq=False)
+    again = other._candidates.table
+    assert_index_equal(again.index, table.index, check_freq=False)
+    assert_frame_equal(again.set_axis(range(25)), table.set_axis(range(25)))
     x = active.ask(2)
-    assert_frame_equal(other.ask(2), x)
+    assert_frame_equal(other.ask(2), x, check_freq=False)
     other.tell(x, truth(x))
     assert list(other.asked_labels) == list(x.index)
 
 
 def test_an_index_survives_json():
-    for index in INDICES.values():
+    for index in (*INDICES.values(), pd.CategoricalIndex(["b", "a"])):
         again = read_index(json.loads(json.dumps(write_index(index))))
-        pd.testing.assert_index_equal(again, index)
+        assert_index_equal(again, index, check_freq=False, check_categorical=False)
 
 
 def test_labels_that_a_file_cannot_hold_are_refused_before_a_run(tmp_path):
     table = pd.DataFrame(GRID, index=pd.period_range("2020-01", periods=25, freq="M"))
     active = Learner(ard(), pool=table, criterion="random")
-    with pytest.raises(ValueError, match=r"labels in a file are text, .* index\.astype\(str\)"):
+    with pytest.raises(ValueError, match=r"labels in a file are text, .*index\.astype\(str\)"):
         active.run(lambda x: pytest.fail("asked"), 2, progressbar=False, save_to=tmp_path / "run.nc")
 
 
@@ -606,8 +610,9 @@ def test_an_interrupted_zarr_save_loses_nothing(zarr, step, tmp_path, monkeypatc
         if step == "to_zarr":
             patch.setattr(xr.DataTree, "to_zarr", stopped)
         elif step == "rmtree":
-            patch.setattr(files, "_flush", lambda path: None)
-            patch.setattr(files.shutil, "rmtree", lambda path, ignore_errors=False: ignore_errors or stopped())
+            patch.setattr(
+                files, "shutil", SimpleNamespace(rmtree=lambda path, ignore_errors=False: ignore_errors or stopped())
+            )
         else:
             patch.setattr(Path, "rename", renamed)
         with pytest.raises(KeyboardInterrupt):

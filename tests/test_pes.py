@@ -94,7 +94,7 @@ class TestAgainstManyDigits:
         assert_allclose(V - np.einsum("mk,kj,mj->m", B, maxima.P[0], B), one["given_place_and_data"], rtol=1e-6)
 
     def test_the_information(self, case):
-        one, gp, found, maxima = case
+        one, _, _, maxima = case
         value, _ = ConditionedOnMaxima(maxima)(np.array(one["candidates"]), False)
         noise = one["noise_variance"]
         expected = 0.5 * np.log((np.array(one["variance"]) + noise) / (np.array(one["given_all"]) + noise))

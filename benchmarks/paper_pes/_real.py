@@ -55,7 +55,7 @@ def nnet(x: np.ndarray, rng: np.random.Generator) -> float:
     train, test = rows[: len(y) // 2], rows[len(y) // 2 :]
     network = MLPRegressor(
         hidden_layer_sizes=(_HIDDEN,), activation="logistic", solver="lbfgs", alpha=10 ** (-4 + 6 * x[0]),
-        max_iter=int(round(5 * 100 ** x[1])), random_state=int(rng.integers(2**31)),
+        max_iter=round(5 * 100 ** float(x[1])), random_state=int(rng.integers(2**31)),
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

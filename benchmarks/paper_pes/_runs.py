@@ -29,6 +29,7 @@ METHODS = {
     "thompson": ("Thompson", "#999999"),
     "random": ("random", "#BBBBBB"),
     "qPES": ("BoTorch qPES", "#000000"),
+    "qPES_fine": ("BoTorch qPES, jitter 1e-8", "#555555"),
     "qJES": ("BoTorch qJES", "#117733"),
     "qMES": ("BoTorch qMES", "#882255"),
     "GIBBON": ("BoTorch GIBBON", "#AA4499"),
@@ -36,7 +37,7 @@ METHODS = {
 }
 # A criterion of the Learner for those that choose without it.
 NOT_A_LEARNERS = "random"
-PEERS = ("qPES", "qJES", "qMES", "GIBBON", "LogEI")
+PEERS = ("qPES", "qPES_fine", "qJES", "qMES", "GIBBON", "LogEI")
 # The model of figures 1 and 2: standard deviations, and one lengthscale for both inputs.
 LENGTHSCALE, OUTPUTSCALE, NOISE = np.sqrt(0.1), 1.0, 1e-3
 POINT = {"log_noise": np.log(NOISE)}

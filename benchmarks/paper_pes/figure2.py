@@ -3,14 +3,14 @@
     python benchmarks/paper_pes/figure2.py --max-minutes 60     # goes on where it stopped; about 90 minutes of CPU
     python benchmarks/paper_pes/figure2.py --report             # JSON and picture of what is stored
 
-Figure 2 of Hernandez-Lobato et al. (2014), the within-model comparison: 1,024 values drawn at random points of the unit
-square from the GP prior (output variance 1, squared lengthscales 0.1, noise variance 1e-6), and the function is the
-posterior mean through them. All criteria know the hyperparameters and share the first, random point, the search over the
-square, and the recommendation: the maximum of the posterior mean, of which the immediate regret is measured. Measurements
-have the model's noise (its sd is 1e-3). PES, JES and MES have 50 maxima of sample paths at each ask. ES, whose entropy is
-counted and has steps, takes the best of 400 random candidates. BoTorch's LogEI and qPES have the same hyperparameters,
-their own places of the maximum (16, scored by their expectation propagation) and BoTorch's search; their points are
-judged by the same recommendation.
+Figure 2 of Hernandez-Lobato et al. (2014), the within-model comparison: 1,024 values drawn at random points of the
+unit square from the GP prior (output variance 1, squared lengthscales 0.1, noise variance 1e-6), and the function is
+the posterior mean through them. All criteria know the hyperparameters and share the first, random point, the search
+over the square, and the recommendation: the maximum of the posterior mean, of which the immediate regret is measured.
+Measurements have the model's noise (its sd is 1e-3). PES, JES and MES have 50 maxima of sample paths at each ask. ES,
+whose entropy is counted and has steps, takes the best of 400 random candidates. BoTorch's LogEI and qPES have the
+same hyperparameters, their own places of the maximum (16, scored by their expectation propagation) and BoTorch's
+search; their points are judged by the same recommendation.
 
 Bands are one bootstrap standard deviation of the median.
 
@@ -81,7 +81,9 @@ class Problem:
             return -k.sum(), (k[:, None] * (x - self.Z)).sum(0) / LENGTHSCALE**2
 
         options = {"ftol": 1e-15, "gtol": 1e-11}
-        found = [minimize(downhill, x, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * 2, options=options) for x in starts]
+        found = [
+            minimize(downhill, x, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * 2, options=options) for x in starts
+        ]
         return float(-min(one.fun for one in found))
 
 
@@ -169,7 +171,9 @@ def report() -> None:
     for method, cell in sorted(summary["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
         versus = summary["against_ei"].get(method)
         at = [f"{cell['median'][n - 1]:.2f}" for n in (10, 20, 30)]
-        shown = f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}, p {versus['p_value']:.2g}" if versus else ""
+        shown = (
+            f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}, p {versus['p_value']:.2g}" if versus else ""
+        )
         spread = (cell["upper"][-1] - cell["lower"][-1]) / 2
         rows.append([METHODS[method][0], cell["repeats"], *at, f"{spread:.2f}", shown, f"{cell['wall_seconds']:.1f}"])
     table(("method", "functions", "at 10", "at 20", "at 30", "±", "at 30, less EI", "s a run"), rows)

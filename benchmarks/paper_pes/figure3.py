@@ -3,18 +3,18 @@
     python benchmarks/paper_pes/figure3.py --max-minutes 60     # goes on where it stopped; about five hours of CPU
     python benchmarks/paper_pes/figure3.py --report             # JSON and picture of what is stored
 
-Figure 3 of Hernandez-Lobato et al. (2014): Branin, a mixture of cosines (Anderson et al. 2000) and Hartmann-6 on the unit
-cube, all maximised, noise variance 1e-3, three initial points by Latin hypercube, 40 further ones (60 for Hartmann-6), the
-same initial points and noise for all methods. The noise is that of the *raw* values, whose range is 308 for Branin, 3 for
-the others. If Branin is rescaled to unit variance first, all criteria end at a median of about -2.5: the raw one is
-the paper's figure. The model sees values that were shifted and scaled by the mean and sd of the function over its box,
-and constant mean and noise are learned with the rest; its priors are given below.
+Figure 3 of Hernandez-Lobato et al. (2014): Branin, a mixture of cosines (Anderson et al. 2000) and Hartmann-6 on the
+unit cube, all maximised, noise variance 1e-3, three initial points by Latin hypercube, 40 further ones (60 for
+Hartmann-6), the same initial points and noise for all methods. The noise is that of the *raw* values, whose range is
+308 for Branin, 3 for the others. If Branin is rescaled to unit variance first, all criteria end at a median of about
+-2.5: the raw one is the paper's figure. The model sees values that were shifted and scaled by the mean and sd of the
+function over its box, and constant mean and noise are learned with the rest; its priors are given below.
 
-PES, PES-NB (hyperparameters at the highest mode, where the paper takes the posterior mean) and EI share the Learner; PES and
-EI average over 10 draws of the hyperparameters. ES is at the mode and takes the best of 400 random candidates. BoTorch's
-LogEI and qPES have BoTorch's own model (``SingleTaskGP`` as shipped, at its mode), 16 places of the maximum, and BoTorch's
-search. All are judged by the same recommendation from their points: ``Learner.recommend``, the maximum of our posterior
-mean over draws of the hyperparameters.
+PES, PES-NB (hyperparameters at the highest mode, where the paper takes the posterior mean) and EI share the Learner;
+PES and EI average over 10 draws of the hyperparameters. ES is at the mode and takes the best of 400 random
+candidates. BoTorch's LogEI and qPES have BoTorch's own model (``SingleTaskGP`` as shipped, at its mode), 16 places of
+the maximum, and BoTorch's search. All are judged by the same recommendation from their points: ``Learner.recommend``,
+the maximum of our posterior mean over draws of the hyperparameters.
 
 Bands are one bootstrap standard deviation of the median.
 

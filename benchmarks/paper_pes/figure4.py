@@ -3,19 +3,21 @@
     python benchmarks/paper_pes/figure4.py --max-minutes 60     # goes on where it stopped; about 40 minutes of CPU
     python benchmarks/paper_pes/figure4.py --report             # JSON and picture of what is stored
 
-Figure 4 of Hernandez-Lobato et al. (2014). The truth is, as there, the posterior mean of a GP through 1,000 evaluations at
-uniform points of the unit square, its noise that of the measurements. Nobody knows the paper's exact objectives; ours:
+Figure 4 of Hernandez-Lobato et al. (2014). The truth is, as there, the posterior mean of a GP through 1,000
+evaluations at uniform points of the unit square, its noise that of the measurements. Nobody knows the paper's exact
+objectives; ours:
 
-* **NNet**: negative test RMSE of a network with 10 hidden units (scikit-learn's ``MLPRegressor``, L-BFGS) on a random half of
-  Boston housing, over weight decay (1e-4 to 1e2) and iterations (5 to 500), both on a logarithmic scale.
-* **Portfolio**, a stand-in, since the paper names the stocks but neither period nor source: ratio of mean and sd of the
-  one-year return of AXP, BA and HD, simulated (1,000 years an evaluation) from GARCH(1, 1) models with their observed
-  residuals, joined by a t copula, fitted to daily returns 1987-2009; over the weights.
-* **Hydrogen**: only if the folder of PYMC_ACTIVE_DATA has the user's ``hydrogen.csv`` (``ph``, ``nitrogen``, ``hydrogen``).
+* **NNet**: negative test RMSE of a network with 10 hidden units (scikit-learn's ``MLPRegressor``, L-BFGS) on a random
+  half of Boston housing, over weight decay (1e-4 to 1e2) and iterations (5 to 500), both on a logarithmic scale.
+* **Portfolio**, a stand-in, since the paper names the stocks but neither period nor source: ratio of mean and sd of
+  the one-year return of AXP, BA and HD, simulated (1,000 years an evaluation) from GARCH(1, 1) models with their
+  observed residuals, joined by a t copula, fitted to daily returns 1987-2009; over the weights.
+* **Hydrogen**: only if the folder of PYMC_ACTIVE_DATA has the user's ``hydrogen.csv`` (``ph``, ``nitrogen``,
+  ``hydrogen``).
 * **Walker** is a simulator that is not to be had, and is left out.
 
-The objectives' evaluations are kept in ``results/figure4_<name>.csv``. Everything else is as in ``figure3.py``.
-Needs boston_housing.csv and portfolio_axp_ba_hd.csv.gz in the folder that PYMC_ACTIVE_DATA names.
+The objectives' evaluations are kept in ``results/figure4_<name>.csv``. Everything else is as in ``figure3.py``. Needs
+boston_housing.csv and portfolio_axp_ba_hd.csv.gz in the folder that PYMC_ACTIVE_DATA names.
 """
 
 import os

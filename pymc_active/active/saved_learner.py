@@ -104,7 +104,7 @@ def from_contents[AnyLearner: Learner](
     """
     try:
         return _from_contents(kind, contents, model, criterion, executor)
-    except (KeyError, IndexError, AttributeError) as error:
+    except (KeyError, IndexError, AttributeError, StopIteration) as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 
@@ -129,7 +129,7 @@ def _from_contents[AnyLearner: Learner](
         criterion = document["criterion"]
     memory = document["memory"]
     learner = kind(
-        models if memory["is_several"] else next(iter(models.values())),
+        models if memory["is_several"] else models[ONLY],
         document["learn"],
         criterion=criterion,
         repeat=bool(document["repeat"]),

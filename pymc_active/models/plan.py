@@ -12,8 +12,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
+from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
-from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
@@ -344,7 +344,7 @@ def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: 
     if isinstance(op, RandomVariable) and op.ndim_supp == 0:
         try:
             folded = (op.name, *constant_fold(op.dist_params(prior.owner)))
-        except NotScalarConstantError:
+        except NotConstantValueError:
             pass  # a hierarchical prior: the graph route takes it
     return _Parameter(shape, dims, folded, prior)
 

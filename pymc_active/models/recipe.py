@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.basic import Constant
+from pymc.exceptions import NotConstantValueError
+from pymc.pytensorf import constant_fold
 from pytensor.scalar.basic import Reciprocal
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.labels import write_label
@@ -88,25 +89,30 @@ def _write_prior(name: str, prior: Any) -> dict[str, Any]:
         return {"value": np.asarray(prior, float).tolist()}
     node = prior.owner
     family = _NAMES.get(type(node.op))
-    parameters = [_write_parameter(p) for p in node.op.dist_params(node)] if family else [None]
-    if None in parameters or None in prior.type.shape:
-        raise ValueError(f"the prior of {name} is more than a plain distribution with numbers as parameters")
+    reason = f"the prior of {name} is more than a plain distribution with numbers as parameters"
+    if family is None or None in prior.type.shape:
+        raise ValueError(reason)
+    try:
+        parameters = [_write_parameter(parameter) for parameter in node.op.dist_params(node)]
+    except NotConstantValueError:
+        raise ValueError(reason) from None
     return {"distribution": family, "parameters": parameters, "shape": list(prior.type.shape)}
 
 
-def _write_parameter(parameter: TensorVariable) -> dict[str, Any] | None:
-    """A constant, or the reciprocal of one; None for anything else.
+def _write_parameter(parameter: TensorVariable) -> dict[str, Any]:
+    """A constant, or the reciprocal of one.
 
-    To fold the reciprocal that PyMC takes of a rate would change the last digits of its density.
+    PyMC takes the reciprocal of a rate, and again in the density, which PyTensor then cancels. To fold the first would
+    change the last digits of the density; of small whole numbers, which are int8, half of the digits.
     """
-    if isinstance(parameter, Constant):
-        value = np.asarray(parameter.data)
-        return {"value": value.tolist(), "dtype": str(value.dtype)}
-    op = getattr(parameter.owner, "op", None)
-    if not (isinstance(op, Elemwise) and isinstance(op.scalar_op, Reciprocal)):
-        return None
-    inner = _write_parameter(parameter.owner.inputs[0])
-    return None if inner is None else {"reciprocal": inner}
+    node = parameter.owner
+    if node is not None and isinstance(node.op, DimShuffle) and node.inputs[0].type.ndim == 0:
+        return _write_parameter(node.inputs[0])
+    if node is not None and isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Reciprocal):
+        return {"reciprocal": _write_parameter(node.inputs[0])}
+    [folded] = constant_fold([parameter])
+    value = np.asarray(folded)
+    return {"value": value.tolist(), "dtype": str(value.dtype)}
 
 
 def read_prior(value: dict[str, Any]) -> Any:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from pymc_active.active.files import read, read_generator, write, write_generator
 from pymc_active.active.hierarchical.gpt import GPTest
 from pymc_active.active.hierarchical.lines import Background
+from pymc_active.active.hierarchical.saved_search import FORMAT_VERSION, KIND, to_contents, to_state
 from pymc_active.active.hierarchical.settings import Settings, read_settings
 from pymc_active.active.hierarchical.tree import Node, Trial
 from pymc_active.models.data import read_inputs
@@ -263,7 +266,14 @@ class HDSLearner:
                     self._foreign_X.append(point)
                     self._foreign_y.append(float(value))
 
-    def run(self, f: Callable[[np.ndarray], Any], n: int | None = None, *, batch_size: int | None = None) -> None:
+    def run(
+        self,
+        f: Callable[[np.ndarray], Any],
+        n: int | None = None,
+        *,
+        batch_size: int | None = None,
+        save_to: str | os.PathLike | None = None,
+    ) -> None:
         """Evaluate f until everything is decided, the budget is used up, or ``n`` more evaluations were made.
 
         Parameters
@@ -273,6 +283,8 @@ class HDSLearner:
         n : int, optional
         batch_size : int, optional
             Points evaluated at once, see :meth:`ask`.
+        save_to : path, optional
+            Where to :meth:`save` after every answer. A run that was killed goes on from there.
 
         Raises
         ------
@@ -307,6 +319,8 @@ class HDSLearner:
             y = np.where(np.isfinite(y), y, np.nan)
             n_failed += int(np.isnan(y).sum())
             self.tell(X, y)
+            if save_to is not None:
+                self.save(save_to)
             if self._n_failures >= _MOST_FAILURES:
                 raise EvaluationError(f"f returned NaN {self._n_failures} times in a row", self)
         if n_failed:
@@ -641,6 +655,40 @@ class HDSLearner:
 
     # Saving
 
+    def save(self, path: str | os.PathLike) -> None:
+        """Write everything that :meth:`load` needs to go on, bit for bit.
+
+        Parameters
+        ----------
+        path : path
+            netCDF; zarr if it ends in ``.zarr``. A file that is there stays as it is until the new one is complete.
+            ArviZ opens it; nothing in it can run code.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        ModuleNotFoundError
+            For zarr where it is not installed.
+        """
+        write(path, to_contents(self), KIND, FORMAT_VERSION)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """The search of a file, which asks the same next points, bit for bit.
+
+        Raises
+        ------
+        FileNotFoundError
+        ValueError
+            For a file of something else, of a newer version, or one that is damaged.
+        """
+        state = to_state(read(path, KIND, FORMAT_VERSION))
+        try:
+            return cls.from_state_dict(state)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path} is damaged: {error!r}") from error
+
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on, as arrays, lists, numbers and strings.
 
@@ -654,7 +702,7 @@ class HDSLearner:
         return {
             "version": _STATE_VERSION,
             "settings": settings,
-            "generator": self._rng.bit_generator.state,
+            "generator": write_generator(self._rng),
             "nodes": [asdict(node) for node in self.nodes],
             "trials": [asdict(trial) for trial in self.trials],
             "backgrounds": [asdict(background) for background in self.backgrounds],
@@ -678,16 +726,13 @@ class HDSLearner:
         }
 
     @classmethod
-    def from_state_dict(cls, state: dict[str, Any]) -> HDSLearner:
+    def from_state_dict(cls, state: dict[str, Any]) -> Self:
         """The learner that :meth:`state_dict` described; it asks the same next points, bit for bit."""
         if state.get("version") != _STATE_VERSION:
             raise ValueError(f"this state has version {state.get('version')!r}; version {_STATE_VERSION} is understood")
         learner = cls.__new__(cls)
         learner.settings = Settings(**state["settings"])
-        generator = state["generator"]
-        bits = getattr(np.random, generator["bit_generator"])()
-        bits.state = generator
-        learner._begin(np.random.Generator(bits))
+        learner._begin(read_generator(state["generator"]))
         learner.nodes = [Node(**_copied(node)) for node in state["nodes"]]
         learner.trials = [Trial(**_copied(trial)) for trial in state["trials"]]
         learner.backgrounds = [Background(**_copied(background)) for background in state["backgrounds"]]

@@ -25,7 +25,7 @@ Moments = Literal["sampled", "ep"]
 _ROUNDING = 1e-12
 # Draws that moments are taken from, at least; and coordinates, at most: of more of them, which are less correlated,
 # expectation propagation gives better ones.
-_FEWEST, _MOST_SAMPLED = 50, 7
+_FEWEST, _MOST_SAMPLED = 50, 5
 # Slopes with a smaller share of variance of their own are those of other inputs.
 _DEPENDENT = 1e-8
 
@@ -54,7 +54,7 @@ class Maxima:
         Above the diagonal, row by row.
     moments : {"sampled", "ep"}
         Of the height and of what must be positive: see :func:`truncated_moments`; or those of expectation propagation,
-        which are also taken for more than six inputs, and where too few draws would count.
+        which are also taken for more than four inputs, and where too few draws would count.
 
     directions : ndarray, shape (D, S, D), optional
         Orthonormal ones in which each maximum is free or not, by default those of the inputs. Where it is not, a slope

@@ -272,7 +272,8 @@ def pes(
     moments : {"sampled", "ep"}
         Of height, curvatures and slopes given C1 and C2. ``"ep"`` are those of expectation propagation, as in the
         paper, whose variances are often 5 to 20 % too small in one or two inputs. ``"sampled"`` are from 512 or more
-        quasi-random draws, mostly within 2 %, and for more than six inputs the same as ``"ep"``.
+        quasi-random draws, mostly within 2 %, and for more than four inputs the same as ``"ep"``,
+        which is good enough there.
     random_seed : int or Generator, optional
 
     Returns

@@ -1,0 +1,115 @@
+"""A search for relevant inputs survives in a file."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+from pymc_active.active.hierarchical.learner import EvaluationError, HDSLearner
+
+SCALES = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
+
+
+def two(X):
+    return 1.5 * np.sin(4 * X[:, 4]) + np.cos(5 * X[:, 20])
+
+
+def ask_and_tell(learner, n=None):
+    asked = []
+    while not learner.is_finished and (n is None or len(asked) < n):
+        X = learner.ask(1)
+        asked.append(X[0])
+        learner.tell(X, two(X))
+    return np.array(asked)
+
+
+@pytest.mark.parametrize("test", ["anchored", "gpt", "fdt"])
+@pytest.mark.parametrize("n", [0, 9, 30])
+def test_a_loaded_search_asks_the_same_bit_for_bit(test, n, tmp_path):
+    learner = HDSLearner(30, test=test, random_seed=3, **SCALES)
+    ask_and_tell(learner, n)
+    waiting = learner.ask(2)
+    learner.tell(np.zeros(30), 1.0)
+    learner.save(tmp_path / "search.nc")
+    loaded = HDSLearner.load(tmp_path / "search.nc")
+    assert np.array_equal(loaded.pending, waiting)
+    for one in (learner, loaded):
+        one.tell(waiting, two(waiting))
+    assert np.array_equal(ask_and_tell(learner), ask_and_tell(loaded))
+    assert loaded.recommend() == learner.recommend() == [4, 20]
+    assert all(np.array_equal(*pair) for pair in zip(loaded.result().data(), learner.result().data(), strict=True))
+
+
+def test_bounds_of_each_input_are_kept(tmp_path):
+    bounds = np.stack([np.linspace(-2, 0, 30), np.linspace(1, 9, 30)], 1)
+    learner = HDSLearner(30, bounds=bounds, random_seed=3, **SCALES)
+    ask_and_tell(learner, 5)
+    learner.save(tmp_path / "search.nc")
+    assert np.array_equal(HDSLearner.load(tmp_path / "search.nc").ask(), learner.ask())
+
+
+def test_a_killed_run_has_lost_nothing(tmp_path):
+    path, told = tmp_path / "search.nc", []
+
+    def dies(X):
+        if len(told) > 25:
+            raise KeyboardInterrupt
+        told.extend(two(X))
+        return two(X)
+
+    with pytest.raises(KeyboardInterrupt):
+        HDSLearner(30, random_seed=3, **SCALES).run(dies, save_to=path)
+    learner = HDSLearner.load(path)
+    assert np.array_equal(learner.result().history.y, told)
+    learner.run(two)
+    whole = HDSLearner(30, random_seed=3, **SCALES)
+    whole.run(two)
+    assert np.array_equal(learner.result().history.X(), whole.result().history.X())
+
+
+def test_failed_evaluations_are_kept(tmp_path):
+    learner = HDSLearner(30, random_seed=3, **SCALES)
+    with pytest.raises(EvaluationError):
+        learner.run(lambda X: np.full(len(X), np.nan))
+    learner.save(tmp_path / "search.nc")
+    assert np.isnan(HDSLearner.load(tmp_path / "search.nc").result().history.y).sum() == 20
+
+
+def test_others_can_read_what_was_told(tmp_path):
+    learner = HDSLearner(30, random_seed=3, **SCALES)
+    ask_and_tell(learner, 20)
+    learner.save(tmp_path / "search.nc")
+    tree = xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf")
+    assert np.array_equal(tree["observed_data"].y, learner.result().history.y)
+    assert np.array_equal(tree["design"].z, learner.result().history.z)
+    tree.close()
+
+
+def rewrite(path, change):
+    with h5py.File(path, "r+") as file:
+        document = json.loads(file["state/json"][()].decode())
+        change(document)
+        file["state/json"][()] = json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("nodes"), "damaged"),
+        (lambda d: d["settings"].update(surprise=1), "damaged"),
+        (lambda d: d["told"].append(10_000), "told has numbers"),
+        (lambda d: d["settings"].update(n_dims=7), "a line of 30 inputs in a search of 7"),
+        (lambda d: d["generator"].update(bit_generator="seed"), "random generator"),
+    ],
+)
+def test_damaged_files_are_named(change, message, tmp_path):
+    learner = HDSLearner(30, random_seed=3, **SCALES)
+    ask_and_tell(learner, 3)
+    learner.save(tmp_path / "search.nc")
+    rewrite(tmp_path / "search.nc", change)
+    with pytest.raises(ValueError, match=message):
+        HDSLearner.load(tmp_path / "search.nc")
+    with pytest.raises(FileNotFoundError):
+        HDSLearner.load(tmp_path / "other.nc")
