@@ -7,13 +7,14 @@ from pathlib import Path
 
 from _report import RESULTS
 
-sys.path.append(str(Path(__file__).parent / "paper_bams"))
+sys.path += [str(Path(__file__).parent / folder) for folder in ("paper_bams", "paper_pes")]
 
+from _methods import METHODS as PES_METHODS
 from _runs import DESIGNS
 
 HERE = Path(__file__).parent
-PAGES = (HERE.parent / "README.md", HERE / "README.md", HERE / "paper_bams" / "README.md")
-PAPER, BAMS = HERE / "paper_mgp" / "results", HERE / "paper_bams" / "results"
+PAGES = (HERE.parent / "README.md", HERE / "README.md", *(HERE / p / "README.md" for p in ("paper_bams", "paper_pes")))
+PAPER, BAMS, PES = (HERE / paper / "results" for paper in ("paper_mgp", "paper_bams", "paper_pes"))
 
 
 def load(name: str, folder: Path = RESULTS) -> dict:
@@ -206,9 +207,59 @@ def bams_table1() -> str:
     return markdown(["series, priors", "first", "second", "third", "CKS less expert, nats"], rows)
 
 
+def optimum() -> str:
+    return targets("ep_accuracy", "pes_speed")
+
+
+def pes_figure1() -> str:
+    results = load("figure1", PES)["results"]
+    methods = {m: None for cell in results.values() for m in cell["methods"]}
+    rows = []
+    for method in sorted(methods, key=lambda m: -next(iter(results.values()))["methods"][m]["mean"]):
+        cells = [cell["methods"].get(method) for cell in results.values()]
+        shown = [
+            f"{c['mean']:.3f} ± {c['standard_error']:.3f}, {c['smallest']:.3f}, {c['pick']:.2f}" if c else ""
+            for c in cells
+        ]
+        rows.append([PES_METHODS[method][0], *shown])
+    rows.append(["ceiling", *(f"{cell['truth']['ceiling']:.4f}" for cell in results.values())])
+    header = ["", *(f"{row}, {cell['truth']['data_sets']} data sets" for row, cell in results.items())]
+    note = "Spearman: mean ± standard error, smallest; true information at the pick, over that of the best cell."
+    return markdown(header, rows) + "\n\n" + note
+
+
+def _regret(cell: dict, at: list[int]) -> list[list[str]]:
+    rows = []
+    for method, one in sorted(cell["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
+        versus = cell["against_ei"].get(method)
+        spread = (one["upper"][-1] - one["lower"][-1]) / 2
+        shown = [f"{one['median'][i]:.2f}" for i in at] + [f"{one['median'][-1]:.2f} ± {spread:.2f}"]
+        less = (
+            f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f} (p {versus['p_value']:.2g})" if versus else ""
+        )
+        rows.append([PES_METHODS[method][0], str(one["repeats"]), *shown, less])
+    return rows
+
+
+def pes_figure2() -> str:
+    cell = load("figure2", PES)["results"]
+    header = ["method", "functions", "at 10", "at 20", "at 30", "at 30, less EI"]
+    return markdown(header, _regret(cell, [9, 19])) + "\n\nDecimal logarithm of the median regret."
+
+
+def pes_figure3() -> str:
+    rows = []
+    for name, cell in load("figure3", PES)["results"].items():
+        middle = len(cell["evaluations"]) // 2
+        rows += [[name, *row] for row in _regret(cell, [middle])]
+    header = ["function", "method", "starts", "half way", "at the end", "less EI"]
+    return markdown(header, rows) + "\n\nDecimal logarithm of the median regret."
+
+
 TABLES = (
     *(meats, table2, decision, botorch, embeddings, mode_search, speed, mgp, table1),
     *(structure, synthetic, figure2, bams_table1),
+    *(optimum, pes_figure1, pes_figure2, pes_figure3),
 )
 
 

@@ -12,18 +12,13 @@ from pymc_active.active.hierarchical.assumptions import check_assumptions, white
 from pymc_active.active.hierarchical.baselines import ard_screening, coordinate_wise, lasso_screening
 from pymc_active.active.hierarchical.estimate import estimate_scales
 from pymc_active.active.hierarchical.search import hds
+from pymc_active.problems import beale, gp_draw
 
 
-class Features:
-    """A draw of a GP of unit variance with kernel exp(-r² / b²): 2,000 random features, covariance good to 0.02."""
-
-    def __init__(self, bandwidth, inputs, rng):
-        self.inputs = inputs
-        self.frequency = rng.normal(0, np.sqrt(2) / bandwidth, (len(inputs), 2000))
-        self.phase, self.weight = rng.uniform(0, 2 * np.pi, 2000), rng.normal(size=2000) / np.sqrt(1000)
-
-    def __call__(self, X):
-        return np.cos(X[:, self.inputs] @ self.frequency + self.phase) @ self.weight
+def draw(bandwidth, inputs, seed):
+    """A draw of a GP of unit variance with kernel exp(-r² / b²), of some inputs."""
+    function = gp_draw(len(inputs), bandwidth, random_seed=seed)
+    return lambda X: function(X[:, inputs])
 
 
 def noisy(f, sd, seed=0):
@@ -31,11 +26,9 @@ def noisy(f, sd, seed=0):
     return lambda X: f(X) + rng.normal(0, sd, len(X))
 
 
-def beale(X):
-    """Beale's function of inputs 3 and 30, [-1, 1] scaled to its box and the values to [-1, 1]: mostly flat."""
-    x, y = 4.5 * X[:, 3], 4.5 * X[:, 30]
-    value = (1.5 - x + x * y) ** 2 + (2.25 - x + x * y**2) ** 2 + (2.625 - x + x * y**3) ** 2
-    return 2 * value / 181_853.61 - 1
+def flat(X):
+    """Beale's function of inputs 3 and 30, [-1, 1] scaled to its box and the values to [-1, 1]."""
+    return 2 * beale(4.5 * X[:, [3, 30]]) / 181_853.61 - 1
 
 
 # Scales from a held-out design
@@ -45,8 +38,8 @@ def test_scales_are_found_within_their_uncertainty():
     """Geometric means over eight functions; a single function determines its variance to a factor of two only."""
     found = []
     for seed in range(8):
-        draw = Features(0.3, [5, 40], np.random.default_rng(seed))
-        f = noisy(lambda X, draw=draw: 10 + 3 * draw(X), 0.5, seed)
+        one = draw(0.3, [5, 40], seed)
+        f = noisy(lambda X, one=one: 10 + 3 * one(X), 0.5, seed)
         scales = estimate_scales(f, 100, random_seed=seed)
         assert len(scales.y) == 48
         found.append([scales.bandwidth, scales.signal_variance, scales.noise_variance])
@@ -57,7 +50,7 @@ def test_scales_are_found_within_their_uncertainty():
 
 
 def test_estimated_scales_suffice_for_the_search():
-    f = noisy(Features(0.4, [5, 40], np.random.default_rng(1)), 0.1)
+    f = noisy(draw(0.4, [5, 40], 1), 0.1)
     scales = estimate_scales(f, 60, random_seed=1)
     result = hds(f, 60, random_seed=2, **scales.keywords())
     assert result.active == [5, 40]
@@ -66,7 +59,7 @@ def test_estimated_scales_suffice_for_the_search():
 
 
 def test_a_mostly_flat_function_is_warned_of():
-    f = noisy(beale, 0.01)
+    f = noisy(flat, 0.01)
     with pytest.warns(UserWarning, match="unlike the assumed Gaussian process: mostly flat"):
         scales = estimate_scales(f, 50, random_seed=1)
     assert not scales.check.is_plausible
@@ -76,7 +69,7 @@ def test_draws_of_a_gaussian_process_are_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for seed in range(8):
-            f = noisy(Features(0.3, [5, 40], np.random.default_rng(seed)), 0.3, seed)
+            f = noisy(draw(0.3, [5, 40], seed), 0.3, seed)
             estimate_scales(f, 50, random_seed=seed)
 
 

@@ -38,8 +38,8 @@ def test_draws_of_the_assumed_process_are_not_doubted(test):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for seed in range(8):
-            keywords = {"test": test, "offset_variance": 10.0}
-            result = search(lambda X, f=draw(seed): 5 + f(X), seed, **keywords)
+            function = draw(seed)
+            result = search(lambda X, f=function: 5 + f(X), seed, test=test, offset_variance=10.0)
             assert result.active == INPUTS
             assert result.diagnostics.is_plausible
 

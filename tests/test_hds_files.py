@@ -74,7 +74,10 @@ def test_failed_evaluations_are_kept(tmp_path):
     with pytest.raises(EvaluationError):
         learner.run(lambda X: np.full(len(X), np.nan))
     learner.save(tmp_path / "search.nc")
-    assert np.isnan(HDSLearner.load(tmp_path / "search.nc").result().history.y).sum() == 20
+    loaded = HDSLearner.load(tmp_path / "search.nc")
+    assert np.isnan(loaded.result().history.y).sum() == learner.n_evaluations
+    loaded.run(two)
+    assert loaded.recommend() == [4, 20]
 
 
 def test_others_can_read_what_was_told(tmp_path):
@@ -100,6 +103,7 @@ def rewrite(path, change):
         (lambda d: d.pop("nodes"), "damaged"),
         (lambda d: d["settings"].update(surprise=1), "damaged"),
         (lambda d: d["told"].append(10_000), "told has numbers"),
+        (lambda d: d["open"].append(7), "open has numbers that are not from -1 to 0"),
         (lambda d: d["settings"].update(n_dims=7), "a line of 30 inputs in a search of 7"),
         (lambda d: d["generator"].update(bit_generator="seed"), "random generator"),
     ],

@@ -95,6 +95,16 @@ def test_expected_improvement_fits_the_scales_itself():
     assert bump_of_eight(found.best[None])[0] > 0.9
 
 
+def test_predictive_entropy_search_on_the_inputs_found():
+    noise = np.random.default_rng(0)
+    found = hds_then_optimize(
+        lambda X: bump_of_eight(X) + noise.normal(0, 0.03, len(X)), 8, n=1, method="pes", random_seed=1, **SCALES
+    )
+    assert found.selection.active == [4, 6]
+    assert found.X.shape == (1, 2)
+    assert bump_of_eight(found.best[None])[0] > 0.9
+
+
 def test_gp_ucb_on_all_inputs():
     run = gp_ucb(lambda X: -np.square(X - 0.2).sum(1), 3, n=25, beta=4.0, random_seed=1, **SCALES)
     assert_allclose(run.best, 0.2, atol=0.15)

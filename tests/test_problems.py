@@ -31,6 +31,77 @@ def test_branin_is_nowhere_below_its_minimum():
     assert problems.BRANIN_MINIMUM <= values.min() < problems.BRANIN_MINIMUM + 0.05
 
 
+def test_known_optima_are_optima():
+    """Nothing near or far is better."""
+    rng = np.random.default_rng(0)
+    for function, bounds, best, x, sign in (
+        (problems.beale, problems.BEALE_BOUNDS, problems.BEALE_MINIMUM, problems.BEALE_MINIMIZER, 1),
+        (problems.cosines, problems.COSINES_BOUNDS, problems.COSINES_MAXIMUM, problems.COSINES_MAXIMIZER, -1),
+        (problems.hartmann6, problems.HARTMANN6_BOUNDS, problems.HARTMANN6_MINIMUM, problems.HARTMANN6_MINIMIZER, 1),
+    ):
+        assert_allclose(function(x[None]), best, rtol=1e-12, atol=1e-12)
+        low, high = np.array(bounds).T
+        anywhere = rng.uniform(low, high, (20_000, len(x)))
+        near = np.clip(x + rng.normal(0, 1e-3, (500, len(x))), low, high)
+        assert (sign * function(np.concatenate([anywhere, near])) >= sign * best - 1e-12).all()
+
+
+def test_cosines_and_hartmann_have_the_moments_that_are_stated():
+    rng = np.random.default_rng(1)
+    for function, d, mean, sd in ((problems.cosines, 2, 0.32, 0.62), (problems.hartmann6, 6, -0.26, 0.39)):
+        values = function(rng.random((100_000, d)))
+        assert_allclose([values.mean(), values.std()], [mean, sd], atol=0.01)
+
+
+def test_hidden_functions_see_only_their_inputs():
+    problem = problems.hidden(problems.branin, problems.BRANIN_BOUNDS, 9, [7, 2])
+    assert problem.active == [2, 7]
+    X = np.random.default_rng(2).uniform(-1, 1, (6, 9))
+    x1, x2 = -5 + 7.5 * (X[:, 2] + 1), 7.5 * (X[:, 7] + 1)
+    assert_allclose(problem.function(X), problems.branin(np.stack([x1, x2], 1)))
+    for active in ([2], [2, 2], [2, 9], [-1, 2]):
+        with pytest.raises(ValueError, match="2 different numbers from 0 to 8"):
+            problems.hidden(problems.branin, problems.BRANIN_BOUNDS, 9, active)
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.02])
+def test_quad_is_the_papers_formula(mix):
+    problem = problems.quad(50, 3, mix=mix, random_seed=3)
+    rng = np.random.default_rng(3)
+    assert problem.active == sorted(rng.choice(50, 3, replace=False).tolist())
+    optimum = rng.uniform(-1, 1, 50)
+    P = np.diag([10.0 if i in problem.active else 0.01 for i in range(50)])
+    M = (1 - mix) * np.eye(50) + mix * np.ones((50, 50))
+    X = rng.uniform(-1, 1, (7, 50))
+    expected = [np.sum((M @ P @ (x - optimum)) ** 2) for x in X]
+    assert_allclose(problem.function(X), expected, rtol=1e-12)
+    assert_allclose(problem.function(optimum[None]), 0, atol=1e-20)
+
+
+@pytest.mark.parametrize("bandwidth", [0.1, 0.7])
+def test_draws_have_the_covariance_of_their_kernel(bandwidth):
+    """Exactly: the features that a draw weighs with independent normal numbers reproduce the kernel."""
+    grid, features = problems._expansion(bandwidth)
+    u = np.random.default_rng(1).uniform(-1, 1, 60)
+    factors = np.exp(-np.square((u[:, None] - grid) / bandwidth)) @ features
+    assert_allclose(factors @ factors.T, np.exp(-np.square((u[:, None] - u) / bandwidth)), atol=2e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_draws_of_several_inputs_have_a_product_kernel(d):
+    X = np.random.default_rng(2).uniform(-1, 1, (4, d))
+    K = np.exp(-np.square(X[:, None] - X).sum(-1) / 0.8**2)
+    f = np.array([problems.gp_draw(d, 0.8, random_seed=seed)(X) for seed in range(3000)])
+    products = f[:, :, None] * f[:, None]
+    standard_error = products.std(0, ddof=1) / np.sqrt(len(f))
+    assert (np.abs(products.mean(0) - K) < 4 * standard_error).all()
+
+
+def test_draws_are_for_few_inputs():
+    with pytest.raises(ValueError, match="1 to 3 inputs; got 4"):
+        problems.gp_draw(4, 0.5)
+
+
 def test_branin_embedding_has_branins_minimum_where_r_says():
     problem = problems.branin_embedding(7, random_seed=3)
     u = (problems.BRANIN_MINIMIZERS[0] - [-5, 0]) / 15 * 5 - 2.5

@@ -130,7 +130,8 @@ def gather(records: dict, row: str, method: str) -> dict[str, list] | None:
     blocks = [records[key] for key in sorted(records) if key[:2] == (row, method)]
     if not blocks:
         return None
-    return {name: sum((b[name] for b in blocks), []) for name, value in blocks[0].items() if isinstance(value, list)}
+    columns = [name for name, value in blocks[0].items() if isinstance(value, list)]
+    return {name: [value for b in blocks for value in b[name]] for name in columns}
 
 
 def cell(trials: dict[str, list]) -> dict[str, Any]:

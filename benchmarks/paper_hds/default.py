@@ -3,11 +3,12 @@
     python benchmarks/paper_hds/default.py                     # goes on where it stopped
     python benchmarks/paper_hds/default.py --report            # JSON and picture of what is stored
 
-Draws of figure 2 (d = 2, D = 200, b = 0.1 on [-1, 1], unit variance), 200 of them that nothing was tuned on; all scales are
-known. Then one search with D = 100,000 and σ² = 0.1, asked and told by hand, and the time of every ask, which includes
-making the points.
+Draws of figure 2 (d = 2, D = 200, b = 0.1 on [-1, 1], unit variance), 200 of them that nothing was tuned on; all
+scales are known. Then one search with D = 100,000 and σ² = 0.1, asked and told by hand, and the time of every ask,
+which includes making the points.
 
-Targets: accuracy of 0.995 with 250 evaluations at most on average at σ² = 0.1, 0.99 at σ² = 0.36; D = 100,000 finishes.
+Targets: accuracy of 0.995 with 250 evaluations at most on average at σ² = 0.1, 0.99 at σ² = 0.36; D = 100,000
+finishes.
 """
 
 import os
@@ -115,8 +116,9 @@ def plot(summary: dict):
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
-    cells = {name: one for name, one in summary["cells"].items()}
-    for (name, one), colour in zip(cells.items(), ("#009E73", "#117733", "#D55E00", "#882255"), strict=False):
+    for (name, one), colour in zip(
+        summary["cells"].items(), ("#009E73", "#117733", "#D55E00", "#882255"), strict=False
+    ):
         values = np.sort(one["histogram"])
         share = f"{one['accuracy']['mean']:.3f}"
         ax.step(values, np.arange(1, len(values) + 1) / len(values), color=colour, label=f"{name}: accuracy {share}")
@@ -136,15 +138,16 @@ def main() -> None:
         fill(path, keys(), record, arguments.max_minutes)
     summary = summarise(load(path))
     rows = [
-        [name, c["accuracy"]["n"], f"{c['accuracy']['mean']:.3f} [{c['accuracy']['low']:.3f}, {c['accuracy']['high']:.3f}]",
+        [name, c["accuracy"]["n"], "{mean:.3f} [{low:.3f}, {high:.3f}]".format(**c["accuracy"]),
          plus_minus(c["evaluations"]), f"{c['warned']:.3f}"]
         for name, c in summary["cells"].items()
     ]  # fmt: skip
     table(("setting", "trials", "accuracy, 95 %", "evaluations ± 3 se", "warned"), rows)
     print()
     rows = [
-        [r["right"][0], r["evaluations"][0], r["nodes"], f"{r['ask_ms']['median']:.1f} ({r['ask_ms']['largest']:.1f})",
-         f"{r['tell_ms']['median']:.1f} ({r['tell_ms']['largest']:.1f})", f"{r['wall_seconds']:.1f}", r["peak_memory_mb"]]
+        [r["right"][0], r["evaluations"][0], r["nodes"],
+         *("{median:.1f} ({largest:.1f})".format(**r[what]) for what in ("ask_ms", "tell_ms")),
+         f"{r['wall_seconds']:.1f}", r["peak_memory_mb"]]
         for r in summary["large"]
     ]  # fmt: skip
     header = "right", "evaluations", "nodes", "ms an ask, median (largest)", "ms a tell", "wall s", "peak MB"

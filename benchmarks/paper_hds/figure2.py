@@ -4,16 +4,16 @@
     python benchmarks/paper_hds/figure2.py --report             # JSON and picture of what is stored
 
 Figure 2 of Chen, Castro & Krause (2012): draws of a Gaussian process of d = 2 inputs with b = 0.1 on [-1, 1] and unit
-variance, hidden among D inputs; all scales known; 100 draws in each setting, the same for all methods. GPT and FDT are the
-paper's tests with its thresholds (5, -10) and a budget of 2,000 (10,000 for D = 200 with the noise varied, which is not
-reached). CWS adds pairs along every input until the two largest mean squared differences are those of the relevant ones,
-which it could not know: the paper's reading, "clairvoyantly", is taken for each function by itself, and both pairs'
-ends count. *Default* is what users get.
+variance, hidden among D inputs; all scales known; 100 draws in each setting, the same for all methods. GPT and FDT
+are the paper's tests with its thresholds (5, -10) and a budget of 2,000 (10,000 for D = 200 with the noise varied,
+which is not reached). CWS adds pairs along every input until the two largest mean squared differences are those of
+the relevant ones, which it could not know: the paper's reading, "clairvoyantly", is taken for each function by
+itself, and both pairs' ends count. *Default* is what users get.
 
 Accuracy counts a run as right if exactly the two inputs are found. Bars are three standard errors.
 
-Targets: at D = 200 and σ² = 0.1 GPT takes 203-243 evaluations with an accuracy of 0.97 or more, FDT 440-495 with 0.94;
-they grow by about 33 and 69 evaluations per doubling of D.
+Targets: at D = 200 and σ² = 0.1 GPT takes 203-243 evaluations with an accuracy of 0.97 or more, FDT 440-495 with
+0.94; they grow by about 33 and 69 evaluations per doubling of D.
 """
 
 import os

@@ -3,12 +3,12 @@
     python benchmarks/paper_hds/figure3.py --max-minutes 30     # goes on where it stopped
     python benchmarks/paper_hds/figure3.py --report             # JSON and picture of what is stored
 
-Figure 3 of Chen, Castro & Krause (2012), and the sentence on b beside it: draws as in figure 2 with D = 200, σ² = 0.1 and
-b = 0.1, while the tests are told another σ² or b. The paper's "ratio between the mis-estimated σ and the truth" is taken
-as one of variances: with σ itself wrong by a factor of ten GPT would not work as its picture says. Pairs of FDT are 3 b
-apart, of the b that it is told, and half of the line's length at most. Thresholds (5, -10), a budget of 2,000, 100 draws in
-each setting, the same for all methods. *Warned*: the share of runs in which ``hds`` said that its scales do not fit; *silent*: of wrong ones without such a
-warning and without undecided nodes.
+Figure 3 of Chen, Castro & Krause (2012), and the sentence on b beside it: draws as in figure 2 with D = 200, σ² = 0.1
+and b = 0.1, while the tests are told another σ² or b. The paper's "ratio between the mis-estimated σ and the truth"
+is taken as one of variances: with σ itself wrong by a factor of ten GPT would not work as its picture says. Pairs of
+FDT are 3 b apart, of the b that it is told, and half of the line's length at most. Thresholds (5, -10), a budget of
+2,000, 100 draws in each setting, the same for all methods. *Warned*: the share of runs in which ``hds`` said that its
+scales do not fit; *silent*: of wrong ones without such a warning and without undecided nodes.
 """
 
 import os

@@ -3,19 +3,21 @@
     python benchmarks/paper_hds/figure5.py --max-minutes 30     # goes on where it stopped
     python benchmarks/paper_hds/figure5.py --report             # JSON and picture of what is stored
 
-Figure 5 (b) and (c) of Chen, Castro & Krause (2012): average and smallest regret of HDS followed by GP-UCB on the inputs
-found, and of GP-UCB on all inputs; d = 2 inputs of D = 4 matter, as in the paper, and of D = 40. What the paper leaves
-open, and how it is read here:
+Figure 5 (b) and (c) of Chen, Castro & Krause (2012): average and smallest regret of HDS followed by GP-UCB on the
+inputs found, and of GP-UCB on all inputs; d = 2 inputs of D = 4 matter, as in the paper, and of D = 40. What the
+paper leaves open, and how it is read here:
 
-* All functions are maximised, shifted and scaled to mean 0 and variance 1 over the box; regrets are of f without noise, in
-  its sds; σ² = 0.1. Both methods are told b: 0.2 for draws of a Gaussian process, 0.5 for Branin, 1 for Quad. With b = 0.1
-  as in the other figures a draw has hundreds of hills in the plane, and nobody finds the highest in 200 evaluations.
-* β = 4 for both. Theorem 4.1's β is many times larger, and grows with the number of inputs that are searched: under it
-  GP-UCB on all of them explores only.
-* The horizon T = 200 counts the evaluations of the selection, which are the data that GP-UCB begins with. If no input is
-  found, GP-UCB goes on with all.
-* Plain GP-UCB has the same kernel on all D inputs. The acquisition is maximised from 2,000 random places and 20 around the
-  best data, so that it can climb from there; on smooth functions it does so well that it does *not* fail in many inputs.
+* All functions are maximised, shifted and scaled to mean 0 and variance 1 over the box; regrets are of f without
+  noise, in its sds; σ² = 0.1. Both methods are told b: 0.2 for draws of a Gaussian process, 0.5 for Branin, 1 for
+  Quad. With b = 0.1 as in the other figures a draw has hundreds of hills in the plane, and nobody finds the highest
+  in 200 evaluations.
+* β = 4 for both. Theorem 4.1's β is many times larger, and grows with the number of inputs that are searched: under
+  it GP-UCB on all of them explores only.
+* The horizon T = 200 counts the evaluations of the selection, which are the data that GP-UCB begins with. If no input
+  is found, GP-UCB goes on with all.
+* Plain GP-UCB has the same kernel on all D inputs. The acquisition is maximised from 2,000 random places and 20
+  around the best data, so that it can climb from there; on smooth functions it does so well that it does *not* fail
+  in many inputs.
 """
 
 import os

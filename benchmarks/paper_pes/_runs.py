@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from _methods import METHODS as METHODS
+from _methods import PEERS as PEERS
 from pes_peers import Peer
 
 import pymc_active as pma
@@ -15,29 +17,8 @@ from pymc_active.active.candidates import Box
 from pymc_active.active.improvement import ExpectedImprovement
 from pymc_active.laplace.fit import quiet_fits
 
-# Label and colour.
-METHODS = {
-    "pes": ("PES", "#0072B2"),
-    "pes_nb": ("PES-NB", "#56B4E9"),
-    "pes_path": ("PES, the path's mixed derivatives", "#4477AA"),
-    "pes_zero": ("PES, zero mixed derivatives", "#66AADD"),
-    "pes_stationary": ("PES, stationary on the boundary", "#88BBEE"),
-    "es": ("ES", "#E69F00"),
-    "jes": ("JES", "#009E73"),
-    "mes": ("MES", "#CC79A7"),
-    "ei": ("EI", "#D55E00"),
-    "thompson": ("Thompson", "#999999"),
-    "random": ("random", "#BBBBBB"),
-    "qPES": ("BoTorch qPES", "#000000"),
-    "qPES_fine": ("BoTorch qPES, jitter 1e-8", "#555555"),
-    "qJES": ("BoTorch qJES", "#117733"),
-    "qMES": ("BoTorch qMES", "#882255"),
-    "GIBBON": ("BoTorch GIBBON", "#AA4499"),
-    "LogEI": ("BoTorch LogEI", "#5B3A1A"),
-}
 # A criterion of the Learner for those that choose without it.
 NOT_A_LEARNERS = "random"
-PEERS = ("qPES", "qPES_fine", "qJES", "qMES", "GIBBON", "LogEI")
 # The model of figures 1 and 2: standard deviations, and one lengthscale for both inputs.
 LENGTHSCALE, OUTPUTSCALE, NOISE = np.sqrt(0.1), 1.0, 1e-3
 POINT = {"log_noise": np.log(NOISE)}

@@ -8,12 +8,8 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
-from pytensor.scalar.basic import Reciprocal
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.labels import write_label
 from pymc_active.models.data import Affine
@@ -93,26 +89,12 @@ def _write_prior(name: str, prior: Any) -> dict[str, Any]:
     if family is None or None in prior.type.shape:
         raise ValueError(reason)
     try:
-        parameters = [_write_parameter(parameter) for parameter in node.op.dist_params(node)]
+        folded = [np.asarray(value) for value in constant_fold(node.op.dist_params(node))]
     except NotConstantValueError:
         raise ValueError(reason) from None
+    # The density depends on how they are stored: PyMC keeps small whole numbers as int8, their reciprocals as float32.
+    parameters = [{"value": value.tolist(), "dtype": str(value.dtype)} for value in folded]
     return {"distribution": family, "parameters": parameters, "shape": list(prior.type.shape)}
-
-
-def _write_parameter(parameter: TensorVariable) -> dict[str, Any]:
-    """A constant, or the reciprocal of one.
-
-    PyMC takes the reciprocal of a rate, and again in the density, which PyTensor then cancels. To fold the first would
-    change the last digits of the density; of small whole numbers, which are int8, half of the digits.
-    """
-    node = parameter.owner
-    if node is not None and isinstance(node.op, DimShuffle) and node.inputs[0].type.ndim == 0:
-        return _write_parameter(node.inputs[0])
-    if node is not None and isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Reciprocal):
-        return {"reciprocal": _write_parameter(node.inputs[0])}
-    [folded] = constant_fold([parameter])
-    value = np.asarray(folded)
-    return {"value": value.tolist(), "dtype": str(value.dtype)}
 
 
 def read_prior(value: dict[str, Any]) -> Any:
@@ -129,12 +111,7 @@ def read_prior(value: dict[str, Any]) -> Any:
     name = value["distribution"]
     if name not in _FAMILIES:
         raise ValueError(f"unknown distribution {name!r}; the known ones are {', '.join(sorted(_FAMILIES))}")
-    family, parameters = _FAMILIES[name], [_read_parameter(parameter) for parameter in value["parameters"]]
+    family = _FAMILIES[name]
+    parameters = [np.asarray(one["value"], dtype=one["dtype"]) for one in value["parameters"]]
     # That of the base class takes the parameters of the graph, where a rate, say, is a scale already.
     return super(family, family).dist(parameters, shape=[int(n) for n in value["shape"]] or None)
-
-
-def _read_parameter(value: dict[str, Any]) -> Any:
-    if "reciprocal" in value:
-        return pt.reciprocal(_read_parameter(value["reciprocal"]))
-    return pt.constant(np.asarray(value["value"], dtype=value["dtype"]))

@@ -9,12 +9,15 @@ import numpy as np
 from pymc_active.plots.style import GREY, INK, new_axes
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from pymc_active.active.hierarchical.search import HDSResult
 
 # Fainter letters than this on the colour map are white.
 _DARK = 0.62
+# Widths of a letter, and of what is around and between the boxes, in inches.
+_LETTER, _MARGIN = 0.075, 0.16
 
 
 def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
@@ -53,9 +56,8 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
     across = _places(table.parent.to_dict())
     n_leaves = max(across.values()) + 1
     depth = int(table.depth.max())
-    longest = int(table.inputs.str.len().max())
-    unit = 0.12 * max(longest, 4) + 0.15
-    ax = new_axes(ax, (max(4.5, unit * n_leaves + 1.0), 1.0 + 0.62 * (depth + 1)))
+    unit = _inches_per_leaf(table, across)
+    ax = new_axes(ax, (max(4.5, unit * n_leaves + 1.6), 1.0 + 0.62 * (depth + 1)))
     accept, reject = result.settings.accept, result.settings.reject
     import matplotlib as mpl
 
@@ -102,6 +104,18 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
         color=INK,
     )
     return ax
+
+
+def _inches_per_leaf(table: pd.DataFrame, across: dict[int, float]) -> float:
+    """The least at which neighbours in a row do not touch."""
+    unit = 0.2
+    for _, row in table.groupby("depth"):
+        places = np.array([across[node] for node in row.index])
+        order = np.argsort(places)
+        width = _LETTER * np.maximum(row.inputs.str.len().to_numpy(), 2)[order] + _MARGIN
+        if len(row) > 1:
+            unit = max(unit, float(((width[1:] + width[:-1]) / 2 / np.diff(places[order])).max()))
+    return unit
 
 
 def _places(parents: dict[int, int]) -> dict[int, float]:

@@ -131,7 +131,7 @@ def hds_then_optimize(
     >>> def f(X):
     ...     return -np.square(X[:, 7] - 0.3) * 4
     >>> found = hds_then_optimize(
-    ...     f, 50, n=8, beta=2.0, bandwidth=1.0, signal_variance=1.0, noise_variance=0.001, random_seed=1
+    ...     f, 50, n=8, beta=2.0, bandwidth=1.0, signal_variance=5.0, noise_variance=0.001, random_seed=1
     ... )
     >>> found.selection.active, abs(found.best[7] - 0.3) < 0.1
     ([7], np.True_)
