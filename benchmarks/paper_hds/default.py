@@ -123,7 +123,7 @@ def plot(summary: dict):
         share = f"{one['accuracy']['mean']:.3f}"
         ax.step(values, np.arange(1, len(values) + 1) / len(values), color=colour, label=f"{name}: accuracy {share}")
     ax.set(xlabel="evaluations", ylabel="share of searches that have ended", xscale="log")
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 

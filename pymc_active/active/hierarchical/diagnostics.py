@@ -54,12 +54,9 @@ class SearchDiagnostics:
     @property
     def spread(self) -> float:
         """Largest less smallest y, in the sds that were assumed for y."""
-        settings = self._settings
-        return (
-            float(np.ptp(self._y) / np.sqrt(settings.signal_variance + settings.noise_variance))
-            if len(self._y)
-            else 0.0
-        )
+        if not len(self._y):
+            return 0.0
+        return float(np.ptp(self._y) / np.sqrt(self._settings.signal_variance + self._settings.noise_variance))
 
     @property
     def signal_variance(self) -> float:
