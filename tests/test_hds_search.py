@@ -212,6 +212,20 @@ def test_a_function_flat_on_the_first_background_is_found_by_the_retest():
     assert len(seen[1].llr["0"]) == 2
 
 
+@unlike_a_draw
+def test_a_smooth_function_flat_along_the_first_diagonal_is_found_along_another():
+    """A constant and a smooth function of unknown mean differ by the logarithm of the evaluations only."""
+    rng = np.random.default_rng(1)
+    learner = HDSLearner(
+        16, bandwidth=1.6, signal_variance=0.5, noise_variance=0.1, share=1.0, budget=600, random_seed=2
+    )
+    first = np.where(learner.backgrounds[0].is_reversed, -1, 1)
+    learner.run(lambda X: (first * X)[:, 2] - (first * X)[:, 9] + rng.normal(0, 0.3, len(X)))
+    result = learner.result()
+    assert result.active == [2, 9]
+    assert [len(path) for path in result.llr["0-15"]][0] == learner.settings.longest_scan
+
+
 def test_user_units_do_not_matter():
     """Bounds of any size, also one for each input; the bandwidth is in units of the inputs."""
     low, width = np.linspace(-5, 5, 20), np.linspace(1, 30, 20)

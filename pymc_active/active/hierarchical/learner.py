@@ -565,8 +565,13 @@ class HDSLearner:
                 return
         if trial.llr >= settings.accept:
             self._decide(trial, True)
-        elif trial.llr <= settings.reject:
+        elif trial.llr <= settings.reject or self._is_hopeless(trial):
             self._decide(trial, False)
+
+    def _is_hopeless(self, trial: Trial) -> bool:
+        """Whether another diagonal will tell more: where f is smooth and this one flat, the ratio hardly moves."""
+        is_first = self.settings.test == "anchored" and trial.node == 0 and not self.nodes[0].was_retested
+        return is_first and self.settings.retest and len(trial.rows) >= self.settings.longest_scan
 
     def _decide_fixed(self, trial: Trial) -> None:
         if len(trial.path) < self.settings.n_pairs:

@@ -16,6 +16,8 @@ from pymc_active.active.hierarchical.plane import PlaneTest
 TESTS = ("anchored", "fdt", "fdt_fixed", "gpt")
 # Evaluations of a scan along a diagonal: enough to find a place far from f's mean, at two sds of f in most cases.
 _SCAN = 12
+# Where so many do not show whether f changes along it, another diagonal is scanned.
+_LONGEST_SCAN = 96
 # Repeats at the anchor: its error is shared by all tests, and is kept to this fraction of the signal variance.
 _ANCHOR_PRECISION, _MOST_REPEATS = 0.05, 20
 # Prior variance of f's mean while the diagonal is scanned, in signal variances: nothing is known of it.
@@ -51,6 +53,11 @@ class Settings:
     def n_scan(self) -> int:
         """Evaluations along the diagonal of an anchored background."""
         return _SCAN
+
+    @property
+    def longest_scan(self) -> int:
+        """Evaluations along the first diagonal, after which another is tried."""
+        return _LONGEST_SCAN
 
     @property
     def n_repeats(self) -> int:

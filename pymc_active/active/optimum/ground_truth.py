@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.active.optimum.optima import check_data, read_domain
+from pymc_active.entropy import gaussian_entropy
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -99,7 +100,7 @@ def pes_ground_truth(
         )
     entropies = np.stack([_entropy(noisy[place == cell], rng) for cell in groups])
     share = counts[groups] / counts[groups].sum()
-    before = 0.5 * np.log(2 * np.pi * np.e * (variance + gp.noise_variance))
+    before = gaussian_entropy(variance + gp.noise_variance)
     mean = share @ entropies
     # A sample's entropy varies about as that of a Gaussian does, log variance / 2.
     within = share**2 @ (0.5 / counts[groups])
@@ -146,5 +147,5 @@ def _entropy(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
     n = len(samples)
     reference = differential_entropy(rng.normal(size=(n, 256)), axis=0, method="ebrahimi").mean()
-    bias = reference - 0.5 * np.log(2 * np.pi * np.e)
+    bias = reference - gaussian_entropy(np.ones(()))
     return differential_entropy(samples.astype(float), axis=0, method="ebrahimi") - bias
