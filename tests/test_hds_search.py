@@ -223,7 +223,7 @@ def test_a_smooth_function_flat_along_the_first_diagonal_is_found_along_another(
     learner.run(lambda X: (first * X)[:, 2] - (first * X)[:, 9] + rng.normal(0, 0.3, len(X)))
     result = learner.result()
     assert result.active == [2, 9]
-    assert [len(path) for path in result.llr["0-15"]][0] == learner.settings.longest_scan
+    assert len(result.llr["0-15"][0]) == learner.settings.longest_scan
 
 
 def test_user_units_do_not_matter():

@@ -3,7 +3,7 @@
 Independent of the package: derivatives of the squared exponential kernel by Hermite polynomials, one dense joint
 Gaussian of data, constraints and candidates, expectation propagation as in the paper with explicit inverses.
 
-    python tests/reference/pes_constraints.py
+    python tools/pes_constraints.py
 
 needs mpmath (1.4.1 was used).
 """
@@ -160,7 +160,8 @@ def main():
         "face, stationary": case(**plane, place=[0.4, 0.0], **face, mixed="zero", boundary="stationary"),
         "corner": case(**plane, place=[1.0, 0.0], **corner, mixed="free", boundary="outward"),
     }
-    Path(__file__).with_suffix(".json").write_text(json.dumps(cases, indent=1) + "\n")
+    folder = Path(__file__).parents[1] / "tests" / "reference"
+    (folder / "pes_constraints.json").write_text(json.dumps(cases, indent=1) + "\n")
 
 
 if __name__ == "__main__":
