@@ -151,10 +151,13 @@ def targets(cells: dict) -> list[dict]:
 def plot(cells: dict):
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, len(ROWS), figsize=(2.7 * len(ROWS), 5.2), sharex=True, layout="constrained")
+    shape = 2, len(cells)
+    figure, axes = plt.subplots(
+        *shape, figsize=(2.9 * len(cells), 5.2), sharex=True, squeeze=False, layout="constrained"
+    )
     at = np.arange(1, HORIZON + 1)
-    for j, row in enumerate(ROWS):
-        for method, one in cells.get(row, {}).items():
+    for j, (row, methods) in enumerate(cells.items()):
+        for method, one in methods.items():
             label, colour = METHODS[method]
             for i, what in enumerate(("average", "minimum")):
                 mean, error = np.array(one[what]), 3 * np.array(one[f"{what}_error"])
