@@ -187,7 +187,8 @@ def main() -> None:
                 )
             )
         what = f"share of maximisers with right moments, {D} input{'s' if D != '1' else ''}"
-        targets.append(_report.target(what, share(records, "sampled"), ">=", SHARE))
+        # As pes takes them.
+        targets.append(_report.target(what, share(records, "sampled" if int(D) <= 4 else "ep"), ">=", SHARE))
     header = ("inputs", "method", "right inside", "right on faces", "mean off by", "variance by", "time", "draws")
     _report.table(header, rows)
     _report.write(

@@ -368,3 +368,14 @@ def test_a_trace_of_another_model_is_refused(ard_fit):
 def test_other_sources_are_refused():
     with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree of draws; got int"):
         pma.predict(3, NEW)
+
+
+def test_a_noise_of_any_prior_is_learned_beside_a_fixed_kernel():
+    """Predictions with the hyperparameters at the mode do not depend on the kind of prior that led there."""
+    fixed = {"log_lengthscale": np.log(0.5), "log_outputscale": 0.0}
+    heavy = quick_fit(pma.ard_gp(X, y, priors={**fixed, "log_noise": pm.StudentT.dist(nu=4, mu=-2.0, sigma=0.5)}))
+    normal = pma.ard_gp(X, y, priors={**fixed, "log_noise": pm.Normal.dist(-2.0, 0.5)})
+    same = pma.fit_laplace(normal, point=heavy.point, optimize=False)
+    assert_allclose(pma.predict(heavy, NEW, method="map").f_mean, pma.predict(same, NEW, method="map").f_mean)
+    # Marginal variances exceed those with the noise known by what little the noise changes.
+    assert (pma.predict(heavy, NEW).f_variance > pma.predict(heavy, NEW, method="map").f_variance).all()
