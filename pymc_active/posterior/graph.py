@@ -99,10 +99,11 @@ class GPGraphs:
         derivatives: list = [
             pushforward(expression, self.theta, direction, disconnected_outputs="ignore") for expression in expressions
         ]
+        vectorized: list = vectorize_graph(derivatives, {direction: directions})
         # What depends on no parameter is not vectorized.
         return [
             new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (directions.shape[0], *new.shape))
-            for old, new in zip(derivatives, vectorize_graph(derivatives, {direction: directions}), strict=True)
+            for old, new in zip(derivatives, vectorized, strict=True)
         ]
 
 
