@@ -265,7 +265,7 @@ def pes(
     mixed : {"free", "zero", "path"}
         What to assume of the mixed second derivatives at x*. ``"path"`` (those of the path) and ``"zero"`` are the
         paper's two proposals. They invent a little information once data accumulate: rank correlations with the truth
-        at 20 points were 0.94 with them and 0.97 without (``benchmarks/paper_pes``).
+        at 20 points were 0.92 with them and 0.95 without (``benchmarks/paper_pes``).
     boundary : {"outward", "stationary"}
         Where x* lies on a face of the box the slope points outwards; ``"stationary"`` takes it for zero there too, as
         the paper does.
