@@ -6,7 +6,6 @@ import pickle
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -573,8 +572,8 @@ def test_a_generator_goes_on_where_it_stood(name):
     assert_array_equal(files.read_generator(state).normal(size=9), rng.normal(size=9))
 
 
-@pytest.mark.skipif(find_spec("zarr") is not None, reason="zarr is here")
-def test_zarr_that_is_not_installed_is_named(tmp_path):
+def test_zarr_that_is_not_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="pip install zarr"):
         learner().save(tmp_path / "run.zarr")
 

@@ -15,7 +15,7 @@ from _runs import NOT_A_LEARNERS, PEERS, SCREEN, peer
 import pymc_active as pma
 from pymc_active.active.improvement import ExpectedImprovement
 from pymc_active.active.optimum.entropy_search import EntropySearch
-from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin
+from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin, cosines, hartmann6
 
 LOOP_METHODS = ("pes", "pes_nb", "ei", "es", "LogEI", "qPES")
 N_START, DRAWS = 3, 10
@@ -54,37 +54,15 @@ def negative_branin(Z: np.ndarray) -> np.ndarray:
     return -branin(low + (high - low) * Z)
 
 
-def cosines(Z: np.ndarray) -> np.ndarray:
-    """Anderson, Moore & Cohn (2000): largest, 1.6, where u = 0."""
-    U = 1.6 * Z - 0.5
-    return 1 - (np.square(U) - 0.3 * np.cos(3 * np.pi * U)).sum(1)
-
-
-_HARTMANN_WEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
-_HARTMANN_SCALES = np.array(
-    [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]
-)
-_HARTMANN_CENTRES = 1e-4 * np.array(
-    [
-        [1312, 1696, 5569, 124, 8283, 5886],
-        [2329, 4135, 8307, 3736, 1004, 9991],
-        [2348, 1451, 3522, 2883, 3047, 6650],
-        [4047, 8828, 8732, 5743, 1091, 381],
-    ]
-)
-
-
-def hartmann6(Z: np.ndarray) -> np.ndarray:
-    """Four bumps in six inputs; its maximum is 3.32237."""
-    away = np.square(Z[:, None] - _HARTMANN_CENTRES)
-    return np.exp(-(_HARTMANN_SCALES * away).sum(-1)) @ _HARTMANN_WEIGHTS
+def negative_hartmann6(Z: np.ndarray) -> np.ndarray:
+    return -hartmann6(Z)
 
 
 _NOISE = np.sqrt(1e-3)
 FUNCTIONS = {
     "branin": Problem(negative_branin, 2, -BRANIN_MINIMUM, -54.3, 51.3, _NOISE, 40, 4),
     "cosines": Problem(cosines, 2, 1.6, 0.32, 0.62, _NOISE, 40, 4),
-    "hartmann6": Problem(hartmann6, 6, 3.322368011415515, 0.26, 0.39, _NOISE, 60, 6),
+    "hartmann6": Problem(negative_hartmann6, 6, 3.322368011415515, 0.26, 0.39, _NOISE, 60, 6),
 }
 
 

@@ -83,7 +83,8 @@ class HDSLearner:
         function may have been flat along this line by chance. By default with ``test="anchored"`` only.
     offset_variance : float
         κ² of ``test="gpt"``: prior variance of f's mean in both kernels. The paper has 0, for outputs without an
-        offset; ten signal variances cost some 15 % more evaluations. The anchored test estimates the mean anyway.
+        offset; ten signal variances, with retests, cost a quarter more evaluations. The anchored test estimates the
+        mean anyway.
     bounds : (low, high) or list of (low, high)
         One interval for all inputs, by default [-1, 1] as in the paper, or one for each.
     random_seed : int or Generator, optional
