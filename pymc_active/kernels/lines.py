@@ -26,7 +26,7 @@ class Lines(Protocol):
     def along(self, u: np.ndarray | None, v: np.ndarray | None, order: tuple[int, int]) -> Polynomial:
         """Coefficients of k(a + s u, b + t v) up to s^order[0] t^order[1].
 
-        Directions broadcast like the points; None is for an order of zero.
+        Directions broadcast like the points, and may have further axes in front; None is for an order of zero.
         """
         ...
 
@@ -131,7 +131,7 @@ class RadialLines:
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (
-        np.einsum("...i,...i->...", *np.broadcast_arrays(a, b))
+        np.einsum("...i,...i->...", a, b)
         if a.shape[-1] > 3
         else sum(a[..., i] * b[..., i] for i in range(a.shape[-1]))
     )

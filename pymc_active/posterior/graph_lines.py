@@ -266,6 +266,11 @@ class GraphLines:
         u = np.zeros(self.a.shape[-1]) if u is None else np.asarray(u, float)
         v = np.zeros(self.b.shape[-1]) if v is None else np.asarray(v, float)
         shape = np.broadcast_shapes(self.a.shape, self.b.shape, u.shape, v.shape)
+        if self.a.ndim == 3 < len(shape):
+            front = shape[:-3]
+            several = [np.broadcast_to(d, front + np.broadcast_shapes(d.shape[-3:], (1, 1, 1))) for d in (u, v)]
+            parts = [self.along(*(d[i] for d in several), order) for i in np.ndindex(front)]
+            return {key: np.stack([p[key] for p in parts]).reshape(shape[:-1]) for key in parts[0]}
         between_all = self.a.ndim == 3 and (u.ndim < 2 or u.shape[-2] == 1) and (v.ndim < 3 or v.shape[0] == 1)
         if between_all:
             (n, m, D), A, B = shape, self.a[:, 0], self.b

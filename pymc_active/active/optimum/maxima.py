@@ -7,6 +7,7 @@ observation in the box (C2). Each x* is a set of constraints of its own; all are
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import Literal
 
@@ -150,48 +151,54 @@ class Maxima:
         mean[:, 1 : 1 + a] = np.einsum("asi,si->sa", slopes, gradient)
         if a:
             mean[:, 1 + a :] = np.einsum("bsi,sij,bsj->sb", seconds, self.gp.prior_mean_hessian(X), seconds)
-        J = np.zeros((S, 1 + a + b, 1 + a + b))
         at = self.gp.lines(X, X)
+        J = np.zeros((S, 1 + a + b, 1 + a + b))
         J[:, 0, 0] = at.along(None, None, (0, 0))[0, 0]
-        for i, u in enumerate(seconds):
-            for j, v in enumerate(seconds[: i + 1]):
-                p = at.along(u, v, (2, 2))
-                J[:, 1 + a + i, 1 + a + j] = J[:, 1 + a + j, 1 + a + i] = 4 * p.get((2, 2), 0.0)
-                J[:, 1 + a + i, 0] = J[:, 0, 1 + a + i] = 2 * p.get((2, 0), 0.0)
-                if j < a:
-                    J[:, 1 + a + i, 1 + j] = J[:, 1 + j, 1 + a + i] = 2 * p.get((2, 1), 0.0)
-                if i < a:
-                    J[:, 1 + i, 1 + j] = J[:, 1 + j, 1 + i] = p.get((1, 1), 0.0)
-                    J[:, 1 + i, 1 + a + j] = J[:, 1 + a + j, 1 + i] = 2 * p.get((1, 2), 0.0)
-                    J[:, 1 + i, 0] = J[:, 0, 1 + i] = p.get((1, 0), 0.0)
+        if b:
+            p = at.along(seconds[:, None], seconds, (2, 2))
+
+            def derivatives(order: tuple[int, int]) -> np.ndarray:
+                scale = math.factorial(order[0]) * math.factorial(order[1])
+                return scale * np.moveaxis(np.broadcast_to(p.get(order, 0.0), (b, b, S)), 2, 0)
+
+            # Slopes are along the first directions; what is of one order only is the same for all of the other.
+            J[:, 1 + a :, 1 + a :] = derivatives((2, 2))
+            J[:, 1 : 1 + a, 1 : 1 + a] = derivatives((1, 1))[:, :a, :a]
+            J[:, 1 : 1 + a, 1 + a :] = derivatives((1, 2))[:, :a]
+            J[:, 1 + a :, 1 : 1 + a] = J[:, 1 : 1 + a, 1 + a :].swapaxes(1, 2)
+            J[:, 0, 1 + a :] = J[:, 1 + a :, 0] = derivatives((2, 0))[:, :, 0]
+            J[:, 0, 1 : 1 + a] = J[:, 1 : 1 + a, 0] = derivatives((1, 0))[:, :a, 0]
         return mean, J
 
     def cross(self, X: np.ndarray) -> np.ndarray:
         """Prior covariances of f at the rows of X with [f, slopes, second derivatives] at each x*, (m, S, q)."""
+        m, a, b = len(X), len(self.slopes), len(self.seconds)
         at = self.gp.lines(X[:, None], self.X)
-        parts = [at.along(None, None, (0, 0))[0, 0]]
-        slopes, seconds = [], []
+        B = np.empty((m, len(self.X), 1 + a + b))
+        B[..., 0] = at.along(None, None, (0, 0))[0, 0]
         for i, v in enumerate(self.seconds):
             p = at.along(None, v, (0, 2))
-            if i < len(self.slopes):
-                slopes.append(p.get((0, 1), 0.0))
-            seconds.append(2 * p.get((0, 2), 0.0))
-        return np.stack(np.broadcast_arrays(*parts, *slopes, *seconds), axis=-1)
+            if i < a:
+                B[..., 1 + i] = p.get((0, 1), 0.0)
+            B[..., 1 + a + i] = 2 * p.get((0, 2), 0.0)
+        return B
 
     def cross_gradient(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Gradient in X (m, D) of the sum of ``cross(X) * weights`` over its last two axes."""
-        D, a = X.shape[1], len(self.slopes)
+        (m, D), S, a, b = X.shape, len(self.X), len(self.slopes), len(self.seconds)
         at = self.gp.lines(X[:, None], self.X)
-        gradient = np.empty(X.shape)
-        for d, u in enumerate(np.eye(D)):
-            total = weights[..., 0] * at.along(u, None, (1, 0)).get((1, 0), 0.0)
-            for i, v in enumerate(self.seconds):
-                p = at.along(u, v, (1, 2))
-                if i < a:
-                    total = total + weights[..., 1 + i] * p.get((1, 1), 0.0)
-                total = total + 2 * weights[..., 1 + a + i] * p.get((1, 2), 0.0)
-            gradient[:, d] = total.sum(1)
-        return gradient
+        # X is few points here, where many small calls would cost more than their arithmetic.
+        axes = np.eye(D)[:, None, None, None]
+        B = np.empty((1 + a + b, D, m, S))
+        if not b:
+            B[0] = at.along(axes[:, 0], None, (1, 0)).get((1, 0), 0.0)
+        else:
+            p = at.along(axes, self.seconds[:, None], (1, 2))
+            slopes, seconds = (np.broadcast_to(p.get((1, j), 0.0), (D, b, m, S)) for j in (1, 2))
+            B[0] = np.broadcast_to(p.get((1, 0), 0.0), (D, b, m, S))[:, 0]
+            B[1 : 1 + a] = slopes[:, :a].swapaxes(0, 1)
+            B[1 + a :] = 2 * seconds.swapaxes(0, 1)
+        return np.einsum("msq,qdms->md", weights, B)
 
     def _condition(
         self,
