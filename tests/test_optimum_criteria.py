@@ -158,12 +158,12 @@ class TestEntropySearch:
         made = criterion(gpm, point, kind=EntropySearch)
         [part] = made._parts
         gp, R = part.gp, part.X
-        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + gp.noise_variance * np.eye(len(gp.X)))
+        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + np.diag(gp.noise_variance(gp.X)))
         V = gp.covariance(R, R) - gp.covariance(R, gp.X) @ G @ gp.covariance(gp.X, R)
         draws = part.draws.T.astype(float)
         for x, score in zip(T, made.values(T), strict=True):
             c = (gp.covariance(x[None], R) - gp.covariance(x[None], gp.X) @ G @ gp.covariance(gp.X, R))[0]
-            total = gp.moments(x[None])[1][0] + gp.noise_variance
+            total = gp.moments(x[None])[1][0] + gp.noise_variance(x[None])[0]
             regression = np.linalg.pinv(V, rcond=1e-10, hermitian=True) @ c
             y = (part.standard * np.sqrt(part.values)) @ part.vectors.T @ regression
             y += np.sqrt(max(total - c @ regression, 0.0)) * part.residual
@@ -196,7 +196,7 @@ class TestEntropySearch:
             return -(p[p > 0] * np.log(p[p > 0])).sum()
 
         mean, variance = part.gp.moments(x)
-        sd = np.sqrt(variance + part.gp.noise_variance)
+        sd = np.sqrt(variance + part.gp.noise_variance(x))
         after = [
             entropy(gpm.posterior().with_data(np.vstack([gpm.X, x]), np.append(gpm.y, mean + sd * node)))
             for node in part.nodes
@@ -290,7 +290,7 @@ class TestGroundTruth:
         x = truth.x.to_numpy()
         assert_allclose(x[:, 0], (np.arange(8) + 0.5) / 8)
         gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
-        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + gp.noise_variance * np.eye(3))
+        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + np.diag(gp.noise_variance(gp.X)))
         cross = gp.covariance(x, gp.X)
         rng, N, bins = np.random.default_rng(5), 60_000, 40
         f = rng.multivariate_normal(cross @ G @ gp.y, gp.covariance(x, x) - cross @ G @ cross.T, N, method="svd")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from differences import central_difference
@@ -15,8 +16,10 @@ from scipy.stats import spearmanr
 
 import pymc_active as pma
 from pymc_active.active.optimum import pes as pes_module
+from pymc_active.active.optimum.entropy_search import EntropySearch
 from pymc_active.active.optimum.ep import propagate
 from pymc_active.active.optimum.improvement import improvement
+from pymc_active.active.optimum.max_value import JointEntropy
 from pymc_active.active.optimum.maxima import Maxima
 from pymc_active.active.optimum.optima import Domain, best_inside, read_domain
 from pymc_active.active.optimum.pes import ConditionedOnMaxima, Pes, pes
@@ -467,6 +470,44 @@ def test_a_mean_function_that_somebody_wrote_has_its_curvature():
     assert_allclose(one.prior_mean_hessian(np.array([[0.2], [0.9]])), [[[-4.0]], [[-4.0]]], rtol=1e-5)
     mean, _ = Maxima(one, places([[0.4]], [1.0]))._prior()
     assert_allclose(mean, [[3.0 - 2 * 0.16 + 0.4, -4 * 0.4 + 1, -4.0]], rtol=1e-5)
+
+
+class GrowingNoise(pm.gp.cov.Covariance):
+    """Independent noise with sd ``sd * exp(x)``."""
+
+    def __init__(self, sd):
+        super().__init__(input_dim=1)
+        self.sd = sd
+
+    def diag(self, X):
+        return (self.sd * pt.exp(X[:, 0])) ** 2
+
+    def full(self, X, Xs=None):
+        return pt.diag(self.diag(X)) if Xs is None else pt.zeros((X.shape[0], Xs.shape[0]))
+
+
+@pytest.mark.parametrize("kind", [Pes, JointEntropy, EntropySearch])
+def test_noise_counts_as_it_is_where_it_is_measured(kind, monkeypatch):
+    X = np.linspace(0, 1, 6)[:, None]
+    with pm.Model():
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=0.3))
+        sd = pm.HalfNormal("sd")
+        gp.marginal_likelihood("y", X, np.sin(5 * X[:, 0]), sigma=GrowingNoise(sd), jitter=0.0)
+        gpm = pma.from_marginal(gp, "y")
+    options = {} if kind is EntropySearch else {"n_optima": 8, "n_features": 200}
+    made = kind(Domain(np.zeros(1), np.ones(1)), random_seed=3, **options)
+    made.prepare(made.gps(gpm, point={"sd_log__": np.log(0.2)}))
+    T = np.array([[0.13], [0.55], [0.93]])
+    value, gradient = made.evaluate(T, kind is not EntropySearch)
+    for x, expected in zip(T, value, strict=True):
+        with monkeypatch.context() as patch:
+            here = float((0.2 * np.exp(x[0])) ** 2)
+            patch.setattr(ConditionedGP, "noise_variance", lambda self, X, here=here: np.full(len(X), here))
+            assert_allclose(made.evaluate(x[None], False)[0], expected, rtol=1e-9)
+    if gradient is not None:
+        # All candidates move together, each of which only its own value depends on.
+        slope = central_difference(lambda move: made.evaluate(T + move, False)[0], np.zeros(1))
+        assert_allclose(gradient, slope, rtol=1e-4)
 
 
 class TestBadInput:

@@ -74,7 +74,7 @@ def exact_kernel(gp, A, B):
 
 
 def exact_moments(gp, T):
-    G = exact_kernel(gp, gp.X, gp.X) + gp.noise_variance * np.eye(len(gp.X))
+    G = exact_kernel(gp, gp.X, gp.X) + np.diag(gp.noise_variance(gp.X))
     cross = exact_kernel(gp, gp.X, T)
     solved = np.linalg.solve(G, cross)
     mean = gp.prior_mean(T)[0] + (gp.y - gp.prior_mean(gp.X)[0]) @ solved

@@ -215,6 +215,7 @@ def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:
     v = dG @ factor.alpha + dmu
     half = factor.half_solve(v.T)
     GdG = factor.inverse @ dG
-    flat = GdG.reshape(len(dG), -1)
-    transposed = GdG.transpose(0, 2, 1).reshape(len(dG), -1)
+    P, n = dmu.shape
+    flat = GdG.reshape(P, n * n)
+    transposed = GdG.transpose(0, 2, 1).reshape(P, n * n)
     return half.T @ half - 0.5 * flat @ transposed.T

@@ -12,7 +12,7 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor
 
-# Central differences of the gradient of a mean function, as a fraction of the inputs' range.
+# Central differences of what a user's own mean or noise gives no derivatives of, as a fraction of the inputs' range.
 _STEP = 1e-5
 
 
@@ -79,8 +79,7 @@ class ConditionedGP:
             # Constant or linear.
             return hessian
         # Of a mean function that somebody wrote only the gradient is known.
-        width = np.ptp(np.concatenate([self.X, X]), axis=0)
-        for i, step in enumerate(np.diag(_STEP * np.where(width > 0, width, 1.0))):
+        for i, step in enumerate(np.diag(self._steps(X))):
             hessian[:, i] = (self.prior_mean(X + step)[1] - self.prior_mean(X - step)[1]) / (2 * step[i])
         return 0.5 * (hessian + hessian.swapaxes(1, 2))
 
@@ -93,10 +92,32 @@ class ConditionedGP:
         return self.lines(A[:, None], B).along(None, None, (0, 0))[0, 0]
 
     @cached_property
-    def noise_variance(self) -> float:
-        """Of an observation; the mean over the data where it depends on the input."""
-        user = self.posterior.moments(self._state, self.to_user(self.X)).noise_variance
-        return float(np.mean(user)) / float(self.posterior.y_map.scale) ** 2
+    def _constant_noise(self) -> float | None:
+        """The noise variance, unless it may depend on the input."""
+        if not isinstance(self.posterior, ArrayPosterior):
+            return None
+        user = self.posterior.moments(self._state, self.to_user(self.X[:1])).noise_variance
+        return float(user[0]) / float(self.posterior.y_map.scale) ** 2
+
+    def noise_variance(self, X: np.ndarray) -> np.ndarray:
+        """Of observations at the rows of X, (m,)."""
+        if self._constant_noise is not None:
+            return np.full(len(X), self._constant_noise)
+        user = self.posterior.moments(self._state, self.to_user(X)).noise_variance
+        return user / float(self.posterior.y_map.scale) ** 2
+
+    def noise_variance_gradient(self, X: np.ndarray) -> np.ndarray:
+        """Its derivatives in the rows of X, (m, D)."""
+        gradient = np.zeros(X.shape)
+        if self._constant_noise is None:
+            for i, step in enumerate(np.diag(self._steps(X))):
+                gradient[:, i] = (self.noise_variance(X + step) - self.noise_variance(X - step)) / (2 * step[i])
+        return gradient
+
+    def _steps(self, X: np.ndarray) -> np.ndarray:
+        """Of central differences, of each input (D,)."""
+        width = np.ptp(np.concatenate([self.X, X]), axis=0)
+        return _STEP * np.where(width > 0, width, 1.0)
 
     def moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent posterior mean and variance (m,)."""

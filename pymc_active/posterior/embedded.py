@@ -65,9 +65,8 @@ class EmbeddedGP(ConditionedGP):
         return self.source.factor
 
     @cached_property
-    def noise_variance(self):
-        """Of an observation."""
-        return self.source.noise_variance
+    def _constant_noise(self):
+        return self.source._constant_noise
 
     def to_user(self, X):
         """Not unique."""

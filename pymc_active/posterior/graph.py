@@ -7,7 +7,10 @@ algebra stays in LAPACK. Nothing differentiates a Cholesky, and the graphs build
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property, partial
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -107,6 +110,20 @@ class GPGraphs:
         ]
 
 
+class _OneAtATime:
+    """A compiled function as threads can use it: PyTensor keeps arguments and results where another call finds them."""
+
+    def __init__(self, function: Callable):
+        self._function, self._lock = function, Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        with self._lock:
+            return self._function(*arguments)
+
+    def __reduce__(self):
+        return type(self), (self._function,)
+
+
 class _Functions:
     """Compiled on first use. The model's data are arguments, so one compilation serves any data."""
 
@@ -128,7 +145,7 @@ class _Functions:
 
     def compile(self, inputs, outputs):
         replacements = list(zip(self.graphs.data, self.inputs, strict=True))
-        return pytensor.function(
+        function = pytensor.function(
             [*inputs, *self.inputs],
             outputs,
             givens=replacements,
@@ -137,6 +154,7 @@ class _Functions:
             rebuild_strict=False,
             **self.compile_kwargs,
         )
+        return _OneAtATime(function)
 
     def grad(self, scalar):
         return pytensor.grad(scalar, self.graphs.theta, disconnected_inputs="ignore")

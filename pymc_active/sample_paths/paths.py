@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
+from pymc_active.html_summary import html_summary
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits
@@ -99,7 +100,7 @@ def _noise(gp: ConditionedGP, n_paths: int, rng: np.random.Generator) -> np.ndar
     """Draws of the observation noise of all data, (S, n)."""
     standard = rng.normal(size=(n_paths, len(gp.X)))
     if isinstance(gp.posterior, ArrayPosterior):
-        return np.sqrt(gp.noise_variance) * standard
+        return np.sqrt(gp.noise_variance(gp.X)) * standard
     # It may differ between the data, and be correlated.
     values, vectors = eigh(gp.factor.L @ gp.factor.L.T - gp.covariance(gp.X, gp.X))
     return (standard * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
@@ -130,6 +131,14 @@ class PosteriorPaths:
             f"<PosteriorPaths: {self.n_paths} paths over {len(self.inputs)} input(s), {len(self.parts[0].gp.X)} data"
             f"{draws}>"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "paths": f"{self.n_paths}, from {len(self.parts)} draw(s) of the hyperparameters",
+            "inputs": ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else ""),
+            "data": f"{len(self.parts[0].gp.X)} points",
+        }
+        return html_summary("PosteriorPaths", facts)
 
     def __call__(self, X: Any) -> xr.DataArray:
         """All paths at the rows of ``X`` (m, D): dims (path, point), in units of y."""

@@ -100,7 +100,7 @@ def pes_ground_truth(
         )
     entropies = np.stack([_entropy(noisy[place == cell], rng) for cell in groups])
     share = counts[groups] / counts[groups].sum()
-    before = gaussian_entropy(variance + gp.noise_variance)
+    before = gaussian_entropy(variance + gp.noise_variance(gp.x_map(X)))
     mean = share @ entropies
     # A sample's entropy varies about as that of a Gaussian does, log variance / 2.
     within = share**2 @ (0.5 / counts[groups])
@@ -130,7 +130,7 @@ def _draw(gp: ConditionedGP, X: np.ndarray, draws: int, rng: np.random.Generator
     mean = (gp.prior_mean(X)[0] + gp.alpha @ cross).astype(np.float32)
     # Most directions of a smooth function have no variance.
     root = root[:, eigenvalues > 1e-12 * eigenvalues[-1]]
-    noise_sd = np.float32(np.sqrt(gp.noise_variance))
+    noise_sd = np.float32(np.sqrt(gp.noise_variance(X)))
     place, noisy = np.empty(draws, int), np.empty((draws, len(X)), np.float32)
     for start in range(0, draws, _BLOCK):
         block = noisy[start : start + _BLOCK]

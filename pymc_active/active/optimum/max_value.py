@@ -83,7 +83,7 @@ def _joint(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     gp, places, heights = optima.gp, optima.maxima.X, optima.maxima.values
     X = gp.x_map(X_user)
-    noise = gp.noise_variance
+    noise = gp.noise_variance(X)
     m, V = gp.moments(X)
     floor = _SMALLEST * gp.lines(X, X).along(None, None, (0, 0))[0, 0]
     V = np.maximum(V, floor)
@@ -109,6 +109,7 @@ def _joint(
     at = gp.lines(X[:, None], places)
     through = [(w_C.T * at.along(u, None, (1, 0)).get((1, 0), 0.0)).sum(1) for u in np.eye(X.shape[1])]
     slope = w_m[:, None] * dm + w_V[:, None] * dV + np.stack(through, axis=1) - gp.pull(X, solved @ w_C)
+    slope += (0.5 / (V + noise) + w.sum(0))[:, None] * gp.noise_variance_gradient(X)
     return value, gp.x_map.pullback(X_user, slope)
 
 

@@ -129,7 +129,8 @@ class Maxima:
         target = np.zeros((S, self.n_known))
         if mixed == "path" and mixed_values is not None:
             target[:, D:] = mixed_values / np.where(sd > 0, sd, 1.0)[:, D : self.n_known]
-        noise = gp.noise_variance / np.square(sd[:, self.n_known])
+        # That of the observation in question, where it differs between them.
+        noise = gp.noise_variance(gp.X[[np.abs(gp.y - best).argmin()]]) / np.square(sd[:, self.n_known])
         self._condition(
             np.einsum("skq,sq->sk", self.T, mean),
             self.T @ covariance @ self.T.transpose(0, 2, 1),

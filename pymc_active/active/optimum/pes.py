@@ -44,7 +44,7 @@ class ConditionedOnMaxima:
     def __call__(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean over the x* (m,), in nats, and its gradient (m, D), in the kernel's units."""
         gp, q, keep = self.gp, self.maxima, self.keep
-        noise, S = gp.noise_variance, len(keep)
+        noise, S = gp.noise_variance(X), len(keep)
         data = gp.covariance(gp.X, X)
         prior = gp.lines(X, X).along(None, None, (0, 0))[0, 0]
         half = gp.factor.half_solve(data)
@@ -94,6 +94,7 @@ class ConditionedOnMaxima:
             gp.pull(X, W)
             + w_m[:, None] * gp.prior_mean(X)[1]
             + w_V[:, None] * gp.prior_variance_gradient(X)
+            + (0.5 / (V + noise) + w.sum(0))[:, None] * gp.noise_variance_gradient(X)
             + q.cross_gradient(X, everywhere)
         )
 
