@@ -107,7 +107,7 @@ def _of_fit(
             for gp in _of_fit(member, int(count), method, minimize, random_seed)
         ]
     best = fit.best
-    if method == "map":
+    if method == "map" or not len(best.theta):
         return [ConditionedGP(best.full_posterior, best.full_theta, minimize)] * n
     thetas = fit.particles(max(_DRAWS, n), random_seed)[:n]
     if best.row_space is not None:

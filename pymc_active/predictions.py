@@ -60,7 +60,8 @@ def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp
 
     Notes
     -----
-    V is kept above 1e-10 of the prior plus noise variance, where the last term would be 0/0.
+    V is kept above 1e-10 of the prior plus noise variance, where the last term would be 0/0. Of a model without free
+    parameters all three are V.
 
     References
     ----------
@@ -69,6 +70,7 @@ def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp
     m = len(X_new)
     out = Predictive(*(np.empty(m) for _ in range(4)))
     root = expansion.curvature.root
+    method = method if len(root) else "map"
     width = max(len(expansion.state.factor.alpha), len(root) if method != "map" else 1, X_new.shape[1] // 8)
     # Blocks are too small to gain from several threads, which then wait for each other.
     with one_blas_thread():
@@ -133,6 +135,7 @@ def mixture(
     if isinstance(source, ModelAverage):
         weights, fits = _weighted_fits(source)
         return _average([mixture(fit, X_new, method, draws, random_seed, first) for fit in fits], weights)
+    method = method if len(source.best.theta) else "map"
     if method in GAUSSIAN_METHODS:
         return _mixture_of_expansions([marginal_moments(source.best, X_new, method)], np.ones(1), method)
     if method == "modes":
@@ -201,6 +204,7 @@ def marginal_gradients(
 ) -> tuple[Predictive, Gradients] | None:
     """:func:`marginal_moments` with derivatives in the inputs; None where the model has no formulas for them."""
     state, posterior, root = expansion.state, expansion.posterior, expansion.curvature.root
+    method = method if len(root) else "map"
     moments = expansion.moments(X_new, gradient=method != "map")
     p = _marginalize(moments, root, method)
     if method == "map":
@@ -233,6 +237,7 @@ def mixture_gradients(
             return None
         parts, gradients = zip(*found, strict=True)
         return _average(list(parts), weights), Gradients(*map(np.concatenate, zip(*gradients, strict=True)))
+    method = method if len(source.best.theta) else "map"
     if method in (*GAUSSIAN_METHODS, "modes"):
         one = method != "modes"
         expansions = [source.best] if one else source.expansions

@@ -158,11 +158,6 @@ def test_malformed_scales_are_refused(build, scales, message):
             ValueError,
             r"the prior of log_noise must be scalar or of shape \(\); got \(2,\)",
         ),
-        (
-            {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": 0.0},
-            ValueError,
-            "every parameter is fixed: there is nothing to learn",
-        ),
     ],
 )
 def test_malformed_priors_are_refused(priors, error, message):

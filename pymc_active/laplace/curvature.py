@@ -44,16 +44,18 @@ def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -
     if basis is not None:
         vectors = basis @ vectors
     # Rounding leaves this much in a flat direction.
-    tiny = max(len(values), 10) * np.finfo(float).eps * np.abs(values).max()
+    scale = np.abs(values).max(initial=0.0)
+    tiny = max(len(values), 10) * np.finfo(float).eps * scale
     low = values <= tiny
     used = values.copy()
     if low.any():
         prior = np.einsum("pi,pq,qi->i", vectors[:, low], prior_precision, vectors[:, low])
-        used[low] = np.maximum(FLOOR * prior, np.sqrt(np.finfo(float).eps) * np.abs(values).max())
+        used[low] = np.maximum(FLOOR * prior, np.sqrt(np.finfo(float).eps) * scale)
     return Curvature(
         vectors / np.sqrt(used),
         float(np.log(used).sum()),
-        float(values[0]),
-        float(values[-1]),
+        # Without parameters there is no direction that could be flat.
+        float(values.min(initial=np.inf)),
+        float(values.max(initial=-np.inf)),
         int(low.sum()),
     )

@@ -55,7 +55,7 @@ class Expansion:
         self.symmetry: Symmetry = (
             NO_SYMMETRY if embedding is None else find_symmetry(posterior, theta, self.hessian, *embedding)
         )
-        null = self.symmetry.directions.reshape(-1, P)
+        null = self.symmetry.directions.reshape(len(self.symmetry.directions), P)
         self.curvature: Curvature = invert(self.hessian, null, -posterior.prior_hessian(theta))
         self.log_multiplicity = log_multiplicity(posterior, theta)
         self.log_evidence = (
@@ -132,7 +132,7 @@ class Expansion:
     @cached_property
     def _full_null(self) -> np.ndarray:
         """Orthonormal directions of symmetry among the model's own parameters, (q, P)."""
-        null = self.symmetry.directions.reshape(-1, len(self.theta))
+        null = self.symmetry.directions.reshape(len(self.symmetry.directions), len(self.theta))
         if self.row_space is None:
             return null
         return np.linalg.qr((self.row_space.lift(self.theta + null) - self.full_theta).T)[0].T

@@ -44,6 +44,8 @@ def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.
     ndarray
         In the coordinates of ``expansions[0].posterior``; equally weighted.
     """
+    if not len(expansions[0].theta):
+        return np.empty((n_particles, 0))
     with one_blas_thread():
         n_chains = -(-n_particles // _KEPT)
         thetas, mode = _resample(expansions, n_chains, rng)

@@ -219,8 +219,6 @@ class ModelPlan:
                 f"priors for unknown parameters: {', '.join(unknown)}; "
                 f"this model has {', '.join(sorted(self._parameters))}"
             )
-        if not self.free:
-            raise ValueError("every parameter is fixed: there is nothing to learn")
         if any(name not in self.priors for name in self._parameters):
             _warn_about_units(self.X, self.y, self.x_map, self.y_map)
 
@@ -314,7 +312,7 @@ class ModelPlan:
     def _array_posterior(self, gpm: GPModel, kernel_posterior: Callable[..., Posterior]) -> Posterior:
         free = [(p.shape, p.normal) for p in self._parameters.values() if p.normal is not None]
         mean, sd = (
-            np.concatenate([np.broadcast_to(normal[part], shape).ravel() for shape, normal in free]).astype(float)
+            np.array([number for shape, normal in free for number in np.broadcast_to(normal[part], shape).flat], float)
             for part in (0, 1)
         )
         names = [name for name in ("mean_constant", "mean_slope") if name in self._parameters]
