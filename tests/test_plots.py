@@ -133,6 +133,119 @@ def test_predictions_beside_those_of_a_trace(curve_fit, target):
     assert_allclose(upper.get_ydata(), exact.f_mean + half)
 
 
+def test_an_average_is_shown_as_its_mixture_with_the_members_that_count(curve_fit):
+    gpm = curve_fit.gpm
+    other = pma.fit_laplace(pma.ard_gp(gpm.X, gpm.y, kernel="Matern12", x_scale="box"), **QUICK)
+    average = pma.ModelAverage({"smooth": curve_fit, "rough": other}).weighted("uniform")
+    ax = plots.plot_predictions(average, n_points=20)
+    x, mean = line(ax, "average mean")
+    expected = pma.predict(average, x[:, None])
+    assert_array_equal(mean, expected.f_mean)
+    _, (low, high) = band(ax.collections[0])
+    assert_allclose(high - low, 2 * 1.959964 * np.sqrt(expected.f_variance))
+    assert_array_equal(line(ax, "rough, weight 0.50")[1], pma.predict(other, x[:, None]).f_mean)
+    with pytest.raises(ValueError, match="a trace is of one model"):
+        plots.plot_predictions(average, trace=curve_fit.to_datatree(5))
+    far = pma.ModelAverage({"smooth": curve_fit, "rough": other}, prior=[1, 0])
+    assert not [artist for artist in plots.plot_predictions(far).lines if "rough" in str(artist.get_label())]
+
+
+def utility(values, name="bald", units="nats"):
+    return xr.DataArray(np.asarray(values, float), dims="point", name=name, attrs={"units": units})
+
+
+def test_utility_along_the_only_input(curve_fit):
+    """Sorted by input, the best candidate marked, data along the bottom; units and names from what was given."""
+    x = RNG.permutation(np.linspace(0, 10, 40))[:, None]
+    scores = pma.active.uncertainty(curve_fit, x)
+    ax = plots.plot_utility(scores, pd.DataFrame(x, columns=["time (h)"]), data=curve_fit)
+    curve = ax.lines[0]
+    assert_array_equal(curve.get_xdata(), np.sort(x[:, 0]))
+    assert_array_equal(curve.get_ydata(), scores.to_numpy()[np.argsort(x[:, 0])])
+    best = int(np.argmax(scores.to_numpy()))
+    assert_array_equal(np.ravel(ax.lines[1].get_data()), [x[best, 0], float(scores[best])])
+    assert_array_equal(line(ax, "data")[0], curve_fit.X[:, 0])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (h)", "uncertainty (units of y)")
+
+
+def test_criteria_are_compared_along_one_input():
+    x = np.linspace(0, 1, 5)[:, None]
+    both = {"ours": utility([0, 1, 3, 2, 0]), "theirs": utility([0, 0, 1, 5, np.nan])}
+    ax = plots.plot_utility(both, x)
+    assert [line(ax, name)[1][2] for name in both] == [3, 1]
+    assert len(plots.plot_utility(both["ours"].rename(point="candidate"), x).lines) > 0
+    marks = [tuple(np.ravel(artist.get_data())) for artist in ax.lines if len(artist.get_xdata()) == 1]
+    assert marks == [(0.5, 3), (0.75, 5)]
+    assert ax.get_ylabel() == "BALD (nats)"
+
+
+def test_utility_of_a_grid_is_a_map_and_of_a_pool_points(monkeypatch):
+    across, up = np.linspace(0, 1, 6), np.linspace(0, 10, 5)
+    grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
+    drawn = []
+    contourf = plt.Axes.contourf
+    monkeypatch.setattr(plt.Axes, "contourf", lambda ax, *args, **kw: drawn.append(args) or contourf(ax, *args, **kw))
+    values = utility(grid[:, 0] + 0.01 * grid[:, 1])
+    # In any order of the rows.
+    order = RNG.permutation(len(grid))
+    ax = plots.plot_utility(values[order], grid[order], data=[[0.5, 5.0]], picks=[0, 3])
+    assert {tuple(point) for point in np.transpose(line(ax, "picked"))} == {
+        tuple(grid[order[0]]),
+        tuple(grid[order[3]]),
+    }
+    assert [text.get_text() for text in ax.texts] == ["1", "2"]
+    assert_array_equal(np.ravel(line(ax, "data")), [0.5, 5.0])
+    x, y, table = drawn.pop()
+    assert_array_equal(x, across)
+    assert_array_equal(y, up)
+    assert_allclose(table, across + 0.01 * up[:, None])
+    frame = pd.DataFrame(grid[:-1], columns=["heat (K)", "acid (g)"])
+    ax = plots.plot_utility(values[:-1], frame)
+    assert not drawn
+    assert_array_equal(ax.collections[0].get_offsets(), frame)
+    assert_array_equal(ax.collections[0].get_array(), values[:-1])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("heat (K)", "acid (g)")
+    assert ax.figure.axes[-1].get_ylabel() == "BALD (nats)"
+
+
+def test_utility_of_many_inputs_is_a_ranking_unless_one_is_named(ard_fit):
+    frame = pd.DataFrame(10 * X, columns=NAMES, index=[f"run {i}" for i in range(25)])
+    scores = pma.active.bald(ard_fit, frame)
+    ax = plots.plot_utility(scores, frame)
+    order = np.argsort(-scores.to_numpy())
+    assert [text.get_text() for text in ax.get_yticklabels()] == [f"run {i}" for i in order[:12]]
+    assert_array_equal(line(ax, "best")[0], [float(scores.max())])
+    worst = plots.plot_utility(scores, picks=[int(order[-1])])
+    assert worst.get_yticklabels()[-1].get_text() == f"run {order[-1]}"
+    ax = plots.plot_utility(scores, 10 * X, data=ard_fit, input="salt")
+    assert ax.get_xlabel() == "salt"
+    assert_array_equal(ax.lines[0].get_xdata(), 10 * X[:, 2])
+
+
+def test_bad_utilities_say_what_to_do(ard_fit):
+    x = np.linspace(0, 1, 5)[:, None]
+    good = utility(np.arange(5))
+    cases = [
+        (lambda: plots.plot_utility(good, x[:3]), "one row for each of the 5 candidates; got 3"),
+        (lambda: plots.plot_utility({}, x), "at least one criterion"),
+        (lambda: plots.plot_utility({"a": good, "b": utility(np.arange(4))}, x), "over the same candidates"),
+        (lambda: plots.plot_utility({"a": good, "b": utility(np.arange(5), units="mm")}, x), "units; got mm, nats"),
+        (lambda: plots.plot_utility({"a": good, "b": good}, X[:5]), "a ranking shows one criterion"),
+        (lambda: plots.plot_utility({"a": good, "b": good}, X[:5, :2]), "a map shows one criterion"),
+        (lambda: plots.plot_utility(good, X[:5], input="heat"), "input must be one of input 0, input 1"),
+        (lambda: plots.plot_utility(good, x, picks=[5]), "rows from 0 to 4"),
+        (lambda: plots.plot_utility(good, x, picks=-1), "rows from 0 to 4"),
+        (lambda: plots.plot_utility(good, data=x), "pass the candidates as X"),
+        (lambda: plots.plot_utility(good.expand_dims("draw"), x), "one dimension, point; got draw, point"),
+        (lambda: plots.plot_utility(good, x, data=X), "data"),
+    ]
+    for call, message in cases:
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(TypeError, match="got ndarray for 'a'"):
+        plots.plot_utility({"a": np.arange(5)}, x)
+
+
 def test_an_axes_that_is_given_is_used(curve_fit):
     for function in (plots.plot_predictions, plots.plot_parameters, plots.plot_relevance):
         _, ax = plt.subplots()
@@ -361,24 +474,6 @@ def test_labels_at_line_ends_do_not_overlap(scale):
     assert all(lower.y1 <= upper.y0 for lower, upper in pairwise(boxes))
 
 
-def test_check_shows_every_point_and_the_median():
-    skl = np.random.default_rng(1).lognormal(size=(3, 20))
-    skl[1, 0] = 0.0
-    tree = xr.DataTree.from_dict(
-        {
-            "predictions": xr.Dataset(
-                {"skl": (("approximation", "point"), skl)}, coords={"approximation": ["MAP", "BBQ", "MGP"]}
-            )
-        }
-    )
-    ax = plots.plot_check(tree)
-    assert ax.get_xscale() == "log"
-    assert_array_equal(ax.lines[0].get_xdata(), np.sort(skl[0]))
-    assert len(ax.lines[1].get_xdata()) == 19
-    assert_allclose(ax.collections[2].get_segments()[0][:, 0], np.median(skl[2]))
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["MAP", "BBQ", "MGP"]
-
-
 def test_a_learner_numbers_what_it_asked(plane_fit):
     gpm = pma.embedding_gp(X[:20], Y[:20], n_components=2)
     learner = pma.active.Learner(gpm, pool=X)
@@ -432,15 +527,12 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no lengthscale, outputscale"),
         (lambda: plots.plot_learning_curves(curves()), "metric must be one of nll, rmse"),
         (lambda: plots.plot_learning_curves(curves().rmse.rename(n="x")), "dims method, split and n"),
-        (lambda: plots.plot_check(xr.DataTree()), "does not come from pma.check"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
     with pytest.raises(TypeError, match="got list"):
         plots.plot_learning_curves([1, 2])
-    with pytest.raises(TypeError, match="got Dataset"):
-        plots.plot_check(xr.Dataset())
 
 
 # The point is no mode; only its embedding matters here.
@@ -547,6 +639,17 @@ def test_evidences_are_sorted_with_their_probabilities():
         hollow = [artist for artist in ax.lines if artist.get_markerfacecolor() == "white"]
         assert_array_equal(hollow[0].get_xdata(), [-1])
     assert len(plots.plot_evidence(model_table(), n=2).get_yticklabels()) == 2
+
+
+@pytest.mark.parametrize("below", [0.0, -0.3, -2.0, -7.0, -400.0])
+def test_an_axis_of_evidences_has_two_ticks_or_more(below):
+    table = xr.Dataset(
+        {"probability": ("model", [0.9, 0.1]), "log_evidence": ("model", [5.0, 5.0 + below])},
+        coords={"model": ["a", "b"]},
+    ).assign(doubtful=("model", [False, False]))
+    ax = plots.plot_evidence(table)
+    low, high = ax.get_xlim()
+    assert sum(low <= tick <= high for tick in ax.get_xticks()) >= 2
 
 
 def test_model_posterior_is_drawn_over_the_run():

@@ -1,17 +1,17 @@
 """Pictures of fits, designs, kernels and results (needs matplotlib, the extra ``plots``).
 
 Every function takes the object first, draws into ``ax`` or into a new figure, and returns the Axes. Colours are those
-of Okabe and Ito, which colour-blind readers can tell apart.
+of Okabe and Ito, which colour-blind readers can tell apart. ``plt.style.use(plots.STYLE)`` gives other pictures the
+same look.
 """
 
-from pymc_active.plots.fits import (
-    plot_check,
+from pymc_active.plots.checks import plot_check
+from pymc_active.plots.classification import plot_probability
+from pymc_active.plots.curves import plot_learning_curves
+from pymc_active.plots.embeddings import (
     plot_embedding,
     plot_embedding_dimension,
-    plot_learning_curves,
     plot_loadings,
-    plot_parameters,
-    plot_predictions,
     plot_relevance,
     plot_subspace_angles,
 )
@@ -24,13 +24,17 @@ from pymc_active.plots.kernels import (
     plot_structure_search,
 )
 from pymc_active.plots.optimum import plot_optimum
+from pymc_active.plots.parameters import plot_parameters
+from pymc_active.plots.predictions import plot_predictions
 from pymc_active.plots.style import BLUE as BLUE
 from pymc_active.plots.style import GREEN as GREEN
 from pymc_active.plots.style import GREY as GREY
 from pymc_active.plots.style import INK as INK
 from pymc_active.plots.style import ORANGE as ORANGE
 from pymc_active.plots.style import PINK as PINK
+from pymc_active.plots.style import STYLE as STYLE
 from pymc_active.plots.style import VERMILION as VERMILION
+from pymc_active.plots.utility import plot_utility
 
 __all__ = [
     "plot_check",
@@ -45,8 +49,10 @@ __all__ = [
     "plot_parameters",
     "plot_predictions",
     "plot_prior_sensitivity",
+    "plot_probability",
     "plot_relevance",
     "plot_search_tree",
     "plot_structure_search",
     "plot_subspace_angles",
+    "plot_utility",
 ]

@@ -103,8 +103,11 @@ def plot_decomposition(
 def _nats_axis(ax: Axes, which: str, low: float) -> None:
     """An axis of nats below the best: linear down to ten, then logarithmic, with plain numbers."""
     getattr(ax, f"set_{which}scale")("symlog", linthresh=10.0)
-    ticks = [tick for tick in (0, -2, -5, -10, -20, -50, -100, -300, -1000, -3000, -10000) if tick >= 1.2 * low]
-    getattr(ax, f"set_{which}ticks")(ticks, [str(tick) for tick in ticks])
+    coarse = (0, -2, -5, -10, -20, -50, -100, -300, -1000, -3000, -10000)
+    # The axis reaches to -1 at least.
+    end = min(1.2 * low, -1.0)
+    ticks = [tick for tick in ((0, -0.5, -1, -1.5, -2, -3) if end > -3 else coarse) if tick >= end]
+    getattr(ax, f"set_{which}ticks")(ticks, [f"{tick:g}" for tick in ticks])
     getattr(ax, f"set_{which}ticks")([], minor=True)
 
 
@@ -159,8 +162,10 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
                 (one, below[i]),
                 xytext=(7, 4),
                 textcoords="offset points",
-                fontsize=8.5,
+                fontsize=9,
                 color=INK,
+                # A line to the best may run through.
+                bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8},
             )
     low = float(below.min())
     _nats_axis(ax, "y", low)

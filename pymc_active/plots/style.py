@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 INK, GREY = "#222222", "#8A8A8A"
 CYCLE = (BLUE, VERMILION, GREEN, PINK, ORANGE, INK)
+# For ``plt.style.use``: pictures of your own look like those here.
+STYLE = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "legend.fontsize": 9.0,
+    "legend.frameon": False,
+}
 # Half the width of a central 95 % interval of a Gaussian, in sds.
 Z95 = 1.959964
 
@@ -75,6 +83,8 @@ def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
             va="center",
             fontsize=9.5,
             annotation_clip=False,
+            # A reference line may run through.
+            bbox={"fc": "white", "ec": "none", "pad": 0.5},
         )
         for name, x, y, color in ends
     ]

@@ -1,0 +1,275 @@
+"""The picture of a check against MCMC."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.checking.verdict import (
+    CLOSE,
+    EVIDENCE_MATTERS,
+    GOOD_DECISION,
+    PARETO_GOOD,
+    PARETO_LIMIT,
+    RHAT_GOOD,
+    RHAT_USABLE,
+)
+from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, log_axis, pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_check"]
+
+_METRICS = {
+    "skl": "divergence from MCMC, function f",
+    "skl_mixture": "divergence from MCMC's mixture, function f",
+    "skl_y": "divergence from MCMC, observation y",
+}
+# Rows of a panel at most; the worst are kept.
+_MOST_ROWS = 10
+_LESS = {
+    "laplace": "Laplace's",
+    "importance": "that of importance sampling",
+    "bridge": "that of bridge sampling",
+}
+_COLOURS = {"laplace": VERMILION, "importance": BLUE, "bridge": GREEN}
+
+
+def plot_check(tree: xr.DataTree, *, metric: str = "skl") -> np.ndarray:
+    """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        From :func:`pymc_active.check`, of one model or several.
+    metric : {"skl", "skl_mixture", "skl_y"}
+        Divergence of predictions, of one model.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+        One for each panel, in a new figure. One model: symmetrised KL of predictions by approximation (a dot for each
+        point, a bar at the median); log evidence by estimator, less that of the reference, with bars of two standard
+        errors; R-hat by variable; Pareto k of the Laplace draws; with a pool the true utility of picks by criterion.
+        Several models: probabilities and evidences by estimator, Pareto k by model, and the picks.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a tree that does not come from ``check``, or an unknown metric.
+    """
+    if not isinstance(tree, xr.DataTree):
+        raise TypeError(f"plot_check takes the DataTree of pma.check; got {type(tree).__name__}")
+    several = "models" in tree.children
+    needed = {"models", "fits"} if several else {"predictions", "evidence", "trace_diagnostics", "laplace"}
+    missing = sorted(needed - set(tree.children))
+    if missing:
+        raise ValueError(
+            f"the tree does not come from pma.check: no group {missing[0]!r} among {sorted(tree.children)}"
+        )
+    if metric not in _METRICS:
+        raise ValueError(f"metric must be one of {', '.join(sorted(_METRICS))}; got {metric!r}")
+    panels = _of_models(tree) if several else _of_fit(tree, metric)
+    decides = "decision" in tree.children
+    verdict = textwrap.fill(tree.attrs.get("verdict", ""), 150 if decides else 90)
+    left = list(panels)[:-1] if decides else list(panels)
+    size = (10.4 if decides else 6.4, 1.5 + sum(panels[name][1] for name in left) + 0.15 * verdict.count("\n"))
+    figure = pyplot().figure(figsize=size, layout="constrained")
+    axes = figure.subplot_mosaic(
+        [[name, "decision"] if decides else [name] for name in left],
+        height_ratios=[panels[name][1] for name in left],
+        width_ratios=[1.15, 1] if decides else [1],
+    )
+    for name, (draw, _) in panels.items():
+        axes[name].spines[["right", "top"]].set_visible(False)
+        draw(axes[name])
+    if verdict:
+        figure.supxlabel(verdict, x=0.01, ha="left", fontsize=8.5, color=INK)
+    return np.array([axes[name] for name in panels])
+
+
+def _of_fit(tree: xr.DataTree, metric: str) -> dict[str, tuple[Any, float]]:
+    """Panels by name: how to draw one, and its height in inches."""
+    n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
+    k = xr.DataArray([float(tree["laplace"]["pareto_k"])], dims="model", coords={"model": ["Laplace"]})
+    panels: dict[str, tuple[Any, float]] = {
+        "predictions": (lambda ax: _divergences(ax, tree["predictions"].to_dataset(), metric), 2.8),
+        "evidence": (lambda ax: _evidences(ax, tree["evidence"].to_dataset()), 1.35),
+        "trace": (lambda ax: _rhat(ax, tree["trace_diagnostics"].to_dataset()), 0.7 + 0.22 * n_rows),
+        "pareto": (lambda ax: _pareto_k(ax, k), 1.0),
+    }
+    if "decision" in tree.children:
+        panels["decision"] = (lambda ax: _decisions(ax, tree["decision"].to_dataset()), 0.0)
+    return panels
+
+
+def _of_models(tree: xr.DataTree) -> dict[str, tuple[Any, float]]:
+    models = tree["models"].to_dataset()
+    k = xr.DataArray([float(one["laplace"]["pareto_k"]) for one in tree["fits"].children.values()], dims="model")
+    height = 0.75 + 0.3 * models.sizes["model"]
+    panels: dict[str, tuple[Any, float]] = {
+        "probability": (lambda ax: _probabilities(ax, models), height + 0.25),
+        "evidence": (lambda ax: _evidences_of_models(ax, models), height),
+        "pareto": (lambda ax: _pareto_k(ax, k.assign_coords(model=models.model)), height),
+    }
+    if "decision" in tree.children:
+        panels["decision"] = (lambda ax: _decisions(ax, tree["decision"].to_dataset()), 0.0)
+    return panels
+
+
+def _rows(ax: Axes, labels: list[str], title: str) -> None:
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.set_title(title, loc="left", fontsize=10)
+
+
+def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
+    values = predictions[metric].transpose("approximation", "point")
+    methods = [str(method) for method in values.approximation.to_numpy()]
+    for i, (method, row) in enumerate(zip(methods, values.to_numpy(), strict=True)):
+        shown = np.sort(row[row > 0])
+        color = BLUE if method == "MGP" else GREY
+        # Neighbours in value are kept apart by a low-discrepancy sequence.
+        jitter = 0.24 * (2 * ((np.arange(len(shown)) * 0.6180339887) % 1) - 1)
+        ax.plot(shown, i + jitter, "o", ms=4, color=color, alpha=0.45, mew=0)
+        middle = float(np.median(row))
+        ax.vlines(middle, i - 0.32, i + 0.32, color=INK, lw=2)
+        ax.annotate(
+            f"{middle:.2g}",
+            (middle, i - 0.32),
+            xytext=(0, 1),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=8.5,
+            color=INK,
+        )
+    _rows(ax, methods, "Predictions: a dot for each point, a bar at the median")
+    ax.set_ylim(len(methods) - 0.5, -0.75)
+    log_axis(ax, "x")
+    ax.axvline(CLOSE, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+    ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')}); dashed: close")
+
+
+def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
+    names = [str(name) for name in evidence.estimator.to_numpy()]
+    values, errors = evidence.log_evidence.to_numpy(), evidence.standard_error.to_numpy()
+    reference = str(evidence.attrs["reference"])
+    by = reference if reference in names else next((n for n, v in zip(names, values, strict=True) if v == v), names[0])
+    zero = np.nan_to_num(values[names.index(by)])
+    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
+    for i, (name, value, error) in enumerate(zip(names, values, errors, strict=True)):
+        if not np.isfinite(value):
+            ax.annotate(
+                "no estimate", (0.5, i), xycoords=("axes fraction", "data"), ha="center", va="center", fontsize=8.5
+            )
+            continue
+        bar = 2 * error if np.isfinite(error) else 0.0
+        ax.errorbar(value - zero, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
+    labels = [f"{name}  {value:.2f}" if np.isfinite(value) else name for name, value in zip(names, values, strict=True)]
+    _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
+    ax.set_xlabel(f"log evidence less {_LESS[by]} (nats)")
+    widest = max(1.0, np.nanmax(np.abs(np.concatenate([values - zero, 2 * errors, [0.0]]))))
+    ax.set_xlim(-1.15 * widest, 1.15 * widest)
+
+
+def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
+    order = np.argsort(-np.nan_to_num(diagnostics.rhat.to_numpy(), nan=-1.0), kind="stable")[:_MOST_ROWS]
+    worst = diagnostics.isel(variable=np.sort(order))
+    rhat, ess = worst.rhat.to_numpy(), worst.ess_bulk.to_numpy()
+    for i, (value, size) in enumerate(zip(rhat, ess, strict=True)):
+        color = GREEN if value <= RHAT_GOOD else ORANGE if value <= RHAT_USABLE else VERMILION
+        marker = "o" if value <= RHAT_GOOD else "s" if value <= RHAT_USABLE else "X"
+        ax.plot(value, i, marker, ms=6, color=color)
+        ax.annotate(
+            f"ESS {size:,.0f}",
+            (1.0, i),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            color=INK,
+        )
+    for limit in (RHAT_GOOD, RHAT_USABLE):
+        ax.axvline(limit, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+    divergences = int(diagnostics.n_divergences)
+    said = f"{divergences:,} divergences" if divergences else "no divergences"
+    _rows(ax, [str(name) for name in worst["variable"].to_numpy()], f"MCMC: {int(diagnostics.n_draws):,} draws, {said}")
+    ax.set_xlim(0.997, max(1.06, 1.02 * np.nanmax(np.append(rhat, 1.0))))
+    ax.set_xlabel(f"R-hat; dashed: good to {RHAT_GOOD}, usable to {RHAT_USABLE}")
+
+
+def _pareto_k(ax: Axes, values: xr.DataArray) -> None:
+    k = values.to_numpy()
+    high = max(1.05, 1.1 * np.nanmax(np.append(k, 0.0)))
+    low = min(0.0, 1.1 * np.nanmin(np.append(k, 0.0)))
+    for a, b, color in (
+        (low, PARETO_GOOD, GREEN),
+        (PARETO_GOOD, PARETO_LIMIT, ORANGE),
+        (PARETO_LIMIT, high, VERMILION),
+    ):
+        ax.axvspan(a, b, color=color, alpha=0.16, lw=0)
+    ax.plot(k, np.arange(len(k)), "D", ms=7, color=INK)
+    _rows(ax, [str(label) for label in values.model.to_numpy()], "Pareto k of draws from the Laplace approximation")
+    ax.set_xlim(low, high)
+    ax.set_xticks([0, PARETO_GOOD, PARETO_LIMIT, 1])
+    ax.set_xlabel(f"below {PARETO_GOOD} good, to {PARETO_LIMIT} usable, above poor")
+
+
+def _decisions(ax: Axes, decision: xr.Dataset) -> None:
+    names = [str(name) for name in decision.criterion.to_numpy()]
+    ratio, split = decision.regret_ratio.to_numpy(), decision.split_half.to_numpy()
+    for i, (value, known) in enumerate(zip(ratio, split, strict=True)):
+        color = BLUE if value >= GOOD_DECISION else ORANGE
+        ax.hlines(i, 0, value, color=color, lw=2.2)
+        ax.plot(value, i, "o" if value >= GOOD_DECISION else "s", ms=7, color=color)
+        ax.plot(known, i, "|", ms=13, mew=1.6, color=INK)
+        ax.annotate(
+            f"{value:.2f}",
+            (1.0, i),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
+    ax.axvline(GOOD_DECISION, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+    _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
+    ax.set_xlim(0, 1.03)
+    ax.set_xlabel(f"true utility of the pick / best in the pool\n(dashed: {GOOD_DECISION}; |: two halves of the trace)")
+
+
+def _probabilities(ax: Axes, models: xr.Dataset) -> None:
+    offsets = dict(zip(_COLOURS, (-0.2, 0.0, 0.2), strict=True))
+    for (name, color), marker in zip(_COLOURS.items(), "osD", strict=True):
+        values = models.probability.sel(estimator=name).to_numpy()
+        ax.plot(values, np.arange(len(values)) + offsets[name], marker, ms=6, color=color, label=name)
+    _rows(
+        ax, [str(label) for label in models.model.to_numpy()], "Probability of each model, by estimate of the evidence"
+    )
+    ax.set_xlim(-0.03, 1.03)
+    ax.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+
+
+def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
+    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
+    laplace = models.log_evidence.sel(estimator="laplace")
+    for name, marker, offset in (("importance", "s", -0.13), ("bridge", "D", 0.13)):
+        one = models.sel(estimator=name)
+        ax.errorbar(
+            (one.log_evidence - laplace).to_numpy(),
+            np.arange(models.sizes["model"]) + offset,
+            xerr=2 * np.nan_to_num(one.standard_error.to_numpy()),
+            fmt=marker,
+            ms=6,
+            color=_COLOURS[name],
+            capsize=3,
+        )
+    _rows(ax, [str(label) for label in models.model.to_numpy()], "Log evidence (band: odds change by less than 2)")
+    ax.set_xlabel("sampled less Laplace's (nats)")

@@ -1,0 +1,122 @@
+"""Probabilities of a classifier along one input or over two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from pymc_active.classification.fit import ProbitFit
+from pymc_active.plots.style import BLUE, INK, VERMILION, legend_above, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Contours of the map.
+_LEVELS = np.linspace(0, 1, 11)
+
+
+def plot_probability(
+    fit: ProbitFit,
+    *,
+    inputs: Sequence[Any] | None = None,
+    method: str = "cubature",
+    n_points: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The probability of yes along one input, or as a map over two, with the labels.
+
+    Parameters
+    ----------
+    fit : ProbitFit
+    inputs : sequence of one or two inputs, optional
+        By position or by name. Default: the first two, or the only one. Others stay at the median of the data, whose
+        labels are then drawn faintly, since they do not lie on this slice.
+    method : {"cubature", "draws", "map"}
+        As in :meth:`ProbitFit.predict`.
+    n_points : int, optional
+        Points of the grid along each input. Default: 200 for one, 60 for two.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        Along one input the band holds 95 % of what Φ(f) may be, from its 2.5 % quantile to its 97.5 % quantile. Over
+        two inputs the line is where both answers are as likely.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a ProbitFit, or unknown inputs.
+    """
+    if not isinstance(fit, ProbitFit):
+        raise TypeError(f"plot_probability takes a ProbitFit, made by fit_probit; got {type(fit).__name__}")
+    names = fit.gp.inputs
+    chosen = list(names[:2]) if inputs is None else list(inputs)
+    if len(chosen) not in (1, 2):
+        raise ValueError(f"inputs must name one or two inputs; got {inputs!r}")
+    columns = [_column(names, one) for one in chosen]
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"inputs must be different; got {inputs!r}")
+    n = n_points or (200 if len(columns) == 1 else 60)
+    axes = [_range(fit.X[:, column], n) for column in columns]
+    meshes = np.meshgrid(*axes)
+    grid = np.tile(np.median(fit.X, axis=0), (meshes[0].size, 1))
+    grid[:, columns] = np.stack([mesh.ravel() for mesh in meshes], axis=1)
+    probability = fit.predict(grid, method=method).probability.to_numpy()
+    style: dict[str, Any] = {"ls": "none", "ms": 6, "zorder": 3, "alpha": 0.4 if len(names) > len(columns) else 1.0}
+    labels = [_label(names, column) for column in columns]
+    ax = new_axes(ax, (6.4, 4.0) if len(columns) == 1 else (5.6, 4.4))
+    if len(columns) == 1:
+        low, high = (ndtr(_quantile(*fit.latent(grid, method), tail)) for tail in (0.025, 0.975))
+        ax.fill_between(axes[0], low, high, color=BLUE, alpha=0.2, lw=0, label="95 % of Φ(f)")
+        ax.plot(axes[0], probability, color=BLUE, lw=1.8, label="probability of yes")
+        heights = fit.labels.astype(float)
+        ax.set(ylabel="probability of yes", ylim=(-0.05, 1.05), xlabel=labels[0])
+    else:
+        shape = meshes[0].shape
+        filled = ax.contourf(*meshes, probability.reshape(shape), levels=_LEVELS, cmap="PuOr_r", alpha=0.8)
+        ax.contour(*meshes, probability.reshape(shape), levels=[0.5], colors=INK, linewidths=1.2)
+        ax.figure.colorbar(filled, ax=ax, label="probability of yes")
+        heights = fit.X[:, columns[1]]
+        ax.set(xlabel=labels[0], ylabel=labels[1])
+    x = fit.X[:, columns[0]]
+    # Shapes too tell the labels apart.
+    ax.plot(x[fit.labels], heights[fit.labels], marker="o", color=VERMILION, mec="white", label="yes", **style)
+    ax.plot(x[~fit.labels], heights[~fit.labels], marker="s", mfc="white", mec=INK, label="no", **style)
+    ax.set_xlim(axes[0][0], axes[0][-1])
+    legend_above(ax)
+    return ax
+
+
+def _column(names: list, one: Any) -> int:
+    if one in names:
+        return names.index(one)
+    if isinstance(one, int | np.integer) and 0 <= one < len(names):
+        return int(one)
+    raise ValueError(f"inputs must be of {', '.join(map(str, names))}, or positions; got {one!r}")
+
+
+def _label(names: list, column: int) -> str:
+    if isinstance(names[column], str):
+        return names[column]
+    return "x" if len(names) == 1 else f"input {names[column]}"
+
+
+def _quantile(means: np.ndarray, variances: np.ndarray, level: float) -> np.ndarray:
+    """Of equally weighted Gaussians (S, m), by bisection."""
+    sd = np.sqrt(variances)
+    low, high = (means - 6 * sd).min(0), (means + 6 * sd).max(0)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        is_below = ndtr((middle - means) / np.maximum(sd, 1e-12)).mean(0) < level
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    return 0.5 * (low + high)
+
+
+def _range(values: np.ndarray, n: int) -> np.ndarray:
+    """A tenth beyond the data on either side."""
+    margin = 0.1 * (values.max() - values.min()) or 1.0
+    return np.linspace(values.min() - margin, values.max() + margin, n)

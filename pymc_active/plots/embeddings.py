@@ -1,0 +1,393 @@
+"""Learned planes: the points in them, what spans them, and how sure they are; which inputs matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.embeddings import embedding_draws, principal_rotation, relevance, subspace_angles
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import check_one_fit
+from pymc_active.models.data import read_inputs, read_outputs
+from pymc_active.plots.measurements import band, data_of, ring
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, legend_above, new_axes
+from pymc_active.predictions import predict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pymc_active.models.gpmodel import GPModel
+    from pymc_active.search import EmbeddingDimension
+
+# More inputs than this are drawn as a curve if their labels are numbers, such as wavelengths.
+_CONTINUOUS = 10
+
+
+def plot_embedding(
+    fit: LaplaceFit,
+    *,
+    X: Any = None,
+    y: Any = None,
+    highlight: Any = None,
+    number: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Points in the plane that the model has learned, coloured by y.
+
+    The plane is turned to the principal axes of R (its singular vectors, the largest first, the largest weight of
+    each positive): the model does not know any rotation or reflection of it.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+        Of a model with an embedding.
+    X, y : array_like, shapes (m, D) and (m,), optional
+        Points to show, in the user's units. Default: the data that the model holds. X without y is drawn in grey.
+    highlight : array_like of int or bool, optional
+        Rows of X to ring, such as those that were asked for.
+    number : bool
+        Write 1, 2, ... beside the ringed points, in the order of ``highlight``.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        For one component u against y, with the mean ± 1.96 sd of ``predict(fit, x)`` where x is the point of least
+        norm, in scaled inputs, that goes to u. For more than two components the first two. The colour bar is the
+        figure's last Axes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, a model without an embedding, or rows to ring that are not there.
+    """
+    check_one_fit(fit, "plot_embedding")
+    R = principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
+    given = X is not None
+    if y is not None and not given:
+        raise ValueError("y belongs to points: pass X with it")
+    if given:
+        X = read_inputs(X, "X", width=fit.gpm.X.shape[1])
+        y = None if y is None else read_outputs(y, len(X))
+    else:
+        X, y = data_of(fit, None, None)
+    if y is None and len(R) == 1:
+        raise ValueError("an embedding with one component is drawn against y: pass y with X")
+    u = fit.gpm.x_map(X) @ R.T
+    if len(R) == 1:
+        ax = new_axes(ax, (6.0, 4.0))
+        x_map, grid = fit.gpm.x_map, np.linspace(u.min(), u.max(), 200)
+        mean, half = band(predict(fit, x_map.shift + x_map.scale * np.outer(grid, np.linalg.pinv(R))), "f")
+        ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="MGP, 95 % of f")
+        ax.plot(grid, mean, color=BLUE, lw=1.8, label="MGP mean")
+        ax.plot(u[:, 0], y, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=3)
+        ring(ax, u[:, 0], y, highlight, number)
+        ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
+        legend_above(ax)
+        return ax
+    ax = new_axes(ax, (6.4, 4.8))
+    style: dict[str, Any] = {"s": 34, "linewidths": 0.4, "edgecolors": "white"}
+    if y is None:
+        ax.scatter(u[:, 0], u[:, 1], color=GREY, **style)
+    else:
+        points = ax.scatter(u[:, 0], u[:, 1], c=y, cmap="viridis", **style)
+        bar = ax.figure.colorbar(points, ax=ax, pad=0.02, aspect=28)
+        bar.outline.set_visible(False)
+        bar.set_label(fit.gpm.name)
+    ring(ax, u[:, 0], u[:, 1], highlight, number)
+    if ax.get_legend_handles_labels()[0]:
+        legend_above(ax)
+    ax.set(xlabel="first learned component $u_1$", ylabel="second learned component $u_2$")
+    # One unit is one lengthscale in both directions; a thin cloud would be no more than a line.
+    spans = np.ptp(u[:, :2], axis=0)
+    if spans.max() < 3 * spans.min():
+        ax.set_aspect("equal", adjustable="datalim")
+    return ax
+
+
+def plot_relevance(
+    fit: LaplaceFit,
+    *,
+    draws: int = 500,
+    random_seed: int = 0,
+    labels: Sequence | None = None,
+    var_name: str = "lengthscale",
+    ax: Axes | None = None,
+) -> Axes:
+    """How much each input matters: medians and 89 % intervals of draws from the Laplace approximation.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    draws, random_seed : int
+    labels : sequence, optional
+        Of the inputs; default those of X. More than ten increasing numbers, as wavelengths, make a curve with a band;
+        consecutive integers only number the inputs.
+    var_name : str
+        For models without an embedding: the variable with one lengthscale for each input, in the units of X.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale. Both refer to the
+        inputs as the kernel sees them (``x_scale``).
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, a model with neither an embedding nor such a variable, or too few labels.
+    """
+    check_one_fit(fit, "plot_relevance")
+    gpm = fit.gpm
+    D = gpm.X.shape[1]
+    if gpm.embedding is not None:
+        loading = relevance(fit, draws=draws, random_seed=random_seed).loading
+        low, middle, high = loading.sel(summary=["lower", "median", "upper"]).to_numpy()
+        what = "relevance, norm of the column of R"
+    else:
+        drawn = gpm.constrain(fit.draw(draws, random_seed))
+        if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
+            raise ValueError(
+                f"plot_relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} "
+                f"inputs; the model has {', '.join(sorted(drawn))}. Name another one with var_name=..."
+            )
+        low, middle, high = np.quantile(gpm.x_map.scale / drawn[var_name], (0.055, 0.5, 0.945), axis=0)
+        what = f"relevance, 1 / {var_name}"
+    labels = list(gpm.inputs if labels is None else labels)
+    if len(labels) != D:
+        raise ValueError(f"labels must name the {D} inputs; got {len(labels)}")
+    if _is_continuous(labels):
+        ax = new_axes(ax, (6.8, 3.6))
+        x = np.asarray(labels, float)
+        ax.fill_between(x, low, high, color=BLUE, alpha=0.22, lw=0, label="89 % interval")
+        ax.plot(x, middle, color=BLUE, lw=1.6, label="median")
+        ax.set_xlim(x[0], x[-1])
+        ax.set_xlabel("input")
+        legend_above(ax)
+    else:
+        ax = new_axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
+        is_numbered = _is_numbered(labels)
+        at = np.arange(D) + (labels[0] if is_numbered else 0)
+        ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
+        ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
+        names = list(map(str, labels))
+        if D <= 25:
+            is_long = sum(map(len, names)) > 60
+            ax.set_xticks(at, names, rotation=40 if is_long else 0, ha="right" if is_long else "center")
+        else:
+            _number_ticks(ax, dict(zip(at.tolist(), names, strict=True)), is_numbered)
+        ax.set_xlim(at[0] - 0.6, at[-1] + 0.6)
+        if is_numbered:
+            ax.set_xlabel("input")
+        legend_above(ax)
+    ax.set_ylabel(what)
+    ax.set_ylim(0, None)
+    return ax
+
+
+def plot_loadings(
+    fit: LaplaceFit,
+    *,
+    X: Any = None,
+    draws: int = 300,
+    random_seed: int = 0,
+    labels: Sequence | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Which inputs the learned components load on: their correlations over the rows of X, with 89 % bands.
+
+    Where inputs are strongly correlated, as neighbouring wavelengths are, single entries of R mean little: many R give
+    the same components. What the components *are* shows in their correlations with the inputs.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+        Of a model with an embedding.
+    X : array_like, shape (m, D), optional
+        Points to correlate over, in the user's units; default those of the fit.
+    draws, random_seed : int
+        Draws of R from the Laplace approximation, each turned onto the mode (orthogonal Procrustes).
+    labels : sequence, optional
+        Increasing numbers, one for each input; default those of X.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        A curve with a band for each component, on the principal axes of R at the mode.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, a model without an embedding, or labels that are no increasing numbers.
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    check_one_fit(fit, "plot_loadings")
+    gpm = fit.gpm
+    mode = principal_rotation(fit) @ fit.point[str(gpm.embedding)]
+    shape = mode.shape
+    labels = list(gpm.inputs if labels is None else labels)
+    if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
+        raise ValueError(f"labels must be {shape[1]} increasing numbers, one for each input; got {labels!r}")
+    points = gpm.x_map(read_inputs(fit.X if X is None else X, width=shape[1]))
+    centred = points - points.mean(0)
+    spread = np.linalg.norm(centred, axis=0)
+    components = centred @ mode.T
+    loadings = np.empty((draws, *shape))
+    for s, R in enumerate(embedding_draws(fit, None, draws, random_seed)[1]):
+        U = centred @ R.T
+        U = U @ orthogonal_procrustes(U, components)[0]
+        loadings[s] = U.T @ centred / np.outer(np.linalg.norm(U, axis=0), spread + (spread == 0))
+    ax = new_axes(ax, (6.8, 3.6))
+    x = np.asarray(labels, float)
+    ends = []
+    for k, color in zip(range(shape[0]), CYCLE, strict=False):
+        low, middle, high = np.quantile(loadings[:, k], (0.055, 0.5, 0.945), axis=0)
+        ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
+        ax.plot(x, middle, color=color, lw=1.6)
+        ends.append((f"$u_{k + 1}$", float(x[-1]), float(middle[-1]), color))
+    for text, end, height, color in ends:
+        ax.annotate(text, (end, height), xytext=(5, 0), textcoords="offset points", color=color, va="center")
+    ax.axhline(0, color=GREY, lw=0.8, zorder=0)
+    ax.set_xlim(x[0], x[-1])
+    ax.set_ylim(-1.03, 1.03)
+    ax.set_xlabel("input")
+    ax.set_ylabel("correlation with the component")
+    return ax
+
+
+def plot_subspace_angles(
+    source: LaplaceFit | xr.DataTree,
+    reference: Any = None,
+    *,
+    model: GPModel | None = None,
+    draws: int = 1000,
+    random_seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """How sure the learned subspace is: medians and 89 % intervals of its angles to the mode or to a reference.
+
+    Parameters
+    ----------
+    source, reference, model, draws, random_seed
+        As in :func:`pymc_active.subspace_angles`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        One interval for each principal angle; grey marks are the medians of random subspaces, an embedding not known
+        at all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`pymc_active.subspace_angles`.
+    """
+    angles = subspace_angles(source, reference, model=model, draws=draws, random_seed=random_seed)
+    low, middle, high = angles.angle.sel(summary=["lower", "median", "upper"]).to_numpy()
+    at = angles.principal_angle.to_numpy()
+    ax = new_axes(ax, (float(np.clip(2.4 + 1.2 * len(at), 4.8, 9.0)), 3.6))
+    ax.hlines(angles.random, at - 0.22, at + 0.22, color=GREY, lw=1.4, label="random subspace")
+    ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
+    ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
+    for x, values in zip(at, np.stack([low, middle, high]).T, strict=True):
+        text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values)
+        ax.annotate(text, (x, values[1]), xytext=(9, 3), textcoords="offset points", fontsize=9, color=INK)
+    ax.set_xticks(at)
+    ax.set_xlim(0.4, len(at) + 0.6)
+    # Beyond 90 there is room for the numbers at a large angle.
+    ax.set_ylim(0, 105)
+    ax.set_yticks(range(0, 91, 15))
+    what = "the mode" if isinstance(source, LaplaceFit) else "the mean subspace"
+    ax.set_xlabel("principal angle, the largest first")
+    ax.set_ylabel(f"angle to {what if reference is None else 'the reference'} (degrees)")
+    legend_above(ax)
+    return ax
+
+
+def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = None) -> Axes:
+    """Log evidence of each number of components, with the posterior probabilities.
+
+    Parameters
+    ----------
+    result : EmbeddingDimension
+        From :func:`pymc_active.search.embedding_dimension`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        Evidences relative to the largest, logarithmic below one nat; hollow points are doubtful fits.
+
+    Raises
+    ------
+    TypeError
+        For another object.
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    from pymc_active.search import EmbeddingDimension
+
+    if not isinstance(result, EmbeddingDimension):
+        raise TypeError(
+            f"plot_embedding_dimension takes the result of embedding_dimension; got {type(result).__name__}"
+        )
+    table = result.table.sortby("n_components")
+    d, evidence = table.n_components.to_numpy(), table.log_evidence.to_numpy()
+    below = evidence - evidence.max()
+    ax = new_axes(ax, (float(np.clip(2.0 + 0.8 * len(d), 4.2, 9.0)), 3.6))
+    ax.plot(d, below, color=BLUE, lw=1.4, zorder=1)
+    for doubtful in (False, True):
+        shown = table.doubtful.to_numpy() == doubtful
+        face = "white" if doubtful else BLUE
+        ax.plot(d[shown], below[shown], "o", ms=6, color=face, mec=BLUE, mew=1.6)
+    for x, y, p in zip(d, below, table.probability.to_numpy(), strict=True):
+        text = f"{p:.2f}" if p >= 0.005 else "< 0.01"
+        ax.annotate(
+            text,
+            (x, y),
+            xytext=(0, 9),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+            color=INK,
+            bbox={"fc": "white", "ec": "none", "pad": 1},
+        )
+    ax.set_yscale("symlog", linthresh=1)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    bottom, scale = 1.5 * min(below.min(), -1), ax.yaxis.get_transform()
+    # The largest evidence is at zero; an eighth of the axis above it is for its number.
+    ax.set_ylim(bottom, scale.inverted().transform(-scale.transform([bottom]) / 7)[0])
+    ax.set_xticks(d)
+    ax.set_xlim(d[0] - 0.5, d[-1] + 0.5)
+    ax.set_xlabel("components d (number: posterior probability)")
+    ax.set_ylabel("log evidence below the best (nats)")
+    return ax
+
+
+def _is_numbered(labels: list) -> bool:
+    is_integer = all(isinstance(label, int | np.integer) for label in labels)
+    return is_integer and labels == list(range(labels[0], labels[0] + len(labels)))
+
+
+def _is_continuous(labels: list) -> bool:
+    if len(labels) <= _CONTINUOUS or _is_numbered(labels):
+        return False
+    is_number = all(isinstance(label, int | float | np.number) for label in labels)
+    return is_number and bool((np.diff(np.asarray(labels, float)) > 0).all())
+
+
+def _number_ticks(ax: Axes, names: dict[int, str], is_numbered: bool) -> None:
+    """Names of some of many positions, whatever part of the axis is shown."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator("auto" if is_numbered else 25, integer=True, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: names.get(round(value), "")))
+    ax.tick_params(axis="x", rotation=0 if is_numbered else 90)

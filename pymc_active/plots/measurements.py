@@ -1,0 +1,71 @@
+"""What pictures of fits share: which data are shown, along which input, ringed or not, and the bands around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import ModelAverage
+from pymc_active.models.data import read_inputs, read_outputs
+from pymc_active.plots.style import VERMILION, Z95
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def data_of(fit: LaplaceFit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The data given, or the fit's."""
+    if (X is None) != (y is None):
+        raise ValueError("pass both X and y, or neither")
+    if X is None:
+        return fit.X, fit.y
+    X = read_inputs(X, "X", width=fit.X.shape[1])
+    return X, read_outputs(y, len(X))
+
+
+def column_of(fit: LaplaceFit | ModelAverage, input: Any) -> tuple[int, str]:
+    """Position and label of an input given by either; names come first."""
+    inputs = fit.gpm.inputs
+    if input in inputs:
+        column = inputs.index(input)
+    elif isinstance(input, int | np.integer) and 0 <= input < len(inputs):
+        column = int(input)
+    else:
+        raise ValueError(f"input must be one of {', '.join(map(str, inputs))} or a position; got {input!r}")
+    if isinstance(inputs[column], str):
+        return column, inputs[column]
+    return column, "x" if len(inputs) == 1 else f"input {inputs[column]}"
+
+
+def band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of f, and half the width of the central 95 % interval of f or y."""
+    return prediction.f_mean.to_numpy(), Z95 * np.sqrt(prediction[f"{target}_variance"].to_numpy())
+
+
+def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -> None:
+    """Ring points, and number them in the order given."""
+    if highlight is None:
+        return
+    rows = np.asarray(highlight)
+    rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == len(x) else rows
+    if rows.size == 0:
+        return
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(x):
+        raise ValueError(
+            f"highlight must hold rows of X, 0 to {len(x) - 1}, or be a mask of that length; got {highlight!r}"
+        )
+    ax.scatter(x[rows], y[rows], s=95, facecolors="none", edgecolors=VERMILION, linewidths=1.4, zorder=4, label="asked")
+    if number:
+        for i, row in enumerate(rows):
+            ax.annotate(
+                str(i + 1),
+                (x[row], y[row]),
+                xytext=(5, 5),
+                textcoords="offset points",
+                fontsize=8,
+                color=VERMILION,
+                zorder=5,
+            )

@@ -1,0 +1,139 @@
+"""Data and predictions along one input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import ModelAverage, check_one_fit
+from pymc_active.plots.measurements import band, column_of, data_of, ring
+from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION, legend_above, new_axes
+from pymc_active.predictions import predict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Models of less weight are not drawn: they would not be seen in the average either.
+_COUNTS = 0.02
+
+
+def plot_predictions(
+    fit: LaplaceFit | ModelAverage,
+    *,
+    input: Any = 0,
+    limits: tuple[float, float] | None = None,
+    n_points: int = 200,
+    target: str = "f",
+    trace: xr.DataTree | None = None,
+    X: Any = None,
+    y: Any = None,
+    highlight: Any = None,
+    number: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Data and predictions along one input, with the hyperparameters marginalised (MGP) and fixed (MAP).
+
+    Parameters
+    ----------
+    fit : LaplaceFit or ModelAverage
+    input : int or label
+        The input along the x axis, by position or by name. Others stay at the median of the data, which are then
+        drawn faintly, since they do not lie on this slice.
+    limits : (low, high), optional
+        Range of that input. Default: a tenth beyond the data on either side.
+    n_points : int
+        Points of the grid.
+    target : {"f", "y"}
+        Bands of the latent function or of a new observation.
+    trace : xarray.DataTree, optional
+        Draws of the same model by MCMC, whose band is shown beside the others.
+    X, y : array_like, shapes (n, D) and (n,), optional
+        Data to show. Default: those the model holds.
+    highlight : array_like of int or bool, optional
+        Rows of X to ring.
+    number : bool
+        Write 1, 2, ... beside the ringed points.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        The band is mean ± 1.96 sd of ``predict(fit, grid, method="mgp")``, the dashed lines those of ``"map"``, and
+        the red lines those of the trace: the exact moments of the mixture over its draws. Of several models: the band
+        of their average, and the means of those with a weight of at least 0.02, if there are several.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another object than a fit, an unknown input or target, limits that do not increase, data that are not the
+        fit's, or a trace of another model or of a model whose data changed since the fit.
+    """
+    is_average = isinstance(fit, ModelAverage)
+    if not is_average:
+        check_one_fit(fit, "plot_predictions")
+    elif trace is not None:
+        raise ValueError("a trace is of one model: draw it beside average.best, or leave it out")
+    if target not in ("f", "y"):
+        raise ValueError(f"target must be 'f' or 'y'; got {target!r}")
+    gpm = fit.gpm
+    if trace is not None and not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
+        raise ValueError("the model's data changed since this fit: fit again, or leave out the trace")
+    column, name = column_of(fit, input)
+    X, y = data_of(fit, X, y)
+    if limits is None:
+        low, high = X[:, column].min(), X[:, column].max()
+        margin = 0.1 * (high - low) or 1.0
+        limits = (low - margin, high + margin)
+    elif not -np.inf < limits[0] < limits[1] < np.inf:
+        raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
+    grid = np.tile(np.median(X, axis=0), (n_points, 1))
+    grid[:, column] = x = np.linspace(*limits, n_points)
+    exact = None if trace is None else band(predict(trace, grid, model=gpm), target)
+
+    ax = new_axes(ax, (6.4, 4.0))
+    mean, half = band(predict(fit, grid, method="mgp"), target)
+    what, name_of_band = f"95 % of {target}", "average" if is_average else "MGP"
+    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"{name_of_band}, {what}")
+    ax.plot(x, mean, color=BLUE, lw=1.8, label=f"{name_of_band} mean")
+    if isinstance(fit, ModelAverage):
+        _draw_members(ax, fit, x, grid)
+    else:
+        center, half = band(predict(fit, grid, method="map"), target)
+        for sign, label in ((-1, f"MAP, {what}"), (1, None)):
+            ax.plot(x, center + sign * half, color=INK, lw=1.1, ls=(0, (5, 3)), label=label)
+            if exact is not None:
+                ax.plot(x, exact[0] + sign * exact[1], color=VERMILION, lw=1.5, label=label and f"MCMC, {what}")
+    slice_only = X.shape[1] > 1
+    ax.plot(
+        X[:, column],
+        y,
+        "o",
+        ms=5,
+        color=INK,
+        mec="white",
+        mew=0.5,
+        alpha=0.35 if slice_only else 1.0,
+        label="data off the slice" if slice_only else "data",
+        zorder=3,
+    )
+    ring(ax, X[:, column], y, highlight, number)
+    ax.set(xlabel=name, ylabel=fit.gpm.name)
+    ax.set_xlim(x[0], x[-1])
+    legend_above(ax)
+    return ax
+
+
+def _draw_members(ax: Axes, average: ModelAverage, x: np.ndarray, grid: np.ndarray) -> None:
+    """The means of the models that count, the heaviest first."""
+    styles = zip(CYCLE[1:], ("--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)), (0, (1, 3))), strict=True)
+    labels = list(average)
+    counting = [i for i in np.argsort(-average.weights, kind="stable") if average.weights[i] >= _COUNTS]
+    if len(counting) == 1:
+        # Its mean is the average.
+        return
+    for i, (color, line) in zip(counting, styles, strict=False):
+        mean = predict(average[labels[i]], grid).f_mean
+        ax.plot(x, mean, color=color, lw=1.3, ls=line, label=f"{labels[i]}, weight {average.weights[i]:.2f}")

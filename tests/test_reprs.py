@@ -1,0 +1,256 @@
+"""What results look like at a prompt and in a notebook: short, escaped, with the facts, and without any fitting."""
+
+import warnings
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_active as pma
+from pymc_active.html_summary import html_summary
+from pymc_active.laplace.parameters import parameter_table
+
+RNG = np.random.default_rng(20260401)
+NAMES = ["heat <°C>", "acid & salt", "time"]
+X = pd.DataFrame(RNG.uniform(0, 10, size=(14, 3)), columns=NAMES)
+Y = 50 + 10 * np.sin(0.5 * X["time"].to_numpy()) + 0.3 * RNG.normal(size=14)
+QUICK = {"n_restarts": 2, "population": 0, "random_seed": 1, "progressbar": False}
+SCALES = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.01}
+
+
+def text_of(result):
+    """What a reader sees; raises unless the HTML is well-formed, every < and & in it escaped."""
+    html = result._repr_html_()
+    assert html.startswith("<div>")
+    assert html.endswith("</div>")
+    return " ".join(" ".join(ElementTree.fromstring(html).itertext()).split())
+
+
+def model(**keywords):
+    return pma.ard_gp(X, Y, x_scale=(0, 10), y_scale=(50, 10), **keywords)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return pma.fit_laplace(model(), **QUICK)
+
+
+def waves(Z):
+    return 2 * np.sin(5 * Z[:, 3]) * np.cos(4 * Z[:, 17]) + 0.1 * np.cos(1e4 * Z.sum(1))
+
+
+@pytest.fixture(scope="module")
+def found():
+    return pma.active.hds(waves, 32, **SCALES, random_seed=1)
+
+
+def test_a_summary_escapes_what_it_is_given():
+    table = pd.DataFrame({"<b>": ["&"]}, index=["i<"])
+    html = html_summary("<i>", {"a&b": "<script>", "left out": None}, table, remarks=["x < y"])
+    assert "<script>" not in html
+    shown = " ".join(ElementTree.fromstring(html).itertext())
+    for text in ("<i>", "a&b", "<script>", "<b>", "i<", "x < y"):
+        assert text in shown
+    assert "left out" not in shown
+
+
+def test_a_long_table_says_how_much_more_there_is():
+    shown = " ".join(ElementTree.fromstring(html_summary("t", {}, pd.DataFrame({"a": range(40)}))).itertext())
+    assert "and 28 more" in shown
+
+
+def test_a_model_shows_its_data_and_parameters():
+    gpm = model()
+    shown = text_of(gpm)
+    assert not gpm.is_made
+    for text in ("ard_gp(ExpQuad)", "14 points, 3 input(s)", *NAMES, "log_lengthscale (3)", "log_noise"):
+        assert text in shown
+
+
+def test_a_fit_shows_parameters_in_the_users_units(fit):
+    shown = text_of(fit)
+    for text in ("14 points", f"{fit.log_evidence:.2f} nats", "lengthscale[heat <°C>]", "89 % interval"):
+        assert text in shown
+    assert "log_lengthscale" not in shown
+    assert f"{float(fit.constrained_point['noise']):.4g}" in shown
+
+
+def test_sds_are_those_of_draws(fit):
+    """The delta method for exp(log noise): its sd over its value is the sd of the draws' logarithm."""
+    table = parameter_table(fit)
+    drawn = fit.gpm.constrain(fit.draw(20_000, 0))
+    for row, values in (("noise", drawn["noise"]), ("lengthscale[time]", drawn["lengthscale"][:, 2])):
+        relative = float(table.sd[row]) / float(table["mode"][row])
+        # 20,000 draws: half a percent; two digits are shown.
+        assert relative == pytest.approx(np.log(values).std(), rel=0.06)
+        low, high = map(float, table["89 % interval"][row].split(" to "))
+        np.testing.assert_allclose(np.log([low, high]), np.quantile(np.log(values), [0.055, 0.945]), atol=0.03)
+
+
+def test_many_inputs_leave_the_other_parameters_their_sds():
+    """In the row space of the data, where a matrix of all parameters is not needed."""
+    rng = np.random.default_rng(3)
+    gpm = pma.embedding_gp(rng.normal(size=(8, 30)), rng.normal(size=8), n_components=1, mean="constant")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wide = pma.fit_laplace(gpm, **QUICK)
+    assert wide.best.row_space is not None
+    at = wide.labels.index("log_noise")
+    expected = np.exp(wide.theta[at]) * np.sqrt(wide.covariance[at, at]) * gpm.y_map.scale
+    assert float(parameter_table(wide).sd["noise"]) == pytest.approx(expected, rel=0.05)
+    assert "R, 1 × 30" in text_of(wide)
+
+
+def test_fixed_parameters_have_no_uncertainty():
+    table = parameter_table(pma.fit_laplace(model(priors={"log_noise": np.log(0.03)}), **QUICK))
+    assert table.loc["noise"].tolist() == ["0.3", "0", "fixed"]
+
+
+def test_parameters_of_the_users_own_model():
+    t = np.linspace(0, 6, 8)
+    with pm.Model() as own:
+        scale, shift = pm.HalfNormal("eta", 2), pm.Normal("shift", 0, 1)
+        gp = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(shift), cov_func=scale**2 * pm.gp.cov.Matern52(1, ls=2.0))
+        gp.marginal_likelihood("y", X=pm.Data("X", t[:, None]), y=pm.Data("y_data", np.sin(t)), sigma=0.1)
+    point = {"eta_log__": 0.2, "shift": 0.1}
+    table = parameter_table(pma.fit_laplace(pma.from_marginal(gp, "y", model=own), point=point, optimize=False))
+    assert set(table.index) == {"eta", "shift"}
+    low, high = table["89 % interval"]["eta"].split(" to ")
+    mode = float(table["mode"]["eta"])
+    # A positive one is as likely to be a factor too large as too small; the other can have either sign.
+    assert float(low) * float(high) == pytest.approx(mode**2, rel=0.02)
+    assert float(table["89 % interval"]["shift"].split(" to ")[0]) < 0
+
+
+def test_doubts_are_told_in_words():
+    rng = np.random.default_rng(0)
+    gpm = pma.embedding_gp(rng.normal(size=(6, 10)), rng.normal(size=6), n_components=2)
+    with pytest.warns(UserWarning, match="doubtful"):
+        doubtful = pma.fit_laplace(gpm, **QUICK)
+    shown = text_of(doubtful)
+    for problem in doubtful.diagnostics["warnings"]:
+        assert f"Doubtful: {problem}." in shown
+
+
+def test_a_mode_is_told_without_its_numbers(fit):
+    assert repr(fit.modes[0]).endswith("point of log_lengthscale[3], log_outputscale, log_noise>")
+
+
+def test_a_learner_is_shown_without_being_fitted():
+    pool = pd.DataFrame(RNG.uniform(0, 10, size=(20, 3)), columns=NAMES)
+    learner = pma.active.Learner(model(), criterion="random", pool=pool)
+    shown = text_of(learner)
+    assert learner._fit is None
+    for text in ("function", "random", "14, of which 0 were told", "20 left in the pool", "not yet"):
+        assert text in shown
+    x = learner.ask(2)
+    learner.tell(x[:1], 61.25)
+    shown = text_of(learner)
+    assert learner._fit is None
+    for text in ("15, of which 1 were told", "asked and not told yet 1", "heat <°C>", "61.25"):
+        assert text in shown
+    assert learner.fit.gpm.description in text_of(learner)
+
+
+def test_a_learner_of_several_models_is_shown_without_being_fitted():
+    models = {"a & b": model(), "line": model(mean="linear")}
+    learner = pma.active.Learner(models, criterion="random", bounds=[(0, 10)] * 3)
+    x = learner.ask()
+    learner.tell(x, 50.0)
+    assert "15, of which 1 were told" in text_of(learner)
+    assert learner._fit is None
+
+
+def test_an_average_shows_its_models(fit):
+    average = pma.ModelAverage({"a < b": fit, "line & noise": pma.fit_laplace(model(mean="linear"), **QUICK)})
+    shown = text_of(average)
+    for text in ("2 models, 14 points", "a < b", "line & noise", f"{average.probability.values[0]:.4f}"):
+        assert text in shown
+
+
+def test_an_optimum_shows_the_place_and_how_sure_it_is():
+    pool = pd.DataFrame(RNG.uniform(0, 10, size=(30, 3)), columns=NAMES, index=[f"run <{i}>" for i in range(30)])
+    optimum = pma.active.Learner(model(), learn="maximum", pool=pool).optimum(30)
+    shown = text_of(optimum)
+    for text in (*NAMES, f"{optimum.f_mean:.4g}", optimum.x.index[0], "expected regret", "30 sample paths"):
+        assert text in shown
+
+
+def test_paths_say_how_many_there_are(fit):
+    paths = pma.draw_paths(fit.gpm, point=fit.point, n_paths=5, random_seed=1)
+    shown = text_of(paths)
+    for text in ("5, from 1 draw(s)", "heat <°C>", "14 points"):
+        assert text in shown
+
+
+def test_kernels_and_their_searches():
+    t = np.linspace(0, 9, 10)
+    gpm = pma.composite_gp(pd.DataFrame({"t < 9": t}), np.sin(t), "SE * (LIN + PER)")
+    assert text_of(gpm.expression) == "SE * (LIN + PER) as a sum of products LIN * SE + PER * SE"
+    parts = pma.decompose(pma.fit_laplace(gpm.with_expression("SE + LIN"), **QUICK))
+    shown = text_of(parts)
+    for text in (*parts.descriptions, parts.mean_function, parts.noise):
+        assert " ".join(text.split()) in shown
+    keywords = {"progressbar": False, "random_seed": 1, "fit_keywords": {"n_restarts": 1, "population": 0}}
+    search = pma.search.compositional_kernel_search(t[:, None], np.sin(t), bases=("SE", "LIN"), depth=1, **keywords)
+    for text in ("2 kernels by evidence", search.stopped, "log_evidence"):
+        assert text in text_of(search)
+    priors = pma.search.prior_sensitivity(t[:, None], np.sin(t), ["SE", "LIN"], **keywords)
+    assert "best under" in text_of(priors)
+    dimension = pma.search.embedding_dimension(X, Y, (1,), **keywords)
+    assert "1 component(s), probability 1" in text_of(dimension)
+
+
+def test_a_search_for_inputs_shows_what_it_found_and_promised(found):
+    shown = text_of(found)
+    for text in ("3, 17", f"{found.n_evaluations} of at most 2000, decided", "signal variance", "0.99"):
+        assert text in shown
+    assert "3, 17" in text_of(found.learner)
+    assert "plausible" in text_of(found.diagnostics)
+    assert f"at least {found.error_rates.recovery:.3g}" in text_of(found.error_rates)
+    assert repr(found.error_rates).startswith("<ErrorRates at most: ")
+
+
+def test_a_search_that_goes_on_shows_what_is_open():
+    shown = text_of(pma.active.HDSLearner(32, **SCALES, random_seed=0))
+    for text in ("active so far none", "open nodes 0-31", "evaluations 0 of at most 2000", "goes on"):
+        assert text in shown
+
+
+def test_scales_and_their_check():
+    scales = pma.active.estimate_scales(waves, 32, random_seed=0)
+    assert f"{scales.bandwidth:.3g}" in repr(scales)
+    assert "X=" not in repr(scales)
+    for text in (f"{scales.signal_variance:.3g}", "48 evaluations of 32 inputs", "AssumptionCheck"):
+        assert text in text_of(scales)
+    t = np.linspace(0, 9, 30)
+    jump = np.where(np.arange(30) == 7, 50.0, 0.01 * np.sin(t))
+    keywords = {"bandwidth": 1.0, "signal_variance": 80.0, "noise_variance": 1.0}
+    check = pma.active.check_assumptions(t[:, None], jump, **keywords)
+    assert "DOUBTFUL" in repr(check)
+    assert "doubtful" in text_of(check)
+
+
+def test_a_search_with_an_optimum_and_its_regret():
+    result = pma.active.hds_then_optimize(waves, 32, n=3, **SCALES, random_seed=1)
+    place = f"input 3 = {result.best[3]:.4g}"
+    assert place in repr(result)
+    for text in (place, "of which 3 for the optimum", "active inputs [3, 17]"):
+        assert text in text_of(result)
+    loss = pma.active.regret(result.y, 2.0)
+    assert f"smallest {loss.minimum[-1]:.4g}" in repr(loss)
+    assert f"{loss.cumulative[-1]:.4g}" in text_of(loss)
+    assert repr(pma.active.regret([], 2.0)) == "<Regret of 0 evaluations>"
+    run = pma.active.gp_ucb(waves, 32, n=3, inputs=[3, 17], **SCALES, random_seed=0)
+    assert "3 evaluations" in repr(run)
+    assert f"{run.best[0]:.4g}" in text_of(run)
+
+
+def test_a_screening_shows_the_inputs_it_chose():
+    screening = pma.active.coordinate_wise(waves, 32, n_pairs=2, n_active=2, random_seed=1)
+    assert f"active inputs {screening.active}" in repr(screening)
+    shown = text_of(screening)
+    assert f"{screening.score[screening.active[0]]:.3g}" in shown
+    assert "Screening of 32 inputs" in shown
