@@ -130,29 +130,31 @@ def problems(*, stored: bool = False) -> Iterator[Problem]:
                 yield problem
 
 
-def smc(posterior: Posterior, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
+def smc(
+    posterior: Posterior, rng: np.random.Generator, n_particles: int = PARTICLES, levels: np.ndarray = LEVELS
+) -> tuple[np.ndarray, float, float]:
     """Equally weighted draws of theta, the log evidence, and the smallest effective sample size on the way."""
     center, sd = posterior.prior_scale()
-    thetas = center + sd * rng.normal(size=(PARTICLES, len(center)))
-    gradient, value = np.empty_like(thetas), np.empty(PARTICLES)
+    thetas = center + sd * rng.normal(size=(n_particles, len(center)))
+    gradient, value = np.empty_like(thetas), np.empty(n_particles)
     previous = np.array([posterior.prior_value_and_gradient(theta)[0] for theta in thetas])
-    log_weight, log_evidence, step, smallest = np.zeros(PARTICLES), 0.0, 0.1, float(PARTICLES)
-    for level in LEVELS:
+    log_weight, log_evidence, step, smallest = np.zeros(n_particles), 0.0, 0.1, float(n_particles)
+    for level in levels:
         extra = (level * posterior.noise_unit) ** 2
-        for k in range(PARTICLES):
+        for k in range(n_particles):
             value[k], gradient[k] = posterior.value_and_gradient(thetas[k], extra)
         log_weight += value - previous
         effective = np.exp(2 * logsumexp(log_weight) - logsumexp(2 * log_weight))
         smallest = min(smallest, effective)
-        if effective < PARTICLES / 2 or level == 0:
-            comb = (rng.uniform() + np.arange(PARTICLES)) / PARTICLES
-            chosen = np.minimum(np.searchsorted(np.cumsum(softmax(log_weight)), comb), PARTICLES - 1)
+        if effective < n_particles / 2 or level == 0:
+            comb = (rng.uniform() + np.arange(n_particles)) / n_particles
+            chosen = np.minimum(np.searchsorted(np.cumsum(softmax(log_weight)), comb), n_particles - 1)
             thetas, value, gradient = thetas[chosen], value[chosen], gradient[chosen]
-            log_evidence += logsumexp(log_weight) - np.log(PARTICLES)
+            log_evidence += logsumexp(log_weight) - np.log(n_particles)
             log_weight[:] = 0.0
         for _ in range(LAST_SWEEPS if level == 0 else 1):
-            accepted = np.zeros(PARTICLES)
-            for k in range(PARTICLES):
+            accepted = np.zeros(n_particles)
+            for k in range(n_particles):
                 theta, energy, slope = thetas[k], value[k], gradient[k]
                 momentum, epsilon = rng.normal(size=len(theta)), step * rng.uniform(0.7, 1.3)
                 start = energy - 0.5 * momentum @ momentum

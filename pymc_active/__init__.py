@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pymc_active import active, cov, datasets, graphs, kernels, plots, problems, search
+    from pymc_active.checking import check
+    from pymc_active.classification import ProbitFit, ProbitGP, fit_probit, probit_gp
     from pymc_active.decomposition import Decomposition, decompose
     from pymc_active.embeddings import relevance, subspace_angles
     from pymc_active.laplace import LaplaceFit, fit_laplace, fit_laplace_models
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
     from pymc_active.predictions import predict
     from pymc_active.sample_paths import PosteriorPaths, draw_paths
-    from pymc_active.truth import check, sample
+    from pymc_active.truth import sample
 
 __version__ = version("pymc-active")
 
@@ -23,6 +25,8 @@ __all__ = [
     "LaplaceFit",
     "ModelAverage",
     "PosteriorPaths",
+    "ProbitFit",
+    "ProbitGP",
     "active",
     "ard_gp",
     "check",
@@ -34,11 +38,13 @@ __all__ = [
     "embedding_gp",
     "fit_laplace",
     "fit_laplace_models",
+    "fit_probit",
     "from_marginal",
     "graphs",
     "kernels",
     "plots",
     "predict",
+    "probit_gp",
     "problems",
     "relevance",
     "sample",
@@ -50,12 +56,14 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("GPModel", "ard_gp", "composite_gp", "embedding_gp", "from_marginal"), "models"),
     **dict.fromkeys(("LaplaceFit", "fit_laplace", "fit_laplace_models"), "laplace"),
+    **dict.fromkeys(("ProbitFit", "ProbitGP", "fit_probit", "probit_gp"), "classification"),
     **dict.fromkeys(("Decomposition", "decompose"), "decomposition"),
-    **dict.fromkeys(("check", "sample"), "truth"),
     **dict.fromkeys(("PosteriorPaths", "draw_paths"), "sample_paths"),
     **dict.fromkeys(("relevance", "subspace_angles"), "embeddings"),
     "ModelAverage": "model_average",
+    "check": "checking",
     "predict": "predictions",
+    "sample": "truth",
 }
 
 

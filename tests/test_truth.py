@@ -1,4 +1,4 @@
-"""MCMC on the same model, and the comparison of the fast approximations with it."""
+"""MCMC on the same model, and what a comparison with it is made of."""
 
 import itertools
 import json
@@ -7,15 +7,13 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import norm
 
 import pymc_active as pma
 from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient, mixture_symmetrized_kl
-from pymc_active.predictions import draw_moments, trace_thetas
 from pymc_active.truth import mutual_information, pareto_k, symmetrized_kl
 
 CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())
@@ -131,134 +129,7 @@ def test_symmetrized_kl_is_an_integral(m0, v0, m1, v1):
     assert_allclose(symmetrized_kl(m0, v0, m1, v1), expected, rtol=0, atol=1e-9)
 
 
-# The comparison.
-
-
-@pytest.fixture(scope="module")
-def fit():
-    rng = np.random.default_rng(1)
-    X = rng.uniform(-2, 2, size=(10, 1))
-    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=10)
-    gpm = pma.ard_gp(X, y)
-    return pma.fit_laplace(gpm, n_restarts=3, population=0, random_seed=1, progressbar=False)
-
-
-def in_chains(tree, chains=2):
-    """A single chain of independent draws, cut into several."""
-    draws = tree["posterior"].to_dataset()
-    n = draws.sizes["draw"] // chains
-    parts = [draws.isel(draw=slice(c * n, (c + 1) * n)).assign_coords(draw=range(n)) for c in range(chains)]
-    joined = xr.concat(parts, dim="chain").assign_coords(chain=range(chains))
-    return xr.DataTree.from_dict({"posterior": joined})
-
-
-@pytest.fixture(scope="module")
-def trace(fit):
-    """Draws from the Laplace approximation, standing in for MCMC."""
-    return in_chains(fit.to_datatree(draws=200, random_seed=1))
-
-
-NEW = np.linspace(-3, 3, 7)[:, None]
-
-
-@pytest.fixture(scope="module")
-def report(fit, trace):
-    return pma.check(fit, trace, X_new=NEW, pool=np.linspace(-4, 4, 9)[:, None])
-
-
-def at_method(report, name):
-    # ``method`` is also an option of ``sel``, so it cannot be a keyword here.
-    return report["predictions"].to_dataset().sel(approximation=name)
-
-
-def test_check_has_the_documented_groups(report):
-    assert set(report.children) == {"predictions", "trace_diagnostics", "laplace", "decision"}
-    predictions = report["predictions"]
-    assert predictions["approximation"].to_numpy().tolist() == ["MAP", "BBQ", "MGP"]
-    assert dict(predictions.sizes) == {"approximation": 3, "point": 7}
-    assert set(predictions.data_vars) == {"skl", "skl_mixture", "skl_y", "nll"}
-    diagnostics = report["trace_diagnostics"]
-    assert diagnostics["variable"].to_numpy().tolist() == [
-        "log_lengthscale", "log_outputscale", "log_noise", "f_mean"
-    ]  # fmt: skip
-    assert set(diagnostics.data_vars) == {"rhat", "ess_bulk"}
-    assert set(report["decision"].data_vars) == {"true_utility", "bald", "regret_ratio", "pick"}
-
-
-def test_kl_is_that_to_the_matched_mixture(fit, trace, report):
-    mixture = pma.predict(trace, NEW, model=fit.gpm)
-    for method in ("map", "bbq", "mgp"):
-        q = pma.predict(fit, NEW, method=method)
-        row = at_method(report, method.upper())
-        for name, variance in (("skl", "f_variance"), ("skl_y", "y_variance")):
-            expected = symmetrized_kl(mixture.f_mean, mixture[variance], q.f_mean, q[variance])
-            assert_allclose(row[name], expected, rtol=1e-9)
-        # The expectation of -log q(y) under the mixture, from its first two moments.
-        second = mixture.y_variance + (mixture.f_mean - q.f_mean) ** 2
-        nll = 0.5 * (np.log(2 * np.pi * q.y_variance) + second / q.y_variance)
-        assert_allclose(row["nll"], nll, rtol=1e-9)
-
-
-def test_kl_to_the_exact_mixture_is_an_integral(fit, trace, report):
-    thetas = trace_thetas(fit.gpm, trace)
-    means, variances, _ = draw_moments(fit.best.posterior, thetas, NEW)
-    mgp = pma.predict(fit, NEW)
-    for j in (0, 3):
-        q = norm(float(mgp.f_mean[j]), float(np.sqrt(mgp.f_variance[j])))
-
-        def integrand(y, j=j, q=q):
-            log_p = logsumexp(norm.logpdf(y, means[:, j], np.sqrt(variances[:, j])))
-            log_p -= np.log(len(means))
-            return (np.exp(log_p) - q.pdf(y)) * (log_p - q.logpdf(y))
-
-        reach = 9 * np.sqrt(max(variances[:, j].max(), q.var()))
-        center = q.mean()
-        expected, _ = quad(integrand, center - reach, center + reach, limit=400, epsabs=1e-10)
-        got = float(at_method(report, "MGP")["skl_mixture"][j])
-        assert_allclose(got, expected, rtol=1e-5, atol=1e-8)
-
-
-def test_observations_replace_the_expectation(fit, trace):
-    y_new = np.linspace(-1, 1, 7)
-    report = pma.check(fit, trace, X_new=NEW, y_new=y_new)
-    q = pma.predict(fit, NEW)
-    expected = -norm.logpdf(y_new, q.f_mean, np.sqrt(q.y_variance))
-    assert_allclose(at_method(report, "MGP")["nll"], expected, rtol=1e-10)
-    assert "decision" not in report.children
-
-
-def test_regret_is_the_utility_of_our_pick(fit, trace, report):
-    pool = np.linspace(-4, 4, 9)[:, None]
-    decision = report["decision"]
-    means, variances, noises = draw_moments(fit.best.posterior, trace_thetas(fit.gpm, trace), pool)
-    utility = mutual_information(means, variances + noises)
-    assert_allclose(decision["true_utility"], utility, rtol=1e-9)
-    score = pma.active.bald(fit, pool)
-    assert_allclose(decision["bald"], score, rtol=1e-12)
-    pick = int(np.argmax(score.to_numpy()))
-    assert int(decision["pick"]) == pick
-    assert_allclose(float(decision["regret_ratio"]), utility[pick] / utility.max(), rtol=1e-9)
-    assert 0 < float(decision["regret_ratio"]) <= 1
-
-
-def test_independent_draws_have_good_diagnostics(report):
-    """200 of them in two chains: R-hat near one, effective sample size near 200."""
-    diagnostics = report["trace_diagnostics"]
-    assert (np.abs(diagnostics["rhat"] - 1) < 0.05).all()
-    assert (diagnostics["ess_bulk"] > 80).all()
-
-
-def test_disagreeing_chains_are_seen(fit, trace):
-    posterior = trace["posterior"].to_dataset().copy(deep=True)
-    posterior["log_noise"][1] += 3.0
-    report = pma.check(fit, xr.DataTree.from_dict({"posterior": posterior}), X_new=NEW[:2])
-    assert report["trace_diagnostics"]["rhat"].sel(variable="log_noise") > 1.5
-
-
-def test_points_of_comparison_default_to_pool_then_data(fit, trace):
-    assert pma.check(fit, trace)["predictions"].sizes["point"] == len(fit.gpm.y)
-    report = pma.check(fit, trace, pool=NEW[:3])
-    assert_array_equal(report["predictions"]["point"], report["decision"]["candidate"])
+# Pareto k.
 
 
 def gaussian_fit():

@@ -1,0 +1,77 @@
+"""Predictions of the fast approximations beside those of the trace."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.entropy import mixture_symmetrized_kl
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.predictions import mixture, mixture_moments
+from pymc_active.truth import symmetrized_kl
+
+APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
+# Mixture components used where a grid is integrated for every point.
+_COMPONENTS = 400
+
+
+def evenly(n: int, largest: int = _COMPONENTS) -> np.ndarray:
+    """Positions of at most so many of n draws."""
+    return np.linspace(0, n - 1, min(n, largest)).astype(int)
+
+
+def compare_predictions(
+    fit: LaplaceFit,
+    X: np.ndarray,
+    labels: np.ndarray,
+    draws: tuple[np.ndarray, np.ndarray, np.ndarray],
+    observed: np.ndarray | None,
+) -> xr.Dataset:
+    """The group ``predictions`` of :func:`pymc_active.check`.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+    X : ndarray, shape (m, D)
+    labels : ndarray, shape (m,)
+    draws : tuple of ndarray, shape (S, m) each
+        Latent means and variances and noise variances at the trace's draws.
+    observed : ndarray, shape (m,), optional
+    """
+    means, variances, noises = draws
+    weights = np.full(len(means), 1 / len(means))
+    true_mean, true_variance = mixture_moments(means, variances, weights)
+    true_y_variance = true_variance + weights @ noises
+    thin = evenly(len(means))
+    thinned_weights = np.full(len(thin), 1 / len(thin))
+    rows: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("skl", "skl_mixture", "skl_y", "nll", "f_mean", "f_variance", "y_variance")
+    }
+    for method in APPROXIMATIONS:
+        q = mixture(fit, X, method)
+        mean, variance = mixture_moments(q.means, q.variances, q.weights)
+        y_variance = variance + q.weights @ q.noises
+        # A draw may know the function exactly at a data point; a spike cannot be compared with a density.
+        spread = np.maximum(variances[thin], 1e-8 * variance)
+        error = true_y_variance + (true_mean - mean) ** 2 if observed is None else (observed - mean) ** 2
+        found = {
+            "skl": symmetrized_kl(true_mean, true_variance, mean, variance),
+            "skl_mixture": mixture_symmetrized_kl(means[thin], spread, thinned_weights, mean, variance),
+            "skl_y": symmetrized_kl(true_mean, true_y_variance, mean, y_variance),
+            "nll": 0.5 * (LOG_2PI + np.log(y_variance) + error / y_variance),
+            "f_mean": mean,
+            "f_variance": variance,
+            "y_variance": y_variance,
+        }
+        for name, values in found.items():
+            rows[name].append(values)
+    truth = {"true_f_mean": true_mean, "true_f_variance": true_variance, "true_y_variance": true_y_variance}
+    return xr.Dataset(
+        {
+            **{name: (("approximation", "point"), np.stack(values)) for name, values in rows.items()},
+            **{name: ("point", values) for name, values in truth.items()},
+        },
+        coords={"approximation": [method.upper() for method in APPROXIMATIONS], "point": labels},
+        attrs={"units": "nats", "units_of_moments": "those of y and their squares"},
+    )

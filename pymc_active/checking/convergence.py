@@ -1,0 +1,56 @@
+"""Whether the trace itself can be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.laplace.exchange import exchanges
+from pymc_active.laplace.fit import LaplaceFit
+
+
+def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:
+    """The group ``trace_diagnostics`` of :func:`pymc_active.check`; ``means`` are the draws' latent ones, (S, m)."""
+    # Loading ArviZ takes as long as the rest of the package.
+    from arviz_base import dict_to_dataset
+    from arviz_stats import ess, rhat
+
+    posterior = trace["posterior"].to_dataset()
+    names = [variable.name for variable in fit.gpm.model.free_RVs]
+    shape = (posterior.sizes["chain"], posterior.sizes["draw"], -1)
+    predictive = dict_to_dataset({"f_mean": means.reshape(shape)})
+    parts = xr.merge([posterior[names], predictive], compat="override", combine_attrs="override")
+    table = {}
+    for name, function, worst in (("rhat", rhat, "max"), ("ess_bulk", ess, "min")):
+        values = function(parts)
+        table[name] = np.array([float(getattr(values[v], worst)()) for v in [*names, "f_mean"]])
+    counts = np.array([name not in symmetric_variables(fit) for name in [*names, "f_mean"]])
+    return xr.Dataset(
+        {
+            **{name: ("variable", values) for name, values in table.items()},
+            "largest_rhat": np.nan if np.isnan(table["rhat"][counts]).all() else np.nanmax(table["rhat"][counts]),
+            "smallest_ess": np.nanmin(table["ess_bulk"][counts]),
+            "n_divergences": _divergences(trace),
+            "n_draws": len(means),
+            "n_chains": shape[0],
+        },
+        coords={"variable": [*names, "f_mean"]},
+    )
+
+
+def symmetric_variables(fit: LaplaceFit) -> set[str]:
+    """Variables whose values the posterior does not tell apart: their chains disagree where nothing is wrong."""
+    if fit.gpm.embedding is not None:
+        return {fit.gpm.embedding}
+    images = np.stack(exchanges(fit.best.full_posterior))
+    moved = (images != images[0]).any(0)
+    owner = np.concatenate([np.full(int(np.prod(shape)), k) for k, shape in enumerate(fit.gpm.shapes.values())])
+    names = [variable.name for variable in fit.gpm.model.free_RVs]
+    return {names[k] for k in np.unique(owner[moved])}
+
+
+def _divergences(trace: xr.DataTree) -> int:
+    """Divergent transitions after tuning; 0 for samplers that know none."""
+    if "sample_stats" not in trace.children or "diverging" not in trace["sample_stats"].data_vars:
+        return 0
+    return int(trace["sample_stats"]["diverging"].sum())

@@ -1,0 +1,56 @@
+"""The evidence of one model by three routes, and which of them to believe."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.bridge import bridge_evidence
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.importance import importance_evidence
+from pymc_active.model_average import summed_over_modes
+
+ESTIMATORS = ("laplace", "importance", "bridge")
+# Above this Pareto k importance weights have no mean that a sample could show (Vehtari et al. 2024).
+_PARETO_LIMIT = 0.7
+# A bridge with a smaller standard error tells models apart whose odds differ by 2 (0.7 nats, two standard errors).
+# Importance sampling may look more exact, but knows the modes of the fit alone.
+_ROUGH = 0.35
+
+
+def compare_evidences(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None) -> xr.Dataset:
+    """The group ``evidence`` of :func:`pymc_active.check`."""
+    rows = np.full((len(ESTIMATORS), 3), np.nan)
+    problems = {}
+    pareto_k = np.nan
+    rows[0, 0] = summed_over_modes(fit)
+    try:
+        weighted = importance_evidence(fit, random_seed=random_seed)
+    except ValueError as error:
+        problems["importance"] = str(error)
+    else:
+        rows[1] = weighted[:3]
+        pareto_k = weighted.pareto_k
+        if pareto_k > _PARETO_LIMIT:
+            problems["importance"] = f"Pareto k of the weights is {pareto_k:.2f}: a few draws dominate"
+    bridge = bridge_evidence(fit, trace, random_seed)
+    rows[2] = bridge[:3]
+    if bridge.problem:
+        problems["bridge"] = bridge.problem
+    reference = _reference(rows, problems)
+    names = ("log_evidence", "standard_error", "effective_sample_size")
+    return xr.Dataset(
+        {name: ("estimator", column) for name, column in zip(names, rows.T, strict=True)} | {"pareto_k": pareto_k},
+        coords={"estimator": list(ESTIMATORS)},
+        attrs={"units": "nats", "reference": reference} | {f"problem_{name}": text for name, text in problems.items()},
+    )
+
+
+def _reference(rows: np.ndarray, problems: dict[str, str]) -> str:
+    """The estimate to believe: the trace's unless it is rough, else the more exact one, or "none"."""
+    sound = [k for k in (2, 1) if np.isfinite(rows[k, :2]).all() and ESTIMATORS[k] not in problems]
+    if not sound:
+        return "none"
+    if sound[0] == 2 and rows[2, 1] <= _ROUGH:
+        return "bridge"
+    return ESTIMATORS[min(sound, key=lambda k: rows[k, 1])]

@@ -1,0 +1,217 @@
+"""``check``: everything about a fit beside MCMC on the same model, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.checking.comparison import compare_predictions
+from pymc_active.checking.convergence import trace_diagnostics
+from pymc_active.checking.decisions import Question, compare_decisions, read_question
+from pymc_active.checking.evidences import compare_evidences
+from pymc_active.checking.models import compare_models, decide_between, node_names
+from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.model_average import Fits, ModelAverage, as_model_average
+from pymc_active.models.data import read_inputs, read_outputs
+from pymc_active.predictions import draw_moments, point_labels, trace_thetas
+from pymc_active.truth import pareto_k, sample
+
+
+def check(
+    fit: LaplaceFit | Fits,
+    trace: xr.DataTree | Mapping[Any, xr.DataTree | None] | None = None,
+    *,
+    X_new: Any = None,
+    pool: Any = None,
+    y_new: Any = None,
+    criteria: Sequence[str] | None = None,
+    bounds: Any = None,
+    minimize: bool = False,
+    random_seed: int | None = 0,
+) -> xr.DataTree:
+    """Compare what is computed from a fit with draws from the exact posterior of the same model.
+
+    Parameters
+    ----------
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
+        Of several models each is checked, and their comparison too.
+    trace : xarray.DataTree, optional
+        From :func:`sample`; drawn here by NUTS, with the defaults of :func:`sample`, if it is not given. Of several
+        models a dict by label (models that it lacks, or has None for, are sampled here).
+    X_new : array_like, shape (m, D), optional
+        Points to compare at. Default: the pool, else the data's own inputs.
+    pool : array_like, shape (m', D), optional
+        Candidates for the decision regret.
+    y_new : array_like, shape (m,), optional
+        Observations at ``X_new``. Without them the NLL is its expectation under the trace.
+    criteria : sequence of str, optional
+        Whose decisions to check, by the names that :class:`pymc_active.active.Learner` knows: ``"bald"`` (of the
+        marginal GP), ``"bald_bbq"``, ``"bald_modes"``, ``"bald_draws"``, ``"bald_cubature"``, each also with ``"_f"``
+        for the latent function, ``"uncertainty"``, ``"expected_improvement"``, ``"upper_confidence_bound"``,
+        ``"max_value_entropy"`` and ``"pes"``. Default: all of them; the last two, which cost some seconds, only for
+        at most six inputs and if the y differ. Several models are decided between by ``"bams"`` and ``"committee"``
+        instead.
+    bounds : list of (low, high), optional
+        Box in which ``"max_value_entropy"`` and ``"pes"`` look for the maximum; default: among the pool.
+    minimize : bool
+        For the criteria that look for the maximum.
+    random_seed : int, optional
+        For the trace if it is drawn here, for weighted draws, and for criteria that draw.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``attrs["verdict"]`` says in a few sentences what follows. Groups of one model:
+
+        * ``posterior``, ``sample_stats``: the trace's. ``fit``: ``mean_vector``, ``covariance_matrix`` and what else
+          :meth:`LaplaceFit.to_datatree` writes.
+        * ``predictions``: over ``approximation`` (MAP, BBQ, MGP, and the mixtures over MODES and DRAWS of the fit, by
+          their two moments) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of the latent function with p the
+          trace's mixture matched by its two moments; ``skl_mixture``, the same with the exact mixture, by quadrature
+          over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``, -log q(y) (its expectation under
+          the trace without ``y_new``). The moments themselves are ``f_mean``, ``f_variance`` and ``y_variance``, the
+          trace's ``true_f_mean``, ``true_f_variance`` and ``true_y_variance``.
+        * ``trace_diagnostics``: ``rhat`` and ``ess_bulk`` of every free variable and of the predictive means at
+          X_new, the worst over their entries; ``largest_rhat`` and ``smallest_ess`` of those that no symmetry of the
+          model disturbs; ``n_divergences``, ``n_draws``, ``n_chains``.
+        * ``laplace``: ``pareto_k`` of draws from the Gaussian weighted to the posterior. Below 0.7 importance
+          sampling could repair the approximation; above it could not. ``log_evidence``, Laplace's summed over modes.
+        * ``evidence``: over ``estimator`` (laplace, importance, bridge), ``log_evidence``, ``standard_error`` (nats)
+          and ``effective_sample_size``; ``pareto_k`` of the importance weights. ``attrs["reference"]`` names
+          the estimate to believe: bridge sampling unless its standard error is above 0.35 nats, else the more exact of
+          the sampled ones without a problem, or "none". See :func:`pymc_active.bridge.bridge_evidence`, which
+          integrates an embedding's rotations, too.
+        * ``decision`` (with ``pool``): over ``criterion``, ``score`` by the fit and ``true_utility`` under the trace
+          (400 draws), both over ``candidate``; ``pick`` and ``best``, their largest; ``regret_ratio``, the true
+          utility of the pick over the best in the pool, where 1 is perfect (of an expected improvement itself, not its
+          logarithm; of an upper confidence bound counted from the lowest in the pool); ``split_half``, the same ratio
+          between the picks of the two halves of the trace, which says how well the truth is known.
+
+        Of several models: ``fits`` with such a tree for each (without ``decision``); ``models``, over ``model`` and
+        ``estimator``, ``probability``, ``log_evidence`` and ``standard_error``, and over ``model``
+        ``true_probability``, by each model's ``reference``; ``decision`` (with ``pool``) for bams, bams_modes and
+        bams_draws, whose true utility is the mutual information of y* and the model under the traces' predictive
+        mixtures and ``true_probability``, and for committee, whose utility is counted from the lowest in the pool.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but fits and traces of their models; points that do not match; unknown criteria; without a trace
+        if the model's data changed since the fit. All before sampling begins.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1. Vehtari et al. (2021, 2024) for R-hat and Pareto k.
+    """
+    if isinstance(fit, LaplaceFit):
+        members: dict[Any, LaplaceFit] = {None: fit}
+        given: dict[Any, Any] = {None: trace}
+    elif isinstance(fit, Mapping | Sequence):
+        average = as_model_average(fit)
+        members = dict(average)
+        given = _read_traces(trace, average)
+    else:
+        raise TypeError(f"check takes a LaplaceFit (see fit_laplace) or several; got {type(fit).__name__}")
+    one = next(iter(members.values()))
+    width = one.X.shape[1]
+    candidates = None if pool is None else read_inputs(pool, "pool", width=width)
+    if X_new is None:
+        X_new = one.X if pool is None else pool
+    X, labels = read_inputs(X_new, "X_new", width=width), point_labels(X_new)
+    observed = None if y_new is None else read_outputs(y_new, len(X))
+    question = None
+    if candidates is None and criteria is not None:
+        raise ValueError("criteria decide between candidates: pass pool= as well")
+    if candidates is not None and None in members:
+        question = read_question(one, candidates, point_labels(pool), criteria, bounds, minimize)
+    elif criteria is not None:
+        raise ValueError("criteria are those of one model; several are decided between by bams and committee")
+    for label, member in members.items():
+        _check_trace(member, given[label])
+    traces = {
+        label: sample(member.gpm, random_seed=random_seed, progressbar=False) if given[label] is None else given[label]
+        for label, member in members.items()
+    }
+    trees = {
+        label: _check_one(member, traces[label], X, labels, observed, question, random_seed)
+        for label, member in members.items()
+    }
+    if None in members:
+        return trees[None]
+
+    tree = xr.DataTree.from_dict({f"fits/{name}": trees[label] for label, name in node_names(average).items()})
+    tree["models"] = xr.DataTree(compare_models(average, trees))
+    if candidates is not None:
+        tree["decision"] = xr.DataTree(
+            decide_between(average, traces, tree["models"].to_dataset(), candidates, point_labels(pool))
+        )
+    tree.attrs["verdict"] = verdict_on_models(tree)
+    return tree
+
+
+def _read_traces(trace: Any, average: ModelAverage) -> dict[Any, Any]:
+    if trace is None:
+        trace = {}
+    if not isinstance(trace, Mapping) or isinstance(trace, xr.DataTree):
+        raise TypeError(
+            f"traces of several models must be a dict by label, {list(average)}; got {type(trace).__name__}"
+        )
+    if not set(trace) <= set(average):
+        raise ValueError(f"traces must have labels of the fits, {list(average)}; got {list(trace)}")
+    return {label: trace.get(label) for label in average}
+
+
+def _check_trace(fit: LaplaceFit, trace: Any) -> None:
+    """Whether a trace belongs to the fit, or can be drawn."""
+    gpm = fit.gpm
+    if trace is None:
+        if not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
+            raise ValueError("the model's data changed since this fit: fit again, or pass the trace of the fit's data")
+        return
+    if not isinstance(trace, xr.DataTree):
+        raise TypeError(f"trace must be a DataTree of draws, as pma.sample returns it; got {type(trace).__name__}")
+    thetas = trace_thetas(gpm, trace)
+    if thetas.shape[1] != gpm.n_parameters:
+        raise ValueError(
+            f"the trace was not drawn from this model: it has {thetas.shape[1]} parameters, the model has "
+            f"{gpm.n_parameters}"
+        )
+    if not np.isfinite(thetas).all():
+        raise ValueError("the trace holds draws that are NaN or infinite: sample again")
+
+
+def _check_one(
+    fit: LaplaceFit,
+    trace: xr.DataTree,
+    X: np.ndarray,
+    labels: np.ndarray,
+    observed: np.ndarray | None,
+    question: Question | None,
+    random_seed: int | None,
+) -> xr.DataTree:
+    thetas = trace_thetas(fit.gpm, trace)
+    draws = draw_moments(fit.best.full_posterior, thetas, X)
+    evidence = compare_evidences(fit, trace, random_seed)
+    groups: dict[str, Any] = {name: trace[name] for name in ("posterior", "sample_stats") if name in trace.children}
+    groups |= {
+        "fit": fit.to_datatree(draws=1, random_seed=0)["fit"],
+        "predictions": compare_predictions(fit, X, labels, draws, observed),
+        "trace_diagnostics": trace_diagnostics(fit, trace, draws[0]),
+        "laplace": xr.Dataset(
+            {
+                "pareto_k": pareto_k(fit, random_seed=random_seed),
+                "log_evidence": float(evidence.log_evidence.sel(estimator="laplace")),
+                "n_modes": len(fit.modes),
+            }
+        ),
+        "evidence": evidence,
+    }
+    if question is not None:
+        groups["decision"] = compare_decisions(fit, question, thetas, random_seed)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs["verdict"] = verdict_on_fit(tree)
+    return tree

@@ -1,0 +1,513 @@
+"""``check``: every number in its report by a second route, and what its verdict says."""
+
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.special import logsumexp, softmax
+from scipy.stats import norm
+from traces import as_trace
+
+import pymc_active as pma
+from pymc_active.bridge import bridge_evidence
+from pymc_active.checking import report as report_module
+from pymc_active.checking.decisions import CRITERIA
+from pymc_active.checking.evidences import _reference
+from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
+from pymc_active.entropy import mixture_entropy
+from pymc_active.laplace.importance import importance_evidence
+from pymc_active.model_average import summed_over_modes
+from pymc_active.predictions import draw_moments, trace_thetas
+from pymc_active.truth import mutual_information, pareto_k, symmetrized_kl
+
+NEW = np.linspace(-3, 3, 7)[:, None]
+POOL = np.linspace(-4, 4, 9)[:, None]
+APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
+QUICK = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
+
+
+def data():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, size=(10, 1))
+    return X, np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=10)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return pma.fit_laplace(pma.ard_gp(*data()), **QUICK)
+
+
+@pytest.fixture(scope="module")
+def trace(fit):
+    """Draws from the posterior by short chains from many starts, standing in for NUTS, and two divergences."""
+    result = as_trace(fit.gpm, fit.particles(300, 5))
+    diverging = np.zeros((2, 150), bool)
+    diverging[0, :2] = True
+    result["sample_stats"] = xr.DataTree(xr.Dataset({"diverging": (("chain", "draw"), diverging)}))
+    return result
+
+
+@pytest.fixture(scope="module")
+def report(fit, trace):
+    return pma.check(fit, trace, X_new=NEW, pool=POOL)
+
+
+def at_method(report, name):
+    # ``method`` is also an option of ``sel``, so it cannot be a keyword here.
+    return report["predictions"].to_dataset().sel(approximation=name.upper())
+
+
+# One model.
+
+
+def test_check_has_the_documented_groups(report):
+    assert set(report.children) == {
+        "posterior", "sample_stats", "fit", "predictions", "trace_diagnostics", "laplace", "evidence", "decision"
+    }  # fmt: skip
+    predictions = report["predictions"]
+    assert predictions["approximation"].to_numpy().tolist() == ["MAP", "BBQ", "MGP", "MODES", "DRAWS"]
+    assert dict(predictions.sizes) == {"approximation": 5, "point": 7}
+    diagnostics = report["trace_diagnostics"]
+    assert diagnostics["variable"].to_numpy().tolist() == [
+        "log_lengthscale", "log_outputscale", "log_noise", "f_mean"
+    ]  # fmt: skip
+    assert report["evidence"]["estimator"].to_numpy().tolist() == ["laplace", "importance", "bridge"]
+    assert set(report["decision"].data_vars) == {
+        "true_utility", "score", "pick", "best", "regret_ratio", "split_half"
+    }  # fmt: skip
+    assert report["decision"]["criterion"].to_numpy().tolist() == list(CRITERIA)
+
+
+def test_draws_and_fit_are_handed_on(fit, trace, report):
+    assert report["posterior"].to_dataset().identical(trace["posterior"].to_dataset())
+    assert int(report["sample_stats"]["diverging"].sum()) == 2
+    written = fit.to_datatree(draws=1)["fit"].to_dataset()
+    assert report["fit"].to_dataset().identical(written)
+    assert_array_equal(report["fit"]["mean_vector"], fit.theta)
+    assert_array_equal(report["fit"]["covariance_matrix"], fit.covariance)
+
+
+@pytest.mark.parametrize("method", APPROXIMATIONS)
+def test_kl_is_that_to_the_matched_mixture(fit, trace, report, method):
+    mixture = pma.predict(trace, NEW, model=fit.gpm)
+    q = pma.predict(fit, NEW, method=method)
+    row = at_method(report, method)
+    for name in ("f_mean", "f_variance", "y_variance"):
+        assert_allclose(row[name], q[name], rtol=1e-10)
+        assert_allclose(report["predictions"][f"true_{name}"], mixture[name], rtol=1e-10)
+    for name, variance in (("skl", "f_variance"), ("skl_y", "y_variance")):
+        expected = symmetrized_kl(mixture.f_mean, mixture[variance], q.f_mean, q[variance])
+        assert_allclose(row[name], expected, rtol=1e-7)
+    # The expectation of -log q(y) under the mixture, from its first two moments.
+    second = mixture.y_variance + (mixture.f_mean - q.f_mean) ** 2
+    nll = 0.5 * (np.log(2 * np.pi * q.y_variance) + second / q.y_variance)
+    assert_allclose(row["nll"], nll, rtol=1e-9)
+
+
+def test_kl_to_the_exact_mixture_is_an_integral(fit, trace, report):
+    means, variances, _ = draw_moments(fit.best.posterior, trace_thetas(fit.gpm, trace), NEW)
+    mgp = pma.predict(fit, NEW)
+    for j in (0, 3):
+        q = norm(float(mgp.f_mean[j]), float(np.sqrt(mgp.f_variance[j])))
+
+        def integrand(y, j=j, q=q):
+            log_p = logsumexp(norm.logpdf(y, means[:, j], np.sqrt(variances[:, j]))) - np.log(len(means))
+            return (np.exp(log_p) - q.pdf(y)) * (log_p - q.logpdf(y))
+
+        reach = 9 * np.sqrt(max(variances[:, j].max(), q.var()))
+        expected, _ = quad(integrand, q.mean() - reach, q.mean() + reach, limit=400, epsabs=1e-10)
+        assert_allclose(float(at_method(report, "mgp")["skl_mixture"][j]), expected, rtol=1e-5, atol=1e-8)
+
+
+def test_observations_replace_the_expectation(fit, trace):
+    y_new = np.linspace(-1, 1, 7)
+    report = pma.check(fit, trace, X_new=NEW, y_new=y_new)
+    q = pma.predict(fit, NEW)
+    expected = -norm.logpdf(y_new, q.f_mean, np.sqrt(q.y_variance))
+    assert_allclose(at_method(report, "mgp")["nll"], expected, rtol=1e-10)
+    assert "decision" not in report.children
+
+
+def test_points_of_comparison_default_to_pool_then_data(fit, trace):
+    assert pma.check(fit, trace)["predictions"].sizes["point"] == len(fit.gpm.y)
+    report = pma.check(fit, trace, pool=NEW[:3], criteria=["bald"])
+    assert_array_equal(report["predictions"]["point"], report["decision"]["candidate"])
+
+
+def test_diagnostics_of_independent_draws_are_good(report):
+    """300 of them in two chains: R-hat near one, effective sample size near 300."""
+    diagnostics = report["trace_diagnostics"].to_dataset()
+    assert (np.abs(diagnostics.rhat - 1) < 0.05).all()
+    assert (diagnostics.ess_bulk > 80).all()
+    assert float(diagnostics.largest_rhat) == float(diagnostics.rhat.max())
+    assert float(diagnostics.smallest_ess) == float(diagnostics.ess_bulk.min())
+    assert [int(diagnostics[name]) for name in ("n_divergences", "n_draws", "n_chains")] == [2, 300, 2]
+
+
+def test_disagreeing_chains_are_seen(fit, trace):
+    posterior = trace["posterior"].to_dataset().copy(deep=True)
+    posterior["log_noise"][1] += 3.0
+    report = pma.check(fit, xr.DataTree.from_dict({"posterior": posterior}), X_new=NEW[:2])
+    assert report["trace_diagnostics"]["rhat"].sel(variable="log_noise") > 1.5
+    assert "MCMC has NOT converged (largest R-hat" in report.attrs["verdict"]
+    assert "What to do: sample longer" in report.attrs["verdict"]
+
+
+def test_chains_at_different_images_of_an_embedding_agree():
+    """R and -R are the same function: only what the model cannot tell apart has a large R-hat."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (12, 2))
+    gpm = pma.embedding_gp(X, np.sin(3 * X[:, 0]), n_components=1, priors={"log_outputscale": 0.0})
+    fit = pma.fit_laplace(gpm, **QUICK)
+    thetas = fit.best.draw(200, np.random.default_rng(1))
+    thetas[100:, gpm.embedding_slice[0]] *= -1
+    diagnostics = pma.check(fit, as_trace(gpm, thetas), X_new=X[:3])["trace_diagnostics"].to_dataset()
+    assert diagnostics.rhat.sel(variable="R") > 1.5
+    assert diagnostics.largest_rhat < 1.05
+
+
+def test_evidence_is_that_of_the_three_estimators(fit, trace, report):
+    evidence = report["evidence"].to_dataset()
+    weighted, bridge = importance_evidence(fit), bridge_evidence(fit, trace)
+    assert_allclose(evidence.log_evidence, [summed_over_modes(fit), weighted.log_evidence, bridge.log_evidence])
+    assert_allclose(evidence.standard_error[1:], [weighted.standard_error, bridge.standard_error])
+    assert np.isnan(evidence.standard_error[0])
+    assert float(evidence.pareto_k) == weighted.pareto_k
+    assert evidence.attrs["reference"] == "bridge"
+    assert float(report["laplace"]["pareto_k"]) == pareto_k(fit)
+    assert float(report["laplace"]["log_evidence"]) == float(evidence.log_evidence[0])
+    assert int(report["laplace"]["n_modes"]) == len(fit.modes)
+
+
+@pytest.mark.parametrize(
+    ("errors", "problems", "expected"),
+    [
+        ((0.01, 0.1), (), "bridge"),
+        ((0.01, 0.5), (), "importance"),
+        ((0.8, 0.5), (), "bridge"),
+        ((0.8, 0.5), ("bridge",), "importance"),
+        ((np.nan, 0.5), (), "bridge"),
+        ((0.01, 0.5), ("bridge", "importance"), "none"),
+    ],
+)
+def test_the_reference_is_the_bridge_unless_it_is_rough(errors, problems, expected):
+    rows = np.array([[-3.0, np.nan, np.nan], [-3.1, errors[0], 100], [-3.1, errors[1], 100]])
+    assert _reference(rows, dict.fromkeys(problems, "why")) == expected
+
+
+# Decisions.
+
+
+def test_true_utilities_are_those_of_the_public_criteria_over_the_trace(fit, trace, report):
+    true = report["decision"]["true_utility"]
+    means, variances, noises = draw_moments(fit.best.posterior, trace_thetas(fit.gpm, trace), POOL)
+    expected = {
+        "bald": mutual_information(means, variances + noises),
+        "bald_f": mutual_information(means, variances),
+        "uncertainty": np.sqrt(pma.predict(trace, POOL, model=fit.gpm).f_variance),
+        "expected_improvement": pma.active.expected_improvement(trace, POOL, model=fit.gpm),
+        "upper_confidence_bound": pma.active.upper_confidence_bound(trace, POOL, model=fit.gpm),
+    }
+    for name, values in expected.items():
+        assert_allclose(true.sel(criterion=name), values, rtol=1e-7, atol=1e-9)
+    for method in ("bbq", "modes", "draws", "cubature"):
+        assert_array_equal(true.sel(criterion=f"bald_{method}"), true.sel(criterion="bald"))
+        assert_array_equal(true.sel(criterion=f"bald_{method}_f"), true.sel(criterion="bald_f"))
+
+
+def test_scores_are_those_of_the_public_criteria_over_the_fit(fit, report):
+    score = report["decision"]["score"]
+    expected = {
+        **{f"bald_{m}": pma.active.bald(fit, POOL, method=m) for m in ("bbq", "modes", "draws", "cubature")},
+        "bald": pma.active.bald(fit, POOL),
+        "bald_draws_f": pma.active.bald(fit, POOL, method="draws", target="f"),
+        "bald_f": pma.active.bald(fit, POOL, target="f"),
+        "uncertainty": pma.active.uncertainty(fit, POOL),
+        "expected_improvement": pma.active.expected_improvement(fit, POOL),
+        "upper_confidence_bound": pma.active.upper_confidence_bound(fit, POOL),
+        "max_value_entropy": pma.active.max_value_entropy(None, POOL, fit=fit, random_seed=0),
+        "pes": pma.active.pes(None, POOL, fit=fit, random_seed=0),
+    }
+    for name, values in expected.items():
+        assert_allclose(score.sel(criterion=name), values, rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["max_value_entropy", "pes"])
+def test_truth_of_criteria_of_the_maximum_is_theirs_over_the_trace(fit, trace, report, name):
+    """Other paths and draws: equal up to Monte-Carlo error, a tenth of the largest with some 200 paths of each."""
+    function = getattr(pma.active, name)
+    other = function(fit.gpm, POOL, trace=trace, n_optima=200, draws=50, random_seed=9)
+    true = report["decision"]["true_utility"].sel(criterion=name)
+    assert_allclose(true, other, atol=0.2 * float(other.max()))
+
+
+def test_regret_is_the_utility_of_our_pick(report):
+    decision = report["decision"].to_dataset()
+    for name in CRITERIA:
+        one = decision.sel(criterion=name)
+        utility, pick = one.true_utility.to_numpy(), int(np.argmax(one.score.to_numpy()))
+        assert int(one.pick) == pick
+        assert int(one.best) == int(np.argmax(utility))
+        if name == "expected_improvement":
+            utility = np.exp(utility)
+        elif name == "upper_confidence_bound":
+            utility = utility - utility.min()
+        assert_allclose(float(one.regret_ratio), utility[pick] / utility.max(), rtol=1e-9)
+        assert 0 <= float(one.regret_ratio) <= 1
+        assert 0.5 < float(one.split_half) <= 1
+
+
+def test_split_half_is_the_regret_of_one_half_under_the_other(fit, trace, report):
+    moments = draw_moments(fit.best.posterior, trace_thetas(fit.gpm, trace), POOL)
+    a, b = (mutual_information(m, v + s) for m, v, s in ([x[h] for x in moments] for h in np.split(np.arange(300), 2)))
+    expected = 0.5 * (a[b.argmax()] / a.max() + b[a.argmax()] / b.max())
+    assert_allclose(float(report["decision"]["split_half"].sel(criterion="bald")), expected, rtol=1e-9)
+
+
+def test_criteria_can_be_chosen_and_default_to_what_makes_sense(fit, trace):
+    chosen = pma.check(fit, trace, pool=POOL, criteria=["uncertainty", "bald_draws"])["decision"]
+    assert chosen["criterion"].to_numpy().tolist() == ["uncertainty", "bald_draws"]
+    lowest = pma.check(fit, trace, pool=POOL, criteria=["upper_confidence_bound"], minimize=True)["decision"]
+    expected = pma.active.upper_confidence_bound(trace, POOL, model=fit.gpm, minimize=True)
+    assert_allclose(lowest["true_utility"][0], expected)
+    X = np.random.default_rng(0).uniform(size=(9, 7))
+    wide = pma.fit_laplace(pma.ard_gp(X, X[:, 0]), **QUICK)
+    decision = pma.check(wide, as_trace(wide.gpm, wide.draw(60, 1)), pool=X[:3])["decision"]
+    assert not {"pes", "max_value_entropy"} & set(decision["criterion"].to_numpy())
+    assert decision.sizes["criterion"] == len(CRITERIA) - 2
+
+
+def test_a_criterion_that_cannot_be_had_is_left_out_with_its_reason(fit, trace):
+    rough = pma.fit_laplace(pma.ard_gp(*data(), kernel="Matern12"), **QUICK)
+    report = pma.check(
+        rough, as_trace(rough.gpm, rough.draw(60, 1)), pool=POOL, criteria=["bald", "pes"], bounds=[(-4, 4)]
+    )
+    assert report["decision"]["criterion"].to_numpy().tolist() == ["bald"]
+    assert "second derivative" in report["decision"].attrs["left_out_pes"]
+
+
+# Bad input, and sampling.
+
+
+def test_bad_input_is_refused_before_sampling_begins(fit, trace, monkeypatch):
+    def fail(*args, **keywords):
+        raise AssertionError("sampling began")
+
+    monkeypatch.setattr(report_module, "sample", fail)
+    lacking = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("log_noise")})
+    cases = [
+        ({"pool": [[np.nan]]}, "pool must be finite"),
+        ({"pool": [[1.0, 2.0]]}, "pool must have 1 columns"),
+        ({"pool": [1.0, 2.0]}, "pool must be a matrix"),
+        ({"X_new": [[np.inf]]}, "X_new must be finite"),
+        ({"X_new": NEW, "y_new": [1.0]}, "equally many points"),
+        ({"pool": POOL, "criteria": ["bald", "nonsense"]}, "criteria must be among bald, .*got 'bald', 'nonsense'"),
+        ({"pool": POOL, "criteria": []}, "criteria must be among"),
+        ({"criteria": ["bald"]}, "pass pool= as well"),
+        ({"pool": POOL, "bounds": [(0, 1), (0, 1)]}, "bounds must have 1 pairs"),
+        ({"trace": xr.DataTree()}, "no group 'posterior'"),
+        ({"trace": lacking}, "it lacks log_noise"),
+    ]
+    for keywords, message in cases:
+        with pytest.raises(ValueError, match=message):
+            pma.check(fit, **keywords)
+    with pytest.raises(TypeError, match=r"check takes a LaplaceFit .*got GPModel"):
+        pma.check(fit.gpm)
+    with pytest.raises(TypeError, match=r"trace must be a DataTree of draws.* got Dataset"):
+        pma.check(fit, xr.Dataset())
+    constant = pma.fit_laplace(pma.ard_gp(NEW, np.zeros(7)), **QUICK)
+    with pytest.raises(ValueError, match="all 7 observations are equal"):
+        pma.check(constant, pool=POOL, criteria=["pes"])
+    gpm = pma.ard_gp(*data())
+    stale = pma.fit_laplace(gpm, **QUICK)
+    gpm.set_data(NEW, NEW[:, 0])
+    with pytest.raises(ValueError, match="data changed since this fit"):
+        pma.check(stale)
+
+
+def test_without_a_trace_it_is_sampled_here(fit, monkeypatch):
+    asked = []
+
+    def short(gpm, **keywords):
+        asked.append((gpm, keywords))
+        keywords |= {"chains": 2, "cores": 1, "compute_convergence_checks": False}
+        return pma.sample(gpm, draws=30, tune=20, compile_kwargs={"mode": "FAST_COMPILE"}, **keywords)
+
+    monkeypatch.setattr(report_module, "sample", short)
+    fixed = {"log_lengthscale": 0.0, "log_noise": -1.0}
+    one = pma.fit_laplace(pma.ard_gp(*data(), priors=fixed), **QUICK)
+    report = pma.check(one, X_new=NEW[:2], random_seed=3)
+    assert asked[0][0] is one.gpm
+    assert asked[0][1]["random_seed"] == 3
+    assert report["posterior"].sizes["draw"] == 30
+    assert "diverging" in report["sample_stats"].data_vars
+    assert np.isfinite(report["evidence"]["log_evidence"]).all()
+
+
+# Several models.
+
+KERNELS = ("SE", "LIN")
+
+
+@pytest.fixture(scope="module")
+def fits():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return {k: pma.fit_laplace(pma.composite_gp(*data(), k), **QUICK) for k in KERNELS}
+
+
+@pytest.fixture(scope="module")
+def traces(fits):
+    return {label: as_trace(one.gpm, one.particles(200, 5)) for label, one in fits.items()}
+
+
+@pytest.fixture(scope="module")
+def models(fits, traces):
+    return pma.check(fits, traces, X_new=NEW, pool=POOL)
+
+
+def test_several_models_are_checked_one_by_one(fits, traces, models):
+    assert set(models.children) == {"fits", "models", "decision"}
+    for label in KERNELS:
+        alone = pma.check(fits[label], traces[label], X_new=NEW)
+        for name in ("predictions", "evidence", "laplace", "trace_diagnostics"):
+            assert models["fits"][label][name].to_dataset().identical(alone[name].to_dataset())
+
+
+def test_probabilities_follow_from_the_evidences(fits, models):
+    table = models["models"].to_dataset()
+    for name in ("laplace", "importance", "bridge"):
+        log_evidence = [float(models["fits"][k]["evidence"]["log_evidence"].sel(estimator=name)) for k in KERNELS]
+        assert_allclose(table.log_evidence.sel(estimator=name), log_evidence)
+        assert_allclose(table.probability.sel(estimator=name), softmax(log_evidence))
+    by_laplace = pma.active.model_posterior(fits)
+    assert_allclose(table.probability.sel(estimator="laplace"), by_laplace)
+    assert table.reference.to_numpy().tolist() == ["bridge", "bridge"]
+    assert_allclose(table.true_probability, table.probability.sel(estimator="bridge"))
+
+
+def test_a_prior_of_models_counts(fits, traces):
+    average = pma.ModelAverage(fits, prior={"SE": 0.1, "LIN": 0.9})
+    table = pma.check(average, traces, X_new=NEW[:2])["models"].to_dataset()
+    evidence = table.log_evidence.sel(estimator="bridge").to_numpy()
+    assert_allclose(table.true_probability, softmax(evidence + np.log([0.1, 0.9])))
+
+
+def test_true_information_about_the_model_is_that_of_the_traces(fits, traces, models):
+    p = models["models"]["true_probability"].to_numpy()
+    moments = [draw_moments(fits[k].best.posterior, trace_thetas(fits[k].gpm, traces[k]), POOL) for k in KERNELS]
+    means, variances = (np.stack([f(m) for m in moments]) for f in (lambda m: m[0], lambda m: m[1] + m[2]))
+    own = [mixture_entropy(a, b, np.full(200, 1 / 200)) for a, b in zip(means, variances, strict=True)]
+    everything = np.concatenate(means), np.concatenate(variances)
+    bams = mixture_entropy(*everything, np.repeat(p / 200, 200)) - p @ np.stack(own)
+    decision = models["decision"].to_dataset()
+    assert_allclose(decision.true_utility.sel(criterion="bams"), bams, atol=1e-6)
+    committee = mixture_entropy(*everything, np.full(400, 1 / 400))
+    assert_allclose(decision.true_utility.sel(criterion="committee"), committee, atol=1e-6)
+    assert_allclose(decision.score.sel(criterion="bams"), pma.active.bams(fits, POOL))
+    assert_allclose(decision.score.sel(criterion="bams_draws"), pma.active.bams(fits, POOL, method="draws"))
+    assert_allclose(decision.score.sel(criterion="committee"), pma.active.committee(fits, POOL))
+    pick = int(np.argmax(decision.score.sel(criterion="bams").to_numpy()))
+    assert_allclose(decision.regret_ratio.sel(criterion="bams"), bams[pick] / bams.max(), rtol=1e-4)
+    pick = int(np.argmax(decision.score.sel(criterion="committee").to_numpy()))
+    ratio = (committee[pick] - committee.min()) / np.ptp(committee)
+    assert_allclose(decision.regret_ratio.sel(criterion="committee"), ratio, rtol=1e-4)
+    # At most the entropy of the models' probabilities.
+    assert bams.max() < -(p @ np.log(p))
+
+
+def test_models_whose_evidence_failed_are_named(fits, traces):
+    short = {"SE": traces["SE"], "LIN": as_trace(fits["LIN"].gpm, fits["LIN"].particles(200, 5)[:12])}
+    report = pma.check(list(fits.values()), dict(enumerate(short.values())), X_new=NEW[:2])
+    assert report["fits"]["1"]["evidence"].attrs["problem_bridge"].startswith("the trace has 12 draws")
+    assert report["models"]["reference"].to_numpy().tolist() == ["bridge", "importance"]
+    table = report["models"].to_dataset()
+    report["models"].dataset = table.assign(reference=("model", ["bridge", "none"]))
+    assert "No sampled evidence can be trusted for 1:" in verdict_on_models(report)
+
+
+def test_traces_of_several_models_must_match_them(fits, traces):
+    with pytest.raises(TypeError, match=r"must be a dict by label, .*got DataTree"):
+        pma.check(fits, traces["SE"])
+    with pytest.raises(ValueError, match=r"labels of the fits, .*got \['RQ'\]"):
+        pma.check(fits, {"RQ": traces["SE"]})
+    with pytest.raises(ValueError, match="it lacks log_lengthscale_SE"):
+        pma.check(fits, dict(zip(KERNELS, reversed(traces.values()), strict=True)))
+    with pytest.raises(ValueError, match="criteria are those of one model"):
+        pma.check(fits, traces, pool=POOL, criteria=["bald"])
+
+
+# The verdict.
+
+
+def changed(report, **values):
+    """The verdict on other numbers: ``group__variable``, ``group__variable__label`` or ``group__attribute``."""
+    other = report.copy(deep=True)
+    for name, value in values.items():
+        group, variable, *label = name.split("__")
+        dataset = other[group].to_dataset()
+        if variable not in dataset:
+            other[group].attrs[variable] = value
+            continue
+        array = dataset[variable]
+        where = array[array.dims[0]] == label[0] if label else array.notnull() | array.isnull()
+        dataset[variable] = xr.where(where, value, array, keep_attrs=True)
+        other[group].dataset = dataset
+    return verdict_on_fit(other)
+
+
+GOOD = {
+    "trace_diagnostics__largest_rhat": 1.002,
+    "trace_diagnostics__smallest_ess": 900.0,
+    "trace_diagnostics__n_divergences": 0,
+    "laplace__pareto_k": 0.2,
+    "predictions__skl": 0.01,
+    "evidence__log_evidence": -3.0,
+    "decision__regret_ratio": 1.0,
+    "decision__split_half": 1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentences"),
+    [
+        ({}, ["MCMC converged (largest R-hat 1.002, smallest effective sample size 900, no divergences).",
+              "covers the posterior (Pareto k 0.20", "close to MCMC's: 0.01 nats at the median",
+              "agrees with bridge sampling", "the picks have: bald_draws 1.00, uncertainty 1.00, pes 1.00",
+              "What to do: go on, the fast approximation serves here."]),
+        ({"trace_diagnostics__n_divergences": 3}, ["MCMC is rough but usable", "3 divergences"]),
+        ({"trace_diagnostics__largest_rhat": 1.2}, ["MCMC has NOT converged", "What to do: sample longer"]),
+        ({"trace_diagnostics__largest_rhat": np.nan}, ["R-hat unknown (one chain)"]),
+        ({"laplace__pareto_k": 0.6}, ["covers the posterior roughly (Pareto k 0.60"]),
+        ({"laplace__pareto_k": 0.9}, ["misses a part of the posterior", 'prefer method="draws" to one Gaussian']),
+        ({"predictions__skl": 0.5, "predictions__skl__DRAWS": 0.02},
+         ["visibly off MCMC's: 0.5 nats", "closest are those of DRAWS (0.02)", 'predict with method="draws"']),
+        ({"predictions__skl": 0.5}, ["predict from the trace (pma.predict(trace, X_new, model=gpm))"]),
+        ({"evidence__log_evidence__laplace": -3.5}, ["0.50 ±", "below that of bridge sampling, less than a factor"]),
+        ({"evidence__log_evidence__laplace": -1.0}, ["above that of bridge sampling, enough to change",
+                                                    'model_posterior(..., method="importance")']),
+        ({"evidence__log_evidence__importance": -9.0}, ["contradict each other (bridge sampling -3.00, the other -9.00",
+                                                       "search longer for modes"]),
+        ({"evidence__problem_importance": "rough", "evidence__log_evidence__importance": -9.0,
+          "evidence__log_evidence__laplace": -9.0}, ["6.00 ±", "compare models by the bridge's evidences"]),
+        ({"evidence__problem_importance": "rough", "evidence__problem_bridge": "short", "evidence__reference": "none"},
+         ["The evidence is not known to compare with (importance: rough; bridge: short)."]),
+        ({"decision__regret_ratio__bald": 0.5}, ["bald is worst with 0.50", "not of the marginal GP"]),
+        ({"decision__regret_ratio__bald_draws": 0.5}, ["bald_draws 0.50", "ask by bald_draws over the trace"]),
+        ({"decision__split_half__pes": 0.7}, ["The trace itself is good to 0.70 here."]),
+    ],
+)  # fmt: skip
+def test_the_verdict_says_what_the_numbers_mean(report, change, sentences):
+    text = changed(report, **(GOOD | change))
+    for sentence in sentences:
+        assert sentence in text
+    assert 5 <= text.count(". ") <= 8
+
+
+def test_reports_carry_their_verdict(report, models):
+    assert report.attrs["verdict"] == verdict_on_fit(report)
+    assert models.attrs["verdict"] == verdict_on_models(models)
+    assert "The most probable model is SE" in models.attrs["verdict"]

@@ -1,0 +1,173 @@
+"""What the picture of a check shows: the numbers behind the artists, and wrong arguments."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pymc_active import plots
+
+APPROXIMATIONS = ["MAP", "BBQ", "MGP", "MODES", "DRAWS"]
+ESTIMATORS = ["laplace", "importance", "bridge"]
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def one_model(*, decide=True, reference="bridge"):
+    """A made-up report of one model."""
+    skl = np.random.default_rng(1).lognormal(size=(5, 20))
+    skl[1, 0] = 0.0
+    groups = {
+        "predictions": xr.Dataset(
+            {"skl": (("approximation", "point"), skl), "skl_y": (("approximation", "point"), 2 * skl)},
+            coords={"approximation": APPROXIMATIONS},
+        ),
+        "evidence": xr.Dataset(
+            {
+                "log_evidence": ("estimator", [-7.2, np.nan, -6.8]),
+                "standard_error": ("estimator", [np.nan, np.nan, 0.1]),
+            },
+            coords={"estimator": ESTIMATORS},
+            attrs={"reference": reference},
+        ),
+        "trace_diagnostics": xr.Dataset(
+            {
+                "rhat": ("variable", [1.001, 1.03, 1.2]),
+                "ess_bulk": ("variable", [800.0, 400.0, 12.0]),
+                "n_divergences": 3,
+                "n_draws": 2000,
+            },
+            coords={"variable": ["log_noise", "R", "f_mean"]},
+        ),
+        "laplace": xr.Dataset({"pareto_k": 0.63}),
+    }
+    if decide:
+        groups["decision"] = decision(["bald", "bald_draws"], [0.7, 0.98])
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs["verdict"] = "MCMC converged. What to do: go on."
+    return tree
+
+
+def decision(names, ratios):
+    return xr.Dataset(
+        {"regret_ratio": ("criterion", ratios), "split_half": ("criterion", np.full(len(names), 0.99))},
+        coords={"criterion": names},
+    )
+
+
+def several_models():
+    table = xr.Dataset(
+        {
+            "log_evidence": (("estimator", "model"), [[-7.0, -9.0], [-6.5, -9.5], [-6.4, np.nan]]),
+            "standard_error": (("estimator", "model"), [[np.nan, np.nan], [0.1, 0.2], [0.05, np.nan]]),
+            "probability": (("estimator", "model"), [[0.88, 0.12], [0.95, 0.05], [1.0, 0.0]]),
+        },
+        coords={"estimator": ESTIMATORS, "model": ["SE", "LIN + PER"]},
+    )
+    return xr.DataTree.from_dict(
+        {
+            "fits/SE": one_model(decide=False),
+            "fits/LIN + PER": one_model(decide=False),
+            "models": table,
+            "decision": decision(["bams", "committee"], [0.8, 1.0]),
+        }
+    )
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+def test_predictions_have_a_dot_for_each_point_and_a_bar_at_the_median():
+    tree = one_model()
+    skl = tree["predictions"]["skl"].to_numpy()
+    ax = plots.plot_check(tree)[0]
+    assert ax.get_xscale() == "log"
+    assert labels(ax) == APPROXIMATIONS
+    assert_array_equal(ax.lines[0].get_xdata(), np.sort(skl[0]))
+    # A zero has no place on a logarithmic axis.
+    assert len(ax.lines[1].get_xdata()) == 19
+    assert_allclose(ax.collections[2].get_segments()[0][:, 0], np.median(skl[2]))
+    other = plots.plot_check(tree, metric="skl_y")[0]
+    assert_allclose(other.lines[0].get_xdata(), 2 * np.sort(skl[0]))
+    assert "observation y (nats)" in other.get_xlabel()
+
+
+def test_evidence_is_shown_less_the_reference_with_two_standard_errors():
+    ax = plots.plot_check(one_model())[1]
+    assert labels(ax) == ["laplace  -7.20", "importance", "bridge  -6.80"]
+    assert [text.get_text() for text in ax.texts] == ["no estimate"]
+    dots = [container.lines[0].get_xdata()[0] for container in ax.containers]
+    assert_allclose(dots, [-0.4, 0.0], atol=1e-12)
+    [bar] = ax.containers[1].lines[2][0].get_segments()
+    assert_allclose(bar[:, 0], [-0.2, 0.2])
+    assert "less that of bridge sampling" in ax.get_xlabel()
+    alone = plots.plot_check(one_model(reference="none"))[1]
+    assert alone.get_xlabel() == "log evidence less Laplace's (nats)"
+
+
+def test_the_trace_shows_rhat_sizes_and_divergences():
+    ax = plots.plot_check(one_model())[2]
+    assert labels(ax) == ["log_noise", "R", "f_mean"]
+    assert [line.get_xdata()[0] for line in ax.lines[:3]] == [1.001, 1.03, 1.2]
+    # Shapes, not colours alone, tell good from bad.
+    assert [line.get_marker() for line in ax.lines[:3]] == ["o", "s", "X"]
+    assert [text.get_text() for text in ax.texts] == ["ESS 800", "ESS 400", "ESS 12"]
+    assert ax.get_title(loc="left") == "MCMC: 2,000 draws, 3 divergences"
+    assert ax.get_xlim()[1] > 1.2
+
+
+def test_decisions_and_pareto_k_and_the_verdict():
+    axes = plots.plot_check(one_model())
+    assert len(axes) == 5
+    assert axes[3].lines[0].get_xdata()[0] == 0.63
+    assert labels(axes[4]) == ["bald", "bald draws"]
+    assert [text.get_text() for text in axes[4].texts] == ["0.70", "0.98"]
+    assert [line.get_marker() for line in axes[4].lines[:4:2]] == ["s", "o"]
+    assert axes[0].figure.get_supxlabel() == "MCMC converged. What to do: go on."
+    assert len(plots.plot_check(one_model(decide=False))) == 4
+
+
+def test_several_models_show_probabilities_and_evidences():
+    probability, evidence, pareto, picks = plots.plot_check(several_models())
+    assert labels(probability) == labels(evidence) == labels(pareto) == ["SE", "LIN + PER"]
+    assert [line.get_label() for line in probability.lines] == ESTIMATORS
+    assert_array_equal(probability.lines[1].get_xdata(), [0.95, 0.05])
+    assert_allclose(evidence.containers[0].lines[0].get_xdata(), [0.5, -0.5])
+    assert_array_equal(pareto.lines[0].get_xdata(), [0.63, 0.63])
+    assert labels(picks) == ["bams", "committee"]
+
+
+def test_no_panel_runs_into_another():
+    """Also with the longest names and a long verdict."""
+    tree = one_model()
+    tree["decision"].dataset = decision(["upper_confidence_bound", "bald_cubature_f"], [0.1, 1.0])
+    tree.attrs["verdict"] = 12 * "A sentence that says what follows from the numbers. "
+    axes = plots.plot_check(tree)
+    figure = axes[0].figure
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in axes]
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1 :]:
+            overlap = [min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)]
+            assert min(overlap) < 1
+        assert a.x0 >= 0
+        assert a.x1 <= figure.bbox.width + 1
+
+
+def test_wrong_arguments_say_what_to_do():
+    with pytest.raises(TypeError, match=r"plot_check takes the DataTree of pma.check; got Dataset"):
+        plots.plot_check(xr.Dataset())
+    with pytest.raises(ValueError, match=r"does not come from pma\.check: no group 'evidence'"):
+        plots.plot_check(xr.DataTree())
+    with pytest.raises(ValueError, match="metric must be one of skl, skl_mixture, skl_y; got 'nll'"):
+        plots.plot_check(one_model(), metric="nll")

@@ -1,0 +1,20 @@
+"""Draws that stand in for MCMC: independent ones, laid out as a trace."""
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.datatree import to_dataset
+
+
+def as_trace(gpm, thetas, chains=2):
+    """Unconstrained draws (S, P) as a DataTree, the first of them in the first chain."""
+    values = {
+        name: value.reshape(chains, -1, *value.shape[1:]) for name, value in gpm.constrain(np.asarray(thetas)).items()
+    }
+    return xr.DataTree.from_dict({"posterior": to_dataset(gpm, values, ["chain", "draw"], len(gpm.y))})
+
+
+def resample(thetas, log_weights, n, seed):
+    """Draws (n, P) from weighted points."""
+    p = np.exp(log_weights - log_weights.max())
+    return thetas[np.random.default_rng(seed).choice(len(thetas), n, p=p / p.sum())]
