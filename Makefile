@@ -1,4 +1,5 @@
 # make demo    run the example
+# make docs    build the documentation, docs/_build/html/index.html
 # make test    run every check
 # PYTHON=...   the Python to make the environment with, if not the one found
 
@@ -12,20 +13,28 @@ ifneq ($(shell test "$$(cat $(VENV)/.stamp-venv 2>/dev/null)" = "$$(pwd -P)" && 
 .PHONY: $(VENV)/.stamp-venv
 endif
 
-# Both targets install into the one environment, which pip cannot do at once.
+# All targets install into the one environment, which pip cannot do at once.
 .NOTPARALLEL:
 
 .PHONY: demo
 demo: $(VENV)/.stamp-demo
 	@$(PY) -m pymc_active demo
 
+# One thread: with small matrices several BLAS threads would only wait for each other.
+SPHINX = OMP_NUM_THREADS=1 $(PY) -m sphinx --fail-on-warning --keep-going -b html docs docs/_build/html
+
+.PHONY: docs
+docs: $(VENV)/.stamp-docs
+	$(SPHINX)
+
 .PHONY: test
 test: $(VENV)/.stamp-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-# Small matrices everywhere: several BLAS threads would only wait for each other.
-	OMP_NUM_THREADS=1 $(PY) -m pytest --doctest-modules --nbmake tests pymc_active $(wildcard notebooks)
+	OMP_NUM_THREADS=1 $(PY) -m pytest --doctest-modules tests pymc_active
+# Every page anew, so that every notebook runs with the package as it is. A source archive has no docs.
+	$(if $(wildcard docs),$(SPHINX) --fresh-env --write-all --jobs 2 --define nb_execution_mode=force)
 	$(PY) tools/check_wheel.py
 
 $(VENV)/.stamp-venv: pyproject.toml
@@ -35,6 +44,7 @@ $(VENV)/.stamp-venv: pyproject.toml
 	pwd -P >$@
 
 $(VENV)/.stamp-demo: EXTRAS := plots,datasets
+$(VENV)/.stamp-docs: EXTRAS := docs
 $(VENV)/.stamp-test: EXTRAS := test
 
 $(VENV)/.stamp-%: $(VENV)/.stamp-venv

@@ -1,25 +1,70 @@
-"""Command line: ``python -m pymc_active demo``."""
+"""Command line: ``pymc-active suggest measurements.csv ...``, or ``python -m pymc_active ...``."""
 
-import argparse
+from __future__ import annotations
+
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Sequence
+
+from pymc_active.command_line.arguments import make_parser
 
 
-def main() -> None:
-    """Read the command line."""
-    import pymc_active
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line and do what it says.
 
-    parser = argparse.ArgumentParser(prog="python -m pymc_active", description=pymc_active.__doc__)
-    parser.add_argument("--version", action="version", version=pymc_active.__version__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="choose samples of meat for the wet lab (about two minutes)")
-    demo.add_argument("--output", default="demo_output", help="folder for pictures and trace")
-    demo.add_argument("--splits", type=int, default=4)
-    demo.add_argument("--asks", type=int, default=40)
-    arguments = parser.parse_args()
-    # Imported late: --version should not load PyMC's samplers and plots.
-    from pymc_active.demo import main as run_demo
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
 
-    run_demo(arguments.output, n_splits=arguments.splits, n_asks=arguments.asks)
+    Returns
+    -------
+    int
+        0, or 2 if something is wrong with options or files: what it is stands in one line on standard error.
+    """
+    parser = make_parser()
+    given = parser.parse_args(arguments)
+    try:
+        _run(given)
+    except (ImportError, OSError, ValueError) as error:
+        if given.debug:
+            raise
+        # Some messages mark a position on lines of their own.
+        lines = [line.strip() for line in str(error).splitlines()]
+        print(
+            f"{parser.prog} {given.command}: error: {' '.join(s for s in lines if s not in ('', '^'))}", file=sys.stderr
+        )
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _run(given: Namespace) -> None:
+    # Imported late: --help should not load PyMC's samplers and plots.
+    if given.command == "demo":
+        from pymc_active.demo import main as run_demo
+
+        run_demo(given.output, n_splits=given.splits, n_asks=given.asks)
+        return
+    from pymc_active.command_line.output import Console
+
+    console = Console(quiet=getattr(given, "quiet", False))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", category=UserWarning)
+        if given.command == "report":
+            from pymc_active.command_line.report import report
+
+            report(given.state, console)
+        else:
+            from pymc_active.command_line.suggest import suggest
+
+            suggest(given, console)
+    for text in dict.fromkeys(str(one.message) for one in caught):
+        console.note(text)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
-from html import escape
 from itertools import product
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.descriptions import Words
+from pymc_active.html_summary import html_summary
 from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
@@ -81,11 +81,9 @@ class Decomposition:
         return "\n".join([*lines, f"Added to these: {self.mean_function}.", self._noise()])
 
     def _repr_html_(self) -> str:
-        items = "".join(f"<li>{escape(text)}</li>" for text in self._report())
-        return (
-            f"<p>{escape(self.fit.gpm.description)}</p><ol>{items}</ol>"
-            f"<p>Added to these: {escape(self.mean_function)}.<br>{escape(self._noise())}</p>"
-        )
+        facts = dict(zip(self.components.component.to_numpy(), self.descriptions, strict=True))
+        remarks = [f"Added to these: {self.mean_function}.", self._noise()]
+        return html_summary(f"Decomposition of {self.fit.gpm.description}", facts, remarks=remarks)
 
     def _report(self) -> list[str]:
         names = self.components.component.to_numpy()

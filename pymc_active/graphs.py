@@ -24,7 +24,14 @@ __all__ = ["MGPMoments", "Predictive", "hessian", "log_posterior", "mgp_moments"
 
 
 class Predictive(NamedTuple):
-    """Latent moments at m points and their gradients in theta."""
+    """Latent moments at m points and their gradients in theta.
+
+    Attributes
+    ----------
+    mean, variance : TensorVariable, shape (m,)
+        In units of y and their squares.
+    mean_gradient, variance_gradient : TensorVariable, shape (m, P)
+    """
 
     mean: TensorVariable
     variance: TensorVariable
@@ -33,7 +40,13 @@ class Predictive(NamedTuple):
 
 
 class MGPMoments(NamedTuple):
-    """Moments of the marginal GP at m points."""
+    """Moments of the marginal GP at m points.
+
+    Attributes
+    ----------
+    f_mean, f_variance, y_variance : TensorVariable, shape (m,)
+        In units of y and their squares.
+    """
 
     f_mean: TensorVariable
     f_variance: TensorVariable

@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp, softmax
 
+from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.importance import ImportanceEvidence, importance_evidence
 from pymc_active.models.gpmodel import GPModel
@@ -86,7 +87,7 @@ def model_posterior(
 
     References
     ----------
-    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes.
+    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
 
     Examples
     --------
@@ -162,7 +163,8 @@ def _warn(probability: xr.DataArray, stacklevel: int) -> None:
         # What is wrong with a model that nobody believes in anyway is no news.
         rough = probability[(probability.pareto_k > _PARETO_LIMIT) & (probability > _MATTERS)]
         if rough.size:
-            which = ", ".join(f"{m!r} (Pareto k {float(rough.pareto_k.sel(model=m)):.2f})" for m in rough.model.values)
+            worst = zip(rough.model.values.tolist(), rough.pareto_k.values, strict=True)
+            which = ", ".join(f"{model!r} (Pareto k {k:.2f})" for model, k in worst)
             problems.append(
                 f"the sampled evidence of {which} is rough, for k above {_PARETO_LIMIT}: take more draws, or search "
                 "longer for its modes (n_restarts)"
@@ -355,7 +357,7 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         return other
 
     def weighted(self, weights: str, negligible: float = 0.0) -> ModelAverage:
-        """The same models with other :attr:`weights`.
+        """The same models with other ``weights``.
 
         Parameters
         ----------
@@ -404,7 +406,10 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         )
 
     def _repr_html_(self) -> str:
-        return self.table.to_html(index=False, formatters=_FORMATTERS)
+        table = self.table
+        for name, form in _FORMATTERS.items():
+            table[name] = table[name].map(form)
+        return html_summary(f"ModelAverage of {len(self)} models, {len(self.y)} points", {}, table)
 
 
 _FORMATTERS = {

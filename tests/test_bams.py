@@ -218,11 +218,10 @@ def test_one_kernel_with_other_priors_or_another_mean_is_another_model(fits):
     "function",
     [
         pma.decompose,
-        pma.check,
-        pma.plots.plot_predictions,
+        pma.plots.plot_relevance,
         lambda fit: pma.active.surest_input(fit, [0.0], [(0, 1)]),
     ],
-    ids=["decompose", "check", "plot_predictions", "surest_input"],
+    ids=["decompose", "plot_relevance", "surest_input"],
 )
 def test_what_takes_one_fit_names_that_of_an_average(average, function):
     with pytest.raises(TypeError, match=r"takes a LaplaceFit \(of several models take average.best\)"):

@@ -282,7 +282,7 @@ def test_it_reads_like_a_report(mode):
     assert lines[0] == "<Decomposition of composite_gp(LIN + PER)>"
     assert lines[1].startswith(f"1. {result.components.component.to_numpy()[0]}: A ")
     assert "Noise: sd " in lines[-1]
-    assert "<ol><li>" in result._repr_html_()
+    assert f'<th style="text-align: left">{result.components.component.to_numpy()[0]}</th>' in result._repr_html_()
 
 
 def test_where_y_does_not_vary_there_are_no_shares():

@@ -1,6 +1,7 @@
 """A search for relevant inputs survives in a file."""
 
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -117,3 +118,28 @@ def test_damaged_files_are_named(change, message, tmp_path):
         HDSLearner.load(tmp_path / "search.nc")
     with pytest.raises(FileNotFoundError):
         HDSLearner.load(tmp_path / "other.nc")
+
+
+@pytest.mark.filterwarnings("ignore:.* was written with:UserWarning")
+def test_a_file_of_the_first_version_still_loads():
+    """Whatever changes, these files are out there; made by this search, told 12 times, two points pending."""
+    learner = HDSLearner.load(Path(__file__).parent / "reference" / "hds_1.nc")
+    assert learner.n_evaluations == 12
+    assert np.allclose(learner.result().history.y, two(learner.result().history.X()))
+    waiting = learner.pending
+    assert len(waiting) == 2
+    learner.tell(waiting, two(waiting))
+    [asked] = learner.ask(1)
+    assert np.allclose(asked[[0, 2, 15, 29]], [-0.401, 0.401, -0.975, -0.975], atol=1e-3)
+    learner.tell(asked[None], two(asked[None]))
+    ask_and_tell(learner)
+    assert learner.recommend() == [4, 20]
+
+
+def test_a_newer_version_says_to_upgrade(tmp_path):
+    path = tmp_path / "search.nc"
+    HDSLearner(30, random_seed=3, **SCALES).save(path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["format_version"] = 2
+    with pytest.raises(ValueError, match=r"has version 2 .* knows version 1: upgrade it"):
+        HDSLearner.load(path)

@@ -19,6 +19,8 @@ from pymc_active.active.optimum.entropy_search import entropy_search
 from pymc_active.active.optimum.ground_truth import pes_ground_truth
 from pymc_active.active.optimum.max_value import joint_entropy_search, max_value_entropy, thompson
 from pymc_active.active.optimum.pes import pes
+from pymc_active.active.probit_bald import bald_probit
+from pymc_active.active.trace_bald import bald_from_trace
 from pymc_active.model_average import model_posterior
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "Learner",
     "ard_screening",
     "bald",
+    "bald_from_trace",
+    "bald_probit",
     "bams",
     "check_assumptions",
     "committee",

@@ -35,7 +35,8 @@ def bald(
         Of several models: information about the model and its hyperparameters together, as ``"modes"`` takes it of
         several modes. :func:`bams` counts the model alone.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
-        Candidates in the user's units. A dask array is scored lazily, block by block.
+        Candidates in the user's units. A dask array is scored lazily, block by block, in the memory that a block
+        takes; ``scores.data.argmax()`` is the best row, lazily too.
     target : {"y", "f"}
         ``"y"`` counts the noise in both variances: what an *observation* tells. ``"f"`` is the paper's, the latent
         function. On nearly noise-free data the latent ratio degenerates: it prefers points at which both variances
@@ -47,8 +48,8 @@ def bald(
         all modes found. ``"draws"``: from GPs at draws from the posterior, which decides most like MCMC: over 50
         problems its pick had 0.96 of the largest true information, that of ``"mgp"`` 0.79. Of more than 1,000
         candidates only the best twentieth (at least 500) by the first 16 draws are scored by all; the others keep the
-        coarser value, which is a little low, so that a score depends on the pool. ``"cubature"``: from GPs at 2P
-        points around the highest mode.
+        coarser value, which is a little low, so that a score depends on the pool (of a dask array, on its block).
+        ``"cubature"``: from GPs at 2P points around the highest mode.
     draws, random_seed : int
         For ``"draws"``.
 

@@ -74,7 +74,7 @@ def bams(
 
     References
     ----------
-    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes, eqs. 4-6.
+    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes, eqs. 4-6.
 
     Examples
     --------

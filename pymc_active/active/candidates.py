@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.active.box import maximize
-from pymc_active.active.criterion import Criterion
+from pymc_active.active.criterion import Criterion, is_lazy
 from pymc_active.active.designs import read_bounds
 from pymc_active.active.improvement import UpperConfidenceBound
 from pymc_active.laplace.fit import LaplaceFit
@@ -68,6 +68,12 @@ class Pool:
     """Rows of an array or a data frame, each offered once unless ``repeat``."""
 
     def __init__(self, pool: Any, width: int, repeat: bool):
+        if is_lazy(pool):
+            raise TypeError(
+                f"a learner keeps its candidates in memory, and this dask array of shape {pool.shape} is lazy: pass "
+                "pool=X_pool.compute() (a million candidates take 8 MB an input); or choose from it yourself, by "
+                "scores = bald(learner.fit, X_pool), row = int(scores.data.argmax()), and tell the learner the result"
+            )
         self.table = pool if isinstance(pool, pd.DataFrame) else None
         self.X = read_inputs(pool, "pool", width=width)
         self.repeat = repeat

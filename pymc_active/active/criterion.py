@@ -201,20 +201,35 @@ def _matched(p: Mixture) -> Predictive:
     return Predictive(mean, variance, variance, p.weights @ p.noises)
 
 
+def is_lazy(X_pool: Any) -> bool:
+    """Whether a pool is a dask array."""
+    return hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray)
+
+
+def _score_block(
+    block: np.ndarray, score: Callable[[np.ndarray], np.ndarray], width: int, block_id: tuple[int, ...]
+) -> np.ndarray:
+    return score(read_inputs(block, f"block {block_id[0]} of X_pool", width)) if len(block) else np.empty(0)
+
+
 def score_pool(
     score: Callable[[np.ndarray], np.ndarray], gpm: GPModel, X_pool: Any, name: str, units: str
 ) -> xr.DataArray:
-    """Apply an array criterion to a pool of any kind, lazily to a dask array."""
+    """Apply an array criterion to a pool of any kind, lazily and block by block to a dask array.
+
+    Each block is a pool of its own: the bits are those of its rows scored alone, and a criterion that screens its
+    candidates screens those of the block.
+    """
     width = len(gpm.inputs)
-    if hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray):
+    if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:
             raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")
-        whole_rows = X_pool.rechunk({1: -1})
-        values = whole_rows.map_blocks(
-            lambda block: score(read_inputs(block, "X_pool", width)) if len(block) else np.empty(0),
-            drop_axis=1,
-            dtype=float,
-            meta=np.empty(0),
+        from dask import delayed
+
+        # As a value of the graph the scorer travels to each process once, however many blocks this is given.
+        scorer = delayed(score, traverse=False)
+        values = X_pool.rechunk({1: -1}).map_blocks(
+            _score_block, score=scorer, width=width, drop_axis=1, dtype=float, meta=np.empty(0)
         )
         return xr.DataArray(values, dims="point", name=name, attrs={"units": units})
     X = read_inputs(X_pool, "X_pool", width)

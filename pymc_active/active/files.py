@@ -5,15 +5,20 @@ A file is a DataTree in netCDF or zarr. What arrays cannot say is one JSON text 
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
+import time
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import xarray as xr
@@ -22,6 +27,15 @@ _GENERATORS = {
     kind.__name__: kind
     for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 }
+
+
+# What computes a fit or a score; their patches are taken to change no result.
+_COMPUTING = ("pymc_active", "numpy", "scipy", "pymc")
+# Bytes of arrays for one of the file: no compression that HDF5 or zarr knows does more for numbers.
+_LARGEST = 2000
+# Seconds after which nobody is still writing.
+_ABANDONED = 3600
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 class Contents(NamedTuple):
@@ -42,7 +56,9 @@ class Contents(NamedTuple):
 def write(path: str | os.PathLike, contents: Contents, kind: str, format_version: int) -> None:
     """Write a file, or leave the one that is there as it is.
 
-    The new file is written and flushed to the disk beside the old one, then takes its place.
+    The new file is written and flushed to the disk beside the old one, then takes its place. Of several processes that
+    write one netCDF file, the last one wins, and a reader sees one of their files as a whole; a zarr file has one
+    writer.
 
     Parameters
     ----------
@@ -68,8 +84,8 @@ def write(path: str | os.PathLike, contents: Contents, kind: str, format_version
     text = json.dumps(contents.document, default=_to_list)
     tree = xr.DataTree.from_dict({**contents.groups, "state": xr.Dataset({"json": ((), text)})})
     tree.attrs = {"kind": kind, "format_version": format_version, **_versions()}
-    part = _beside(path, "part")
     if is_zarr:
+        part = _beside(path, "part")
         _finish_swap(path)
         shutil.rmtree(part, ignore_errors=True)
         # Consolidated metadata are no part of the format yet.
@@ -85,6 +101,9 @@ def write(path: str | os.PathLike, contents: Contents, kind: str, format_version
         else:
             part.rename(path)
     else:
+        _remove_abandoned(path)
+        # Another process may be writing the same file.
+        part = _beside(path, f"{uuid4().hex}.part")
         try:
             tree.to_netcdf(part, engine="h5netcdf")
             _flush(part)
@@ -111,6 +130,12 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
         If there is none.
     ValueError
         For a file of something else, of a newer version, or one that is damaged.
+
+    Warns
+    -----
+    UserWarning
+        If it was written with other minor versions of what computes: the same questions may then differ in the last
+        bits, and those after them in more.
     """
     path = Path(path).resolve()
     is_zarr = _is_zarr(path)
@@ -133,15 +158,21 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
                     f"{tree.attrs.get('pymc_active')}; this pymc_active {version('pymc-active')} knows version "
                     f"{format_version}: upgrade it (pip install -U pymc-active)"
                 )
+            if tree.nbytes > _LARGEST * _size(path):
+                raise ValueError(
+                    f"{path} is damaged: its arrays of {tree.nbytes:.1e} bytes cannot be in so small a file"
+                )
             groups = {node.path.strip("/"): node.to_dataset(inherit=False).load() for node in tree.descendants}
-    except (OSError, KeyError, TypeError) as error:
+            versions = {name: str(tree.attrs.get(name, "unknown")) for name in _versions()}
+    except (OSError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path} is damaged or no {'zarr' if is_zarr else 'netCDF'} file: {error}") from error
     try:
         document = json.loads(str(groups.pop("state")["json"].item()))
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: its JSON cannot be read ({error})") from error
     if not isinstance(document, dict):
         raise ValueError(f"{path} is damaged: its JSON is no object")
+    _compare(path, versions)
     return Contents(groups, document)
 
 
@@ -173,6 +204,20 @@ def _versions() -> dict[str, str]:
     return {name.replace("-", "_"): version(name) for name in ("pymc-active", "pymc", "numpy", "scipy", "xarray")}
 
 
+def _compare(path: Path, written: Mapping[str, str]) -> None:
+    """Warn if a file was written with other versions than those of now."""
+    now = _versions()
+    other = [name for name in _COMPUTING if written[name].split(".")[:2] != now[name].split(".")[:2]]
+    if other:
+        then, here = (", ".join(f"{name} {versions[name]}" for name in other) for versions in (written, now))
+        warnings.warn(
+            f"{path.name} was written with {then}; this is {here}. Everything told is there, but what is asked next "
+            "may differ from what would have been asked then",
+            UserWarning,
+            skip_file_prefixes=(_PACKAGE,),
+        )
+
+
 def _to_list(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
@@ -192,6 +237,19 @@ def _is_zarr(path: Path) -> bool:
 
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(f".{path.name}.{suffix}")
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all in a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*")) if path.is_dir() else path.stat().st_size
+
+
+def _remove_abandoned(path: Path) -> None:
+    """What killed processes left half-written."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(FileNotFoundError):
+            if time.time() - part.stat().st_mtime > _ABANDONED:
+                part.unlink()
 
 
 def _finish_swap(path: Path) -> None:

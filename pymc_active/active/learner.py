@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -36,14 +37,16 @@ from pymc_active.active.optimum.max_value import (
 from pymc_active.active.optimum.optima import Domain, OptimumCriterion, check_data
 from pymc_active.active.optimum.pes import Pes, pes
 from pymc_active.active.optimum.recommendation import Optimum, find_optimum
-from pymc_active.active.refitting import OneModel, SeveralModels, read_models
+from pymc_active.active.refitting import ONLY, OneModel, SeveralModels, read_models
 from pymc_active.active.saved_learner import FORMAT_VERSION, KIND, from_contents, to_contents
+from pymc_active.active.verification import Verification, over_draws, places, regret_ratio, trace_datatree
+from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.model_average import ModelAverage, Prior, prior_weights
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.predictions import posterior_mean
+from pymc_active.predictions import mixture, posterior_mean
 from pymc_active.progress import progress
 
 GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
@@ -82,6 +85,10 @@ _FUNCTIONS: dict[Callable, str] = {
         *(pes, max_value_entropy, joint_entropy_search, entropy_search, thompson),
     )
 }
+# Models of less probability are not verified.
+_UNLIKELY = 0.05
+# Rows and inputs of a summary: what was told last.
+_SHOWN = 5
 
 
 class Learner:
@@ -121,9 +128,19 @@ class Learner:
         the most probable kernel expression join, each fitted from its modes, and models with a posterior
         probability below 1e-4 leave, but for the best five. 0: never. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it.
-    verify : {"never"}
-        Checking against MCMC on the way is not there yet; use :func:`pymc_active.check` on ``learner.fit``.
+        Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it, nor on
+        processes that are killed; the attribute ``executor`` may be set to a new one.
+    verify : {"never", "sometimes"} or int
+        Whether to ask on the way if the Laplace fit can be trusted, by the Pareto k of draws from it, which takes a
+        second and no MCMC: at the first fit and then at every k-th point told (``verify=k``), or when there are half as
+        many points again as at the last time (``"sometimes"``). Above 0.7 the run *escalates*: two short chains of
+        NUTS are drawn from the exact posterior of the same model, which takes a few seconds or, with many points or
+        parameters, minutes, and the criterion is computed over their draws (with ``method="draws"``, whatever method
+        it had) until a fit passes; until then every fit is verified, and has a trace of its own. One warning says so
+        when it happens first. ``"random"`` and criteria of your own take no draws: for them it is noted and nothing
+        else. Of several models those of a probability above 0.05 are verified, and the draws of a doubtful one
+        replaced; their probabilities stay those of Laplace's evidences. See :attr:`verification`, :attr:`traces` and,
+        for a full comparison, :func:`pymc_active.check`.
     random_seed : int
         The same seed, data and answers give the same questions, bit for bit.
 
@@ -131,7 +148,12 @@ class Learner:
     ------
     TypeError, ValueError
         For both or neither of pool and bounds, an empty pool, one of the wrong width or with NaN, malformed bounds,
-        an unknown goal or criterion; fewer than two models, equal ones, or models of different data.
+        an unknown goal, criterion or ``verify``; fewer than two models, equal ones, or models of different data.
+
+    Warns
+    -----
+    UserWarning
+        Once when a run first escalates, and once if the sampler fails; the fit is then used as it is.
 
     Examples
     --------
@@ -159,7 +181,7 @@ class Learner:
         prior: Prior = None,
         explore_every: int = 0,
         executor: Executor | None = None,
-        verify: str = "never",
+        verify: Literal["never", "sometimes"] | int = "never",
         random_seed: int = 0,
     ):
         if learn not in GOALS:
@@ -170,8 +192,7 @@ class Learner:
             raise ValueError(
                 "a learner chooses from a pool or from a box: pass either pool=X_pool or bounds=[(low, high), ...]"
             )
-        if verify != "never":
-            raise ValueError(f"verify must be 'never'; got {verify!r}. Call pymc_active.check(learner.fit) instead.")
+        self._verification = Verification(verify, len(self.y), random_seed)
         self.executor = executor
         width = self.X.shape[1]
         self._candidates: Candidates = Box(bounds, width, repeat) if pool is None else Pool(pool, width, repeat)
@@ -183,12 +204,15 @@ class Learner:
         # Only these can be made again from a file.
         self.criterion_is_named = isinstance(criterion, str)
         self.criterion, self.criterion_name = _read_criterion(criterion, self, isinstance(self._subject, SeveralModels))
+        self._over_draws = over_draws(self.criterion)
         self._rng = np.random.default_rng(random_seed)
         self._n_start = len(self.y)
         for x in self.X:
             self._candidates.mark(x)
         self._pending: list[Choice] = []
         self._told: list[Choice] = []
+        # As the search left it, and once verified.
+        self._searched: LaplaceFit | ModelAverage | None = None
         self._fit: LaplaceFit | ModelAverage | None = None
 
     def __repr__(self) -> str:
@@ -196,6 +220,24 @@ class Learner:
             f"<Learner learn={self.learn!r}, criterion {self.criterion_name}: {len(self.y)} points, "
             f"{len(self._told)} asked, {self._candidates!r}>"
         )
+
+    def _repr_html_(self) -> str:
+        # Nothing is fitted to be shown.
+        fit, start = self._fit, max(self._n_start, len(self.y) - _SHOWN)
+        subject = self._subject
+        gpm = subject.gpm if isinstance(subject, OneModel) else next(iter(subject.models.values()))
+        inputs = [str(name) for name in gpm.inputs[:_SHOWN]]
+        values = np.column_stack([self.X[start:, :_SHOWN], self.y[start:]])
+        told = pd.DataFrame(values, columns=[*inputs, gpm.name], index=np.arange(start, len(self.y)) + 1)
+        facts = {
+            "goal": self.learn,
+            "criterion": self.criterion_name,
+            "points": f"{len(self.y)}, of which {len(self._told)} were told after the start",
+            "asked and not told yet": len(self._pending) or None,
+            "candidates": repr(self._candidates),
+            "fit": "not yet: made when first asked for" if fit is None else repr(fit).splitlines()[0],
+        }
+        return html_summary("Learner", facts, *([told.map("{:.4g}".format)] if len(told) else []))
 
     @property
     def asked_labels(self) -> np.ndarray:
@@ -228,13 +270,60 @@ class Learner:
 
     @property
     def fit(self) -> LaplaceFit | ModelAverage:
-        """The fit to everything told so far; with several models a :class:`ModelAverage` of their fits."""
+        """The fit to everything told so far; with several models a :class:`ModelAverage` of their fits.
+
+        While a run is escalated (see ``verify``), its :meth:`LaplaceFit.particles` are draws of the trace.
+        """
+        if self._searched is None:
+            with _quiet():
+                self._searched = self._subject.fit(self.random_seed, self.executor)
         if self._fit is None:
-            # Doubtful fits are normal with few data.
-            with quiet_fits():
-                warnings.filterwarnings("ignore", message="model .* has the highest evidence, but its fit is doubtful")
-                self._fit = self._subject.fit(self.random_seed, self.executor)
+            self._fit = self._verified(self._searched)
         return self._fit
+
+    def _verified(self, searched: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
+        """The fit with draws of a trace where it is doubtful and it is time to ask."""
+        if not self._verification.is_due(len(self.y)):
+            return searched
+        if isinstance(searched, LaplaceFit):
+            fits = {ONLY: searched}
+        else:
+            probability = searched.probability.to_numpy()
+            fits = {label: fit for (label, fit), p in zip(searched.items(), probability, strict=True) if p > _UNLIKELY}
+        replaced = self._verification.verify(fits, places(self._candidates), self._over_draws is not None)
+        if not replaced:
+            return searched
+        if isinstance(self._subject, OneModel):
+            return replaced[ONLY]
+        with _quiet():
+            return self._subject.average(replaced)
+
+    @property
+    def verification(self) -> xr.Dataset:
+        """What was found so far by ``verify``, one row for each time that it was asked.
+
+        Returns
+        -------
+        xarray.Dataset
+            Over ``n_observations``; of several models all but ``regret_ratio`` also over ``model``, NaN for those that
+            were not verified.
+
+            * ``pareto_k``: shape of the tail of the importance weights of draws from the Laplace approximation.
+            * ``escalated``: whether the criterion took draws of a trace, and of that trace ``rhat`` and ``ess_bulk``
+              (the worst of its predictive means at a hundred candidates) and ``divergences``, their number.
+            * ``sampler_failed``: whether there was none although there should have been.
+            * ``regret_ratio``: by the criterion over the trace, the utility of the candidate that would have been asked
+              for without it, over that of the best candidate, as in :func:`pymc_active.check`; 1 is perfect. NaN until
+              asked, for boxes, and for ``thompson``.
+        """
+        return self._verification.dataset(isinstance(self._subject, OneModel))
+
+    @property
+    def traces(self) -> dict[Any, xr.DataTree]:
+        """The traces that the criterion is computed over, by model (a single one is ``"model"``); empty otherwise."""
+        fit = self.fit
+        fits = {ONLY: fit} if isinstance(fit, LaplaceFit) else fit
+        return {label: trace_datatree(fits[label], chains) for label, chains in self._verification.chains.items()}
 
     @property
     def models(self) -> dict[Any, GPModel]:
@@ -258,12 +347,12 @@ class Learner:
             Default: its kernel expression.
         """
         self._several("add_model").join(gpm, label)
-        self._fit = None
+        self._searched = self._fit = None
 
     def remove_model(self, label: Any) -> None:
         """Let a model leave; two must stay."""
         self._several("remove_model").leave(label)
-        self._fit = None
+        self._searched = self._fit = None
 
     def search(self, n_restarts: int = 20) -> ModelAverage:
         """Search the modes of all models anew, with many fresh starts, before anything is concluded.
@@ -272,8 +361,9 @@ class Learner:
         """
         # That of the most probable model matters, of which the average warns.
         with quiet_fits():
-            average = self._several("search").search(n_restarts, self.random_seed, self.executor)
-        self._fit = average
+            self._searched = self._several("search").search(n_restarts, self.random_seed, self.executor)
+        self._fit = average = self._verified(self._searched)
+        assert isinstance(average, ModelAverage)
         return average
 
     def _several(self, what: str) -> SeveralModels:
@@ -301,12 +391,18 @@ class Learner:
         self._candidates.check(n, self._pending)
         if isinstance(self.criterion, OptimumCriterion):
             check_data(self.y)
+        if self._verification.is_due(len(self.y)):
+            self.fit  # noqa: B018
+        criterion = self.criterion
+        if self._verification.chains:
+            self._look_back()
+            criterion = self._over_draws
         choices = []
         for _ in range(n):
-            fit = None if self.criterion is None else self._conditioned_fit()
+            fit = None if criterion is None else self._conditioned_fit()
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
-                choice = self._candidates.choose(self.criterion, fit, self.X, self._pending, self._rng)
+                choice = self._candidates.choose(criterion, fit, self.X, self._pending, self._rng)
             self._candidates.mark(choice.x)
             self._pending.append(choice)
             choices.append(choice)
@@ -319,9 +415,29 @@ class Learner:
             return fit
         X = np.stack([choice.x for choice in self._pending])
         with one_blas_thread():
-            new = np.concatenate([self.X, X]), np.concatenate([self.y, posterior_mean(fit, X)])
+            if self._verification.chains:
+                p = mixture(fit, X, "draws")
+                imagined = p.weights @ p.means
+            else:
+                imagined = posterior_mean(fit, X)
+            new = np.concatenate([self.X, X]), np.concatenate([self.y, imagined])
             # What is imagined says nothing about which model is right.
             return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
+
+    def _look_back(self) -> None:
+        """Note how good the choice of the unverified fit would have been, judged over the trace."""
+        n, pool = len(self.y), self._candidates
+        if not isinstance(pool, Pool) or n in self._verification.regret or not len(left := pool.left(self._pending)):
+            return
+        assert isinstance(self.criterion, Criterion)
+        assert self._over_draws is not None
+        assert self._searched is not None
+        with warnings.catch_warnings():
+            # Whatever there is to say of the fit that is not used.
+            warnings.simplefilter("ignore", UserWarning)
+            chosen = self.criterion.score(self._searched, pool.X[left])
+            true = self._over_draws.score(self.fit, pool.X[left])
+        self._verification.regret[n] = regret_ratio(self.criterion, chosen, true)
 
     def tell(self, x: Any, y: Any) -> None:
         """Add measurements, asked for or not.
@@ -341,7 +457,7 @@ class Learner:
         told = read_outputs(np.atleast_1d(np.asarray(y, float).squeeze()), len(X))
         self._subject.set_data(np.concatenate([self.X, X]), np.concatenate([self.y, told]))
         self._told += [self._settle(point) for point in X]
-        self._fit = None
+        self._searched = self._fit = None
 
     def _settle(self, x: np.ndarray) -> Choice:
         """The pending choice that a told point answers, or a choice that nobody asked for."""
@@ -389,12 +505,13 @@ class Learner:
 
         Nothing is fitted for it, and nothing in the file can run code. ArviZ opens it: ``observed_data``,
         ``constant_data``, ``design`` as in :meth:`to_datatree`, the candidates, what is pending and the modes of each
-        model.
+        model. Draws from the posterior are not in it: :meth:`to_datatree` makes them.
 
         Parameters
         ----------
         path : path
-            netCDF; zarr if it ends in ``.zarr``. A file that is there stays as it is until the new one is complete.
+            netCDF; zarr if it ends in ``.zarr``. A file that is there stays as it is until the new one is complete. Of
+            several processes that save to one netCDF file the last wins; a zarr file has one writer.
 
         Raises
         ------
@@ -491,7 +608,8 @@ class Learner:
         xarray.DataTree
             The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``: over
             ``step``, what was asked (``pool_row``, -1 for points nobody asked for; ``label``; the ``score`` it had)
-            and what was told. With several models also ``models``: their probabilities now and at each fit.
+            and what was told. With several models also ``models``: their probabilities now and at each fit. With
+            ``verify`` also :attr:`verification`.
         """
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
         tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)
@@ -500,6 +618,8 @@ class Learner:
             now, history = self.fit.probability, self.model_history
             # Models that left are in the history only.
             tree["models"] = xr.Dataset({"probability": now, "history": history.sel(model=now.model)})
+        if self._verification.verdicts:
+            tree["verification"] = self.verification
         return tree
 
     def design(self) -> xr.Dataset:
@@ -519,6 +639,14 @@ class Learner:
         )
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Doubtful fits are normal with few data."""
+    with quiet_fits():
+        warnings.filterwarnings("ignore", message="model .* has the highest evidence, but its fit is doubtful")
+        yield
+
+
 def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneModel | SeveralModels:
     if not isinstance(explore_every, int | np.integer) or explore_every < 0:
         raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
@@ -527,6 +655,10 @@ def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> One
             raise ValueError("learn='model' chooses between models: pass at least two, in a list or a dict")
         if prior is not None or explore_every:
             raise ValueError("prior and explore_every are for several models")
+        if learn == "hyperparameters" and not gpm.shapes:
+            raise ValueError(
+                "learn='hyperparameters': every parameter of this model is fixed, so nothing can be learned"
+            )
         return OneModel(gpm)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")

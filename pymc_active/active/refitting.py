@@ -168,12 +168,19 @@ class SeveralModels:
         self.probabilities[len(self.y)] = average.probability
         return average
 
-    def average(self) -> ModelAverage:
-        """What is known of the models; warns if the most probable one's fit is doubtful."""
+    def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
+        """What is known of the models; warns if the most probable one's fit is doubtful.
+
+        Parameters
+        ----------
+        others : dict, optional
+            Label -> fit to take in the place of that of the last search.
+        """
+        fits = self.fits | dict(others or {})
         if self.prior is None:
-            return ModelAverage(self.fits)
+            return ModelAverage(fits)
         mean = float(np.mean(list(self.prior.values()))) or 1.0
-        return ModelAverage(self.fits, prior={label: self.prior.get(label, mean) for label in self.fits})
+        return ModelAverage(fits, prior={label: self.prior.get(label, mean) for label in fits})
 
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
         """One step of compositional kernel search from the most probable model, then pruning."""

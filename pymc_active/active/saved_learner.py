@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 1
+# What values that no learner wrote lead to, apart from a ValueError that says more.
+_DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
 
 
 def to_contents(learner: Learner) -> Contents:
@@ -31,7 +33,8 @@ def to_contents(learner: Learner) -> Contents:
 
     ``observed_data`` and ``constant_data`` are the data; ``design`` what was asked and told since the start;
     ``pending`` what was asked and not told; ``pool`` or ``box`` the candidates; ``modes/0``, ``modes/1``, ... the modes
-    of each model, from which its next fit starts. None of these is fitted or sampled for the purpose.
+    of each model, from which its next fit starts; ``verification`` what was found by ``verify``. None of these is
+    fitted or sampled for the purpose.
 
     Raises
     ------
@@ -66,6 +69,8 @@ def to_contents(learner: Learner) -> Contents:
             groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
     elif isinstance(candidates, Box):
         groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
+    if learner._verification.verdicts:
+        groups["verification"] = learner.verification
     models, fits = [], _fits(learner)
     for number, (label, gpm) in enumerate(members.items()):
         groups[f"modes/{number}"] = _modes(gpm, subject.starts.get(label, []), fits.get(label))
@@ -78,6 +83,7 @@ def to_contents(learner: Learner) -> Contents:
         "repeat": learner.repeat,
         "random_seed": learner.random_seed,
         "n_start": learner._n_start,
+        "verify": learner._verification.every,
         "generator": write_generator(learner._rng),
         "table": table,
         "models": models,
@@ -104,7 +110,7 @@ def from_contents[AnyLearner: Learner](
     """
     try:
         return _from_contents(kind, contents, model, criterion, executor)
-    except (KeyError, IndexError, AttributeError, StopIteration) as error:
+    except _DAMAGE as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 
@@ -136,17 +142,24 @@ def _from_contents[AnyLearner: Learner](
         minimize=bool(document["minimize"]),
         explore_every=memory["explore_every"] if memory["is_several"] else 0,
         executor=executor,
+        # The first files did not say.
+        verify=document.get("verify", "never"),
         random_seed=int(document["random_seed"]),
         **_candidates(groups, document["table"]),
     )
     learner._rng = read_generator(document["generator"])
-    learner._n_start = int(document["n_start"])
+    learner._n_start = learner._verification.n_start = int(document["n_start"])
     learner._pending = _choices(groups["pending"])
     learner._told = _choices(groups["design"])
     if isinstance(learner._candidates, Pool):
         learner._candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
     _check(learner)
     _remember(learner, memory, groups, bool(document["is_fitted"]))
+    if "verification" in groups:
+        learner._verification.remember(groups["verification"], ONLY)
+    if not learner._verification.is_due(len(y)):
+        # Otherwise the same trace is drawn again when it is needed.
+        learner._fit = learner._searched
     return learner
 
 
@@ -235,13 +248,14 @@ def _choices(group: xr.Dataset) -> list[Choice]:
 
 def _fits(learner: Learner) -> dict[Any, LaplaceFit]:
     """The fits of the data held now, by label; nothing if they were not made yet."""
-    if learner._fit is None:
+    fit = learner._searched
+    if fit is None:
         return {}
-    return {ONLY: learner._fit} if isinstance(learner._fit, LaplaceFit) else dict(learner._fit)
+    return {ONLY: fit} if isinstance(fit, LaplaceFit) else dict(fit)
 
 
 def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | None) -> xr.Dataset:
-    thetas = np.reshape([gpm.flatten(point) for point in starts], (-1, gpm.n_parameters))
+    thetas = np.reshape([gpm.flatten(point) for point in starts], (len(starts), gpm.n_parameters))
     modes = xr.Dataset({"start": (("restart", "parameter"), thetas)}, {"parameter": gpm.labels})
     return modes if fit is None else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
 
@@ -282,7 +296,7 @@ def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.
     if isinstance(subject, OneModel):
         subject.last_search = int(memory["last_search"])
         if is_fitted:
-            learner._fit = fits[ONLY]
+            learner._searched = fits[ONLY]
         return
     prior = memory["prior"]
     subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
@@ -296,4 +310,4 @@ def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.
         # Said when they were made.
         with warnings.catch_warnings(), quiet_fits():
             warnings.simplefilter("ignore", UserWarning)
-            learner._fit = subject.average()
+            learner._searched = subject.average()

@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Literal
 
+from pymc_active.html_summary import html_summary
+
 BASE_KERNELS: dict[str, str] = {
     "LIN": "linear with a location, outputscale² (x - c)ᵀ(x' - c)",
     "LIN0": "linear through the origin of the scaled inputs, outputscale² xᵀx'",
@@ -63,6 +65,10 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
+
+    def _repr_html_(self) -> str:
+        distributed = str(self.canonical(distributed=True))
+        return html_summary(str(self), {"as a sum of products": distributed if distributed != str(self) else None})
 
     @property
     def _kind(self) -> type[Sum] | type[Product]:
@@ -302,7 +308,7 @@ def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = Fals
 
     References
     ----------
-    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes, Table 1.
+    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes, Table 1.
 
     Examples
     --------

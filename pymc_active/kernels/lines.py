@@ -131,9 +131,7 @@ class RadialLines:
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (
-        np.einsum("...i,...i->...", a, b)
-        if a.shape[-1] > 3
-        else sum(a[..., i] * b[..., i] for i in range(a.shape[-1]))
+        np.einsum("...i,...i->...", a, b) if a.shape[-1] > 3 else sum(a[..., i] * b[..., i] for i in range(a.shape[-1]))
     )
 
 

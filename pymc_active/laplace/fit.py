@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,11 +14,14 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from pymc_active.html_summary import html_summary
 from pymc_active.laplace.expansion import Expansion, expand
+from pymc_active.laplace.parameters import parameter_table
 from pymc_active.laplace.parents import starts_from_parent
 from pymc_active.laplace.particles import particles
 from pymc_active.laplace.search import SearchResult
 from pymc_active.laplace.task import SearchTask, search_and_expand
+from pymc_active.laplace.trace_draws import TraceDraws
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import one_blas_thread
@@ -36,6 +40,13 @@ class Mode(NamedTuple):
     log_posterior: float
     log_evidence: float
     weight: float
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}{list(np.shape(value)) or ''}" for name, value in self.point.items())
+        return (
+            f"<Mode: log posterior {self.log_posterior:.2f}, log evidence {self.log_evidence:.2f}, "
+            f"weight {self.weight:.3g}; point of {sizes}>"
+        )
 
 
 class LaplaceFit:
@@ -76,6 +87,7 @@ class LaplaceFit:
         self.X, self.y = data
         self.expansions = expansions
         self._particles: dict[tuple[int, int], np.ndarray] = {}
+        self._trace_draws: TraceDraws | None = None
         best = expansions[0]
         self.theta = best.full_theta
         self.log_posterior = best.log_posterior
@@ -88,7 +100,7 @@ class LaplaceFit:
         ]
         self.diagnostics: dict[str, Any] = {
             "converged": converged,
-            "gradient_norm": float(np.abs(best.gradient).max()),
+            "gradient_norm": float(np.abs(best.gradient).max(initial=0.0)),
             "n_starts": 0 if result is None else result.n_starts,
             "n_best": 0 if result is None else result.n_best,
             "n_evaluations": 0 if result is None else result.n_evaluations,
@@ -114,10 +126,27 @@ class LaplaceFit:
             notes.append("NOT CONVERGED")
         if d["n_floored"]:
             notes.append(f"{d['n_floored']} direction(s) floored")
+        if self._trace_draws is not None:
+            notes.append(f"{len(self._trace_draws)} draws of a trace")
         return (
             f"<LaplaceFit of {self.gpm.description}: log posterior {self.log_posterior:.2f}, "
             f"log evidence {self.log_evidence:.2f}, {len(self.theta)} parameters, {', '.join(notes)}>"
         )
+
+    def _repr_html_(self) -> str:
+        d, gpm = self.diagnostics, self.gpm
+        found = f", {d['n_best']} of {d['n_starts']} starts reached the best" if d["n_starts"] else ""
+        shares = ", ".join(f"{mode.weight:.2g}" for mode in self.modes[:5]) + (", …" if len(self.modes) > 5 else "")
+        facts = {
+            "data": f"{len(self.y)} points, {self.X.shape[1]} input(s)",
+            "log evidence": f"{self.log_evidence:.2f} nats",
+            "log posterior": f"{self.log_posterior:.2f} nats",
+            "modes": f"{len(self.modes)}{found}",
+            "weights of the modes": shares if len(self.modes) > 1 else None,
+            "embedding": gpm.embedding and f"{gpm.embedding}, {' × '.join(map(str, gpm.shapes[gpm.embedding]))}",
+        }
+        doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
+        return html_summary(f"LaplaceFit of {gpm.description}", facts, parameter_table(self), remarks=doubts)
 
     @property
     def point(self) -> dict[str, np.ndarray]:
@@ -164,7 +193,25 @@ class LaplaceFit:
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y)
         expansions = [expand(posterior, mode.full_theta, self.gpm.embedding_slice) for mode in self.expansions]
-        return LaplaceFit(self.gpm, (X, y), expansions, None, self.diagnostics["converged"])
+        fit = LaplaceFit(self.gpm, (X, y), expansions, None, self.diagnostics["converged"])
+        fit._trace_draws = self._trace_draws
+        return fit
+
+    def with_draws(self, thetas: np.ndarray) -> LaplaceFit:
+        """The same fit with draws from elsewhere, which :meth:`particles` and ``method="draws"`` then take.
+
+        Modes, evidence and the other methods stay those of the Laplace approximation. :meth:`given` keeps the draws.
+
+        Parameters
+        ----------
+        thetas : ndarray, shape (S, P')
+            Equally weighted, all chains of a trace one after another, in the coordinates of ``best.posterior``.
+        """
+        if thetas.ndim != 2 or thetas.shape[1] != len(self.best.theta):
+            raise ValueError(f"thetas must have shape (S, {len(self.best.theta)}); got {thetas.shape}")
+        fit = copy(self)
+        fit._particles, fit._trace_draws = {}, TraceDraws(thetas, self.best.row_space)
+        return fit
 
     def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
         """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
@@ -195,7 +242,8 @@ class LaplaceFit:
     def particles(self, draws: int = 128, random_seed: int = 0) -> np.ndarray:
         """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
 
-        See :mod:`pymc_active.laplace.particles`. Kept, so that many criteria share them.
+        See :mod:`pymc_active.laplace.particles`. Kept, so that many criteria share them. Of a fit :meth:`with_draws`:
+        up to so many of these, evenly spaced.
 
         Returns
         -------
@@ -206,7 +254,11 @@ class LaplaceFit:
             raise ValueError(f"draws must be at least 2; got {draws}")
         key = (draws, random_seed)
         if key not in self._particles:
-            self._particles[key] = particles(self.expansions, draws, np.random.default_rng(random_seed))
+            rng = np.random.default_rng(random_seed)
+            if self._trace_draws is None:
+                self._particles[key] = particles(self.expansions, draws, rng)
+            else:
+                self._particles[key] = self._trace_draws.take(draws, self.best.row_space, rng)
         return self._particles[key]
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
@@ -274,7 +326,9 @@ def fit_laplace(
         The same seed gives the same fit, bit for bit.
     progressbar : bool
     executor : concurrent.futures.Executor, optional
-        Runs the restarts; results do not depend on it.
+        Runs the restarts of models with an array route, in processes, threads or a cluster (dask's
+        ``Client.get_executor()``); results do not depend on it. What a killed process had to do is done here, with one
+        warning.
     compile_kwargs : dict, optional
         For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs and compile them so. By default
         builders' models compile nothing, other models use PyTensor without a JIT.
@@ -282,6 +336,7 @@ def fit_laplace(
     Returns
     -------
     LaplaceFit
+        Of a model whose every parameter is fixed too: then there is nothing to search, and the evidence is exact.
 
     Raises
     ------
@@ -315,10 +370,10 @@ def fit_laplace(
     posterior = gpm.posterior(compile_kwargs)
     embedding = gpm.embedding_slice
     with one_blas_thread():
-        if not optimize:
-            if point is None:
+        if not optimize or not gpm.shapes:
+            if point is None and gpm.shapes:
                 raise ValueError("optimize=False expands at a given point: pass point={...}")
-            theta = gpm.flatten(point)
+            theta = gpm.flatten(point or {})
             if not np.isfinite(posterior.value_and_gradient(theta)[0]):
                 raise ValueError(
                     "the log posterior is not finite at this point: K + noise is not positive definite there"

@@ -129,7 +129,7 @@ def _log_weights(fit: LaplaceFit, draws: int, rng: np.random.Generator) -> np.nd
         drawn = [p.draw(n, rng) for p, n in zip(proposals, counts, strict=True)]
         seen = np.concatenate([p.is_nearest(thetas) for p, thetas in zip(proposals, drawn, strict=True)])
         thetas = np.concatenate(drawn)
-        values = np.array([_log_posterior(best.posterior, theta) for theta in thetas])
+        values = np.array([log_posterior(best.posterior, theta) for theta in thetas])
         densities = np.stack([p.log_density(thetas) for p in proposals])
     log_mixture = logsumexp(densities, axis=0, b=(counts / counts.sum())[:, None])
     constant = 0.0 if best.row_space is None else best.row_space.log_complement
@@ -153,7 +153,8 @@ def _around_particles(
     ]
 
 
-def _log_posterior(posterior: Posterior, theta: np.ndarray) -> float:
+def log_posterior(posterior: Posterior, theta: np.ndarray) -> float:
+    """In nats; -inf where K + noise is not positive definite."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
             value = posterior.prior_value_and_gradient(theta)[0] - posterior.state(theta).factor.nll

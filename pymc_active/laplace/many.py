@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_active.laplace.fit import LaplaceFit, Start, find_problems, read_starts
 from pymc_active.laplace.task import FoundModes, SearchTask, search_and_expand
+from pymc_active.laplace.workers import Call
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.factor import one_blas_thread
@@ -45,7 +46,8 @@ def fit_laplace_models[Label: Hashable](
     random_seed : int or Generator, optional
         The same seed gives the same fits, bit for bit, with and without an executor.
     executor : concurrent.futures.Executor, optional
-        Fits one model a task, in other processes or threads. Models without an array route are fitted here.
+        Fits one model a task, in other processes, threads or a cluster (dask's ``Client.get_executor()``). Models
+        without an array route are fitted here, and so is what a killed process had to do, with one warning.
     progressbar : bool
 
     Returns
@@ -83,18 +85,22 @@ def fit_laplace_models[Label: Hashable](
             rng = np.random.default_rng(seed)
             warm = read_starts(gpm, starts.get(label), rng)
             tasks[label] = SearchTask(gpm.posterior(), gpm.embedding_slice, warm, n_restarts, population, rng)
-        elsewhere = {}
+        elsewhere: dict[Label, Call[FoundModes]] = {}
         if executor is not None:
             # The longest first, so that no process waits for another at the end.
             for label in sorted(tasks, key=lambda label: -tasks[label].posterior.n_parameters):
                 if isinstance(tasks[label].posterior, ArrayPosterior):
-                    elsewhere[label] = executor.submit(search_and_expand, tasks[label])
-        for label in sorted(tasks, key=lambda label: label in elsewhere):
-            try:
-                found[label] = elsewhere[label].result() if label in elsewhere else search_and_expand(tasks[label])
-            except ValueError as error:
-                raise ValueError(f"{label}: {error}") from error
-            advance()
+                    elsewhere[label] = Call(executor, search_and_expand, tasks[label])
+        try:
+            for label in sorted(tasks, key=lambda label: label in elsewhere):
+                try:
+                    found[label] = elsewhere[label].result() if label in elsewhere else search_and_expand(tasks[label])
+                except ValueError as error:
+                    raise ValueError(f"{label}: {error}") from error
+                advance()
+        finally:
+            for call in elsewhere.values():
+                call.cancel()
         fits = {
             label: LaplaceFit(gpm, (gpm.X, gpm.y), found[label].expansions, found[label].search, found[label].converged)
             for label, gpm in models.items()

@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from pymc_active.laplace.hmc import Place, trajectory
+from pymc_active.laplace.workers import run_calls
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 
@@ -58,7 +59,7 @@ class SearchResult(NamedTuple):
 
 
 class Searcher:
-    """A posterior with a count of evaluations and a sensible scale for each parameter.
+    """A posterior with a count of evaluations (in this process) and a sensible scale for each parameter.
 
     Parameters
     ----------
@@ -109,9 +110,12 @@ class Searcher:
 
     def ladder(self, theta: np.ndarray) -> Found:
         """Anneal the noise, each rung started from the mode of the one before."""
+        n_evaluations = 0
         for level in LADDER:
-            theta = self.climb(theta, level, rough=True).theta
-        return self.climb(theta)
+            rung = self.climb(theta, level, rough=True)
+            theta, n_evaluations = rung.theta, n_evaluations + rung.n_evaluations
+        mode = self.climb(theta)
+        return mode._replace(n_evaluations=mode.n_evaluations + n_evaluations)
 
 
 def population(
@@ -209,7 +213,7 @@ def search(
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)
     uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
-    run = map if executor is None else executor.map
+    run = partial(run_calls, executor)
     found: list[Found] = []
     for mode in run(searcher.ladder, draws):
         found.append(mode)
@@ -225,10 +229,15 @@ def search(
     if not searcher.posterior.hides_modes:
         agree = agree or count_best(found) >= ENOUGH
     used_population = wanted > 0 and (n_particles is not None or not agree)
+    n_evaluations = 0
     if used_population:
+        before = searcher.n_evaluations
         particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
+        n_evaluations = searcher.n_evaluations - before
         for k in families[:n_families]:
-            found.append(searcher.climb(searcher.climb(particles[k], LOWEST, rough=True).theta))
+            rough = searcher.climb(particles[k], LOWEST, rough=True)
+            n_evaluations += rough.n_evaluations
+            found.append(searcher.climb(rough.theta))
         # The best at the lowest level need not lead to the best without additional noise.
         found += run(searcher.climb, particles[: 3 * n_families])
     if not found:
@@ -240,7 +249,8 @@ def search(
             break
         if not distinct or distinct[-1].log_posterior - mode.log_posterior > SAME:
             distinct.append(mode)
-    return SearchResult(distinct[:max_modes], len(found), searcher.n_evaluations, count_best(found), used_population)
+    n_evaluations += sum(mode.n_evaluations for mode in found)
+    return SearchResult(distinct[:max_modes], len(found), n_evaluations, count_best(found), used_population)
 
 
 def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray, *, max_iterations: int = 100) -> Found:

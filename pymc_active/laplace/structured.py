@@ -22,6 +22,7 @@ import numpy as np
 
 from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
 from pymc_active.laplace.search import NEGLIGIBLE, Found, Searcher, SearchResult
+from pymc_active.laplace.workers import run_calls
 from pymc_active.posterior.array import KernelPosterior
 
 # Additional noise of the short ladder, as fractions of the sd of y.
@@ -69,7 +70,7 @@ def structured_search(
     turn = int(rng.integers(len(_KINDS)))
     # Every start has a seed of its own, so that an executor changes nothing.
     seeds = rng.integers(2**63, size=n_restarts)
-    run = map if executor is None else executor.map
+    run = partial(run_calls, executor)
     found: list[Found] = []
 
     def collect(climbs) -> None:

@@ -22,7 +22,7 @@ from pymc_active.laplace.search import (
     search,
 )
 from pymc_active.laplace.structured import structured_search
-from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.posterior.row_space import RowSpace, row_space
@@ -79,7 +79,8 @@ def search_and_expand(
     ----------
     task : SearchTask
     executor : concurrent.futures.Executor, optional
-        Runs the restarts.
+        Runs the restarts, unless the posterior has compiled functions: these cannot be pickled, nor be used by two
+        threads at once.
     advance : callable, optional
         Called after every step.
 
@@ -100,6 +101,8 @@ def _search_and_expand(task, executor, advance) -> FoundModes:
     if space is not None:
         posterior, embedding = space.posterior, (space.where, space.shape)
         starts = [space.shrink(start) for start in starts]
+    if not isinstance(posterior, ArrayPosterior):
+        executor = None
     center, sd = posterior.prior_scale()
     searcher, rng = Searcher(posterior, center, sd, posterior.noise_unit), np.random.default_rng(random_seed)
     if isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not population:

@@ -283,7 +283,7 @@ def composite_gp(
 
     References
     ----------
-    .. [1] Malkomes & Garnett (2015), Active structure discovery with Gaussian processes.
+    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
 
     Examples
     --------

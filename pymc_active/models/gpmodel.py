@@ -15,6 +15,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 
+from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.models.data import Affine, read_inputs, read_outputs
 from pymc_active.posterior.base import Posterior
@@ -113,6 +114,17 @@ class GPModel:
             f"<GPModel {self.description}: {len(self.y)} points, {self.X.shape[1]} inputs; "
             f"parameters {', '.join(names)}>"
         )
+
+    def _repr_html_(self) -> str:
+        shapes = {name: " × ".join(map(str, shape)) for name, shape in self.shapes.items()}
+        inputs = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
+        facts = {
+            "data": f"{len(self.y)} points, {self.X.shape[1]} input(s): {inputs}",
+            "output": f"{self.name}, {self.y.min():.4g} to {self.y.max():.4g}",
+            "kernel": self.expression,
+            "free parameters": ", ".join(f"{name} ({shape})" if shape else name for name, shape in shapes.items()),
+        }
+        return html_summary(f"GPModel {self.description}", facts)
 
     @property
     def model(self) -> pm.Model:
@@ -282,7 +294,7 @@ class GPModel:
             raise ValueError(
                 f"a point needs exactly the unconstrained value variables {sorted(shapes)}; got {sorted(point)}"
             )
-        parts = []
+        parts = [np.empty(0)]
         for name, shape in shapes.items():
             value = np.asarray(point[name], float)
             if value.shape != shape or not np.isfinite(value).all():

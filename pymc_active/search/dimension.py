@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace, quiet_fits
 from pymc_active.laplace.search import SAME
 from pymc_active.model_average import model_posterior, prior_weights
@@ -52,7 +53,8 @@ class EmbeddingDimension:
         return "\n".join([*lines, self._frame().to_string()])
 
     def _repr_html_(self) -> str:
-        return self._frame().to_html()
+        d, p = int(self.table.probability.idxmax()), float(self.table.probability.max())
+        return html_summary(f"EmbeddingDimension: {d} component(s), probability {p:.3g}", {}, self._frame())
 
     def _frame(self) -> Any:
         formats = {"probability": "{:.3g}".format, "log_evidence": "{:.2f}".format, "log_posterior": "{:.2f}".format}

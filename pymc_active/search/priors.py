@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.laplace.many import fit_laplace_models
@@ -59,7 +60,10 @@ class PriorSensitivity:
         return "\n".join([*lines, self._frame().to_string()])
 
     def _repr_html_(self) -> str:
-        return self._frame().to_html()
+        best = self.table.probability.idxmax("model").to_series()
+        remark = "A model's posterior probability under each set of priors."
+        facts = {f"best under {prior}": model for prior, model in best.items()}
+        return html_summary("PriorSensitivity", facts, self._frame(), remarks=[remark])
 
     def _frame(self) -> Any:
         table = self.table.sortby(self.table.probability.mean("prior"), ascending=False)

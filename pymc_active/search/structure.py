@@ -13,6 +13,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Base, Expression, Product, grid, parse
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.laplace.many import fit_laplace_models
@@ -86,7 +87,8 @@ class StructureSearch:
         return "\n".join([*lines, self._frame().to_string()])
 
     def _repr_html_(self) -> str:
-        return self._frame().to_html()
+        title = f"StructureSearch: {self._best_label()} of {self.table.sizes['model']} kernels by {self.criterion}"
+        return html_summary(title, {"stopped": self.stopped}, self._frame())
 
     def _frame(self, n: int = 10) -> pd.DataFrame:
         table = self.table.isel(model=_ranking(self.table, self.criterion)[:n])

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import chdtr, chdtrc
 
+from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
 # Below this the data are called unlike the assumed process.
@@ -38,6 +39,22 @@ class AssumptionCheck(NamedTuple):
     scale_p: float
     normal_p: float
     flat_p: float
+
+    def __repr__(self) -> str:
+        verdict = "plausible" if self.is_plausible else "DOUBTFUL"
+        return (
+            f"<AssumptionCheck of {len(self.residual) + 1} points, {verdict}: p = {self.scale_p:.2g} (scales), "
+            f"{self.normal_p:.2g} (jumps, outliers), {self.flat_p:.2g} (flatness)>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "verdict": "plausible" if self.is_plausible else "doubtful: a p-value is below 0.001",
+            "p, scales": f"{self.scale_p:.2g}",
+            "p, jumps or outliers": f"{self.normal_p:.2g}",
+            "p, flat with rare changes": f"{self.flat_p:.2g}",
+        }
+        return html_summary(f"AssumptionCheck of {len(self.residual) + 1} points", facts)
 
     @property
     def is_plausible(self) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from pymc_active.active.hierarchical.fdt import LONGEST_SPACING, fixed_sample_test
 from pymc_active.active.hierarchical.settings import positive, read_box, relative_bandwidth
+from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace, quiet_fits
 from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
@@ -33,6 +35,16 @@ class Screening(NamedTuple):
     active: list[int]
     score: np.ndarray
     n_evaluations: int
+
+    def __repr__(self) -> str:
+        found = f"active inputs {self.active}" if self.active else "no active input"
+        return f"<Screening of {len(self.score)} inputs: {found}, {self.n_evaluations} evaluations>"
+
+    def _repr_html_(self) -> str:
+        facts = {"active inputs": ", ".join(map(str, self.active)) or "none", "evaluations": self.n_evaluations}
+        order = np.argsort(-self.score, kind="stable")[: max(len(self.active), 5)]
+        scores = pd.DataFrame({"score": self.score[order]}, index=order.astype(str)).map("{:.3g}".format)
+        return html_summary(f"Screening of {len(self.score)} inputs", facts, scores)
 
 
 def coordinate_wise(

@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 from pymc_active.active.hierarchical.settings import Settings
+from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
 # Half the χ² quantile at p = 1e-4 with two degrees of freedom: evaluations are many, and small misfits do no harm.
@@ -50,6 +51,16 @@ class SearchDiagnostics:
             f"{self._settings.signal_variance:.3g}), noise variance {self.noise_variance:.3g} (assumed "
             f"{self._settings.noise_variance:.3g}), y spread over {self.spread:.1f} sds>"
         )
+
+    def _repr_html_(self) -> str:
+        settings = self._settings
+        facts = {
+            "verdict": "plausible" if self.is_plausible else "doubtful: inputs may be missed, or found without cause",
+            "signal variance": f"{self.signal_variance:.3g} most likely, {settings.signal_variance:.3g} assumed",
+            "noise variance": f"{self.noise_variance:.3g} most likely, {settings.noise_variance:.3g} assumed",
+            "spread of y": f"{self.spread:.1f} of the sds that were assumed",
+        }
+        return html_summary(f"SearchDiagnostics of {len(self._y)} evaluations", facts)
 
     @property
     def spread(self) -> float:

@@ -11,6 +11,7 @@ from scipy.special import betaincinv
 from pymc_active.active.hierarchical.fdt import FDTest, fixed_sample_test
 from pymc_active.active.hierarchical.guarantees import n_levels
 from pymc_active.active.hierarchical.settings import Settings
+from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
 _DRAWS, _MOST_PAIRS = 2000, 400
@@ -40,6 +41,20 @@ class ErrorRates(NamedTuple):
     false_active: float
     false_inactive: float
     recovery: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<ErrorRates at most: false active {self.false_active:.2g}, false inactive {self.false_inactive:.2g} a "
+            f"test; recovery at least {self.recovery:.3g}>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "false active, a test": f"at most {self.false_active:.2g}",
+            "false inactive, a test": f"at most {self.false_inactive:.2g}",
+            "recovery of all": f"at least {self.recovery:.3g}",
+        }
+        return html_summary("ErrorRates", facts)
 
 
 def declared_error_rates(settings: Settings) -> ErrorRates:

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 from pymc_active.active.hierarchical.assumptions import AssumptionCheck, check_assumptions
 from pymc_active.active.hierarchical.settings import read_box
+from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
 # Lines are far apart in the coordinate that the fit sees.
@@ -40,6 +41,22 @@ class EstimatedScales(NamedTuple):
     check: AssumptionCheck
     X: np.ndarray
     y: np.ndarray
+
+    def __repr__(self) -> str:
+        return (
+            f"<EstimatedScales: bandwidth {self.bandwidth:.3g}, signal variance {self.signal_variance:.3g}, noise "
+            f"variance {self.noise_variance:.3g}, from {len(self.y)} evaluations "
+            f"({'plausible' if self.check.is_plausible else 'DOUBTFUL'})>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "bandwidth": f"{self.bandwidth:.3g}, in units of the inputs",
+            "signal variance": f"{self.signal_variance:.3g}",
+            "noise variance": f"{self.noise_variance:.3g}",
+            "from": f"{len(self.y)} evaluations of {self.X.shape[1]} inputs",
+        }
+        return html_summary("EstimatedScales", facts, remarks=[repr(self.check)[1:-1]])
 
     def keywords(self) -> dict[str, float]:
         """The scales as keywords of :func:`hds`."""

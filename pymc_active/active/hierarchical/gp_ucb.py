@@ -10,6 +10,7 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from pymc_active.active.hierarchical.settings import positive, read_box
+from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
 # Random places at which the bound is compared; the best are polished.
@@ -70,6 +71,18 @@ class UCBRun(NamedTuple):
     X: np.ndarray
     y: np.ndarray
     best: np.ndarray
+
+    def __repr__(self) -> str:
+        place = ", ".join(f"{value:.4g}" for value in self.best)
+        return f"<UCBRun of {len(self.y)} evaluations: best at ({place})>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "best at": ", ".join(f"{value:.4g}" for value in self.best),
+            "evaluations": len(self.y),
+            "y": f"{self.y.min():.4g} to {self.y.max():.4g}" if len(self.y) else None,
+        }
+        return html_summary("UCBRun of GP-UCB", facts)
 
 
 class _Surrogate:

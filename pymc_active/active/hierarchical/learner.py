@@ -17,6 +17,7 @@ from pymc_active.active.hierarchical.lines import Background
 from pymc_active.active.hierarchical.saved_search import FORMAT_VERSION, KIND, to_contents, to_state
 from pymc_active.active.hierarchical.settings import Settings, read_settings
 from pymc_active.active.hierarchical.tree import Node, Trial
+from pymc_active.html_summary import html_summary
 from pymc_active.models.data import read_inputs
 from pymc_active.posterior.factor import one_blas_thread
 
@@ -179,6 +180,19 @@ class HDSLearner:
             f"<HDSLearner {self.settings.test}: {self.settings.n_dims} inputs, {self.n_evaluations} of at most "
             f"{self.settings.budget} evaluations, {len(self.recommend())} active so far, {status}>"
         )
+
+    def _repr_html_(self) -> str:
+        settings, unfinished = self.settings, [self.nodes[number].label for number in self._open]
+        more = f" and {len(unfinished) - 10} more" if len(unfinished) > 10 else ""
+        facts = {
+            "active so far": ", ".join(map(str, self.recommend())) or "none",
+            "open nodes": (", ".join(unfinished[:10]) or "none") + more,
+            "evaluations": f"{self.n_evaluations} of at most {settings.budget}",
+            "asked and not told yet": len(self._asked) or None,
+            "test": f"{settings.test}, thresholds {settings.accept:.3g} and {settings.reject:.3g} nats",
+            "status": "finished" if self.is_finished else "goes on",
+        }
+        return html_summary(f"HDSLearner of {settings.n_dims} inputs", facts)
 
     @property
     def n_evaluations(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_active.active.hierarchical.gp_ucb import gp_ucb
 from pymc_active.active.hierarchical.search import HDSResult, hds
 from pymc_active.active.hierarchical.settings import read_box
+from pymc_active.html_summary import html_summary
 
 METHODS = ("expected_improvement", "gp_ucb", "pes")
 
@@ -33,6 +34,19 @@ class Regret(NamedTuple):
     cumulative: np.ndarray
     average: np.ndarray
     minimum: np.ndarray
+
+    def __repr__(self) -> str:
+        if not len(self.minimum):
+            return "<Regret of 0 evaluations>"
+        return (
+            f"<Regret of {len(self.minimum)} evaluations: smallest {self.minimum[-1]:.4g}, "
+            f"average {self.average[-1]:.4g}>"
+        )
+
+    def _repr_html_(self) -> str:
+        last = {"smallest": self.minimum, "average": self.average, "cumulative": self.cumulative}
+        facts = {name: f"{values[-1]:.4g}" for name, values in last.items() if len(values)}
+        return html_summary(f"Regret of {len(self.minimum)} evaluations", facts)
 
 
 def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Regret:
@@ -76,6 +90,22 @@ class HDSOptimization(NamedTuple):
     y: np.ndarray
     best: np.ndarray
     values: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"<HDSOptimization: best {self._place}; {len(self.values)} evaluations>\n{self.selection!r}"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "best": self._place,
+            "evaluations": f"{len(self.values)}, of which {len(self.y)} for the optimum",
+            "y at these": f"{self.y.min():.4g} to {self.y.max():.4g}" if len(self.y) else None,
+            "selection": repr(self.selection)[1:-1],
+        }
+        return html_summary("HDSOptimization", facts)
+
+    @property
+    def _place(self) -> str:
+        return ", ".join(f"input {i} = {self.best[i]:.4g}" for i in self.selection.active)
 
     def points(self) -> np.ndarray:
         """All points evaluated, (N, D), those of the selection first."""

@@ -55,7 +55,7 @@ def to_state(contents: Contents) -> dict[str, Any]:
     """
     try:
         return _to_state(contents)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 

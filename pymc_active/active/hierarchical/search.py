@@ -14,6 +14,7 @@ from pymc_active.active.hierarchical.diagnostics import SearchDiagnostics
 from pymc_active.active.hierarchical.error_rates import ErrorRates, declared_error_rates
 from pymc_active.active.hierarchical.learner import HDSLearner
 from pymc_active.active.hierarchical.scales import scales_of_model
+from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
@@ -111,6 +112,24 @@ class HDSResult:
         if not self.diagnostics.is_plausible:
             notes.append("scales DOUBTFUL")
         return f"<HDSResult {self.settings.test} of {self.settings.n_dims} inputs: {', '.join(notes)}>"
+
+    def _repr_html_(self) -> str:
+        s, d = self.settings, self.diagnostics
+        # That of finite differences is simulated, which takes too long for a summary.
+        recovery = None if s.is_paired else f"{self.error_rates.recovery:.3g}, if {s.n_active} inputs matter or fewer"
+        facts = {
+            "active inputs": ", ".join(map(str, self.active)) or "none",
+            "evaluations": f"{self.n_evaluations} of at most {s.budget}, {self.stopped}",
+            "open nodes": ", ".join(self.undecided) or None,
+            "contradicted nodes": ", ".join(self.contradicted) or None,
+            "test": f"{s.test}, thresholds {s.accept:.3g} and {s.reject:.3g} nats",
+            "declared recovery": recovery,
+            "signal variance": f"{d.signal_variance:.3g} on the inputs found, {s.signal_variance:.3g} assumed",
+            "noise variance": f"{d.noise_variance:.3g} on the inputs found, {s.noise_variance:.3g} assumed",
+        }
+        doubt = "Doubtful: the evaluations do not agree with the assumed scales, so inputs may be missed."
+        remarks = [] if d.is_plausible else [doubt]
+        return html_summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=remarks)
 
     @cached_property
     def diagnostics(self) -> SearchDiagnostics:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.active.box import distinct, maximize
-from pymc_active.active.criterion import Criterion, score_pool
+from pymc_active.active.criterion import Criterion, is_lazy, score_pool
 from pymc_active.active.designs import read_bounds
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.laplace.fit import LaplaceFit
@@ -52,20 +52,16 @@ def read_domain(bounds: Any, X_pool: Any, width: int) -> Domain:
     """
     if bounds is not None:
         low, high = read_bounds(bounds)
-        if X_pool is not None and not _is_lazy(X_pool):
+        if X_pool is not None and not is_lazy(X_pool):
             read_inputs(X_pool, "X_pool", width)
         if len(low) != width:
             raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(low)}")
         return Domain(low, high)
     if X_pool is None:
         raise ValueError("say where the maximum is looked for: pass bounds=[(low, high), ...], a pool, or both")
-    if _is_lazy(X_pool):
+    if is_lazy(X_pool):
         raise ValueError("the maximum is not looked for in a lazy pool: pass bounds=[(low, high), ...] as well")
     return Domain(pool=read_inputs(X_pool, "X_pool", width))
-
-
-def _is_lazy(X_pool: Any) -> bool:
-    return hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray)
 
 
 def best_inside(gp: ConditionedGP, domain: Domain) -> float:

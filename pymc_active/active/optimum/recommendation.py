@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_active.active.optimum.optima import Domain, sample_optima
+from pymc_active.html_summary import html_summary
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import ModelAverage
@@ -58,6 +60,26 @@ class Optimum:
             f"<Optimum: {what} at {place}; f = {self.f_mean:.4g} ± {self.f_sd:.2g}, expected regret {self.regret:.2g}; "
             f"its place is known to ± {', '.join(f'{sd:.2g}' for sd in spread)}>"
         )
+
+    def _repr_html_(self) -> str:
+        what = "minimum" if self.minimize else "maximum"
+        places = self.samples.x.to_numpy()
+        table = pd.DataFrame(
+            {
+                "recommended": np.asarray(self.x, float)[0],
+                f"{what}, median": np.median(places, axis=0),
+                "sd of its place": places.std(0),
+            },
+            index=[str(name) for name in self._inputs],
+        )
+        row = self.x.index[0] if isinstance(self.x, pd.DataFrame) else None
+        facts = {
+            "recommended row": row,
+            "f there": f"{self.f_mean:.4g} ± {self.f_sd:.2g} (sd)",
+            "expected regret": f"{self.regret:.2g}",
+            "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
+        }
+        return html_summary(f"Optimum: the {what} of f", facts, table.map("{:.4g}".format))
 
     @property
     def _inputs(self) -> list:

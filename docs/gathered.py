@@ -1,0 +1,65 @@
+"""Brings in what lives elsewhere: the notebooks, what stands in benchmarks/, and the help of the command line.
+
+All of it is written into folders that git ignores, and only where it changes, so that Sphinx reads no more than it has
+to.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+PAPERS = ("paper_mgp", "paper_bams", "paper_pes", "paper_hds")
+COMMANDS = ("suggest", "report", "demo")
+
+# The README of each paper's experiments is a page of its own below the page of all benchmarks.
+BELOW = "\n```{toctree}\n:hidden:\n\n" + "\n".join(PAPERS) + "\n```\n"
+
+
+def setup(app):
+    app.connect("builder-inited", lambda app: gather())
+    return {"parallel_read_safe": True}
+
+
+def gather():
+    write("notebooks", {path.name: path.read_text() for path in sorted((ROOT / "notebooks").glob("*.ipynb"))})
+    pages = {f"{paper}.md": benchmark_page(f"benchmarks/{paper}/README.md") for paper in PAPERS}
+    write("benchmarks", {"index.md": benchmark_page("benchmarks/README.md") + BELOW, **pages})
+    write("command_line", {f"{command}.txt": help_of(command) for command in COMMANDS})
+
+
+def write(folder, contents):
+    target = HERE / folder
+    target.mkdir(exist_ok=True)
+    for path in target.iterdir():
+        if path.is_file() and path.name not in contents:
+            path.unlink()
+    for name, text in contents.items():
+        path = target / name
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)
+
+
+def benchmark_page(readme):
+    """The text of a README, its links to other READMEs and to pictures as they are from docs/benchmarks/."""
+
+    def moved(match):
+        target, mark, anchor = match["target"].partition("#")
+        path = Path(readme).parent / target
+        folder = path.parent if path.name == "README.md" else path
+        if folder.name in PAPERS:
+            target = f"{folder.name}.md"
+        elif path.suffix == ".png":
+            target = f"../../{path.as_posix()}"
+        return f"]({target}{mark}{anchor})"
+
+    return re.sub(r"\]\((?P<target>(?!https?:)[^)#]+(#[^)]*)?)\)", moved, (ROOT / readme).read_text())
+
+
+def help_of(command):
+    call = [sys.executable, "-m", "pymc_active", command, "--help"]
+    environment = os.environ | {"COLUMNS": "100"}
+    return subprocess.run(call, env=environment, check=True, capture_output=True, text=True).stdout

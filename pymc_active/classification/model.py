@@ -1,0 +1,234 @@
+"""A Gaussian process behind a probit, with the priors, kernels and scales of :func:`pymc_active.ard_gp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from pymc_active.classification.latent import ProbitPosterior
+from pymc_active.cov import Rescaled
+from pymc_active.kernels import arrays
+from pymc_active.models.builders import KERNELS
+from pymc_active.models.data import Scale, read_inputs
+from pymc_active.models.plan import ModelPlan, Priors
+from pymc_active.posterior.prior import GaussianPrior
+
+_MEANS = ("constant", "zero")
+
+
+def probit_gp(
+    X: Any,
+    labels: Any,
+    *,
+    kernel: str = "ExpQuad",
+    mean: str = "zero",
+    priors: Priors = None,
+    x_scale: Scale = None,
+) -> ProbitGP:
+    r"""A GP classifier, :math:`p(\text{yes} \mid x) = \Phi(f(x))`, with one lengthscale for each input.
+
+    Parameters
+    ----------
+    X : array_like, DataFrame or DataArray, shape (n, D)
+        Inputs in your units. Column names become the coordinate ``input``.
+    labels : array_like, shape (n,)
+        True and False, or 1 and 0. All may be the same.
+    kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
+    mean : {"zero", "constant"}
+        Of the latent function: even odds where nothing is known, or odds that are learned.
+    priors : dict, optional
+        By name: a normal distribution such as ``pm.Normal.dist(0, 1)``, or a number to fix the parameter. Names and
+        defaults are those of :func:`pymc_active.ard_gp`: ``log_lengthscale`` (D,): Normal(log √D, 1),
+        ``log_outputscale``: Normal(0, 1), and ``mean_constant``: Normal(0, 1).
+    x_scale : None, "unit", "box", "standardize" or (shift, scale)
+        As in :func:`pymc_active.ard_gp`.
+
+    Returns
+    -------
+    ProbitGP
+
+    Raises
+    ------
+    TypeError, ValueError
+        For labels that are not yes or no, data that do not match, an unknown kernel, mean or prior.
+
+    Examples
+    --------
+    Ask where the answer would tell most about the function, answer, fit again:
+
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> X = np.array([[-2.0], [2.0]])
+    >>> gp = pma.probit_gp(X, [False, True])
+    >>> pool = np.linspace(-2, 2, 81)[:, None]
+    >>> for _ in range(3):
+    ...     fit = pma.fit_probit(gp, random_seed=1)
+    ...     x = pool[[int(pma.active.bald_probit(fit, pool).argmax("point"))]]
+    ...     gp.set_data(np.vstack([gp.X, x]), np.append(gp.labels, x[:, 0] > 0.3))
+    >>> gp
+    <ProbitGP probit_gp(ExpQuad): 5 points (2 yes), 1 inputs; parameters log_lengthscale, log_outputscale>
+    """
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(sorted(KERNELS))}; got {kernel!r}")
+    if mean not in _MEANS:
+        raise ValueError(f"mean must be one of {', '.join(_MEANS)}; got {mean!r}")
+    inputs = read_inputs(X)
+    plan = ModelPlan(X, read_labels(labels, len(inputs)).astype(float), priors, x_scale, None)
+    plan.parameter("log_lengthscale", 0.5 * np.log(plan.n_inputs), 1.0, "input")
+    plan.exponential("lengthscale", "log_lengthscale", plan.x_map.scale)
+    plan.parameter("log_outputscale", 0.0, 1.0)
+    plan.exponential("outputscale", "log_outputscale", 1.0)
+    if mean == "constant":
+        plan.parameter("mean_constant", 0.0, 1.0)
+    return ProbitGP(plan, kernel)
+
+
+class ProbitGP:
+    """A GP classifier and its data, which :func:`pymc_active.fit_probit` fits. Made by :func:`pymc_active.probit_gp`.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n, D)
+        Inputs, in the user's units.
+    labels : ndarray of bool, shape (n,)
+    inputs : list
+        Names of the columns of X.
+    """
+
+    def __init__(self, plan: ModelPlan, kernel: str):
+        self._plan, self._kernel = plan, kernel
+        known = set(plan.shapes) | {name for name in plan._parameters if plan.is_fixed(name)}
+        unknown = sorted(set(plan.priors) - known)
+        if unknown:
+            raise ValueError(
+                f"priors for unknown parameters: {', '.join(unknown)}; this model has {', '.join(sorted(known))}"
+            )
+        if not plan.free:
+            raise ValueError("every parameter is fixed: there is nothing to learn")
+        self._normals: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        for name, shape in plan.shapes.items():
+            normal = plan._parameters[name].normal
+            if normal is None:
+                raise TypeError(f"priors[{name!r}] must be normal, pm.Normal.dist(mean, sd), or a number")
+            mean, sd = (np.broadcast_to(np.asarray(part, float), shape) for part in normal)
+            self._normals[name] = mean, sd
+        self.inputs = plan.inputs
+        self.X, self.labels = plan.X, plan.y.astype(bool)
+        self._model: pm.Model | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<ProbitGP probit_gp({self._kernel}): {len(self.X)} points ({self.labels.sum()} yes), "
+            f"{len(self.inputs)} inputs; parameters {', '.join(self._plan.free)}>"
+        )
+
+    def set_data(self, X: Any, labels: Any) -> None:
+        """Take other data, any number of points; scales stay as they are.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :func:`pymc_active.probit_gp`; the data are then as before.
+        """
+        X = read_inputs(X, width=len(self.inputs)).copy()
+        self.X, self.labels = X, read_labels(labels, len(X))
+        self._model = None
+
+    @property
+    def model(self) -> pm.Model:
+        """The same model in PyMC, with the latent function ``f`` at the data, for ``pm.sample``."""
+        if self._model is None:
+            self._model = self._make()
+        return self._model
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Flat names such as ``"log_lengthscale[0]"``, in the order of theta."""
+        names = []
+        for name, shape in self._plan.shapes.items():
+            names += [f"{name}[{i}]" for i in range(shape[0])] if shape else [name]
+        return names
+
+    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
+        """Parameters and lengthscales in the user's units for each of S thetas, (S, ...) each."""
+        return self._plan.constrain(thetas)
+
+    def flatten(self, point: dict[str, Any]) -> np.ndarray:
+        """Theta (P,) from values by parameter name."""
+        shapes = self._plan.shapes
+        if set(point) != set(shapes):
+            raise ValueError(f"a point needs exactly {', '.join(shapes)}; got {', '.join(sorted(point)) or 'nothing'}")
+        return np.concatenate([np.broadcast_to(np.asarray(point[n], float), s).ravel() for n, s in shapes.items()])
+
+    def scale(self, X: np.ndarray) -> np.ndarray:
+        """Inputs in the kernel's units."""
+        return self._plan.x_map(X)
+
+    def posterior(self, approximation: str = "laplace") -> ProbitPosterior:
+        """Log posterior of the hyperparameters given the data it holds now."""
+        plan = self._plan
+        groups = [(int(i), np.array([d])) for d, i in enumerate(plan.positions("log_lengthscale"))]
+        node = arrays.Stationary(self._kernel, groups, plan.position("log_outputscale"))
+        mean, sd = (np.concatenate([normal[part].ravel() for normal in self._normals.values()]) for part in (0, 1))
+        has_mean = "mean_constant" in plan._parameters
+        return ProbitPosterior(
+            self.scale(self.X),
+            self.labels,
+            node,
+            plan._constants,
+            GaussianPrior(mean, sd),
+            plan.position("mean_constant") if has_mean else None,
+            approximation,
+        )
+
+    def _make(self) -> pm.Model:
+        plan, D = self._plan, len(self.inputs)
+        with pm.Model(model=None, coords={"obs": range(len(self.labels)), "input": plan.inputs}) as model:
+            X = pm.Data("X", self.X, dims=("obs", "input"))
+            variables: dict[str, Any] = {}
+            for name, parameter in plan._parameters.items():
+                if parameter.value is not None:
+                    variables[name] = parameter.value
+                else:
+                    variables[name] = pm.Normal(name, *self._normals[name], dims=parameter.dims or None)
+            for name, derived in plan._derived.items():
+                dims = plan._parameters[derived.source].dims
+                pm.Deterministic(name, pt.exp(variables[derived.source]) * derived.factor, dims=dims or None)
+            cov = KERNELS[self._kernel](D, ls=pt.exp(variables["log_lengthscale"]))
+            if not plan.x_map.is_identity:
+                cov = Rescaled(cov, plan.x_map.shift, plan.x_map.scale)
+            gp = pm.gp.Latent(
+                mean_func=pm.gp.mean.Constant(variables.get("mean_constant", 0.0)),
+                cov_func=pt.exp(2 * variables["log_outputscale"]) * cov,
+            )
+            f = gp.prior("f", X=X, dims="obs")
+            # 1/2 erfc(-f / √2) neither overflows nor vanishes early.
+            probability = 0.5 * pt.erfc(-f / np.sqrt(2))
+            pm.Bernoulli("y", p=probability, observed=self.labels.astype(int), dims="obs")
+        return model
+
+
+def read_labels(labels: Any, n: int) -> np.ndarray:
+    """Booleans (n,).
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but a vector of n values that are True and False, or 1 and 0.
+    """
+    values = np.asarray(labels.to_numpy() if isinstance(labels, pd.Series | xr.DataArray) else labels)
+    if values.dtype.kind == "O":
+        values = np.array(list(values), dtype=None)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare: labels == 'yes'.")
+    if values.shape != (n,):
+        raise ValueError(f"labels must be a vector with one label for each of {n} rows of X; got shape {values.shape}")
+    strange = np.unique(values[~np.isin(values, [0, 1])])
+    if strange.size:
+        raise ValueError(f"labels must be True and False, or 1 and 0; got also {', '.join(map(str, strange[:5]))}")
+    return values.astype(bool)

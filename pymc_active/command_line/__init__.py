@@ -1,0 +1,1 @@
+"""The command line: ``pymc-active``, or ``python -m pymc_active``."""

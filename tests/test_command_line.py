@@ -1,0 +1,655 @@
+"""The command line: from tables to suggestions, and on from there; what is wrong is said in one line."""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_active as pma
+from pymc_active.__main__ import main
+from pymc_active.active import Learner
+from pymc_active.active.learner import CRITERIA, GOALS, MODEL_CRITERIA, OPTIMUM_CRITERIA
+from pymc_active.command_line import arguments
+from pymc_active.command_line.output import Console
+from pymc_active.command_line.records import Measurements, find_new
+from pymc_active.command_line.settings import Settings
+from pymc_active.command_line.state import load_run, open_choices
+
+rng = np.random.default_rng(0)
+POOL = pd.DataFrame(
+    {
+        "sample": [f"{i:03d}" for i in range(30)],
+        "moisture": rng.uniform(40, 75, 30).round(1),
+        "density": rng.uniform(1.0, 1.1, 30).round(3),
+    }
+)
+START = [3, 11, 17, 25, 28]
+# Calls that only the messages matter of shall not fit for long.
+QUICK = ["--model", "ard", "--criterion", "uncertainty"]
+
+
+def fat(table):
+    """What the laboratory says."""
+    return (90 - table.moisture + 200 * (table.density - 1.05) + np.sin(table.moisture)).round(2)
+
+
+def rows(labels):
+    chosen = POOL.set_index("sample", drop=False).loc[labels]
+    return chosen.assign(fat=fat(chosen)).reset_index(drop=True)
+
+
+class Laboratory:
+    """A folder with tables, and the command line called in it."""
+
+    def __init__(self, folder, capsys):
+        self.folder, self.capsys = folder, capsys
+        self.write("pool.csv", POOL)
+        self.write("measurements.csv", rows([POOL["sample"][i] for i in START]))
+
+    def write(self, name, table):
+        text = table if isinstance(table, str) else table.to_csv(index=False)
+        (self.folder / name).write_text(text)
+
+    def add(self, labels):
+        table = pd.concat([self.measurements(), rows(labels)])
+        self.write("measurements.csv", table)
+
+    def measurements(self):
+        return pd.read_csv(self.folder / "measurements.csv", dtype={"sample": str})
+
+    def __call__(self, *options, table="measurements.csv", expect=0):
+        self.capsys.readouterr()
+        assert main(["suggest", str(self.folder / table), *map(self._path, options)]) == expect
+        out, err = self.capsys.readouterr()
+        self.out, self.err = out, err
+        return [line.split() for line in out.splitlines()[1:]]
+
+    def fails(self, *options, table="measurements.csv"):
+        """One line on standard error, and nothing else."""
+        before = {path: path.read_bytes() for path in self.folder.iterdir()}
+        self(*options, table=table, expect=2)
+        assert self.out == ""
+        assert {path: path.read_bytes() for path in self.folder.iterdir()} == before
+        errors = [line for line in self.err.splitlines() if not line.startswith("note: ")]
+        assert len(errors) == 1
+        assert errors[0].startswith("python -m pymc_active suggest: error: ")
+        return errors[0]
+
+    def begin(self, *options):
+        given = ["--target", "fat", "--id", "sample", "--candidates", "pool.csv", *QUICK, "--state", "run.nc", *options]
+        return self(*given)
+
+    def _path(self, option):
+        return str(self.folder / option) if option.endswith((".csv", ".nc", ".png")) else option
+
+    @property
+    def run(self):
+        return load_run(self.folder / "run.nc")
+
+
+@pytest.fixture
+def lab(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["__main__.py"])
+    return Laboratory(tmp_path, capsys)
+
+
+POOLED = ("--target", "fat", "--id", "sample", "--candidates", "pool.csv")
+
+
+def reference_learner():
+    """What the command line should be, by hand: scaled by pool and measurements, the target by the first ones."""
+    pool = POOL.set_index("sample")
+    start = pool.iloc[START]
+    y = fat(start).to_numpy()
+    everything = np.concatenate([pool.to_numpy(), start.to_numpy()])
+    gpm = pma.ard_gp(
+        start,
+        y,
+        mean="constant",
+        x_scale=(everything.mean(0), np.sqrt(3) * everything.std(0)),
+        y_scale=(y.mean(), y.std()),
+    )
+    return Learner(gpm, "function", criterion="uncertainty", pool=pool)
+
+
+# From tables to suggestions.
+
+
+def test_suggestions_are_those_of_a_learner(lab):
+    """With labels that look like numbers kept as text; predictions with the sd of a measurement."""
+    table = lab(*POOLED, *QUICK, "-n", "3")
+    learner = reference_learner()
+    asked = learner.ask(3)
+    assert [row[1] for row in table] == list(asked.index)
+    prediction = pma.predict(learner.fit, asked)
+    assert [float(row[4]) for row in table] == pytest.approx(prediction.f_mean.to_numpy(), rel=1e-3)
+    assert [float(row[6]) for row in table] == pytest.approx(np.sqrt(prediction.y_variance.to_numpy()), rel=0.05)
+    assert lab.out.splitlines()[0].split("  ")[0] == "#"
+    assert "uncertainty (fat)" in lab.out
+
+
+def test_a_run_in_pieces_is_an_uninterrupted_one(lab):
+    """Bit for bit, in the order of the table, with an answer that nobody asked for and one that is still open."""
+    first = [row[1] for row in lab.begin("-n", "3")]
+    foreign = next(label for label in POOL["sample"] if label not in first and POOL.index[int(label)] not in START)
+    told = [first[2], foreign, first[0]]
+    lab.add(told)
+    second = [row[1] for row in lab("--state", "run.nc", "-n", "2")]
+    learner = reference_learner()
+    assert first == list(learner.ask(3).index)
+    learner.tell(POOL.set_index("sample").loc[told], fat(POOL.set_index("sample").loc[told]))
+    assert second == list(learner.ask(2).index)
+    assert f"still open from earlier calls: {first[1]} " in lab.err
+    scores = [choice.score for choice in open_choices(lab.run.learner)]
+    assert scores == [choice.score for choice in open_choices(learner)]
+
+
+def test_python_goes_on_with_the_file(lab):
+    first = [row[1] for row in lab.begin("-n", "2")]
+    learner = Learner.load(lab.folder / "run.nc")
+    reference = reference_learner()
+    assert first == list(reference.ask(2).index)
+    assert list(learner.ask().index) == list(reference.ask().index)
+
+
+def test_what_was_measured_is_not_suggested(lab):
+    """By its id, and without ids by its inputs."""
+    left = len(POOL) - len(START)
+    by_id = lab(*POOLED, *QUICK, "--criterion", "random", "-n", str(left))
+    measured = {POOL["sample"][i] for i in START}
+    assert {row[1] for row in by_id} == set(POOL["sample"]) - measured
+    by_inputs = ["--target", "fat", "--inputs", "moisture,density", "--candidates", "pool.csv", *QUICK]
+    table = lab(*by_inputs, "--criterion", "random", "-n", str(left))
+    # Lines of the file, of which the header is the first.
+    assert {int(row[1]) for row in table} == {i + 2 for i in range(len(POOL)) if i not in START}
+    assert f"{left} candidate(s) are left, and -n asks for {left + 1}" in lab.fails(*by_inputs, "-n", str(left + 1))
+
+
+def test_open_suggestions_are_kept_until_given_up(lab):
+    first = {row[1] for row in lab.begin("--criterion", "random", "-n", "20")}
+    second = {row[1] for row in lab("--state", "run.nc", "-n", "5")}
+    assert len(first | second) == 25
+    assert "0 candidate(s) are left" in lab.fails("--state", "run.nc")
+    again = {row[1] for row in lab("--state", "run.nc", "-n", "25", "--forget-pending")}
+    assert again == first | second
+
+
+def test_nothing_need_be_asked(lab):
+    first = [row[1] for row in lab.begin("-n", "1")]
+    lab.add(first)
+    assert lab("--state", "run.nc", "-n", "0") == []
+    assert len(lab.run.learner.y) == len(START) + 1
+    assert open_choices(lab.run.learner) == []
+
+
+def test_the_same_tables_and_seed_give_the_same_suggestions(lab):
+    random = [*POOLED, *QUICK, "--criterion", "random", "-n", "5"]
+    assert lab(*random, "--seed", "4") == lab(*random, "--seed", "4")
+    assert lab(*random, "--seed", "4") != lab(*random, "--seed", "5")
+
+
+def test_rows_without_a_result_wait(lab):
+    table = lab.measurements()
+    table.loc[1, "fat"] = np.nan
+    lab.write("measurements.csv", table)
+    lab.begin()
+    assert f"not measured yet, and left out: {table['sample'][1]}" in lab.err
+    assert len(lab.run.learner.y) == len(START) - 1
+
+
+def test_columns_that_are_no_inputs_are_named_once(lab):
+    lab.write("measurements.csv", lab.measurements().assign(operator="AB", note=""))
+    lab(*POOLED, *QUICK)
+    assert "columns of measurements.csv that are left out: operator, note" in lab.err
+    assert "2 input(s): moisture, density" in lab.err
+
+
+def test_the_first_points_come_without_any_measurement(lab):
+    lab.write("measurements.csv", "sample,moisture,density,fat\n")
+    table = lab(*POOLED, "-n", "4", "--state", "run.nc")
+    assert len({row[1] for row in table}) == 4
+    assert not (lab.folder / "run.nc").exists()
+    in_box = lab("--target", "fat", "--bounds", "moisture=40:75", "--bounds", "density=1:1.1", "-n", "4")
+    assert all(40 <= float(m) <= 75 and 1 <= float(d) <= 1.1 for _, m, d in in_box)
+
+
+def test_equal_rows_of_a_pool_are_one_unless_they_have_ids(lab):
+    lab.write("pool.csv", pd.concat([POOL, POOL[:2]]).drop(columns="sample"))
+    lab("--target", "fat", "--candidates", "pool.csv", *QUICK, "-n", "0", "--state", "run.nc")
+    assert "2 row(s) of pool.csv repeat others" in lab.err
+    assert len(lab.run.learner.domain.pool) == len(POOL)
+
+
+# A box.
+
+BOX = ("--target", "fat", "--bounds", "moisture=40:75", "--bounds", "density=1:1.1", *QUICK)
+
+
+def test_a_box_is_suggested_from_in_numbers_that_can_be_set(lab):
+    table = lab(*BOX, "-n", "2", "--state", "run.nc")
+    values = np.array([[float(cell) for cell in row[1:3]] for row in table])
+    assert ((values >= [40, 1]) & (values <= [75, 1.1])).all()
+    exact = np.array([choice.x for choice in open_choices(lab.run.learner)])
+    assert np.abs(values - exact).max(0) == pytest.approx([0, 0], abs=0.0501)
+    # An answer near by settles it; one far away does not.
+    table = lab.measurements().drop(columns="sample")
+    table.loc[len(table)] = [*(exact[1] + [-0.3, -0.0005] * np.sign(exact[1] - [57.5, 1.05])), 30.0]
+    table.loc[len(table)] = [41.0, 1.001, 44.0]
+    lab.write("measurements.csv", table)
+    lab("--state", "run.nc", "-n", "0")
+    [still_open] = open_choices(lab.run.learner)
+    assert still_open.x == pytest.approx(exact[0])
+
+
+def test_the_scales_of_a_box_are_its_own(lab):
+    lab(*BOX, "-n", "0", "--state", "run.nc")
+    x_map = lab.run.learner.gpm.x_map
+    assert x_map.shift == pytest.approx([57.5, 1.05])
+    assert x_map.scale == pytest.approx([17.5, 0.05])
+
+
+# Models.
+
+
+@pytest.mark.parametrize(
+    ("options", "description"),
+    [
+        (["--model", "embedding", "--components", "1"], "embedding_gp(ExpQuad, d=1)"),
+        (["--model", "SE[density] + LIN"], "composite_gp(SE[1] + LIN)"),
+        ([], "ard_gp(ExpQuad)"),
+    ],
+)
+def test_models_by_name(lab, options, description):
+    lab(*POOLED, *options, "--criterion", "random", "-n", "0", "--state", "run.nc")
+    assert lab.run.learner.gpm.description == description
+    assert ("the model is a Gaussian process with a lengthscale for each input" in lab.err) == (not options)
+
+
+def test_many_inputs_are_embedded(lab):
+    X = pd.DataFrame(rng.normal(size=(8, 16)), columns=[f"x{i}" for i in range(16)])
+    lab.write("pool.csv", X)
+    lab.write("measurements.csv", X[:5].assign(y=np.arange(5.0)))
+    lab("--target", "y", "--candidates", "pool.csv", "--criterion", "random", "-n", "0", "--state", "run.nc")
+    assert lab.run.learner.gpm.description == "embedding_gp(ExpQuad, d=2)"
+    assert "as 16 inputs are too many for a lengthscale each" in lab.err
+
+
+def test_several_models_compete(lab):
+    lab(
+        *POOLED, "--learn", "model", "--model", "SE", "--model", "LIN", "--model", "ard", "-n", "2", "--state", "run.nc"
+    )
+    assert list(lab.run.learner.models) == ["SE", "LIN", "ard"]
+    assert "bams (nats)" in lab.out
+
+
+def test_what_is_known_of_the_target_is_the_prior(lab):
+    lab(*POOLED, *QUICK, "-n", "0", "--state", "run.nc", "--noise", "0.4", "--target-scale", "18,8")
+    gpm = lab.run.learner.gpm
+    assert (gpm.y_map.shift, gpm.y_map.scale) == (18, 8)
+    recipe = gpm.recipe()["priors"]["log_noise"]
+    assert [p["value"] for p in recipe["parameters"]] == pytest.approx([np.log(0.05), 0.1])
+
+
+def test_the_minimum_can_be_looked_for(lab):
+    lab(
+        *POOLED,
+        "--learn",
+        "maximum",
+        "--minimize",
+        "--criterion",
+        "expected_improvement",
+        "-n",
+        "1",
+        "--state",
+        "run.nc",
+    )
+    assert lab.run.learner.minimize
+    assert "expected_improvement (log of fat)" in lab.out
+
+
+# The file of a run.
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_rows_that_changed_or_vanished_are_named(lab, has_ids):
+    options = [*POOLED] if has_ids else ["--target", "fat", "--inputs", "moisture,density", "--candidates", "pool.csv"]
+    lab(*options, *QUICK, "-n", "0", "--state", "run.nc")
+    table = lab.measurements()
+    gone = table["sample"][0]
+    table.loc[2, "fat"] += 1
+    lab.write("measurements.csv", table[1:])
+    message = lab.fails("--state", "run.nc")
+    changed = f"{table['sample'][2]} (line 3)" if has_ids else "line 3"
+    assert f"{changed} has fat = {table.fat[2]:g}, which was {table.fat[2] - 1:g}" in message
+    assert (f"{gone} is gone" if has_ids else f"the row with fat = {table.fat[0]:g} is gone") in message
+    assert "--rebuild" in message
+    lab("--state", "run.nc", "--rebuild", "-n", "0")
+    assert sorted(lab.run.learner.y) == sorted(table.fat[1:])
+
+
+def test_a_run_that_starts_again_keeps_its_options_and_what_is_open(lab):
+    first = [row[1] for row in lab.begin("-n", "3", "--seed", "7", "--noise", "0.5")]
+    table = lab.measurements()
+    table.loc[0, "fat"] += 1
+    lab.write("measurements.csv", table)
+    lab.add(first[:1])
+    lab("--state", "run.nc", "--rebuild", "-n", "0", "--noise", "0.3")
+    run = lab.run
+    assert [str(run.learner.domain.labels[choice.row]) for choice in open_choices(run.learner)] == first[1:]
+    assert (run.settings.seed, run.settings.noise, run.settings.criterion) == (7, 0.3, "uncertainty")
+
+
+def test_digits_that_a_spreadsheet_drops_do_not_count(lab):
+    [[_, label, *_]] = lab.begin("-n", "1")
+    table = pd.concat([lab.measurements(), rows([label])])
+    table["density"] += 1e-9
+    table["fat"] -= 1e-8
+    lab.write("measurements.csv", table.sample(frac=1, random_state=1))
+    lab("--state", "run.nc", "-n", "0")
+    assert "1 new of 6 measurements" in lab.err
+    assert open_choices(lab.run.learner) == []
+
+
+def test_repeated_rows_without_ids_are_told_apart():
+    X, y = np.array([[1.0], [1.0], [2.0]]), np.array([5.0, 6.0, 7.0])
+    measured = Measurements(X[[0, 2, 0, 1]], np.array([5.5, 7.0, 6.0, 5.0]), None, [2, 3, 4, 5], [])
+    assert find_new(X, y, None, measured, "y") == ([0], [])
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--learn", "maximum"], "run.nc was begun with --learn function, which --learn maximum contradicts"),
+        (["--target", "moisture"], "--target fat, which --target moisture"),
+        (["--model", "SE"], "--model 'ard', which --model 'SE'"),
+        (["--bounds", "moisture=40:75"], "no --bounds, which --bounds moisture=40:75"),
+        (["--minimize"], "no --minimize, which --minimize"),
+        (["--inputs", "moisture"], "--inputs moisture,density, which --inputs moisture"),
+        (["--target-scale", "18,12"], "--target-scale 12.0,18.0, which --target-scale 18.0,12.0"),
+    ],
+)
+def test_options_that_contradict_the_run_are_refused(options, text):
+    parser = arguments.make_parser()
+    begun = [*POOLED, *QUICK, "--inputs", "moisture,density", "--target-scale", "12,18"]
+    settings = Settings.begin(parser.parse_args(["suggest", "measurements.csv", *begun]))
+    with pytest.raises(ValueError, match=re.escape(text)):
+        settings.go_on(parser.parse_args(["suggest", "measurements.csv", *options]), "run.nc")
+    assert Settings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+
+
+def test_the_same_options_again_are_no_contradiction(lab):
+    lab.begin("-n", "0")
+    lab(*POOLED, *QUICK, "--inputs", "density,moisture", "--state", "run.nc", "-n", "0")
+    assert "--seed 0, which --seed 1" in lab.fails("--state", "run.nc", "--seed", "1")
+
+
+def test_another_pool_is_refused(lab):
+    lab.begin("-n", "0")
+    lab.write("pool.csv", POOL[:20])
+    assert "pool.csv has other candidates (20) than run.nc remembers (30)" in lab.fails(*POOLED, "--state", "run.nc")
+    lab(*POOLED, "--state", "run.nc", "--rebuild", "-n", "0")
+    assert len(lab.run.learner.domain.pool) == 20
+    lab(*BOX, "--state", "box.nc", "-n", "0")
+    assert "begun with --bounds" in lab.fails("--state", "box.nc", "--candidates", "pool.csv")
+
+
+def test_files_that_are_no_runs_are_refused(lab):
+    lab.write("run.nc", "sample,fat\n")
+    assert "damaged or no netCDF file" in lab.fails(*POOLED, "--state", "run.nc")
+    reference_learner().save(lab.folder / "run.nc")
+    assert "run.nc was written from Python" in lab.fails(*POOLED, "--state", "run.nc")
+
+
+# Sheets, pictures, reports.
+
+
+def test_the_sheet_can_be_filled_in_and_added(lab):
+    """It has the columns of the measurements; what the pool knows beside the inputs comes along."""
+    lab.write("pool.csv", POOL.assign(shelf=[f"s{i}" for i in range(len(POOL))]))
+    table = lab.measurements()
+    lab.write("measurements.csv", table.assign(shelf="")[["fat", "shelf", "sample", "density", "moisture"]])
+    shown = lab.begin("-n", "2", "--inputs", "moisture,density", "--output", "next.csv")
+    sheet = pd.read_csv(lab.folder / "next.csv", dtype={"sample": str})
+    assert list(sheet) == ["fat", "shelf", "sample", "density", "moisture"]
+    assert list(sheet["sample"]) == [row[1] for row in shown]
+    assert list(sheet.shelf) == [f"s{int(label)}" for label in sheet["sample"]]
+    assert sheet.fat.isna().all()
+    known = POOL.set_index("sample").loc[sheet["sample"]]
+    assert np.array_equal(sheet[["moisture", "density"]].to_numpy(), known.to_numpy())
+    # Another sheet may take its place as long as it is empty.
+    lab("--state", "run.nc", "--output", "next.csv")
+    sheet.assign(fat=1.0).to_csv(lab.folder / "next.csv", index=False)
+    assert "next.csv holds results of fat" in lab.fails("--state", "run.nc", "--output", "next.csv")
+
+
+def test_tables_that_are_read_are_not_written_over(lab):
+    assert "is a table that is read" in lab.fails(*POOLED, "--output", "measurements.csv")
+    lab.write("other.csv", "a,b\n1,2\n")
+    assert "other.csv exists and is no sheet" in lab.fails(*POOLED, "--output", "other.csv")
+    assert "there is no folder" in lab.fails(*POOLED, "--output", "nowhere/next.csv")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [*POOLED, *QUICK],
+        [*BOX],
+        ["--target", "fat", "--bounds", "moisture=40:75", *QUICK],
+        [*POOLED, "--learn", "model", "--model", "LIN", "--model", "ard", "--criterion", "random"],
+    ],
+)
+def test_pictures_are_drawn(lab, options):
+    lab(*options, "-n", "2", "--plot", "picture.png")
+    assert (lab.folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unknown_kind_of_picture_is_refused_at_once(lab):
+    assert "the name must end in one of" in lab.fails(*POOLED, "--plot", "picture.xyz")
+
+
+def test_a_report_says_what_is_known(lab):
+    first = [row[1] for row in lab.begin("-n", "2")]
+    assert main(["report", str(lab.folder / "run.nc")]) == 0
+    out = lab.capsys.readouterr().out
+    learner = reference_learner()
+    best = learner.recommend().index[0]
+    largest = START[int(np.argmax(learner.y))]
+    assert f"open: {', '.join(first)}\n" in out
+    assert f"largest fat measured: {learner.y.max():g} ({POOL['sample'][largest]})" in out
+    assert f" at {best}\n" in out
+    assert "lengthscale[moisture]" in out
+
+
+def test_a_report_of_several_models_has_their_probabilities(lab):
+    lab(*POOLED, "--learn", "model", "--model", "LIN", "--model", "SE", "-n", "0", "--state", "run.nc")
+    assert main(["report", str(lab.folder / "run.nc")]) == 0
+    lines = lab.capsys.readouterr().out.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.split() == ["model", "probability"])
+    assert sum(float(line.split()[1]) for line in lines[start + 1 : start + 3]) == pytest.approx(1, abs=2e-3)
+
+
+def test_quiet_is_quiet(lab):
+    lab(*POOLED, *QUICK, "--quiet")
+    assert lab.err == ""
+
+
+def test_warnings_become_notes_said_once(lab, monkeypatch):
+    def suggest(given, console):
+        for _ in range(2):
+            warnings.warn("something is doubtful", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr("pymc_active.command_line.suggest.suggest", suggest)
+    lab(*POOLED)
+    assert lab.err == "note: something is doubtful\n"
+
+
+def test_a_terminal_gets_rules_and_text_as_it_is(capsys, monkeypatch):
+    console = Console()
+    console.table(["#", "x [mm]"], [["1", "[red]5"]])
+    assert capsys.readouterr().out == "#  x [mm]\n1  [red]5\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    console.table(["#", "x [mm]"], [["1", "[red]5"]], "title [a]")
+    drawn = capsys.readouterr().out
+    assert all(text in drawn for text in ("x [mm]", "[red]5", "title [a]", "│"))
+
+
+# What is wrong with tables and options.
+
+HEADER = "sample,moisture,density,fat\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sample,moisture,density\n1,2,3\n", "measurements.csv has no column 'fat' (target); it has sample, moisture"),
+        (HEADER + "1,50,1.05,20\n2,51,1.06,<5\n", "line 3: target 'fat' holds '<5', which is no number"),
+        (
+            HEADER + '1,50,1.05,20\n2,"51,5",1.06,5\n',
+            "line 3: input 'moisture' holds '51,5', which is no number; if commas",
+        ),
+        (
+            HEADER + "1,50,1.05,20\n\n2,warm,1.06,5\n",
+            "line 4: input 'moisture' holds 'warm', which is no number; name a",
+        ),
+        (HEADER + "1,50,,20\n", "measurements.csv, line 2 has a result but no value of 'density'"),
+        (HEADER + "1,50,1.05,20\n1,51,1.05,20\n", "has the sample '1' in lines 2 and 3: average"),
+        (HEADER + ",50,1.05,20\n", "line 2 has no 'sample'"),
+        (HEADER + "1,50,1,05,20\n", "line 2: 5 cells under 4 columns; if the commas of decimal numbers"),
+        (HEADER + "1,50,1.05,inf\n", "holds 'inf', which is no number"),
+        ("sample;moisture;density;fat\n1;50;1.05;20\n", "columns seem to be separated otherwise, pass --separator ';'"),
+        ("sample\tmoisture\tfat\n", "pass --separator tab"),
+        ("sample,fat,fat\n", "more than one column named fat"),
+        ("sample,,fat\n", "column 2 has no name"),
+        ("", "measurements.csv is empty"),
+        (HEADER + "1,50,1.05,20\n", "one value of fat does not tell its scale"),
+        (HEADER + "003,50,1.05,20\n", "but the candidate of that id has"),
+    ],
+)
+def test_tables_are_complained_of_by_line(lab, text, message):
+    lab.write("measurements.csv", text)
+    assert message in lab.fails(*POOLED)
+
+
+def test_candidates_are_complained_of_as_well(lab):
+    for table, message in (
+        ("sample,moisture,density\n", "pool.csv has no rows"),
+        ("sample,moisture,density\n1,2,\n", "pool.csv, line 2 has no value of 'density'"),
+        ("sample,moisture,density\n1,2,3\n1,2,4\n", "in lines 2 and 3: every candidate needs an id of its own"),
+        ("sample,wetness\n1,2\n", "share no column beside target and id"),
+    ):
+        lab.write("pool.csv", table)
+        assert message in lab.fails(*POOLED)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--candidates", "pool.csv"], "name the column of what was measured with --target"),
+        (["--target", "fat"], "say what can be measured: a table with --candidates"),
+        ([*POOLED, "--bounds", "moisture=1:2"], "not from both"),
+        (["--target", "fat", "--candidates", "none.csv"], "there is no file "),
+        ([*POOLED, "--rebuild"], "name its file with --state"),
+        ([*POOLED, "--inputs", "moisture,colour"], "has no column 'colour' (input)"),
+        ([*POOLED, "--inputs", "moisture,fat"], "--target fat cannot be the id or an input"),
+        ([*POOLED, "--inputs", "moisture,sample"], "--id sample cannot be an input"),
+        (["--target", "fat", "--bounds", "moisture=1:2", "--inputs", "density"], "differ: a box needs bounds"),
+        (["--target", "fat", "--bounds", "moisture=1:2", "--bounds", "moisture=1:3"], "the same input twice"),
+        ([*POOLED, "--learn", "model", "--model", "SE"], "name at least two"),
+        ([*POOLED, "--learn", "hyperparameters", "--model", "SE", "--model", "LIN"], "pass a single --model"),
+        ([*POOLED, "--model", "SE", "--model", "SE"], "given twice"),
+        ([*POOLED, "--model", "SE + XX"], "at position 5: unknown kernel 'XX'"),
+        ([*POOLED, "--model", "SE[colour]"], "there is no input 'colour'; the inputs are moisture, density"),
+        ([*POOLED, "--model", "embedding", "--components", "3"], "--components must be between 1 and"),
+        ([*POOLED, "--criterion", "bams"], "bams"),
+        ([*POOLED, "--minimize"], "--minimize says what kind of --learn maximum"),
+        ([*POOLED, "--separator", ".", "--decimal", "."], "cannot be both --separator and --decimal"),
+        ([*POOLED, "--encoding", "utf-9"], "unknown encoding"),
+    ],
+)
+def test_options_are_complained_of(lab, options, message):
+    assert message in lab.fails(*options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bounds", "moisture=5"], "expected NAME=LOW:HIGH"),
+        (["--bounds", "moisture=5:2"], "expected NAME=LOW:HIGH"),
+        (["-n", "-1"], "expected a whole number"),
+        (["--noise", "0"], "expected a positive number"),
+        (["--target-scale", "18"], "expected TYPICAL,SPREAD"),
+        (["--inputs", "a,a"], "expected different names"),
+        (["--separator", ";;"], "expected a single character"),
+        (["--learn", "everything"], "invalid choice: 'everything'"),
+    ],
+)
+def test_malformed_options_are_one_line(lab, options, message):
+    with pytest.raises(SystemExit) as stopped:
+        lab(*POOLED, *options)
+    assert stopped.value.code == 2
+    err = lab.capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_table_in_another_notation(lab):
+    table = lab.measurements()
+    text = table.to_csv(index=False, sep=";", decimal=",").replace("sample", "Prüfung")
+    (lab.folder / "measurements.csv").write_bytes(text.encode("cp1252"))
+    (lab.folder / "pool.csv").write_bytes(
+        POOL.to_csv(index=False, sep=";", decimal=",").replace("sample", "Prüfung").encode("cp1252")
+    )
+    options = ["--target", "fat", "--id", "Prüfung", "--candidates", "pool.csv", *QUICK]
+    style = ["--separator", ";", "--decimal", ","]
+    assert "pass --encoding" in lab.fails(*options, *style)
+    style += ["--encoding", "cp1252"]
+    shown = lab(*options, *style, "-n", "2", "--state", "run.nc", "--output", "next.csv")
+    assert [row[1] for row in shown] == list(reference_learner().ask(2).index)
+    with open(lab.folder / "next.csv", encoding="cp1252") as file:
+        header, first, _ = csv.reader(file, delimiter=";")
+    assert header == ["Prüfung", "moisture", "density", "fat"]
+    assert first[1] == str(POOL.moisture[int(first[0])]).replace(".", ",")
+    # How tables are written is remembered.
+    lab("--state", "run.nc", "-n", "0")
+
+
+def test_an_error_can_be_traced(lab):
+    with pytest.raises(ValueError, match="name the column"):
+        lab("--candidates", "pool.csv", "--debug")
+
+
+# Help.
+
+
+def test_help_knows_all_goals_and_criteria():
+    assert set(arguments.GOALS) == set(GOALS)
+    assert set(arguments.CRITERIA) == {*CRITERIA, *OPTIMUM_CRITERIA, *MODEL_CRITERIA, "random"}
+
+
+def test_help_comes_at_once():
+    """It loads neither NumPy nor PyMC."""
+    code = (
+        "import sys\nfrom pymc_active.__main__ import main\n"
+        "try:\n    main(['suggest', '--help'])\nexcept SystemExit as stopped:\n    assert stopped.code == 0\n"
+        "assert not {'numpy', 'pymc', 'pytensor', 'rich'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for word in ("--candidates pool.csv", "what happens next", "units", *GOALS):
+        assert word in done.stdout
+
+
+def test_the_module_runs_as_a_program(lab):
+    command = [sys.executable, "-m", "pymc_active", "suggest", "measurements.csv", *POOLED, *QUICK]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=lab.folder, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[1].split()[1] == reference_learner().ask().index[0]
+    wrong = subprocess.run([*command, "-n", "few"], cwd=lab.folder, capture_output=True, text=True, env=environment)
+    assert wrong.returncode == 2
+    assert wrong.stderr.count("\n") == 1

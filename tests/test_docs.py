@@ -1,0 +1,88 @@
+"""The documentation: every public name has a place and says what it is, and the numbers are those of the results."""
+
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NAMESPACES = ("", "active", "cov", "datasets", "graphs", "kernels", "plots", "problems", "search")
+
+pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="a source archive has no documentation")
+
+
+def public_names() -> dict[str, object]:
+    """What users may import, by its full name."""
+    found = {}
+    for namespace in NAMESPACES:
+        module = import_module(f"pymc_active.{namespace}".rstrip("."))
+        names = getattr(module, "__all__", None) or [
+            name
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        ]
+        found |= {f"{module.__name__}.{name}": getattr(module, name) for name in names}
+    return {name: value for name, value in found.items() if not isinstance(value, ModuleType)}
+
+
+def names_on_the_pages() -> set[str]:
+    found = set()
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        namespace = ""
+        for line in page.read_text().splitlines():
+            if line.startswith(".. currentmodule:: "):
+                namespace = line.split()[-1]
+            elif re.fullmatch(r"   [\w.]+", line):
+                found.add(f"{namespace}.{line.strip()}")
+    return found
+
+
+def test_every_public_name_is_on_a_page_of_the_api():
+    missing = sorted(set(public_names()) - names_on_the_pages())
+    assert not missing, f"add to a page of docs/api: {', '.join(missing)}"
+
+
+def test_every_public_name_says_what_it_is():
+    silent = [name for name, value in public_names().items() if callable(value) and not inspect.getdoc(value)]
+    for name, value in public_names().items():
+        if inspect.isclass(value):
+            silent += [
+                f"{name}.{key}"
+                for key, member in vars(value).items()
+                if not key.startswith("_")
+                and (inspect.isroutine(member) or isinstance(member, property))
+                and not inspect.getdoc(getattr(value, key))
+            ]
+    assert not silent, f"without a docstring: {', '.join(silent)}"
+
+
+def test_files_that_are_named_exist():
+    for page in (ROOT / "docs").glob("*.md"):
+        for name in re.findall(r"`((?:tests/|benchmarks/|results/|paper_|test_)[\w/.]+)`", page.read_text()):
+            assert any((ROOT / folder / name).exists() for folder in (".", "tests", "benchmarks")), (
+                f"{page.name}: {name}"
+            )
+
+
+@pytest.mark.parametrize("script", ["readme_tables.py", "paper_hds/tables.py"])
+def test_tables_are_those_of_the_committed_results(script, tmp_path):
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns(".venv*", "*_parts"))
+    shutil.copy(ROOT / "README.md", tmp_path)
+    subprocess.run([sys.executable, tmp_path / "benchmarks" / script], check=True)
+    for page in [Path("README.md"), *sorted(p.relative_to(ROOT) for p in ROOT.glob("benchmarks/**/README.md"))]:
+        if ".venv" not in str(page):
+            assert (tmp_path / page).read_text() == (ROOT / page).read_text(), f"run python benchmarks/{script}"
+
+
+def test_the_citation_is_of_this_version():
+    citation = (ROOT / "CITATION.cff").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"\nversion: {project['version']}\n" in citation
+    assert f"\nlicense: {project['license']}\n" in citation

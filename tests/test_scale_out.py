@@ -1,0 +1,321 @@
+"""Other processes and clusters: not a bit changes, nothing is lost when a worker dies, and pools need no memory."""
+
+import os
+import signal
+import tracemalloc
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+from pymc_active.active import Learner, bald, uncertainty
+from pymc_active.laplace.many import fit_laplace_models
+
+da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
+distributed = pytest.importorskip("distributed", reason="only the dask extra brings it")
+
+RNG = np.random.default_rng(20261122)
+X = RNG.uniform(-1, 1, (20, 2))
+Y = np.sin(3 * X[:, 0]) + 0.1 * RNG.normal(size=20)
+POOL = RNG.uniform(-1, 1, (300, 2))
+KERNELS = ("SE[0]", "LIN[0] + SE[1]", "PER[0]", "LIN[1]")
+
+
+def truth(x):
+    return np.sin(3 * x[:, 0])
+
+
+def ard():
+    return pma.ard_gp(X, Y)
+
+
+def kernels():
+    return {kernel: pma.composite_gp(X, Y, kernel) for kernel in KERNELS}
+
+
+def user_model():
+    """A model of compiled functions, which neither threads nor processes can share."""
+    with pm.Model() as model:
+        ls = pm.Gamma("ls", 2, 1)
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=ls))
+        gp.marginal_likelihood("obs", X=pm.Data("X", X), y=pm.Data("y", Y), sigma=0.1, jitter=0)
+    return pma.from_marginal(gp, "obs", model=model)
+
+
+def fit(gpm, **keywords):
+    return pma.fit_laplace(gpm, **{"random_seed": 1, "progressbar": False} | keywords)
+
+
+def several(**keywords):
+    return Learner(kernels(), "model", pool=POOL, random_seed=1, explore_every=2, **keywords)
+
+
+def assert_same_fit(one, other):
+    assert_array_equal(one.theta, other.theta)
+    assert_array_equal(one.hessian, other.hessian)
+    assert one.diagnostics == other.diagnostics
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Of a kind that imports everything anew, as those of other machines do."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.fixture(params=["dask", "processes"])
+def executor(request):
+    if request.param == "dask":
+        return request.getfixturevalue("client").get_executor()
+    return request.getfixturevalue("processes")
+
+
+@pytest.fixture(scope="module")
+def ard_fit():
+    return fit(ard())
+
+
+@pytest.fixture(scope="module")
+def several_fits():
+    return fit_laplace_models(kernels(), n_restarts=4, random_seed=3)
+
+
+@pytest.fixture(scope="module")
+def user_fit():
+    return fit(user_model(), n_restarts=2)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """Fits of several models in every round, and neighbours of the best kernel that join on the way."""
+    active = several()
+    active.run(truth, 3, progressbar=False)
+    assert len(active.fit) > len(KERNELS)
+    return active
+
+
+def assert_same_course(one, other):
+    assert_array_equal(one.X, other.X)
+    assert one.fit.probability.equals(other.fit.probability)
+
+
+# Executors.
+
+
+def test_restarts_elsewhere_change_no_bit(executor, ard_fit):
+    assert_same_fit(fit(ard(), executor=executor), ard_fit)
+
+
+def test_several_fits_elsewhere_change_no_bit(executor, several_fits):
+    for label, one in fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor).items():
+        assert_same_fit(one, several_fits[label])
+
+
+def test_a_learner_of_several_models_asks_the_same_bit_for_bit(executor, learned):
+    active = several(executor=executor)
+    active.run(truth, 3, progressbar=False)
+    assert_same_course(active, learned)
+
+
+def test_a_kernel_search_elsewhere_finds_the_same(executor):
+    settings = {"bases": ("LIN", "SE"), "depth": 1, "random_seed": 1, "progressbar": False}
+    here = pma.search.compositional_kernel_search(X, Y, **settings)
+    there = pma.search.compositional_kernel_search(X, Y, **settings, executor=executor)
+    assert there.table.identical(here.table)
+
+
+@pytest.mark.parametrize("kind", [ProcessPoolExecutor, ThreadPoolExecutor])
+def test_models_of_compiled_functions_are_fitted_here(kind, user_fit):
+    with kind(2) as executor:
+        assert_same_fit(fit(user_fit.gpm, n_restarts=2, executor=executor), user_fit)
+
+
+def test_what_a_worker_raises_is_raised_here(executor):
+    with pytest.raises(ValueError, match="loud: the log posterior is not finite at any start"):
+        fit_laplace_models(
+            {"loud": pma.ard_gp(X, Y, priors={"log_outputscale": 400.0})}, n_restarts=2, executor=executor
+        )
+
+
+# Workers that die.
+
+
+class Killing(Executor):
+    """Passes calls on; with the ``at``-th, one of the workers is killed."""
+
+    def __init__(self, executor, pid, at):
+        self.executor, self.pid, self.at, self.n_calls = executor, pid, at, 0
+
+    def submit(self, function, /, *arguments, **keywords):
+        future = self.executor.submit(function, *arguments, **keywords)
+        self.n_calls += 1
+        if self.n_calls == self.at:
+            os.kill(self.pid, signal.SIGKILL)
+        return future
+
+
+@contextmanager
+def killed_process(at):
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        yield Killing(executor, executor.submit(os.getpid).result(), at)
+
+
+BROKEN = "the Killing is broken: a worker was killed .* done in this process, slower and with the same result"
+
+
+def test_restarts_of_a_killed_process_are_made_here(ard_fit):
+    with killed_process(at=9) as executor:
+        with pytest.warns(UserWarning, match=BROKEN) as record:
+            assert_same_fit(fit(ard(), executor=executor), ard_fit)
+        assert len(record) == 1
+        # The caller's line, which knows the executor.
+        assert record[0].filename == __file__
+        # Broken for good, of which nothing more is said.
+        assert_same_fit(fit(ard(), executor=executor), ard_fit)
+
+
+def test_fits_of_a_killed_process_are_made_here(several_fits):
+    with killed_process(at=4) as executor:
+        with pytest.warns(UserWarning, match=BROKEN):
+            fits = fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor)
+    for label, one in fits.items():
+        assert_same_fit(one, several_fits[label])
+
+
+def test_a_learner_goes_on_when_a_process_is_killed(learned):
+    """And with a new executor in other processes again."""
+    with killed_process(at=7) as executor:
+        active = several(executor=executor)
+        with pytest.warns(UserWarning, match=r"set learner\.executor"):
+            active.run(truth, 2, progressbar=False)
+        assert len(active.y) == len(Y) + 2
+    with ThreadPoolExecutor(2) as executor:
+        active.executor = executor
+        active.run(truth, 1, progressbar=False)
+        assert_same_course(active, learned)
+
+
+def test_a_killed_worker_of_a_cluster_is_replaced_unnoticed(client, several_fits):
+    pids = set(client.run(os.getpid).values())
+    executor = Killing(client.get_executor(), min(pids), at=4)
+    for label, one in fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor).items():
+        assert_same_fit(one, several_fits[label])
+    client.wait_for_workers(2, timeout=60)
+    assert min(pids) not in set(client.run(os.getpid).values())
+
+
+# Lazy pools.
+
+
+@pytest.mark.parametrize("criterion", [bald, uncertainty])
+def test_every_block_of_a_lazy_pool_has_the_bits_of_its_rows_alone(criterion, ard_fit, client):
+    """In threads and in a cluster alike; all rows at once may round otherwise."""
+    lazy = criterion(ard_fit, da.from_array(POOL, chunks=(70, 1)))
+    alone = np.concatenate([criterion(ard_fit, POOL[i : i + 70]) for i in range(0, len(POOL), 70)])
+    assert_array_equal(lazy.compute(scheduler="threads"), alone)
+    assert_array_equal(lazy.compute(scheduler="synchronous"), alone)
+    with client.as_current():
+        assert_array_equal(lazy.compute(), alone)
+    assert_allclose(alone, criterion(ard_fit, POOL), rtol=1e-10)
+
+
+def test_the_best_candidates_are_found_without_all_scores_in_memory(ard_fit):
+    lazy, scores = bald(ard_fit, da.from_array(POOL, chunks=(70, 1))), bald(ard_fit, POOL)
+    assert int(lazy.data.argmax().compute(scheduler="threads")) == int(scores.to_numpy().argmax())
+    best = da.argtopk(lazy.data, 5).compute(scheduler="threads")
+    assert_array_equal(best, np.argsort(-scores.to_numpy())[:5])
+
+
+def test_several_models_score_a_lazy_pool(several_fits, client):
+    lazy = pma.active.bams(several_fits, da.from_array(POOL, chunks=(100, 2)))
+    alone = np.concatenate([pma.active.bams(several_fits, POOL[i : i + 100]) for i in (0, 100, 200)])
+    with client.as_current():
+        assert_array_equal(lazy.compute(), alone)
+
+
+def test_a_model_of_compiled_functions_scores_blocks_in_threads_and_elsewhere(client, user_fit):
+    """PyTensor's functions keep their arguments where a call from another thread would find them."""
+    pool = da.random.default_rng(3).uniform(-1, 1, (6000, 2), chunks=(300, 2))
+    lazy, here = bald(user_fit, pool), bald(user_fit, pool.compute(scheduler="synchronous"))
+    assert_allclose(lazy.compute(scheduler="threads", num_workers=4), here, rtol=1e-9)
+    with client.as_current():
+        assert_allclose(lazy.compute(), here, rtol=1e-9)
+
+
+def test_draws_screen_the_candidates_of_each_block(ard_fit):
+    """A pool of up to a thousand candidates is not screened, nor is a block; of one block it is that of an array."""
+    pool = RNG.uniform(-1, 1, (2000, 2))
+    whole = bald(ard_fit, pool, method="draws", draws=64).to_numpy()
+    assert_array_equal(bald(ard_fit, da.from_array(pool, chunks=(2000, 2)), method="draws", draws=64), whole)
+    blocks = bald(ard_fit, da.from_array(pool, chunks=(500, 2)), method="draws", draws=64).to_numpy()
+    every = np.concatenate([bald(ard_fit, pool[i : i + 500], method="draws", draws=64) for i in range(0, 2000, 500)])
+    assert_array_equal(blocks, every)
+    assert np.abs(blocks - whole).max() > 1e-3
+    # What all draws have seen is the same in both, the best among it.
+    assert blocks.argmax() == whole.argmax()
+    assert_allclose(blocks.max(), whole.max(), rtol=1e-9)
+
+
+def test_memory_is_bounded_by_the_block(ard_fit):
+    """A million candidates of 16 MB are never held: the peak is that of one block and the scores of 8 MB."""
+    n, block = 1_000_000, 10_000
+    pool = da.random.default_rng(3).uniform(-1, 1, (n, 2), chunks=(block, 2))
+    lazy = uncertainty(ard_fit, pool, method="map")
+    tracemalloc.start()
+    try:
+        best = float(lazy.max().compute(scheduler="synchronous"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0 < best < 2
+    # A block's kernel values with its triangular solve, and dask's graph.
+    assert peak < 4 * 8 * block * len(Y) + 4e6
+
+
+def test_what_a_process_is_sent_does_not_grow_with_the_blocks(ard_fit):
+    def size(n_blocks):
+        graph = bald(ard_fit, da.zeros((n_blocks * 10, 2), chunks=(10, 2))).data.__dask_graph__()
+        return [len(cloudpickle.dumps(task)) for task in dict(graph).values()]
+
+    from distributed.protocol.pickle import cloudpickle
+
+    few, many = size(2), size(50)
+    assert max(few) < 30_000
+    assert abs(max(many) - max(few)) < 100
+    # The fit is in one of them.
+    assert sorted(many)[-2] < 3000
+
+
+def test_a_bad_block_is_named(ard_fit):
+    bad = POOL.copy()
+    bad[75, 1] = np.nan
+    with pytest.raises(ValueError, match=r"block 1 of X_pool must be finite: 1 value.* the first at row 5, column 1"):
+        bald(ard_fit, da.from_array(bad, chunks=(70, 2))).compute(scheduler="synchronous")
+
+
+def test_a_learner_says_what_to_do_with_a_lazy_pool(ard_fit):
+    """And what it says works."""
+    lazy = da.from_array(POOL, chunks=(70, 2))
+    with pytest.raises(
+        TypeError, match=r"keeps its candidates in memory, .* \(300, 2\) is lazy: pass pool=X_pool\.compute"
+    ):
+        Learner(ard(), pool=lazy)
+    learner = Learner(ard(), criterion="bald", pool=POOL, random_seed=1)
+    scores = bald(learner.fit, lazy)
+    row = int(scores.data.argmax().compute(scheduler="synchronous"))
+    assert_array_equal(learner.ask(), POOL[[row]])
+    assert int(scores.data.argmax()) == row

@@ -1,0 +1,509 @@
+"""BALD for any PyMC model from draws, and the distributions of outcomes behind it."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from arviz_base import from_dict
+from numpy.testing import assert_allclose, assert_array_equal
+from pytensor.compile.ops import wrap_py
+from scipy import integrate, stats
+
+from pymc_active import outcomes
+from pymc_active.active import bald_from_trace
+from pymc_active.active.trace_bald import standard_error
+from pymc_active.entropy import gaussian_entropy, mixture_entropy
+
+CHAINS = 4
+
+
+def trace_of(**values):
+    """A trace from independent draws, first axis over all chains."""
+    return from_dict({"posterior": {k: v.reshape(CHAINS, -1, *v.shape[1:]) for k, v in values.items()}})
+
+
+def column(*values):
+    """Parameters of S distributions for a single candidate."""
+    return np.array(values, float)[:, None]
+
+
+# Outcomes: divergences of distributions from their mean.
+
+
+def sum_of_divergences(pmf, n):
+    """KL(p_s‖p̄) by adding up everything."""
+    p = np.stack([pmf(y) for y in range(n)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(p > 1e-200, p * np.log(p / p.mean(1, keepdims=True)), 0).sum(0)
+
+
+@pytest.mark.parametrize(
+    "mean", [[0.0, 1.0], [0.5, 2, 3], [5, 6], [30, 40, 35], [0.01, 300], [1000, 1010, 980], [8000, 8100]]
+)
+def test_divergences_of_counts_are_the_sums(mean):
+    mean = np.array(mean, float)
+    n = int(mean.max() + 40 * np.sqrt(mean.max()) + 60)
+    found = outcomes.poisson(mean[:, None])
+    assert_allclose(found.kl[:, 0], sum_of_divergences(lambda y: stats.poisson.pmf(y, mean), n), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "p"), [(1, [0.2, 0.5]), (10, [0.0, 1.0, 0.5]), (300, [0.2, 0.25]), (5000, [0.001, 0.5, 0.51])]
+)
+def test_divergences_of_successes_are_the_sums(n, p):
+    found = outcomes.binomial(np.full((len(p), 1), n), column(*p))
+    assert_allclose(found.kl[:, 0], sum_of_divergences(lambda y: stats.binom.pmf(y, n, p), n + 1), atol=1e-9)
+
+
+def test_large_means_are_nearly_normal():
+    """Where all counts cannot be added up."""
+    mean = column(1e8, 1.0001e8)
+    assert_allclose(outcomes.poisson(mean).kl, outcomes.normal(mean, np.sqrt(mean)).kl, atol=3e-5)
+
+
+def test_one_trial_is_bernoulli():
+    p = np.random.default_rng(1).beta(0.5, 0.5, size=(50, 4))
+    one, other = outcomes.binomial(np.ones_like(p), p), outcomes.bernoulli(p)
+    assert_allclose(one.kl, other.kl, atol=1e-12)
+    assert_allclose(one.chi_square, other.chi_square, atol=1e-12)
+
+
+def test_divergences_of_normals_are_the_difference_of_entropies():
+    rng = np.random.default_rng(2)
+    mu, sigma = rng.normal(size=(30, 5)), rng.lognormal(-2, 1, size=(30, 5))
+    weights = np.full(30, 1 / 30)
+    expected = mixture_entropy(mu, sigma**2, weights) - weights @ gaussian_entropy(sigma**2)
+    assert_allclose(outcomes.normal(mu, sigma).kl.mean(0), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("nu", "mu", "sigma"),
+    [
+        ([3, 4], [0, 1], [1, 1]),
+        ([1, 1], [0, 3], [1, 2]),
+        ([0.3, 0.5], [0, 3], [1, 2]),
+        ([30, 1e4], [0, 30], [1, 1e-3]),
+        ([1e6, 1e6], [0, 1], [1, 1]),
+        ([5, 1, 50], [0, 100, -30], [1, 1, 1e-2]),
+    ],
+)
+def test_student_t_information_is_the_difference_of_entropies(nu, mu, sigma):
+    """Of the mixture by SciPy's quadrature in log distance, tails included; of the components in closed form."""
+    nu, mu, sigma = (np.array(values, float) for values in (nu, mu, sigma))
+    densities = [stats.t(*values) for values in zip(nu, mu, sigma, strict=True)]
+
+    def entropy(t, i, side):
+        y = mu[i] + side * np.exp(t)
+        log_p = np.logaddexp.reduce([d.logpdf(y) for d in densities]) - np.log(len(nu))
+        return -np.exp(densities[i].logpdf(y) + t) * log_p
+
+    edges = np.unique(np.concatenate([np.linspace(-25, 90, 24), *(np.log(np.abs(mu - c) + 1e-9) for c in mu)]))
+    edges = np.unique(np.concatenate([edges, edges - 0.01, edges + 0.01]))
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
+    of_mixture = np.mean(
+        [(half * weights * entropy(middle + half * nodes, i, side)).sum() for i in range(len(nu)) for side in (-1, 1)]
+    )
+    information = 2 * of_mixture - np.mean([d.entropy() for d in densities])
+    found = outcomes.student_t(nu[:, None], mu[:, None], sigma[:, None])
+    assert found.kl.mean() == pytest.approx(information, abs=1e-6)
+
+
+def test_many_degrees_of_freedom_are_normal():
+    rng = np.random.default_rng(3)
+    mu, sigma = rng.normal(size=(20, 3)), rng.lognormal(-1, 0.5, size=(20, 3))
+    t = outcomes.student_t(np.full(mu.shape, 1e9), mu, sigma)
+    assert_allclose(t.kl, outcomes.normal(mu, sigma).kl, atol=1e-6)
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    rng = np.random.default_rng(4)
+    mu = rng.gamma(3, 10, size=(40, 30))
+    whole = outcomes.poisson(mu)
+    monkeypatch.setattr(outcomes, "_BLOCK", 100)
+    monkeypatch.setattr(outcomes, "_PIECE", 100)
+    assert_allclose(outcomes.poisson(mu).kl, whole.kl, atol=1e-12)
+
+
+def test_bias_of_few_draws_is_as_stated():
+    """Over many traces of 60 draws the value is low by what is said, to the second order."""
+    rng = np.random.default_rng(5)
+    exact = 0.5 * np.log(1 + 4.0)
+    mu = rng.normal(0, 2, size=(60, 1500))
+    found = outcomes.normal(mu, np.ones_like(mu))
+    short = exact - found.kl.mean(0)
+    error = short.std() / np.sqrt(len(short))
+    stated = (found.chi_square / 120).mean()
+    assert stated > 8 * error
+    assert abs(short.mean() - stated) < 3 * error + 0.3 * stated
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.8])
+def test_standard_error_is_the_scatter_of_means(memory):
+    """Also of draws that remember the one before."""
+    rng = np.random.default_rng(6)
+    noise = rng.normal(size=(CHAINS, 100, 2000))
+    values = np.empty_like(noise)
+    values[:, 0] = noise[:, 0]
+    for i in range(1, 100):
+        values[:, i] = memory * values[:, i - 1] + np.sqrt(1 - memory**2) * noise[:, i]
+    scatter = values.mean((0, 1)).std()
+    assert np.sqrt(np.mean(standard_error(values) ** 2)) == pytest.approx(scatter, rel=0.12)
+
+
+def test_chains_that_disagree_are_no_certainty():
+    values = np.random.default_rng(7).normal(size=(CHAINS, 100, 1)) * 0.01 + np.arange(CHAINS)[:, None, None]
+    assert standard_error(values) > 0.3
+
+
+# Models.
+
+
+def regression(X, y, sigma=0.5):
+    """Conjugate regression with known noise, and the exact posterior of its coefficients."""
+    with pm.Model(coords={"obs": range(len(y)), "input": ["a", "b"]}) as model:
+        data = pm.Data("X", X, dims=("obs", "input"))
+        coefficients = pm.Normal("coefficients", 0, 1, dims="input")
+        mu = pm.Deterministic("mu", data @ coefficients, dims="obs")
+        pm.Normal("y", mu, sigma, observed=pm.Data("y_data", y, dims="obs"), dims="obs")
+    precision = np.eye(2) + X.T @ X / sigma**2
+    mean = np.linalg.solve(precision, X.T @ y / sigma**2)
+    return model, mean, np.linalg.inv(precision)
+
+
+@pytest.fixture(scope="module")
+def linear():
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(5, 2))
+    model, mean, covariance = regression(X, rng.normal(size=5))
+    draws = rng.multivariate_normal(mean, covariance, size=2000)
+    return model, trace_of(coefficients=draws), covariance
+
+
+@pytest.fixture(scope="module")
+def pool():
+    return np.random.default_rng(12).normal(size=(40, 2)) * 3
+
+
+def test_information_of_a_conjugate_regression(linear, pool):
+    model, trace, covariance = linear
+    score = bald_from_trace(trace, model, pool, draws=2000)
+    exact = 0.5 * np.log1p(np.einsum("mi,ij,mj->m", pool, covariance, pool) / 0.25)
+    assert (np.abs(score + score.bias - exact) < 4 * score.standard_error).all()
+    assert float(score.standard_error.max()) < 0.05
+    assert score.attrs == {"units": "nats", "draws": 2000, "outcome": "Normal"}
+
+
+def test_draws_are_taken_evenly_from_every_chain(linear, pool):
+    model, trace, _ = linear
+    score = bald_from_trace(trace, model, pool, draws=40)
+    rows = ((np.arange(10) + 0.5) / 10 * 500).astype(int)
+    same = trace.posterior.to_dataset().isel(draw=rows)
+    xr.testing.assert_allclose(score, bald_from_trace(xr.DataTree.from_dict({"posterior": same}), model, pool))
+
+
+def test_draws_can_be_taken_at_random(linear, pool):
+    model, trace, _ = linear
+    one, same, other = (bald_from_trace(trace, model, pool, draws=200, random_seed=seed) for seed in (1, 1, 2))
+    xr.testing.assert_identical(one, same)
+    difference = (one - other) / np.hypot(one.standard_error, other.standard_error)
+    assert 0.01 < np.sqrt(np.mean(difference.to_numpy() ** 2)) < 3
+
+
+def test_model_is_left_as_it_was(linear, pool):
+    model, trace, _ = linear
+    before = model["X"].get_value().copy(), {name: tuple(values) for name, values in model.coords.items()}
+    point = model.initial_point()
+    logp = model.compile_logp(mode="FAST_COMPILE")
+    value = logp(point)
+    bald_from_trace(trace, model, pool)
+    assert_array_equal(model["X"].get_value(), before[0])
+    assert {name: tuple(values) for name, values in model.coords.items()} == before[1]
+    assert logp(point) == value
+
+
+def test_order_of_candidates_and_labels_go_along(linear, pool):
+    model, trace, _ = linear
+    table = pd.DataFrame(pool, columns=["a", "b"], index=[f"c{i}" for i in range(len(pool))])
+    score = bald_from_trace(trace, model, table)
+    order = np.random.default_rng(1).permutation(len(pool))
+    shuffled = bald_from_trace(trace, model, table.iloc[order])
+    assert_array_equal(shuffled.point, table.index[order])
+    xr.testing.assert_allclose(shuffled.sortby("point"), score.sortby("point"))
+
+
+def test_order_of_draws_changes_only_the_error(linear, pool):
+    model, trace, _ = linear
+    backwards = trace.posterior.to_dataset().isel(draw=slice(None, None, -1), chain=[2, 0, 3, 1])
+    one = bald_from_trace(trace, model, pool, draws=2000)
+    other = bald_from_trace(xr.DataTree.from_dict({"posterior": backwards}), model, pool, draws=2000)
+    assert_allclose(one, other, rtol=1e-9)
+
+
+def test_lazy_pools_are_scored_block_by_block(linear, pool):
+    dask_array = pytest.importorskip("dask.array")
+    model, trace, _ = linear
+    # Many blocks: they are scored in several threads at once.
+    many = np.tile(pool, (5, 1))
+    lazy = bald_from_trace(trace, model, dask_array.from_array(many, chunks=(8, 1)), draws=100)
+    assert lazy.chunks == ((8,) * 25,)
+    now = bald_from_trace(trace, model, many, draws=100)
+    assert_allclose(lazy.compute(), now, rtol=1e-12)
+    assert_allclose(lazy.standard_error.compute(), now.standard_error, rtol=1e-12)
+
+
+def test_prior_draws_design_the_first_experiment():
+    rng = np.random.default_rng(13)
+    model, *_ = regression(np.empty((0, 2)), np.empty(0))
+    prior = trace_of(coefficients=rng.normal(size=(800, 2)))
+    tree = xr.DataTree.from_dict({"prior": prior.posterior.to_dataset()})
+    score = bald_from_trace(tree, model, np.array([[0.0, 0], [1, 1]]), group="prior", draws=800)
+    assert score[0] < 1e-12
+    assert abs(float(score[1]) - 0.5 * np.log1p(2 / 0.25)) < 4 * score.standard_error[1]
+
+
+def test_two_values_of_a_probability_by_hand():
+    """A coin with a chance of 0.2 or 0.8, as likely, at input 1; a fair one at input 0."""
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(3))
+        logit = pm.Normal("logit")
+        pm.Bernoulli("y", logit_p=logit * x, observed=[0, 1, 1])
+    trace = trace_of(logit=np.log(4) * np.array([1.0, -1] * 10))
+    score = bald_from_trace(trace, model, [0.0, 1.0])
+    assert_allclose(score, [0, np.log(2) + 0.2 * np.log(0.2) + 0.8 * np.log(0.8)], atol=1e-12)
+
+
+def test_logistic_regression_agrees_with_nested_monte_carlo(pool):
+    rng = np.random.default_rng(14)
+    w = rng.multivariate_normal([1, -0.5], [[0.5, 0.2], [0.2, 0.4]], size=4000)
+    with pm.Model() as model:
+        X = pm.Data("X", np.zeros((4, 2)))
+        pm.Bernoulli("y", logit_p=X @ pm.Normal("w", shape=2), observed=[0, 1, 1, 0])
+    score = bald_from_trace(trace_of(w=w), model, pool[:8], draws=4000)
+    # Draws of the parameters and an outcome, against the mean over other draws.
+    inner = 1 / (1 + np.exp(-rng.multivariate_normal([1, -0.5], [[0.5, 0.2], [0.2, 0.4]], size=4000) @ pool[:8].T))
+    p = 1 / (1 + np.exp(-w @ pool[:8].T))
+    y = rng.random(p.shape) < p
+    log_ratio = np.where(y, np.log(p / inner.mean(0)), np.log((1 - p) / (1 - inner.mean(0))))
+    error = np.hypot(log_ratio.std(0) / np.sqrt(4000), score.standard_error)
+    assert (np.abs(log_ratio.mean(0) - score) < 4 * error).all()
+
+
+def test_poisson_with_a_gamma_rate_by_quadrature():
+    """The predictive is negative binomial; the rate's draws are 400 quantiles of its prior."""
+    rate = stats.gamma(3, scale=2)
+    with pm.Model() as model:
+        time = pm.Data("time", np.ones(2))
+        pm.Poisson("count", pm.Gamma("rate", 3, 0.5) * time, observed=[1, 2])
+    quantiles = rate.ppf((np.arange(400) + 0.5) / 400)
+    score = bald_from_trace(trace_of(rate=quantiles), model, [0.0, 1.0, 4.0])
+    expected = [0.0]
+    for exposure in (1.0, 4.0):
+        predictive = stats.nbinom(3, 1 / (1 + 2 * exposure))
+        conditional, _ = integrate.quad(lambda r, t=exposure: rate.pdf(r) * stats.poisson(r * t).entropy(), 0, 60)
+        expected.append(float(predictive.entropy()) - conditional)
+    # Quantiles cut the tails a little.
+    assert_allclose(score, expected, atol=3e-3)
+
+
+def test_trials_may_differ_by_candidate():
+    rng = np.random.default_rng(15)
+    p = rng.beta(2, 2, size=80)
+    with pm.Model() as model:
+        n = pm.Data("n", np.array([3, 4]))
+        pm.Binomial("y", n=n, p=pm.Beta("p", 2, 2), observed=[1, 2])
+    score = bald_from_trace(trace_of(p=p), model, np.array([1, 10, 100]))
+    expected = [outcomes.binomial(np.full((80, 1), k), p[:, None]).kl.mean() for k in (1, 10, 100)]
+    assert_allclose(score, expected, rtol=1e-10)
+    assert np.all(np.diff(score) > 0.1)
+    with pytest.raises(ValueError, match="whole numbers"):
+        bald_from_trace(trace_of(p=p), model, [1.5])
+
+
+def test_robust_regression_is_a_mixture_of_student_t():
+    rng = np.random.default_rng(16)
+    slope, sigma, nu = rng.normal(size=60), rng.lognormal(-1, 0.2, size=60), rng.gamma(2, 5, size=60) + 1
+    with pm.Model() as model:
+        x = pm.Data("x", np.ones(3))
+        pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.2), mu=pm.Normal("b") * x, sigma=pm.HalfNormal("s"), observed=[1, 2, 3])
+    score = bald_from_trace(trace_of(b=slope, s=sigma, nu=nu), model, [0.0, 2.0])
+    wide = [np.broadcast_to(v[:, None], (60, 2)) for v in (nu, slope, sigma)]
+    wide[1] = slope[:, None] * np.array([0.0, 2.0])
+    assert_allclose(score, outcomes.student_t(*wide).kl.mean(0), rtol=1e-10)
+
+
+@pytest.fixture(scope="module")
+def groups():
+    """Varying intercepts by group, and an exposure: three pm.Data of the observations, and one that is not."""
+    with pm.Model(coords={"group": ["a", "b", "c"]}) as model:
+        x, group = pm.Data("x", np.zeros(4)), pm.Data("index", np.array([0, 1, 2, 2]))
+        unit = pm.Data("unit", 2.0)
+        mu = pm.Normal("mu")
+        intercept = pm.Normal("intercept", mu, 1, dims="group")
+        pm.Normal("y", unit * intercept[group] + pm.Normal("slope") * x, 1.0, observed=np.zeros(4))
+        pm.Normal("other", mu, 1, observed=np.zeros(4))
+    rng = np.random.default_rng(17)
+    intercepts = rng.normal(size=(200, 3)) * [0.1, 1, 3]
+    return model, trace_of(intercept=intercepts, slope=rng.normal(size=200), mu=rng.normal(size=200)), intercepts
+
+
+def test_groups_and_inputs_come_as_a_dict(groups):
+    model, trace, intercepts = groups
+    frame = pd.Series([0.0, 0.0, 0.0], index=["p", "q", "r"])
+    score = bald_from_trace(trace, model, {"x": frame, "index": [0, 1, 2]}, observed="y")
+    assert_array_equal(score.point, ["p", "q", "r"])
+    assert_allclose(score, outcomes.normal(2 * intercepts, np.ones((200, 3))).kl.mean(0), rtol=1e-9)
+
+
+def test_hierarchical_parents_are_not_needed(groups):
+    """The outcome depends on them through the group's intercept only."""
+    model, trace, _ = groups
+    less = xr.DataTree.from_dict({"posterior": trace.posterior.to_dataset().drop_vars("mu")})
+    candidates = {"x": [1.0], "index": [2]}
+    one, other = (bald_from_trace(t, model, candidates, observed="y") for t in (trace, less))
+    xr.testing.assert_identical(one, other)
+
+
+def test_loops_over_time_are_evaluated_for_all_draws():
+    """A decay by three Euler steps in a scan."""
+    with pm.Model() as model:
+        dose = pm.Data("dose", np.ones(2))
+        rate = pm.Beta("rate", 2, 2)
+        path = pytensor.scan(
+            lambda a, r: a * (1 - r), outputs_info=[dose], non_sequences=[rate], n_steps=3, return_updates=False
+        )
+        pm.Normal("y", path[-1], 0.1, observed=np.zeros(2))
+    check_decay(model)
+
+
+def test_functions_that_pytensor_cannot_see_into_will_do():
+    """As somebody's solver of differential equations is."""
+
+    @wrap_py(itypes=[pt.dvector, pt.dscalar], otypes=[pt.dvector])
+    def solve(dose, rate):
+        assert dose.ndim == 1
+        return dose * (1 - rate) ** 3
+
+    with pm.Model() as model:
+        dose = pm.Data("dose", np.ones(2))
+        pm.Normal("y", solve(dose, pm.Beta("rate", 2, 2)), 0.1, observed=np.zeros(2))
+    check_decay(model)
+
+
+def check_decay(model):
+    draws = np.random.default_rng(18).beta(2, 2, size=40)
+    score = bald_from_trace(trace_of(rate=draws), model, [0.0, 1.0, 3.0])
+    mu = (1 - draws[:, None]) ** 3 * np.array([0.0, 1.0, 3.0])
+    assert_allclose(score, outcomes.normal(mu, np.full(mu.shape, 0.1)).kl.mean(0), atol=1e-10)
+
+
+def test_basis_functions_stand_for_a_gp():
+    rng = np.random.default_rng(19)
+    # PyMC evaluates the centre of X, which compiled takes half a minute.
+    with pm.Model() as model, pytensor.config.change_flags(mode="FAST_COMPILE", cxx=""):
+        X = pm.Data("X", np.linspace(-1, 1, 5)[:, None])
+        gp = pm.gp.HSGP(m=[6], L=[3.0], cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")))
+        f = gp.prior("f", X=X)
+        pm.Poisson("y", pm.math.exp(f), observed=np.ones(5, int))
+    weights = next(rv.name for rv in model.free_RVs if rv.name != "ls")
+    trace = trace_of(**{"ls": rng.lognormal(size=100), weights: rng.normal(size=(100, 6))})
+    score = bald_from_trace(trace, model, np.linspace(-1, 1, 9)[:, None])
+    assert ((score > 0.05) & (score < 3)).all()
+
+
+def test_information_near_the_number_of_draws_is_called_too_low():
+    model, mean, covariance = regression(np.zeros((1, 2)), np.zeros(1), sigma=1e-3)
+    trace = trace_of(coefficients=np.random.default_rng(20).multivariate_normal(mean, covariance, size=40))
+    with pytest.warns(UserWarning, match="Raise draws="):
+        score = bald_from_trace(trace, model, [[1.0, 1.0]])
+    assert np.log(40) - 1 < score.item() <= np.log(40) + 1e-6
+
+
+# Bad input.
+
+
+def test_marginal_gp_is_sent_to_its_own_criterion():
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")))
+        gp.marginal_likelihood("y", X=pm.Data("X", np.ones((3, 1))), y=np.zeros(3), sigma=1.0)
+    with pytest.raises(TypeError, match=r"active\.bald with"):
+        bald_from_trace(trace_of(ls=np.ones(20)), model, [[1.0]])
+
+
+def test_latent_gp_is_refused():
+    with pm.Model() as model:
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0))
+        f = gp.prior("f", X=pm.Data("X", np.linspace(0, 1, 3)[:, None]))
+        pm.Bernoulli("y", logit_p=f, observed=[0, 1, 1])
+    rotated = model.free_RVs[0].name
+    with pytest.raises(ValueError, match="one value for each observation"):
+        bald_from_trace(trace_of(**{rotated: np.ones((20, 3))}), model, [[1.0]])
+
+
+def test_effects_of_each_observation_are_refused():
+    with pm.Model(coords={"obs": range(3)}) as model:
+        x = pm.Data("x", np.ones(3), dims="obs")
+        pm.Poisson("y", pm.math.exp(x + pm.Normal("effect", dims="obs")), observed=[1, 2, 3], dims="obs")
+    with pytest.raises(ValueError, match="effect has one value for each observation"):
+        bald_from_trace(trace_of(effect=np.ones((20, 3))), model, [1.0])
+
+
+def test_inputs_that_depend_on_each_other_are_refused():
+    with pm.Model() as model:
+        x = pm.Data("x", np.array([0.0, 1.0, 5.0]))
+        pm.Normal("y", pm.Normal("b") * (x - x.mean()), 1, observed=np.zeros(3))
+    with pytest.raises(ValueError, match="centred or scaled inside the model"):
+        bald_from_trace(trace_of(b=np.arange(1.0, 21)), model, [1.0])
+
+
+def test_constant_inputs_are_refused():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("b") * np.ones(3), 1, observed=np.zeros(3))
+    with pytest.raises(ValueError, match=r"pm\.Data\('X', X\)"):
+        bald_from_trace(trace_of(b=np.ones(20)), model, [1.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"observed": None}, ValueError, "name the one to measure"),
+        ({"observed": "z"}, ValueError, "one of other, y"),
+        ({"X_pool": [1.0]}, ValueError, "Pass X_pool as a dict"),
+        ({"X_pool": {"z": [1.0]}}, ValueError, "index, unit, x; got z"),
+        ({"X_pool": {"x": [1.0, 2.0], "index": [0]}}, ValueError, "one row for each candidate"),
+        ({"X_pool": {"x": [1.0], "index": [7]}}, ValueError, "index that the model does not know"),
+        ({"X_pool": {"x": [np.nan], "index": [0]}}, ValueError, "must be finite"),
+        ({"X_pool": {"x": ["a"], "index": [0]}}, TypeError, "must hold numbers"),
+        ({"X_pool": {"x": [1.0]}, "data": "x"}, ValueError, "either X_pool as a dict"),
+        ({"X_pool": {"x": [1.0]}}, ValueError, "index has one value for each observation"),
+        ({"model": "model"}, TypeError, "must be the pm.Model"),
+        ({"trace": xr.Dataset()}, TypeError, "DataTree"),
+        ({"group": "prior"}, ValueError, "no group 'prior'"),
+        ({"trace": trace_of(slope=np.ones(20))}, ValueError, "depends on intercept"),
+        ({"draws": 1}, ValueError, "at least 2"),
+    ],
+)
+def test_bad_input_is_refused(groups, change, error, message):
+    model, trace, _ = groups
+    good = {"trace": trace, "model": model, "X_pool": {"x": [1.0], "index": [0]}, "observed": "y"}
+    with pytest.raises(error, match=message):
+        bald_from_trace(**good | change)
+
+
+def test_unknown_distributions_name_the_known_ones():
+    with pm.Model() as model:
+        x = pm.Data("x", np.ones(2))
+        pm.NegativeBinomial("y", mu=pm.Gamma("m", 2, 1) * x, alpha=1, observed=[1, 2])
+    with pytest.raises(TypeError, match="Bernoulli, Binomial, Normal, Poisson, StudentT"):
+        bald_from_trace(trace_of(m=np.ones(20)), model, [1.0])
+
+
+def test_parameters_outside_their_range_are_named():
+    with pm.Model() as model:
+        x = pm.Data("x", np.ones(2))
+        pm.Poisson("y", pm.Gamma("m", 2, 1) * x, observed=[1, 2])
+    with pytest.raises(ValueError, match=r"mu >= 0; at candidate 1 a draw has mu=-2"):
+        bald_from_trace(trace_of(m=np.full(20, 2.0)), model, [1.0, -1.0])
