@@ -148,6 +148,33 @@ def decision() -> str:
     return markdown(header, rows) + f"\n\nMean ± standard error over {utility['mgp']['n']} problems."
 
 
+def check_regret() -> str:
+    rows = []
+    for goal, cells in load("check_regret")["results"]["table"].items():
+        if not goal.endswith(", all"):
+            continue
+        for method, cell in cells.items():
+            shown = {"trace": "as many draws of NUTS", "split half": "half of the true draws"}.get(
+                method, f"`{method}`"
+            )
+            utility = f"{cell['mean']:.2f} ± {cell['standard_error']:.2f}"
+            rows.append(
+                [goal.removesuffix(", all"), "random" if method == "random" else shown, utility, str(cell["n"])]
+            )
+    return markdown(["goal", "pick by", "relative utility", "problems"], rows) + "\n\nMean ± standard error."
+
+
+def scale_out() -> str:
+    rows = []
+    for name, cells in load("scale_out")["results"]["pools"].items():
+        if "cluster" in name:
+            continue
+        for n, cell in cells.items():
+            peak, cpu = f"{cell['peak_bytes'] / 1e6:.0f}", f"{cell['cpu_seconds']:.1f}"
+            rows.append([f"{int(n):,}, {'dask' if 'lazy' in name else 'array'}", peak, cpu])
+    return markdown(["candidates", "peak memory beyond the fit's, MB", "CPU s"], rows)
+
+
 def botorch() -> str:
     rows = [
         [
@@ -257,7 +284,7 @@ def pes_figure3() -> str:
 
 
 TABLES = (
-    *(meats, table2, decision, botorch, embeddings, mode_search, speed, mgp, table1),
+    *(meats, table2, decision, check_regret, scale_out, botorch, embeddings, mode_search, speed, mgp, table1),
     *(structure, synthetic, figure2, bams_table1),
     *(optimum, pes_figure1, pes_figure2, pes_figure3),
 )

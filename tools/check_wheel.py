@@ -38,6 +38,7 @@ def main() -> None:
         # Isolated mode keeps PYTHONPATH and the current directory out of it.
         run(tmp, python, "-I", "-c", SMOKE)
         run(tmp, python, "-I", "-m", "pymc_active", "--version")
+        run(tmp, python.with_name("pymc-active"), "--version")
         print("The wheel works.", flush=True)
 
 
