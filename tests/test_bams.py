@@ -184,6 +184,8 @@ def test_what_an_excluded_model_predicts_does_not_matter(fits):
     assert_allclose(posterior_mean(average, NEW), fits["SE"].best.moments(NEW).mean)
 
 
+# That of PER is.
+@pytest.mark.filterwarnings("ignore:the sampled evidence of .* is rough")
 def test_another_prior_keeps_the_evidences(fits):
     prior = {"SE": 1, "LIN": 20, "RQ": 3, "PER": 4}
     sampled = ModelAverage(fits, method="importance", draws=200)

@@ -25,6 +25,7 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError, one_blas_thread
+from pymc_active.posterior.prior import GaussianPrior
 
 # Degrees of freedom of the proposals.
 _DF = 4.0
@@ -33,6 +34,11 @@ _DF = 4.0
 _WIDTHS = {1.0: 0.6, 2.0: 0.4}
 # Proposals around draws by MCMC: how many, how wide, and their share of the draws.
 _AROUND, _AROUND_WIDTH, _AROUND_SHARE = 64, 0.7, 0.5
+# With fewer points than this much of the evidence may lie where no mode is, and so many draws, for each of the others,
+# are from the prior.
+_FEW, _FROM_PRIOR = 30, 2
+# Weights, over their mean, that have no tail to speak of.
+_NO_TAIL = 10.0
 
 
 class ImportanceEvidence(NamedTuple):
@@ -55,7 +61,7 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
     ----------
     fit : LaplaceFit
     draws : int
-        Weighted draws, each one evaluation of the posterior, at least 100.
+        Weighted draws, each one evaluation of the posterior, at least 100; twice as many more for fewer than 30 points.
     random_seed : int, optional
 
     Returns
@@ -73,6 +79,9 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
     the square roots of the modes' Laplace evidences; the others are from narrower ones around 64 draws by MCMC
     (:meth:`LaplaceFit.particles`). They are not adapted to the weights: proposals that learn from few draws forget the
     tails, with a large effective sample size, and the estimate is too low.
+
+    For fewer than 30 points twice as many more are from the prior, if it is normal and there is no embedding: without
+    them the evidences of models with periods were up to 0.5 nats low at 10 points, with too small an error.
 
     References
     ----------
@@ -100,14 +109,16 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
 
 
 def pareto_shape(log_weights: np.ndarray) -> float:
-    """Shape of the tail of importance weights, (S,); 0 if they are equal."""
+    """Shape of the tail of importance weights, (S,); 0 if the largest is below ten times their mean."""
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_stats.base import array_stats
 
     finite = np.isfinite(log_weights)
     log_weights = np.where(finite, log_weights, log_weights[finite].min() - 1e3)
-    if np.ptp(log_weights) < 1e-8:
-        return 0.0  # a tail of equal weights has no shape
+    # Of a hundred weights with k = 0.5 the largest would be. A generalised Pareto distribution fitted to weights that
+    # end so early may have any shape.
+    if log_weights.max() - logsumexp(log_weights) + np.log(len(log_weights)) < np.log(_NO_TAIL):
+        return 0.0
     # ArviZ takes log likelihoods, whose inverses are its weights.
     _, k = array_stats.psislw(logsumexp(log_weights) - log_weights)
     return float(k)
@@ -118,13 +129,18 @@ def _log_weights(fit: LaplaceFit, draws: int, rng: np.random.Generator) -> np.nd
     # Modes expanded off the row space of an embedding have coordinates of their own.
     expansions = [e for e in fit.expansions if e.posterior is best.posterior]
     share = softmax([0.5 * e.log_evidence for e in expansions])
-    proposals = [_Proposal(e, width) for width in _WIDTHS for e in expansions]
+    proposals: list[_Proposal | _PriorProposal] = [_Proposal(e, width) for width in _WIDTHS for e in expansions]
     with one_blas_thread():
-        around = _around_particles(fit, proposals[: len(expansions)], expansions)
+        around = _around_particles(fit, [_Proposal(e, 1.0) for e in expansions], expansions)
         shares = np.concatenate([part * share for part in _WIDTHS.values()])
         if around:
             shares = np.append((1 - _AROUND_SHARE) * shares, np.full(len(around), _AROUND_SHARE / len(around)))
         proposals += around
+        # Draws from the prior of an embedding would have to be turned, and have no weight even with few data.
+        prior = getattr(best.posterior, "prior", None)
+        if isinstance(prior, GaussianPrior) and best.embedding is None and len(fit.y) < _FEW:
+            shares = np.append(shares, _FROM_PRIOR)
+            proposals.append(_PriorProposal(prior))
         counts = np.maximum(np.round(shares * draws).astype(int), 1)
         drawn = [p.draw(n, rng) for p, n in zip(proposals, counts, strict=True)]
         seen = np.concatenate([p.is_nearest(thetas) for p, thetas in zip(proposals, drawn, strict=True)])
@@ -161,6 +177,25 @@ def log_posterior(posterior: Posterior, theta: np.ndarray) -> float:
         except NotPositiveDefiniteError:
             return -np.inf
     return float(value) if np.isfinite(value) else -np.inf
+
+
+class _PriorProposal:
+    """The prior, which no exchange of like terms changes."""
+
+    def __init__(self, prior: GaussianPrior):
+        self.prior = prior
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws (count, P)."""
+        return self.prior.mean + self.prior.sd * rng.normal(size=(count, len(self.prior.mean)))
+
+    def log_density(self, thetas: np.ndarray) -> np.ndarray:
+        """At the rows of thetas (S, P), (S,)."""
+        return self.prior.constant - 0.5 * np.square(thetas - self.prior.mean) @ self.prior.precision
+
+    def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
+        """All are what they stand for."""
+        return np.ones(len(thetas), bool)
 
 
 class _Proposal:
