@@ -24,7 +24,6 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.importance import log_posterior
 from pymc_active.laplace.symmetry import is_rotation_invariant, log_sphere_surface
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
-from pymc_active.posterior.row_space import RowSpace
 from pymc_active.predictions import trace_thetas
 
 # Draws for each dimension without which a covariance is not worth the name, and in a mixture's component.
@@ -90,7 +89,7 @@ def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None
     thetas = trace_thetas(fit.gpm, trace)
     best = fit.best
     if best.row_space is not None:
-        thetas = _in_row_space(best.row_space, thetas, rng)
+        thetas = np.stack([best.row_space.shrink(theta, rng) for theta in thetas])
     with one_blas_thread():
         space = _Quotient(fit)
         eta = space.reduce(thetas)
@@ -166,15 +165,6 @@ def _log_mean(values: np.ndarray) -> float:
 def _relative_variance(log_values: np.ndarray) -> float:
     values = np.exp(log_values - log_values.max())
     return float(values.var() / values.mean() ** 2)
-
-
-def _in_row_space(space: RowSpace, thetas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draws in the coordinates of a row space; the part of R that no data see has its prior there."""
-    inside = np.stack([space.shrink(theta) for theta in thetas])
-    R = inside[:, space.where].reshape(-1, *space.shape)
-    R[:, :, -1] = space.posterior.prior.sd[space.where.start] * rng.normal(size=R.shape[:2])
-    inside[:, space.where] = R.reshape(len(R), -1)
-    return inside
 
 
 class _Quotient:

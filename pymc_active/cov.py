@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Embedding", "Rescaled"]
 
@@ -40,7 +43,7 @@ class Embedding(pm.gp.cov.Covariance):
     array([2., 2., 2.])
     """
 
-    def __init__(self, base: pm.gp.cov.Covariance, R, input_dim: int):
+    def __init__(self, base: pm.gp.cov.Covariance, R: Any, input_dim: int):
         if not isinstance(base, pm.gp.cov.Covariance):
             raise TypeError(f"base must be a PyMC covariance with an input_dim, such as ExpQuad; got {base!r}")
         super().__init__(input_dim=input_dim)
@@ -54,12 +57,12 @@ class Embedding(pm.gp.cov.Covariance):
                 f"a column for each input; got ({rows}, {columns}). Transpose it if rows are inputs."
             )
 
-    def full(self, X, Xs=None):
+    def full(self, X: Any, Xs: Any = None) -> TensorVariable:
         """Covariance matrix between the rows of X and Xs."""
         X, Xs = self._slice(X, Xs)
         return self.base(X @ self.R.T, None if Xs is None else Xs @ self.R.T)
 
-    def diag(self, X):
+    def diag(self, X: Any) -> TensorVariable:
         """Prior variance at the rows of X."""
         X, _ = self._slice(X)
         return self.base(X @ self.R.T, diag=True)
@@ -76,17 +79,17 @@ class Rescaled(pm.gp.cov.Covariance):
     shift, scale : array_like, shape (input_dim,)
     """
 
-    def __init__(self, base: pm.gp.cov.BaseCovariance, shift, scale):
+    def __init__(self, base: pm.gp.cov.BaseCovariance, shift: Any, scale: Any):
         self.base = base
         self.shift, self.scale = np.asarray(shift, float), np.asarray(scale, float)
         super().__init__(input_dim=len(self.scale))
 
-    def full(self, X, Xs=None):
+    def full(self, X: Any, Xs: Any = None) -> TensorVariable:
         """Covariance matrix between the rows of X and Xs."""
         X, Xs = self._slice(X, Xs)
         return self.base((X - self.shift) / self.scale, None if Xs is None else (Xs - self.shift) / self.scale)
 
-    def diag(self, X):
+    def diag(self, X: Any) -> TensorVariable:
         """Prior variance at the rows of X."""
         X, _ = self._slice(X)
         return self.base((X - self.shift) / self.scale, diag=True)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_active.data import read_inputs
 from pymc_active.descriptions import Words
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
@@ -20,7 +21,6 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.particles import particles
 from pymc_active.model_average import check_one_fit
-from pymc_active.models.data import read_inputs
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import GAUSSIAN_METHODS, marginal_moments, mixture_moments, point_labels

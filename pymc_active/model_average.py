@@ -16,13 +16,13 @@ from scipy.special import logsumexp, softmax
 
 from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.importance import ImportanceEvidence, importance_evidence
+from pymc_active.laplace.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
 from pymc_active.models.gpmodel import GPModel
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
-# Above this Pareto k the weights have no mean that a sample could show; and models that are worth a word about it.
-_PARETO_LIMIT, _MATTERS = 0.7, 1e-3
+# Models that are worth a word about their rough evidence.
+_MATTERS = 1e-3
 EVIDENCES = ("laplace", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
 # Of a fit without a finite Laplace evidence, around which there is nothing to sample.
@@ -161,12 +161,12 @@ def _warn(probability: xr.DataArray, stacklevel: int) -> None:
         )
     if "pareto_k" in probability.coords:
         # What is wrong with a model that nobody believes in anyway is no news.
-        rough = probability[(probability.pareto_k > _PARETO_LIMIT) & (probability > _MATTERS)]
+        rough = probability[(probability.pareto_k > PARETO_LIMIT) & (probability > _MATTERS)]
         if rough.size:
             worst = zip(rough.model.values.tolist(), rough.pareto_k.values, strict=True)
             which = ", ".join(f"{model!r} (Pareto k {k:.2f})" for model, k in worst)
             problems.append(
-                f"the sampled evidence of {which} is rough, for k above {_PARETO_LIMIT}: take more draws, or search "
+                f"the sampled evidence of {which} is rough, for k above {PARETO_LIMIT}: take more draws, or search "
                 "longer for its modes (n_restarts)"
             )
     if problems:

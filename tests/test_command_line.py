@@ -14,13 +14,13 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.__main__ import main
-from pymc_active.active import Learner
+from pymc_active.active import Learner, verification
 from pymc_active.active.learner import CRITERIA, GOALS, MODEL_CRITERIA, OPTIMUM_CRITERIA
 from pymc_active.command_line import arguments
 from pymc_active.command_line.output import Console
 from pymc_active.command_line.records import Measurements, find_new
 from pymc_active.command_line.settings import Settings
-from pymc_active.command_line.state import load_run, open_choices
+from pymc_active.command_line.state import _read_notes, load_run, open_choices
 
 rng = np.random.default_rng(0)
 POOL = pd.DataFrame(
@@ -157,6 +157,44 @@ def test_python_goes_on_with_the_file(lab):
     reference = reference_learner()
     assert first == list(reference.ask(2).index)
     assert list(learner.ask().index) == list(reference.ask().index)
+
+
+def test_the_command_line_goes_on_with_what_python_did(lab):
+    """Told, an answer to a question and one to none, asked, noted and saved there."""
+    first = [row[1] for row in lab.begin("-n", "2")]
+    elsewhere = pd.DataFrame({"moisture": [50.05], "density": [1.0505]})
+    learner = Learner.load(lab.folder / "run.nc")
+    learner.notes["operator"] = "AB"
+    learner.tell(learner.pending.loc[first[1:]], fat(POOL.set_index("sample").loc[first[1:]]))
+    learner.tell(elsewhere, fat(elsewhere))
+    learner.ask()
+    open_there = list(learner.pending.index)
+    learner.save(lab.folder / "run.nc")
+    assert f"measurements.csv is not what run.nc knows: {first[1]} is gone, the row with fat" in lab.fails(
+        "--state", "run.nc"
+    )
+    table = pd.concat([lab.measurements(), rows(first[1:]), elsewhere.assign(sample="mine", fat=fat(elsewhere))])
+    lab.write("measurements.csv", table.sample(frac=1, random_state=1))
+    suggested = [row[1] for row in lab("--state", "run.nc")]
+    assert "0 new of 7 measurements" in lab.err
+    assert list(learner.ask().index) == suggested
+    run = lab.run
+    assert [choice.name for choice in open_choices(run.learner)] == [*open_there, *suggested]
+    assert run.learner.notes["operator"] == "AB"
+    assert run.ids == [*(POOL["sample"][i] for i in START), first[1], None]
+
+
+def test_a_row_that_was_measured_again_in_python_has_another_id(lab):
+    [[_, label, *_]] = lab.begin("-n", "1")
+    learner = Learner.load(lab.folder / "run.nc")
+    for value in (30.0, 31.0):
+        learner.tell(POOL.set_index("sample").loc[[label]], value)
+    learner.save(lab.folder / "run.nc")
+    assert lab.run.ids[-2:] == [label, None]
+    again = pd.concat([rows([label]).assign(fat=30.0), rows([label]).assign(fat=31.0, sample="again")])
+    lab.write("measurements.csv", pd.concat([lab.measurements(), again]))
+    lab("--state", "run.nc", "-n", "0")
+    assert "0 new of 7 measurements" in lab.err
 
 
 def test_what_was_measured_is_not_suggested(lab):
@@ -342,7 +380,7 @@ def test_a_run_that_starts_again_keeps_its_options_and_what_is_open(lab):
     lab.add(first[:1])
     lab("--state", "run.nc", "--rebuild", "-n", "0", "--noise", "0.3")
     run = lab.run
-    assert [str(run.learner.domain.labels[choice.row]) for choice in open_choices(run.learner)] == first[1:]
+    assert [choice.name for choice in open_choices(run.learner)] == first[1:]
     assert (run.settings.seed, run.settings.noise, run.settings.criterion) == (7, 0.3, "uncertainty")
 
 
@@ -405,6 +443,105 @@ def test_files_that_are_no_runs_are_refused(lab):
     assert "damaged or no netCDF file" in lab.fails(*POOLED, "--state", "run.nc")
     reference_learner().save(lab.folder / "run.nc")
     assert "run.nc was written from Python" in lab.fails(*POOLED, "--state", "run.nc")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("nothing", "its notes of the command line are not settings and ids"),
+        ({"settings": None}, "its settings are not those of the command line"),
+        ({"settings": {"target": "fat", "colour": "red"}}, "its settings are not those of the command line"),
+        ({"inputs": None}, "its settings do not name the 2 input(s)"),
+        ({"inputs": ["moisture", 1]}, "its settings cannot have inputs = ['moisture', 1]"),
+        ({"noise": "much"}, "its settings cannot have noise = 'much'"),
+        ({"separator": 5}, "its settings cannot have separator = 5"),
+        ({"bounds": [["moisture", 0, 1], ["density", 0, 1]]}, "its settings and its learner differ about a box"),
+        ({"target": "moisture"}, "--target moisture cannot be the id or an input as well"),
+        ({"ids": 5}, "its ids are no list of text"),
+        ({"ids": ["a"]}, "it has 1 ids for 5 observations"),
+    ],
+)
+def test_damaged_settings_of_a_run_are_one_line(lab, changes, message):
+    learner = reference_learner()
+    settings = Settings("fat", "sample", ["moisture", "density"], models=["ard"], criterion="uncertainty").to_json()
+    mine = {"settings": settings, "ids": [POOL["sample"][i] for i in START]}
+    if "settings" in changes or "ids" in changes:
+        mine |= changes
+    elif isinstance(changes, dict):
+        settings |= changes
+    learner.notes["command_line"] = mine if isinstance(changes, dict) else changes
+    learner.save(lab.folder / "run.nc")
+    assert f"error: run.nc is damaged: {message}" in lab.fails("--state", "run.nc")
+
+
+def test_whatever_the_settings_of_a_run_hold_it_goes_on_or_says_why_not(lab):
+    """Entries are deleted or exchanged at random, 150 times."""
+    lab.begin("-n", "0", "--target-scale", "18,12")
+    learner = Learner.load(lab.folder / "run.nc")
+    text, draw, n_refused = json.dumps(learner.notes["command_line"]), np.random.default_rng(2), 0
+    strange = [None, True, -1, 10**9, 1e300, "", "object", [], {}, [[1]], {"value": "x"}, ["a"], "\0"]
+    table = lab.measurements().to_csv()
+    for _ in range(150):
+        mine = json.loads(text)
+        parent = mine if draw.uniform() < 0.1 else mine["settings"]
+        key = str(draw.choice(list(parent)))
+        if draw.uniform() < 0.2:
+            del parent[key]
+        else:
+            parent[key] = strange[draw.integers(len(strange))]
+        try:
+            _read_notes(learner, mine, "run.nc")
+        except ValueError:
+            n_refused += 1
+    assert n_refused > 75
+    assert lab.measurements().to_csv() == table
+
+
+# Whether the approximation can be trusted.
+
+
+@pytest.mark.parametrize("limit", [np.inf, -1.0])
+def test_verification_is_passed_on_and_reported(lab, limit, monkeypatch):
+    def broken(*arguments, **keywords):
+        raise RuntimeError("no samples today")
+
+    monkeypatch.setattr(verification, "nuts", broken)
+    monkeypatch.setattr(verification, "PARETO_LIMIT", limit)
+    lab.begin("--verify", "2")
+    assert lab.err.count("cannot be trusted") == (limit < 0)
+    assert lab.err.count("the sampler failed (RuntimeError: no samples today)") == (limit < 0)
+    found = lab.run.learner.verification
+    assert list(found.n_observations) == [5]
+    assert list(found.sampler_failed) == [limit < 0]
+    # What was said once is known from then on.
+    lab("--state", "run.nc", "-n", "0")
+    assert "cannot be trusted" not in lab.err
+    assert "--verify 2, which --verify sometimes contradicts" in lab.fails("--state", "run.nc", "--verify", "sometimes")
+    assert main(["report", str(lab.folder / "run.nc")]) == 0
+    out, err = lab.capsys.readouterr()
+    verdict = "trusted" if limit > 0 else "not trusted, and the sampler failed, so it is used all the same"
+    assert f"last with 5 measurements: the approximation is {verdict} (Pareto k " in out
+    assert err == ""
+
+
+def test_a_report_tells_of_the_samples_that_take_the_place_of_a_fit(lab, monkeypatch):
+    monkeypatch.setattr(verification, "PARETO_LIMIT", -1.0)
+    monkeypatch.setattr(verification, "_TUNE", 50)
+    monkeypatch.setattr(verification, "_DRAWS", 64)
+    lab.begin("--verify", "sometimes")
+    assert lab.err.count("the criterion is computed over traces by MCMC") == 1
+    assert main(["report", str(lab.folder / "run.nc")]) == 0
+    out, err = lab.capsys.readouterr()
+    assert "the approximation is not trusted, so samples by MCMC take its place (Pareto k " in out
+    assert "; R-hat of the samples " in out
+    assert err == ""
+
+
+def test_without_verify_nothing_is_verified(lab):
+    lab.begin("-n", "1")
+    assert not len(lab.run.learner.verification.n_observations)
+    assert main(["report", str(lab.folder / "run.nc")]) == 0
+    assert "verified" not in lab.capsys.readouterr().out
 
 
 # Sheets, pictures, reports.
@@ -584,6 +721,8 @@ def test_options_are_complained_of(lab, options, message):
         (["--bounds", "moisture=5:2"], "expected NAME=LOW:HIGH"),
         (["-n", "-1"], "expected a whole number"),
         (["--noise", "0"], "expected a positive number"),
+        (["--verify", "0"], "expected sometimes, never, or a whole number"),
+        (["--verify", "often"], "expected sometimes, never, or a whole number"),
         (["--target-scale", "18"], "expected TYPICAL,SPREAD"),
         (["--inputs", "a,a"], "expected different names"),
         (["--separator", ";;"], "expected a single character"),

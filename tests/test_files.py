@@ -163,8 +163,52 @@ def test_everything_told_and_asked_is_in_the_file(tmp_path):
     assert other.repeat
     assert other.minimize
     assert other.design().identical(active.design())
-    assert_array_equal([choice.x for choice in other._pending], pending)
+    assert_array_equal(other.pending, pending)
     assert_array_equal(other._candidates.offered, active._candidates.offered)
+
+
+@pytest.mark.parametrize("criterion", [None, "random"])
+def test_what_was_forgotten_is_offered_again_after_loading(criterion, tmp_path):
+    active = learner(criterion=criterion)
+    x = active.ask(3)
+    active.forget(x[1:])
+    other = reopened(active, tmp_path)
+    assert_array_equal(other.pending, x[:1])
+    assert_array_equal(other.ask(21), active.ask(21))
+    assert other.n_left == 0
+
+
+def test_notes_come_back(tmp_path):
+    active = learner(criterion="random")
+    active.notes["lab"] = {"room": 5, "units": ["mg", None], "sd": 0.1, "is calibrated": True, "": "Prüfung"}
+    other = reopened(active, tmp_path)
+    assert other.notes == active.notes
+    assert reopened(other, tmp_path).notes == active.notes
+    assert learner().notes == {}
+
+
+ENDLESS = {}
+ENDLESS["again"] = [ENDLESS]
+
+
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [
+        ([], "learner.notes must be a dict; got list"),
+        ({"a": [0, np.zeros(2)]}, r"learner\.notes\['a'\]\[1\] is ndarray, which a file cannot hold: .* x\.tolist"),
+        ({"a": {"b": (1, 2)}}, r"learner\.notes\['a'\]\['b'\] is tuple"),
+        ({"a": np.inf}, r"\['a'\] is inf"),
+        ({"a": np.int64(1)}, r"\['a'\] is int64"),
+        ({"a": {1: 2}}, r"learner\.notes\['a'\] has the key 1, .* write str\(key\)"),
+        (ENDLESS, "nested more than 50 deep, or hold themselves"),
+    ],
+)
+def test_notes_that_a_file_cannot_hold_are_named_before_a_run(notes, message, tmp_path):
+    active = learner(criterion="random")
+    active.notes = notes
+    with pytest.raises(ValueError, match=message):
+        active.run(lambda x: pytest.fail("asked"), 1, progressbar=False, save_to=tmp_path / "run.nc")
+    assert os.listdir(tmp_path) == []
 
 
 KILLED = """
@@ -567,6 +611,7 @@ def test_nothing_is_pickled(tmp_path, monkeypatch):
         ({"n_start": 2}, "3 observations are not 2 of the start and 0 told"),
         ({"models": []}, "damaged"),
         ({"memory": {}}, "damaged: KeyError"),
+        ({"notes": ["a"]}, "damaged: its notes are no dict but list"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(changes, message, tmp_path):

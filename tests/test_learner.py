@@ -143,6 +143,12 @@ def test_equal_rows_of_a_pool_are_two_candidates():
     assert_array_equal(np.sort(rows), [0, 1, 2])
 
 
+def test_equal_rows_can_be_asked_for_in_any_order():
+    active = learner(pool=GRID[[2, 2, 2, 22, 22]], criterion="random")
+    active.ask(5)
+    assert sorted(active.design(pending=True).pool_row) == [0, 1, 2, 3, 4]
+
+
 def test_the_same_seed_asks_the_same_questions():
     def questions(seed, criterion):
         active = learner("hyperparameters", random_seed=seed, criterion=criterion)
@@ -263,6 +269,142 @@ def test_bad_answers_are_refused_and_nothing_is_lost(x, y, message):
     assert active.to_datatree(draws=2)["design"].sizes["step"] == 1
 
 
+# What is pending.
+
+
+def test_pending_points_are_those_asked_and_not_told():
+    active = learner()
+    assert active.pending.shape == (0, 1)
+    x = active.ask(3)
+    active.tell(x[1], truth(x[[1]]))
+    assert_array_equal(active.pending, x[[0, 2]])
+    assert active.n_left == 25 - 3 - 3
+    design = active.design(pending=True)
+    assert_array_equal(design.x, x[[1, 0, 2]])
+    assert_array_equal(np.isnan(design.y), [False, True, True])
+    assert np.isfinite(design.score).all()
+    assert design.isel(step=[0]).identical(active.design())
+
+
+def test_pending_points_of_a_box_are_an_array():
+    active = learner(pool=None, bounds=[(-3, 3)], criterion="random")
+    assert active.pending.shape == (0, 1)
+    assert active.n_left == np.inf
+    x = active.ask(2)
+    assert_array_equal(active.pending, x)
+    active.forget(x[0])
+    assert_array_equal(active.pending, x[1:])
+
+
+def test_a_forgotten_row_is_offered_again_and_no_longer_conditioned_on():
+    """The next question is the one that would have come without it."""
+    active, other = learner(), learner()
+    first = active.ask()
+    second = active.ask()
+    assert is_in_pool(first) != is_in_pool(second)
+    active.forget(second)
+    assert_array_equal(active.ask(), second)
+    active.forget()
+    assert active.pending.shape == (0, 1)
+    assert_array_equal(active.ask(2), other.ask(2))
+
+
+def test_every_point_can_be_given_up():
+    active = learner(criterion="random")
+    assert len(active.ask(22)) == 22
+    assert active.n_left == 0
+    active.forget()
+    active.forget()
+    assert active.n_left == 22
+    assert sorted(is_in_pool(active.ask(22))) == [i for i in range(25) if i not in (4, 12, 20)]
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([[0.123]], r"among the 2 point\(s\) asked and not told yet.*row 0, \(0.123\), is not"),
+        ("both and another", r"row 2, .* is not"),
+        ("one twice", r"row 1, .* is not"),
+        ([[0.1, 0.2]], "x must have 1 columns"),
+        ([[np.nan]], "x must be finite"),
+    ],
+)
+def test_what_is_not_pending_cannot_be_forgotten(x, message):
+    active = learner()
+    asked = active.ask(2)
+    given = {"both and another": [*asked, [0.5]], "one twice": asked[[0, 0]]}.get(x, x) if isinstance(x, str) else x
+    with pytest.raises(ValueError, match=message):
+        active.forget(given)
+    assert_array_equal(active.pending, asked)
+    assert active.n_left == 20
+
+
+def test_equal_rows_are_forgotten_and_told_by_their_labels():
+    pool = pd.DataFrame({"dose": [1.0, 1.0, 2.5]}, index=["a", "b", "c"])
+    active = learner(pool=pool, criterion="random")
+    active.ask(3)
+    active.forget(pool.loc[["b"]])
+    assert sorted(active.pending.index) == ["a", "c"]
+    assert list(active.ask().index) == ["b"]
+    active.tell(pool.loc[["b"]], 1.0)
+    assert list(active.asked_labels) == ["b"]
+    active.forget()
+    assert active.n_left == 2
+    assert sorted(active.ask(2).index) == ["a", "c"]
+
+
+def test_a_measured_row_that_is_repeated_and_forgotten_stays_measured():
+    """Its twin has the place of the next answer that nobody asked for."""
+    active = learner(pool=GRID[[2, 2]], repeat=True, criterion="random")
+    for _ in range(2):
+        active.tell(GRID[2], 1.0)
+    active.forget(active.ask())
+    assert "2 left in the pool" in repr(active)
+    assert active.design().pool_row.to_numpy().tolist() == [0, 1]
+    assert active._candidates.offered.all()
+
+
+def test_an_answer_may_be_near_what_was_asked():
+    active = learner(pool=None, bounds=[(-3, 3)], criterion="random")
+    x = active.ask(2)
+    active.tell(x[1] + 0.01, 2.0, asked=x[1])
+    assert_array_equal(active.pending, x[:1])
+    assert_array_equal(active.X[-1:], x[1:] + 0.01)
+    frame = pd.DataFrame({"dose": GRID[:, 0]}, index=[f"vial{i}" for i in range(len(GRID))])
+    active = learner(pool=frame)
+    row = active.ask()
+    active.tell(row + 0.01, 2.0, asked=row)
+    assert list(active.asked_labels) == list(row.index)
+    assert active.n_left == 21
+    assert np.isfinite(active.design().score).all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [([[0.123]], "asked must be among the 1 point"), ([[0.1], [0.2]], "among the 1"), (None, "for each point told")],
+)
+def test_answers_to_what_was_not_asked_are_refused(asked, message):
+    active = learner()
+    x = active.ask()
+    with pytest.raises(ValueError, match=message):
+        active.tell(*((x, 1.0) if asked else ([[0.5], [0.6]], [1.0, 2.0])), asked=asked or x)
+    assert len(active.y) == 3
+    assert_array_equal(active.pending, x)
+
+
+def test_points_under_way_elsewhere_are_pending():
+    """Conditioned on and not offered, as if asked for here."""
+    active, other = learner(), learner()
+    active.expect(other.ask(2))
+    assert_array_equal(active.pending, other.pending)
+    assert_array_equal(active.ask(), other.ask())
+    active.forget()
+    assert active.n_left == 22
+    with pytest.raises(ValueError, match=r"only rows of the pool can be pending, and row 1 of x is none"):
+        active.expect([GRID[0], [0.123]])
+    assert active.pending.shape == (0, 1)
+
+
 # Frames.
 
 
@@ -273,6 +415,7 @@ def test_rows_of_a_frame_come_back_with_their_labels():
     assert isinstance(x, pd.DataFrame)
     assert x.columns.tolist() == ["dose"]
     pd.testing.assert_frame_equal(x, frame.loc[x.index])
+    pd.testing.assert_frame_equal(active.pending, x)
     active.tell(x, pd.Series(truth(x), index=x.index))
     design = active.to_datatree(draws=2)["design"]
     assert design["label"].to_numpy().tolist() == x.index.tolist()

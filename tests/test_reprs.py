@@ -254,3 +254,25 @@ def test_a_screening_shows_the_inputs_it_chose():
     shown = text_of(screening)
     assert f"{screening.score[screening.active[0]]:.3g}" in shown
     assert "Screening of 32 inputs" in shown
+
+
+def test_a_classifier_and_its_fit():
+    gp = pma.probit_gp(X[["heat <°C>", "time"]], Y > np.median(Y))
+    assert "14 points, 7 yes; 2 input(s): heat <°C>, time" in text_of(gp)
+    fitted = pma.fit_probit(gp, n_restarts=0, random_seed=1)
+    shown = text_of(fitted)
+    assert f"log evidence {fitted.log_evidence:.2f} nats" in shown
+    for name, mode in zip(gp.parameter_names, fitted.theta, strict=True):
+        assert f"{name} {mode:.3g}" in shown
+
+
+def test_a_mean_is_told_in_units_of_y():
+    """Lines through data in other units: the slope of y, and y where the scaled input is zero."""
+    x = np.linspace(100, 200, 12)
+    gpm = pma.ard_gp(
+        x[:, None], 40 + 0.3 * x, mean="linear", x_scale=(150, 50), y_scale=(80, 10),
+        priors={"log_lengthscale": 3.0, "log_outputscale": np.log(0.01), "log_noise": np.log(0.01)},
+    )  # fmt: skip
+    table = parameter_table(pma.fit_laplace(gpm, random_seed=1, progressbar=False))
+    assert float(table.loc["mean_constant", "mode"]) == pytest.approx(85, abs=0.1)
+    assert float(table.loc["mean_slope[0]", "mode"]) == pytest.approx(0.3, abs=0.005)

@@ -12,9 +12,9 @@ from pymc_active.active.box import maximize
 from pymc_active.active.criterion import Criterion, is_lazy
 from pymc_active.active.designs import read_bounds
 from pymc_active.active.improvement import UpperConfidenceBound
+from pymc_active.data import read_inputs
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import ModelAverage
-from pymc_active.models.data import read_inputs
 
 Fit = LaplaceFit | ModelAverage
 AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
@@ -58,7 +58,13 @@ class Candidates(Protocol):
         """Choices as the user sees them."""
 
     def mark(self, x: np.ndarray) -> int:
-        """Take note that a point is being measured; its row, or -1."""
+        """Take note that a point that nobody chose is being measured; its row, or -1."""
+
+    def reserve(self, choice: Choice) -> None:
+        """Take note that a choice is being measured."""
+
+    def release(self, choice: Choice, others: np.ndarray) -> None:
+        """A choice is not being measured any more; ``others`` are those that were or still are."""
 
     def check(self, n: int, pending: list[Choice]) -> None:
         """Raise a ValueError if ``n`` more points cannot be had."""
@@ -133,6 +139,17 @@ class Pool:
         self.offered[row] = True
         return row
 
+    def reserve(self, choice):
+        """Its row is no longer offered."""
+        self.offered[choice.row] = True
+
+    def release(self, choice, others):
+        """Offer its row again, unless it was measured as well."""
+        # Of equal rows as many stay as there are other measurements.
+        n_offered = self.offered[(self.X == self.X[choice.row]).all(1)].sum()
+        if n_offered > (others == self.X[choice.row]).all(1).sum():
+            self.offered[choice.row] = False
+
     def __repr__(self) -> str:
         return f"{len(self.left())} left in the pool"
 
@@ -169,11 +186,17 @@ class Box:
 
     def show(self, choices):
         """An array."""
-        return np.stack([choice.x for choice in choices])
+        return np.reshape([choice.x for choice in choices], (-1, len(self.low)))
 
     def mark(self, x):
         """Nothing to note: points that were measured are known from the data."""
         return -1
+
+    def reserve(self, choice):
+        """Nothing to note either."""
+
+    def release(self, choice, others):
+        """Nothing was noted."""
 
     def __repr__(self) -> str:
         return f"a box of {len(self.low)} inputs"

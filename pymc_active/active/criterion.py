@@ -9,9 +9,9 @@ from typing import Any, override
 import numpy as np
 import xarray as xr
 
+from pymc_active.data import read_inputs
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import (

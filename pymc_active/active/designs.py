@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_active.models.data import read_inputs
+from pymc_active.data import read_inputs
 
 Bounds = Sequence[tuple[float, float]]
 

@@ -40,10 +40,10 @@ from pymc_active.active.optimum.recommendation import Optimum, find_optimum
 from pymc_active.active.refitting import ONLY, OneModel, SeveralModels, read_models
 from pymc_active.active.saved_learner import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.active.verification import Verification, over_draws, places, regret_ratio, trace_datatree
+from pymc_active.data import read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.model_average import ModelAverage, Prior, prior_weights
-from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import mixture, posterior_mean
@@ -144,6 +144,12 @@ class Learner:
     random_seed : int
         The same seed, data and answers give the same questions, bit for bit.
 
+    Attributes
+    ----------
+    notes : dict
+        Whatever you want to find again beside the run, such as units or the name of an instrument: :meth:`save` writes
+        it, :meth:`load` brings it back. JSON must be able to hold it.
+
     Raises
     ------
     TypeError, ValueError
@@ -211,6 +217,7 @@ class Learner:
             self._candidates.mark(x)
         self._pending: list[Choice] = []
         self._told: list[Choice] = []
+        self.notes: dict[str, Any] = {}
         # As the search left it, and once verified.
         self._searched: LaplaceFit | ModelAverage | None = None
         self._fit: LaplaceFit | ModelAverage | None = None
@@ -244,6 +251,23 @@ class Learner:
         """Pool labels (positions for an array) of what was told after the start, in order; foreign points left out."""
         rows = [choice.row for choice in self._told if choice.row >= 0]
         return self._candidates.labels[rows] if isinstance(self._candidates, Pool) else np.array(rows, int)
+
+    @property
+    def pending(self) -> Any:
+        """Points asked and not told yet, in the order asked and as :meth:`ask` shows them.
+
+        Returns
+        -------
+        ndarray or DataFrame, shape (k, D)
+            Every :meth:`ask` takes them for measured, with the values predicted, until they are told or forgotten.
+        """
+        return self._candidates.show(self._pending)
+
+    @property
+    def n_left(self) -> float:
+        """How many points can still be asked for; infinite for a box."""
+        pool = self._candidates
+        return len(pool.left(self._pending)) if isinstance(pool, Pool) else np.inf
 
     @property
     def domain(self) -> Domain:
@@ -403,7 +427,7 @@ class Learner:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
                 choice = self._candidates.choose(criterion, fit, self.X, self._pending, self._rng)
-            self._candidates.mark(choice.x)
+            self._candidates.reserve(choice)
             self._pending.append(choice)
             choices.append(choice)
         return self._candidates.show(choices)
@@ -439,32 +463,124 @@ class Learner:
             true = self._over_draws.score(self.fit, pool.X[left])
         self._verification.regret[n] = regret_ratio(self.criterion, chosen, true)
 
-    def tell(self, x: Any, y: Any) -> None:
+    def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
         """Add measurements, asked for or not.
 
         Parameters
         ----------
         x : array_like or DataFrame, shape (k, D) or (D,)
+            What was measured. Points that are pending are no longer.
         y : array_like, shape (k,), or a number
+        asked : array_like or DataFrame, shape (k, D) or (D,), optional
+            The pending points that these answer, where settings were rounded or missed: what was asked is not pending
+            any more, and the model learns what was measured.
 
         Raises
         ------
         ValueError
-            For NaN or wrong shapes; nothing is added then, and what was told before is kept.
+            For NaN or wrong shapes, or if ``asked`` is not pending; nothing is added then, and what was told before is
+            kept.
         """
-        values = x if isinstance(x, pd.DataFrame | xr.DataArray) else np.atleast_2d(np.asarray(x, float))
-        X = read_inputs(values, "x", width=self.X.shape[1])
+        X, labels = self._read_points(x, "x")
         told = read_outputs(np.atleast_1d(np.asarray(y, float).squeeze()), len(X))
+        positions: Sequence[int | None] = self._find(X, labels) if asked is None else self._find_pending(asked, "asked")
+        if len(positions) != len(X):
+            raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
         self._subject.set_data(np.concatenate([self.X, X]), np.concatenate([self.y, told]))
-        self._told += [self._settle(point) for point in X]
+        for point, i in zip(X, positions, strict=True):
+            if i is None:
+                self._told.append(Choice(point, self._candidates.mark(point), np.nan))
+            else:
+                self._told.append(self._pending[i]._replace(x=point))
+        self._drop(positions)
         self._searched = self._fit = None
 
-    def _settle(self, x: np.ndarray) -> Choice:
-        """The pending choice that a told point answers, or a choice that nobody asked for."""
-        for i, choice in enumerate(self._pending):
-            if np.array_equal(choice.x, x):
-                return self._pending.pop(i)
-        return Choice(x, self._candidates.mark(x), np.nan)
+    def forget(self, x: Any = None) -> None:
+        """Give up points that are pending: nothing is expected of them any more, and they may be asked for again.
+
+        Parameters
+        ----------
+        x : array_like or DataFrame, shape (k, D) or (D,), optional
+            Some of :attr:`pending`; default all. Equal rows of a pool are told apart by their labels.
+
+        Raises
+        ------
+        ValueError
+            If one of them is not pending; none is given up then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pymc_active as pma
+        >>> pool = np.linspace(-3, 3, 50)[:, None]
+        >>> gpm = pma.ard_gp(pool[[10, 30]], np.sin(pool[[10, 30], 0]))
+        >>> learner = pma.active.Learner(gpm, pool=pool, criterion="random")
+        >>> x = learner.ask(3)
+        >>> learner.forget(x[1])
+        >>> np.array_equal(learner.pending, x[[0, 2]])
+        True
+        """
+        positions = range(len(self._pending)) if x is None else self._find_pending(x, "x")
+        given_up = [self._pending[i] for i in positions]
+        self._drop(positions)
+        others = np.concatenate([self.X, *(choice.x[None] for choice in self._pending)])
+        for choice in given_up:
+            self._candidates.release(choice, others)
+
+    def expect(self, x: Any) -> None:
+        """Take note that points are being measured which were not asked for here: they are pending from now on.
+
+        Parameters
+        ----------
+        x : array_like or DataFrame, shape (k, D) or (D,)
+            Candidates, such as those that another learner of the same measurements asked for.
+
+        Raises
+        ------
+        ValueError
+            If one of them is no row of the pool; none is expected then.
+        """
+        X, _ = self._read_points(x, "x")
+        pool = self.domain.pool
+        for row, point in enumerate(X):
+            if pool is not None and not (pool == point).all(1).any():
+                raise ValueError(f"only rows of the pool can be pending, and row {row} of x is none: tell its result")
+        self._pending += [Choice(point, self._candidates.mark(point), np.nan) for point in X]
+
+    def _read_points(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
+        """A matrix, and the labels of the rows of a data frame."""
+        values = x if isinstance(x, pd.DataFrame | xr.DataArray) else np.atleast_2d(np.asarray(x, float))
+        X = read_inputs(values, what, width=self.X.shape[1])
+        return X, list(x.index) if isinstance(x, pd.DataFrame) else None
+
+    def _find(self, X: np.ndarray, labels: list | None) -> list[int | None]:
+        """Where among what is pending points are, each once; None for those that are not."""
+        found: list[int | None] = []
+        for row, x in enumerate(X):
+            same = [i for i, choice in enumerate(self._pending) if i not in found and np.array_equal(choice.x, x)]
+            if labels is not None and isinstance(self._candidates, Pool):
+                of_pool = self._candidates.labels
+                # The first that is called so, else the first.
+                same.sort(key=lambda i: of_pool[self._pending[i].row] != labels[row])
+            found.append(same[0] if same else None)
+        return found
+
+    def _find_pending(self, x: Any, what: str) -> list[int]:
+        """As :meth:`_find`, for points that all must be."""
+        X, labels = self._read_points(x, what)
+        positions = []
+        for row, i in enumerate(self._find(X, labels)):
+            if i is None:
+                point = ", ".join(f"{value:g}" for value in X[row])
+                raise ValueError(
+                    f"{what} must be among the {len(self._pending)} point(s) asked and not told yet, learner.pending; "
+                    f"row {row}, ({point}), is not"
+                )
+            positions.append(i)
+        return positions
+
+    def _drop(self, positions: Sequence[int | None]) -> None:
+        self._pending = [choice for i, choice in enumerate(self._pending) if i not in positions]
 
     def run(
         self,
@@ -501,7 +617,7 @@ class Learner:
                 advance()
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write everything that :meth:`load` needs to go on, bit for bit.
+        """Write everything that :meth:`load` needs to go on, bit for bit, and your ``notes``.
 
         Nothing is fitted for it, and nothing in the file can run code. ArviZ opens it: ``observed_data``,
         ``constant_data``, ``design`` as in :meth:`to_datatree`, the candidates, what is pending and the modes of each
@@ -516,7 +632,8 @@ class Learner:
         Raises
         ------
         ValueError
-            If columns or rows of the pool have labels that are neither text, numbers nor dates.
+            If columns or rows of the pool have labels that are neither text, numbers nor dates, or if JSON cannot hold
+            the ``notes``: the entry is named.
         ModuleNotFoundError
             For zarr where it is not installed.
         """
@@ -622,18 +739,27 @@ class Learner:
             tree["verification"] = self.verification
         return tree
 
-    def design(self) -> xr.Dataset:
-        """The group ``design`` of :meth:`to_datatree`."""
-        rows = np.array([choice.row for choice in self._told], int)
+    def design(self, pending: bool = False) -> xr.Dataset:
+        """The group ``design`` of :meth:`to_datatree`.
+
+        Parameters
+        ----------
+        pending : bool
+            Append what was asked and not told yet, with NaN for ``y``.
+        """
+        choices = [*self._told, *(self._pending if pending else [])]
+        missing = choices[len(self._told) :]
+        X = np.concatenate([self.X[self._n_start :], *(choice.x[None] for choice in missing)])
+        rows = np.array([choice.row for choice in choices], int)
         pool = self._candidates if isinstance(self._candidates, Pool) else None
         labels = [str(pool.labels[row]) if pool is not None and row >= 0 else "" for row in rows]
         return xr.Dataset(
             {
-                "x": (("step", "input"), self.X[self._n_start :]),
-                "y": ("step", self.y[self._n_start :]),
+                "x": (("step", "input"), X),
+                "y": ("step", np.append(self.y[self._n_start :], np.full(len(missing), np.nan))),
                 "pool_row": ("step", rows),
                 "label": ("step", np.array(labels, dtype=str)),
-                "score": ("step", np.array([choice.score for choice in self._told], float)),
+                "score": ("step", np.array([choice.score for choice in choices], float)),
             },
             attrs={"criterion": self.criterion_name, "learn": self.learn, "n_start": self._n_start},
         )

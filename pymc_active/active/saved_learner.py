@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 1
+# Levels of a user's notes; a dict that holds itself has no end of them.
+_DEEPEST = 50
 # What values that no learner wrote lead to, apart from a ValueError that says more.
 _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
 
@@ -39,8 +41,9 @@ def to_contents(learner: Learner) -> Contents:
     Raises
     ------
     ValueError
-        For labels of columns or rows that are neither text, numbers nor dates.
+        For labels of columns or rows that are neither text, numbers nor dates, and for notes that JSON cannot hold.
     """
+    _check_notes(learner.notes)
     subject, candidates = learner._subject, learner._candidates
     X, y = learner.X, learner.y
     members, name = subject.models, next(iter(subject.models.values())).name
@@ -89,6 +92,7 @@ def to_contents(learner: Learner) -> Contents:
         "models": models,
         "is_fitted": bool(fits),
         "memory": _memory(subject),
+        "notes": learner.notes,
     }
     return Contents(groups, document)
 
@@ -154,6 +158,11 @@ def _from_contents[AnyLearner: Learner](
     if isinstance(learner._candidates, Pool):
         learner._candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
     _check(learner)
+    # The first files had none.
+    notes = document.get("notes", {})
+    if not isinstance(notes, dict):
+        raise ValueError(f"the file is damaged: its notes are no dict but {type(notes).__name__}")
+    learner.notes = notes
     _remember(learner, memory, groups, bool(document["is_fitted"]))
     if "verification" in groups:
         learner._verification.remember(groups["verification"], ONLY)
@@ -161,6 +170,28 @@ def _from_contents[AnyLearner: Learner](
         # Otherwise the same trace is drawn again when it is needed.
         learner._fit = learner._searched
     return learner
+
+
+def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
+    """Raise a ValueError that names what would not come back as it is."""
+    if depth > _DEEPEST:
+        raise ValueError(f"learner.notes are nested more than {_DEEPEST} deep, or hold themselves")
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{at} has the key {key!r}, and a file can only have text for keys: write str(key)")
+            _check_notes(part, f"{at}[{key!r}]", depth + 1)
+    elif at == "learner.notes":
+        raise ValueError(f"{at} must be a dict; got {type(value).__name__}")
+    elif isinstance(value, list):
+        for i, part in enumerate(value):
+            _check_notes(part, f"{at}[{i}]", depth + 1)
+    elif not (value is None or isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value))):
+        what = repr(value) if isinstance(value, float) else type(value).__name__
+        raise ValueError(
+            f"{at} is {what}, which a file cannot hold: notes are dicts, lists, text, finite numbers, True, False and "
+            "None (an array is x.tolist())"
+        )
 
 
 def _check(learner: Learner) -> None:

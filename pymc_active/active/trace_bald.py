@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_active.active.criterion import is_lazy
 from pymc_active.models.likelihood import Likelihood
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import blocks, point_labels
@@ -137,7 +138,7 @@ def bald_from_trace(
         return out
 
     attrs = {"units": "nats", "draws": n_draws, "outcome": likelihood.outcome.name}
-    if hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray):
+    if is_lazy(X_pool):
         return _lazily(score, X_pool, attrs)
     found = score(X_pool)
     labels = _labels(next(iter(X_pool.values())) if is_dict else X_pool)
@@ -154,7 +155,8 @@ def bald_from_trace(
 def standard_error(values: np.ndarray) -> np.ndarray:
     """Standard error (m,) of the mean over draws of values (chains, draws, m), by Geyer's monotone sequence.
 
-    Chains are halved, so that also a drift counts as disagreement between chains.
+    Chains are halved, so that also a drift counts as disagreement between chains. ArviZ's ``mcse`` is this for one
+    column at a time, which for a pool of candidates takes ten times as long.
 
     References
     ----------
@@ -213,16 +215,26 @@ def _read_draws(
     return {name: v.reshape(-1, *v.shape[2:]) for name, v in values.items()}, n_chains
 
 
-def _lazily(score: Any, X_pool: Any, attrs: dict[str, Any]) -> xr.DataArray:
+def _lazily(score: Callable[[Any], np.ndarray], X_pool: Any, attrs: dict[str, Any]) -> xr.DataArray:
     """Of a dask array, block by block."""
+    from dask import delayed
+
     whole_rows = X_pool.rechunk({1: -1}) if X_pool.ndim == 2 else X_pool[:, None]
+    # As a value of the graph the scorer, draws and compiled function included, travels to each process once.
+    scorer = delayed(score, traverse=False)
     found = whole_rows.map_blocks(
-        lambda block: score(block if X_pool.ndim == 2 else block[:, 0]) if len(block) else np.empty((0, 3)),
+        _score_block,
+        score=scorer,
+        is_vector=X_pool.ndim == 1,
         chunks=(whole_rows.chunks[0], (3,)),
         dtype=float,
         meta=np.empty((0, 3)),
     )
     return _as_array(found, {}, attrs)
+
+
+def _score_block(block: np.ndarray, score: Callable[[Any], np.ndarray], is_vector: bool) -> np.ndarray:
+    return score(block[:, 0] if is_vector else block) if len(block) else np.empty((0, 3))
 
 
 def _as_array(found: Any, coords: dict[str, Any], attrs: dict[str, Any]) -> xr.DataArray:

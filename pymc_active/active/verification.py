@@ -18,15 +18,15 @@ from pymc_active.active.optimum.max_value import Thompson
 from pymc_active.active.optimum.optima import OptimumCriterion
 from pymc_active.datatree import to_dataset
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.importance import PARETO_LIMIT
 from pymc_active.laplace.nuts import Chains, nuts
 from pymc_active.predictions import draw_moments
 from pymc_active.truth import pareto_k, relative_utility
 
 # Warnings are of the line that asked.
 _PACKAGE = str(Path(__file__).parents[1])
-# Above this Pareto k not even importance sampling would mend the approximation (Vehtari et al. 2024), and above this
-# R-hat the chains have not seen the same posterior.
-PARETO_LIMIT, RHAT_LIMIT = 0.7, 1.05
+# Above this R-hat the chains have not seen the same posterior.
+RHAT_LIMIT = 1.05
 # "sometimes" means so many times the points of the last verification.
 _GROWTH = 1.5
 # A trace is modest: 128 of its draws, or fewer, are what a criterion takes.

@@ -7,12 +7,10 @@ import xarray as xr
 
 from pymc_active.bridge import bridge_evidence
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.importance import importance_evidence
+from pymc_active.laplace.importance import PARETO_LIMIT, importance_evidence
 from pymc_active.model_average import summed_over_modes
 
 ESTIMATORS = ("laplace", "importance", "bridge")
-# Above this Pareto k importance weights have no mean that a sample could show (Vehtari et al. 2024).
-_PARETO_LIMIT = 0.7
 # A bridge with a smaller standard error tells models apart whose odds differ by 2 (0.7 nats, two standard errors).
 # Importance sampling may look more exact, but knows the modes of the fit alone.
 _ROUGH = 0.35
@@ -31,7 +29,7 @@ def compare_evidences(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | No
     else:
         rows[1] = weighted[:3]
         pareto_k = weighted.pareto_k
-        if pareto_k > _PARETO_LIMIT:
+        if pareto_k > PARETO_LIMIT:
             problems["importance"] = f"Pareto k of the weights is {pareto_k:.2f}: a few draws dominate"
     bridge = bridge_evidence(fit, trace, random_seed)
     rows[2] = bridge[:3]

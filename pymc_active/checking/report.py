@@ -14,9 +14,9 @@ from pymc_active.checking.decisions import Question, compare_decisions, read_que
 from pymc_active.checking.evidences import compare_evidences
 from pymc_active.checking.models import compare_models, decide_between, node_names
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
+from pymc_active.data import read_inputs, read_outputs
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.predictions import draw_moments, point_labels, trace_thetas
 from pymc_active.truth import pareto_k, sample
 

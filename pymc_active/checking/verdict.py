@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from pymc_active.laplace.importance import PARETO_LIMIT
+
 # Vehtari et al. (2021): chains agree below 1.01, and below 400 effective draws neither R-hat nor quantiles are stable.
 # Up to 1.05 the traditional reading calls a trace usable.
 RHAT_GOOD, RHAT_USABLE, FEWEST_EFFECTIVE = 1.01, 1.05, 400
-# Vehtari et al. (2024): below 0.5 importance weights have a variance, below 0.7 sampling could repair them.
-PARETO_GOOD, PARETO_LIMIT = 0.5, 0.7
+# Vehtari et al. (2024): below 0.5 importance weights have a variance.
+PARETO_GOOD = 0.5
 # A mean that is off by a third of a posterior sd has a symmetrised divergence of 0.1 nats.
 CLOSE = 0.1
 # Log 2: an evidence off by more changes the odds of two models by more than a factor of two.

@@ -7,14 +7,16 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
+from pymc_active.data import read_inputs
+from pymc_active.html_summary import html_summary
 from pymc_active.laplace.curvature import invert
-from pymc_active.models.data import read_inputs
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import blocks, mixture_moments, point_labels
 
@@ -88,6 +90,18 @@ class ProbitFit:
             f"<ProbitFit of {len(self.labels)} points ({self.labels.sum()} yes): log posterior "
             f"{self.log_posterior:.2f}, log evidence {self.log_evidence:.2f}, {len(self.theta)} parameters{notes}>"
         )
+
+    def _repr_html_(self) -> str:
+        d = self.diagnostics
+        facts = {
+            "data": f"{len(self.labels)} points, {self.labels.sum()} yes; {len(self.gp.inputs)} input(s)",
+            "log evidence": f"{self.log_evidence:.2f} nats",
+            "log posterior": f"{self.log_posterior:.2f} nats",
+            "starts that reached the mode": f"{d['n_best']} of {d['n_starts']}",
+        }
+        sd = np.sqrt(np.diagonal(self.covariance))
+        table = pd.DataFrame({"mode": self.theta, "sd": sd}, index=self.gp.parameter_names).map("{:.3g}".format)
+        return html_summary("ProbitFit", facts, table, remarks=d["warnings"])
 
     @cached_property
     def constrained_point(self) -> dict[str, np.ndarray]:
@@ -180,9 +194,8 @@ def fit_probit(
     ----------
     gp : ProbitGP
     approximation : {"laplace", "ep"}
-        Of the latent function. Expectation propagation has probabilities several times closer to the exact ones and
-        takes about three times as long: of 15 labels those of Laplace were up to 0.08 from MCMC's, and its own 0.03.
-        Laplace's are too close to one half; its designs are nearly the same.
+        Of the latent function. Expectation propagation has probabilities closer to the exact ones [1]_ and takes about
+        twice as long. Laplace's are too close to one half; its designs are nearly the same.
     start : dict or ProbitFit, optional
         A further start: values by name, or an earlier fit.
     n_restarts : int
@@ -203,6 +216,11 @@ def fit_probit(
     -----
     UserWarning
         If the search or the latent function's approximation did not converge.
+
+    References
+    ----------
+    .. [1] Kuss & Rasmussen (2005), Assessing approximate inference for binary Gaussian process classification, Journal
+       of Machine Learning Research 6.
 
     Examples
     --------

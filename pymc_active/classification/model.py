@@ -12,9 +12,10 @@ import xarray as xr
 
 from pymc_active.classification.latent import ProbitPosterior
 from pymc_active.cov import Rescaled
+from pymc_active.data import Scale, read_inputs
+from pymc_active.html_summary import html_summary
 from pymc_active.kernels import arrays
 from pymc_active.models.builders import KERNELS
-from pymc_active.models.data import Scale, read_inputs
 from pymc_active.models.plan import ModelPlan, Priors
 from pymc_active.posterior.prior import GaussianPrior
 
@@ -126,6 +127,14 @@ class ProbitGP:
             f"<ProbitGP probit_gp({self._kernel}): {len(self.X)} points ({self.labels.sum()} yes), "
             f"{len(self.inputs)} inputs; parameters {', '.join(self._plan.free)}>"
         )
+
+    def _repr_html_(self) -> str:
+        inputs = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
+        facts = {
+            "data": f"{len(self.X)} points, {self.labels.sum()} yes; {len(self.inputs)} input(s): {inputs}",
+            "free parameters": ", ".join(self._plan.free),
+        }
+        return html_summary(f"ProbitGP probit_gp({self._kernel})", facts)
 
     def set_data(self, X: Any, labels: Any) -> None:
         """Take other data, any number of points; scales stay as they are.

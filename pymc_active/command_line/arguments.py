@@ -68,7 +68,8 @@ more examples
   A result was corrected:
     pymc-active suggest measurements.csv --state run.nc --rebuild
 
-In Python the same run is pymc_active.active.Learner.load("run.nc").
+In Python the same run is learner = pymc_active.active.Learner.load("run.nc"); what is told there and saved with
+learner.save("run.nc") is known here, too, and must be in measurements.csv as well.
 """
 
 
@@ -179,6 +180,14 @@ def _add_suggest(commands: Any) -> None:
     )
     run.add_argument("--forget-pending", action="store_true", help="give up suggestions that have no result")
 
+    run.add_argument(
+        "--verify",
+        type=_verify,
+        metavar="WHEN",
+        help="sometimes, or a number K for every K-th measurement: ask if the fast approximation can be trusted, and "
+        "draw samples by MCMC, which takes longer, for as long as it cannot (default: never)",
+    )
+
     results = suggest.add_argument_group("results")
     results.add_argument("--output", metavar="next.csv", help="write the suggestions as rows to fill in")
     results.add_argument("--plot", metavar="picture.png", help="draw what is known (needs the extra 'plots')")
@@ -230,6 +239,14 @@ def _separator(text: str) -> str:
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more; got {text!r}")
+    return int(text)
+
+
+def _verify(text: str) -> str | int:
+    if text in ("never", "sometimes"):
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected sometimes, never, or a whole number from 1 on; got {text!r}")
     return int(text)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from pymc_active.active.learner import Learner
 from pymc_active.command_line.output import Suggestion
 from pymc_active.command_line.settings import Settings
-from pymc_active.command_line.state import pool_of
 from pymc_active.plots.style import BLUE, INK, VERMILION, Z95, legend_above, new_axes, pyplot
 from pymc_active.predictions import predict
 
@@ -47,7 +46,7 @@ def save_picture(path: str | os.PathLike, learner: Learner, settings: Settings, 
         ax = learner.plot()
     elif learner.X.shape[1] == 1:
         ax = _along_the_input(learner, settings, found)
-    elif pool_of(learner) is not None:
+    elif learner.domain.is_pool:
         ax = _over_the_pool(learner, settings, found)
     else:
         ax = _one_after_another(learner, settings, found)

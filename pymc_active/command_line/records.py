@@ -150,20 +150,28 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
 
 
 def find_new(
-    known_X: np.ndarray, known_y: np.ndarray, known_ids: list[str] | None, measured: Measurements, target: str
+    known_X: np.ndarray,
+    known_y: np.ndarray,
+    known_ids: Sequence[str | None] | None,
+    measured: Measurements,
+    target: str,
 ) -> tuple[list[int], list[str]]:
     """Rows that are not known yet, and what of the known ones is gone or changed, in words.
 
-    Rows are known by their id; without ids by their values, in any order.
+    Rows are known by their id; without one by their values, in any order.
     """
     known = np.column_stack([known_X, known_y])
     now = np.column_stack([measured.X, measured.y])
     close = _SAME * _span(np.concatenate([known, now]))
     left, problems = dict.fromkeys(range(len(now))), []
+    nameless = list(known)
     if known_ids is not None and measured.ids is not None:
         row_of = {label: row for row, label in enumerate(measured.ids)}
+        nameless = [values for label, values in zip(known_ids, known, strict=True) if label is None]
         for label, values in zip(known_ids, known, strict=True):
-            row = row_of.get(label)
+            if label is None:
+                continue
+            row = row_of.pop(label, None)
             if row is None:
                 problems.append(f"{label} is gone")
                 continue
@@ -171,9 +179,8 @@ def find_new(
             if (np.abs(now[row] - values) > close).any():
                 what = _difference(target, values, now[row], close)
                 problems.append(f"{measured.name(row)} has {what}")
-        return list(left), problems
     missing = []
-    for values in known:
+    for values in nameless:
         row = next((row for row in left if (np.abs(now[row] - values) <= close).all()), None)
         if row is None:
             missing.append(values)

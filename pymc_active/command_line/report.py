@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pymc_active.active.learner import Learner
 from pymc_active.command_line.output import Console
-from pymc_active.command_line.state import Run, load_run, name_of, open_choices
+from pymc_active.command_line.state import Run, as_set, load_run, name_of_point, open_choices
 from pymc_active.command_line.tables import listing
 from pymc_active.embeddings import relevance
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.importance import PARETO_LIMIT
 from pymc_active.laplace.parameters import parameter_table
 from pymc_active.model_average import ModelAverage
 from pymc_active.predictions import predict
@@ -28,10 +30,10 @@ def report(path: str, console: Console) -> None:
     pending = open_choices(learner)
     n = len(learner.y)
     print(f"{Path(path).name}: looking for {settings.goal}, of {len(settings.inputs or ())} input(s)")
-    print(f"measured: {n}, {n - learner._n_start} of them since the run began")
-    print(f"open: {listing([name_of(learner, one) for one in pending], 10) if pending else 'nothing'}")
+    print(f"measured: {n}, {n - learner.design().attrs['n_start']} of them since the run began")
+    print(f"open: {listing([one.name for one in pending], 10) if pending else 'nothing'}")
     best = int(np.argmin(learner.y) if settings.minimize else np.argmax(learner.y))
-    label = f" ({run.ids[best]})" if run.ids is not None else ""
+    label = f" ({run.ids[best]})" if run.ids is not None and run.ids[best] is not None else ""
     print(f"{'smallest' if settings.minimize else 'largest'} {settings.target} measured: {learner.y[best]:.6g}{label}")
     if isinstance(fit, ModelAverage):
         share = fit.probability.sortby(-fit.probability)
@@ -40,6 +42,7 @@ def report(path: str, console: Console) -> None:
         fit = fit.best
     else:
         _recommend(run, fit)
+    _verification(learner)
     _parameters(fit, settings.target, console)
     for problem in fit.diagnostics["warnings"]:
         print(f"doubtful: {problem}")
@@ -47,11 +50,33 @@ def report(path: str, console: Console) -> None:
 
 def _recommend(run: Run, fit: LaplaceFit) -> None:
     learner, settings = run.learner, run.settings
-    best = learner._best()
-    prediction = predict(fit, best.x[None])
+    best = learner.recommend()
+    prediction = predict(fit, best)
+    name = str(best.index[0]) if learner.domain.is_pool else name_of_point(as_set(learner, best[0]))
     mean, sd = float(prediction.f_mean[0]), float(np.sqrt(prediction.f_variance[0]))
     which = "smallest" if settings.minimize else "largest"
-    print(f"{which} {settings.target} predicted: {mean:.4g} ± {sd:.2g} at {name_of(learner, best)}")
+    print(f"{which} {settings.target} predicted: {mean:.4g} ± {sd:.2g} at {name}")
+
+
+def _verification(learner: Learner) -> None:
+    found = learner.verification
+    times = found.n_observations.to_numpy()
+    if not len(times):
+        return
+    last = found.isel(n_observations=-1)
+    # Of several models the one that is worst.
+    k, samples = float(last.pareto_k.max()), ""
+    if (last.escalated == 1).any():
+        verdict = "not trusted, so samples by MCMC take its place"
+        samples = f"; R-hat of the samples {float(last.rhat.max()):.2f}"
+    elif (last.sampler_failed == 1).any():
+        verdict = "not trusted, and the sampler failed, so it is used all the same"
+    else:
+        verdict = "trusted" if k <= PARETO_LIMIT else "not trusted, and nothing that is scored depends on it"
+    print(
+        f"verified {len(times)} time(s), last with {times[-1]} measurements: the approximation is {verdict} "
+        f"(Pareto k {k:.2f}, good up to {PARETO_LIMIT}{samples})"
+    )
 
 
 def _parameters(fit: LaplaceFit, target: str, console: Console) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
+from pymc_active.command_line.arguments import CRITERIA, GOALS
 from pymc_active.command_line.tables import CSVFormat
 
 # More inputs than this are too many for a lengthscale each: most would stay at their prior.
@@ -38,6 +40,8 @@ class Settings:
         Typical value and spread of the target.
     minimize : bool
     seed : int
+    verify : str or int
+        As of :class:`Learner`.
     separator, decimal, encoding : str
         How the CSV files are written; these may change from call to call.
     """
@@ -54,6 +58,7 @@ class Settings:
     target_scale: list[float] | None = None
     minimize: bool = False
     seed: int = 0
+    verify: str | int = "never"
     separator: str = ","
     decimal: str = "."
     encoding: str = "utf-8-sig"
@@ -149,14 +154,71 @@ class Settings:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Raises a ValueError for what :meth:`to_json` did not write."""
-        try:
-            settings = cls(**value)
-            settings.check()
-        except (TypeError, AttributeError) as error:
-            raise ValueError(f"its settings of the command line are damaged: {error}") from None
+        if not isinstance(value, dict) or not set(value) <= set(_KINDS) or "target" not in value:
+            raise ValueError("its settings are not those of the command line")
+        for name, one in value.items():
+            is_left_out = one is None and name in _OPTIONAL
+            if not is_left_out and not _KINDS[name](one):
+                raise ValueError(f"its settings cannot have {name} = {one!r}")
+        settings = cls(**value)
+        settings.check()
         return settings
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_text, value))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _are_bounds(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, list)
+        and len(one) == 3
+        and _is_text(one[0])
+        and _is_number(one[1])
+        and _is_number(one[2])
+        and one[1] < one[2]
+        for one in value
+    )
+
+
+# What the options can be, in a file that anybody may have changed.
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "target": _is_text,
+    "id": _is_text,
+    "inputs": _are_texts,
+    "bounds": _are_bounds,
+    "learn": lambda value: value in GOALS,
+    "criterion": lambda value: value in CRITERIA,
+    "models": _are_texts,
+    "components": _is_count,
+    "noise": _is_positive,
+    "target_scale": lambda value: (
+        isinstance(value, list) and len(value) == 2 and _is_number(value[0]) and _is_positive(value[1])
+    ),
+    "minimize": lambda value: isinstance(value, bool),
+    "seed": _is_count,
+    "verify": lambda value: value in ("never", "sometimes") or (_is_count(value) and value > 0),
+    "separator": lambda value: isinstance(value, str) and len(value) == 1,
+    "decimal": lambda value: value in (".", ","),
+    "encoding": _is_text,
+}
+_OPTIONAL = frozenset(("id", "inputs", "bounds", "criterion", "models", "noise", "target_scale"))
 # What may differ from call to call.
 _FREE = frozenset(("separator", "decimal", "encoding"))
 

@@ -27,11 +27,8 @@ from pymc_active.command_line.settings import Settings
 from pymc_active.command_line.state import (
     Run,
     as_set,
-    forget,
     keep_open,
     load_run,
-    n_left,
-    name_of,
     open_choices,
     pool_of,
     save_run,
@@ -108,7 +105,7 @@ def _begin(call: _Call, before: Run | None) -> Run | None:
     pool = None
     if settings.bounds is None and call.candidates is None:
         assert before is not None, "a run begins with a pool or a box"
-        pool = pool_of(before.learner)
+        pool = pool_of(before)
         assert pool is not None, "a run that has no box has a pool"
         inputs = list(pool.columns)
     else:
@@ -143,6 +140,7 @@ def _begin(call: _Call, before: Run | None) -> Run | None:
         pool=pool,
         bounds=None if settings.bounds is None else [(low, high) for _, low, high in settings.bounds],
         minimize=settings.minimize,
+        verify=settings.verify,  # type: ignore[arg-type]
         random_seed=settings.seed,
     )
     if before is not None:
@@ -161,7 +159,7 @@ def _go_on(call: _Call, before: Run) -> Run:
     state = Path(call.given.state).name
     known = read_measurements(settings, measured, inputs)
     _note_rows(call, inputs, known)
-    kept = pool_of(learner)
+    kept = pool_of(before)
     if call.candidates is not None:
         if kept is None:
             raise ValueError(f"{state} was begun with --bounds: leave --candidates out, or start again with --rebuild")
@@ -228,23 +226,23 @@ def _ask(call: _Call, run: Run) -> None:
     """Choose, remember, show."""
     given, learner = call.given, run.learner
     if given.forget_pending:
-        forget(learner)
+        learner.forget()
     earlier = open_choices(learner)
     if earlier:
-        names = listing([name_of(learner, choice) for choice in earlier])
+        names = listing([choice.name for choice in earlier])
         call.console.note(f"still open from earlier calls: {names} (--forget-pending gives them up)")
-    if given.n > n_left(learner):
-        raise ValueError(f"{n_left(learner)} candidate(s) are left, and -n asks for {given.n}")
+    if given.n > learner.n_left:
+        raise ValueError(f"{learner.n_left} candidate(s) are left, and -n asks for {given.n}")
     found = []
     with call.console.working("Fitting and choosing"):
         if given.n:
             learner.ask(given.n)
             choices = open_choices(learner)[len(earlier) :]
-            X = np.stack([as_set(learner, choice) for choice in choices])
+            X = np.stack([as_set(learner, choice.x) for choice in choices])
             prediction = predict(learner.fit, X)
             moments = prediction.f_mean.to_numpy(), np.sqrt(prediction.y_variance.to_numpy())
             found = [
-                Suggestion(name_of(learner, choice), x, choice.score, float(mean), float(sd))
+                Suggestion(choice.name, x, choice.score, float(mean), float(sd))
                 for choice, x, mean, sd in zip(choices, X, *moments, strict=True)
             ]
         # Before it is shown: what somebody measures must be known to be open.

@@ -37,6 +37,8 @@ _AROUND, _AROUND_WIDTH, _AROUND_SHARE = 64, 0.7, 0.5
 # With fewer points than this much of the evidence may lie where no mode is, and so many draws, for each of the others,
 # are from the prior.
 _FEW, _FROM_PRIOR = 30, 2
+# Above this not even importance sampling repairs an approximation (Vehtari et al. 2024).
+PARETO_LIMIT = 0.7
 # Weights, over their mean, that have no tail to speak of.
 _NO_TAIL = 10.0
 

@@ -27,8 +27,9 @@ def parameter_table(fit: LaplaceFit) -> pd.DataFrame:
     -------
     DataFrame
         One row for each entry, named like ``lengthscale[acid]``: ``mode``, ``sd`` and an ``89 % interval``, which for
-        positive quantities is worked out on the log scale. ``log_noise`` is left out where there is ``noise``, and so
-        are matrices such as an embedding's R.
+        positive quantities is worked out on the log scale. The mean function's constant (where the scaled inputs are
+        zero) and slopes are in units of y, and of y over those of the input. ``log_noise`` is left out where there is
+        ``noise``, and so are matrices such as an embedding's R.
     """
     gpm, best, P = fit.gpm, fit.best, len(fit.theta)
     names = [name for name, value in fit.constrained_point.items() if value.ndim < 2]
@@ -54,7 +55,9 @@ def parameter_table(fit: LaplaceFit) -> pd.DataFrame:
         slope = (plus - minus) / (2 * _STEP)
         for index in np.ndindex(mode.shape):
             gradient = slope[:, *index]
-            sd, value = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0))), float(mode[index])
+            shift, scale = _to_user(fit, name, index)
+            sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0))) * scale
+            value = shift + scale * float(mode[index])
             if name in positive and value > 0:
                 factor = float(np.exp(_Z89 * sd / value))
                 low, high = value / factor, value * factor
@@ -67,3 +70,13 @@ def parameter_table(fit: LaplaceFit) -> pd.DataFrame:
             rows[row] = [f"{value:.4g}", *spread]
     columns = ["mode", "sd", "89 % interval"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def _to_user(fit: LaplaceFit, name: str, index: tuple[int, ...]) -> tuple[float, float]:
+    """Shift and scale of a builder's mean, the only parameters without a Deterministic in the user's units."""
+    x_map, y_map = fit.gpm.x_map, fit.gpm.y_map
+    if name == "mean_constant":
+        return float(y_map.shift), float(y_map.scale)
+    if name == "mean_slope":
+        return 0.0, float(y_map.scale / np.broadcast_to(x_map.scale, fit.X.shape[1])[index])
+    return 0.0, 1.0

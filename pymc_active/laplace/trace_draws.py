@@ -51,10 +51,4 @@ class TraceDraws:
 
 def _move(theta: np.ndarray, old: RowSpace | None, new: RowSpace | None, rng: np.random.Generator) -> np.ndarray:
     full = theta if old is None else old.lift(theta, rng)
-    if new is None:
-        return full
-    moved = new.shrink(full)
-    # The last column of R acts on what candidates have outside the row space, of which the data say nothing.
-    last = np.arange(new.where.start, new.where.stop).reshape(new.shape)[:, -1]
-    moved[last] = rng.normal(size=len(last)) * new.posterior.prior.sd[last]
-    return moved
+    return full if new is None else new.shrink(full, rng)

@@ -15,9 +15,9 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.cov import Embedding, Rescaled
+from pymc_active.data import Scale
 from pymc_active.kernels import arrays
 from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, parse
-from pymc_active.models.data import Scale
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.plan import ModelPlan, Priors
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior

@@ -15,9 +15,9 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 
+from pymc_active.data import Affine, read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Expression, parse
-from pymc_active.models.data import Affine, read_inputs, read_outputs
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import vm_mode
 

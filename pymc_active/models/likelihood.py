@@ -18,7 +18,7 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.models.data import read_inputs
+from pymc_active.data import read_inputs
 from pymc_active.models.gpmodel import data_value
 from pymc_active.outcomes import OUTCOMES, Outcome
 from pymc_active.posterior.prior import vm_mode

@@ -8,7 +8,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.tensor.random.basic import MvNormalRV
 
 from pymc_active.cov import Embedding, Rescaled
-from pymc_active.models.data import fit_scale, read_inputs, read_outputs
+from pymc_active.data import fit_scale, read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel, data_value
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior
 from pymc_active.posterior.prior import vm_mode

@@ -18,9 +18,9 @@ from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_active.data import Affine, Scale, fit_scale, input_labels, read_inputs, read_outputs
 from pymc_active.kernels.arrays import Node
 from pymc_active.kernels.expressions import Expression
-from pymc_active.models.data import Affine, Scale, fit_scale, input_labels, read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel, Made
 from pymc_active.models.marginal import graph_posterior
 from pymc_active.models.recipe import Recipe

@@ -13,10 +13,10 @@ from pymc_active.checking.verdict import (
     EVIDENCE_MATTERS,
     GOOD_DECISION,
     PARETO_GOOD,
-    PARETO_LIMIT,
     RHAT_GOOD,
     RHAT_USABLE,
 )
+from pymc_active.laplace.importance import PARETO_LIMIT
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, log_axis, pyplot
 
 if TYPE_CHECKING:

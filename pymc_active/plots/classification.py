@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from pymc_active.classification.fit import ProbitFit
+from pymc_active.plots.measurements import column_of
 from pymc_active.plots.style import BLUE, INK, VERMILION, legend_above, new_axes
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def plot_probability(
     chosen = list(names[:2]) if inputs is None else list(inputs)
     if len(chosen) not in (1, 2):
         raise ValueError(f"inputs must name one or two inputs; got {inputs!r}")
-    columns = [_column(names, one) for one in chosen]
+    columns, labels = (list(part) for part in zip(*(column_of(names, one) for one in chosen), strict=True))
     if len(set(columns)) < len(columns):
         raise ValueError(f"inputs must be different; got {inputs!r}")
     n = n_points or (200 if len(columns) == 1 else 60)
@@ -67,7 +68,6 @@ def plot_probability(
     grid[:, columns] = np.stack([mesh.ravel() for mesh in meshes], axis=1)
     probability = fit.predict(grid, method=method).probability.to_numpy()
     style: dict[str, Any] = {"ls": "none", "ms": 6, "zorder": 3, "alpha": 0.4 if len(names) > len(columns) else 1.0}
-    labels = [_label(names, column) for column in columns]
     ax = new_axes(ax, (6.4, 4.0) if len(columns) == 1 else (5.6, 4.4))
     if len(columns) == 1:
         low, high = (ndtr(_quantile(*fit.latent(grid, method), tail)) for tail in (0.025, 0.975))
@@ -89,20 +89,6 @@ def plot_probability(
     ax.set_xlim(axes[0][0], axes[0][-1])
     legend_above(ax)
     return ax
-
-
-def _column(names: list, one: Any) -> int:
-    if one in names:
-        return names.index(one)
-    if isinstance(one, int | np.integer) and 0 <= one < len(names):
-        return int(one)
-    raise ValueError(f"inputs must be of {', '.join(map(str, names))}, or positions; got {one!r}")
-
-
-def _label(names: list, column: int) -> str:
-    if isinstance(names[column], str):
-        return names[column]
-    return "x" if len(names) == 1 else f"input {names[column]}"
 
 
 def _quantile(means: np.ndarray, variances: np.ndarray, level: float) -> np.ndarray:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.data import read_inputs, read_outputs
 from pymc_active.embeddings import embedding_draws, principal_rotation, relevance, subspace_angles
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import check_one_fit
-from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.plots.measurements import band, data_of, ring
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, legend_above, new_axes
 from pymc_active.predictions import predict

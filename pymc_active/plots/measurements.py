@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.data import read_inputs, read_outputs
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import ModelAverage
-from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.plots.style import VERMILION, Z95
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ def data_of(fit: LaplaceFit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray,
     return X, read_outputs(y, len(X))
 
 
-def column_of(fit: LaplaceFit | ModelAverage, input: Any) -> tuple[int, str]:
+def column_of(inputs: list, input: Any) -> tuple[int, str]:
     """Position and label of an input given by either; names come first."""
-    inputs = fit.gpm.inputs
     if input in inputs:
         column = inputs.index(input)
     elif isinstance(input, int | np.integer) and 0 <= input < len(inputs):

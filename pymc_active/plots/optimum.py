@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_active.models.data import fit_scale
+from pymc_active.data import fit_scale
 from pymc_active.plots.style import BLUE, GREY, INK, VERMILION, Z95, legend_above, new_axes, pyplot
 from pymc_active.predictions import predict
 

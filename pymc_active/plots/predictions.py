@@ -81,7 +81,7 @@ def plot_predictions(
     gpm = fit.gpm
     if trace is not None and not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
         raise ValueError("the model's data changed since this fit: fit again, or leave out the trace")
-    column, name = column_of(fit, input)
+    column, name = column_of(fit.gpm.inputs, input)
     X, y = data_of(fit, X, y)
     if limits is None:
         low, high = X[:, column].min(), X[:, column].max()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.models.data import input_labels, read_inputs
+from pymc_active.data import input_labels, read_inputs
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, legend_above, new_axes
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 12
 # Marks of what was picked, one for each criterion; colours alone would not do.
 _MARKS, _LINES = "vD^sPX", ("-", "--", "-.", ":")
-# Names that are abbreviations.
+# Words that are abbreviations.
 _ACRONYMS = {"bald", "bams", "pes"}
 
 Utilities = Mapping[str, xr.DataArray]
@@ -253,6 +253,6 @@ def _pick_label(picks: Any) -> str:
 def _axis_label(utilities: Utilities) -> str:
     first = next(iter(utilities.values()))
     names = {str(values.name) for values in utilities.values() if values.name is not None}
-    names = {name.upper() if name in _ACRONYMS else name.replace("_", " ") for name in names}
+    names = {" ".join(word.upper() if word in _ACRONYMS else word for word in name.split("_")) for name in names}
     name, units = names.pop() if len(names) == 1 else "utility", first.attrs.get("units")
     return f"{name} ({units})" if units else name

@@ -21,7 +21,7 @@ from pymc_active.kernels.lines import Lines
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 if TYPE_CHECKING:
-    from pymc_active.models.data import Affine, InputMap
+    from pymc_active.data import Affine, InputMap
 
 
 class Moments(NamedTuple):

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from pymc_active.data import Affine
 from pymc_active.kernels.lines import Lines
-from pymc_active.models.data import Affine
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor

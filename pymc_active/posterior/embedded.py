@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_active.models.data import InputMap
+from pymc_active.data import InputMap
 from pymc_active.posterior.array import EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 

@@ -26,7 +26,7 @@ from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.models.data import IDENTITY
+from pymc_active.data import IDENTITY
 from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
 from pymc_active.posterior.factor import Factor
 from pymc_active.posterior.graph_lines import GraphLines, LineFunction, LineGraphs, check_known, check_numerically

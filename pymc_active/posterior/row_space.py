@@ -15,7 +15,7 @@ from copy import copy
 import numpy as np
 from scipy.linalg import qr
 
-from pymc_active.models.data import InputMap
+from pymc_active.data import InputMap
 from pymc_active.posterior.array import EmbeddingPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI
@@ -114,10 +114,15 @@ class RowSpace:
         middle = np.broadcast_to(new, self.shape[0] * self.shape[1])
         return np.concatenate([values[: self.where.start], middle, values[self.source.R.stop :]])
 
-    def shrink(self, theta: np.ndarray) -> np.ndarray:
-        """The point of the row space next to theta (P,)."""
+    def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The point of the row space next to theta (P,).
+
+        What acts on the rest of a candidate, of which the data say nothing, is zero, or with ``rng`` drawn from its
+        prior.
+        """
         R = theta[self.source.R].reshape(self.source.shape) / self.scale
-        return self._replace(theta, np.column_stack([R @ self.basis, np.zeros(len(R))]).ravel())
+        rest = np.zeros(len(R)) if rng is None else rng.normal(size=len(R)) * self.posterior.prior.sd[self.where.start]
+        return self._replace(theta, np.column_stack([R @ self.basis, rest]).ravel())
 
     def lift(self, thetas: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """Full parameters (..., P) of points in the row space; ``rng`` draws what lies outside from its prior."""

@@ -18,11 +18,11 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
+from pymc_active.data import read_inputs
 from pymc_active.html_summary import html_summary
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits
-from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP

@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_active.data import Scale
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
@@ -19,7 +20,6 @@ from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.laplace.search import SAME
 from pymc_active.model_average import model_posterior
 from pymc_active.models.builders import composite_gp
-from pymc_active.models.data import Scale
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.progress import progress
 

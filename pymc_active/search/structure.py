@@ -13,13 +13,13 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_active.data import Scale, read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Base, Expression, Product, grid, parse
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.model_average import model_posterior
 from pymc_active.models.builders import composite_gp
-from pymc_active.models.data import Scale, read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.progress import progress
 

@@ -10,9 +10,9 @@ import pandas as pd
 
 from pymc_active.active.hierarchical.fdt import LONGEST_SPACING, fixed_sample_test
 from pymc_active.active.hierarchical.settings import positive, read_box, relative_bandwidth
+from pymc_active.data import read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace, quiet_fits
-from pymc_active.models.data import read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel
 
 # An input whose score is below this fraction of the largest does not matter, where nobody says how many do.

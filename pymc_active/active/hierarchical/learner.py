@@ -17,8 +17,8 @@ from pymc_active.active.hierarchical.lines import Background
 from pymc_active.active.hierarchical.saved_search import FORMAT_VERSION, KIND, to_contents, to_state
 from pymc_active.active.hierarchical.settings import Settings, read_settings
 from pymc_active.active.hierarchical.tree import Node, Trial
+from pymc_active.data import read_inputs
 from pymc_active.html_summary import html_summary
-from pymc_active.models.data import read_inputs
 from pymc_active.posterior.factor import one_blas_thread
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import xarray as xr
 from pymc_active.active.box import distinct, maximize
 from pymc_active.active.criterion import Criterion, is_lazy, score_pool
 from pymc_active.active.designs import read_bounds
+from pymc_active.data import read_inputs
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits, ModelAverage
-from pymc_active.models.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.factor import one_blas_thread
