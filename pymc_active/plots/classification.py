@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ _LEVELS = np.linspace(0, 1, 11)
 def plot_probability(
     fit: ProbitFit,
     *,
-    inputs: Sequence[Any] | None = None,
+    inputs: Any = None,
     method: str = "cubature",
     n_points: int | None = None,
     ax: Axes | None = None,
@@ -32,7 +31,7 @@ def plot_probability(
     Parameters
     ----------
     fit : ProbitFit
-    inputs : sequence of one or two inputs, optional
+    inputs : an input, or a sequence of one or two, optional
         By position or by name. Default: the first two, or the only one. Others stay at the median of the data, whose
         labels are then drawn faintly, since they do not lie on this slice.
     method : {"cubature", "draws", "map"}
@@ -55,7 +54,10 @@ def plot_probability(
     if not isinstance(fit, ProbitFit):
         raise TypeError(f"plot_probability takes a ProbitFit, made by fit_probit; got {type(fit).__name__}")
     names = fit.gp.inputs
-    chosen = list(names[:2]) if inputs is None else list(inputs)
+    if inputs is None:
+        chosen = list(names[:2])
+    else:
+        chosen = list(inputs) if isinstance(inputs, list | tuple | np.ndarray) else [inputs]
     if len(chosen) not in (1, 2):
         raise ValueError(f"inputs must name one or two inputs; got {inputs!r}")
     columns, labels = (list(part) for part in zip(*(column_of(names, one) for one in chosen), strict=True))
