@@ -393,7 +393,7 @@ def test_map_shows_both_inputs_and_all_labels(fit):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("input 0", "input 1")
     assert sum(len(line.get_xdata()) for line in ax.lines if line.get_label() in ("yes", "no")) == 12
     assert fit.plot(inputs=1, n_points=12).get_xlabel() == "input 1"
-    for inputs, message in (([5], "positions"), ([0, 0], "different"), ([], "one or two")):
+    for inputs, message in (([5], "or a position"), ([0, 0], "different"), ([], "one or two")):
         with pytest.raises(ValueError, match=message):
             fit.plot(inputs=inputs)
     with pytest.raises(TypeError, match="ProbitFit"):
