@@ -83,7 +83,7 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
     tails, with a large effective sample size, and the estimate is too low.
 
     For fewer than 30 points twice as many more are from the prior, if it is normal and there is no embedding: without
-    them the evidences of models with periods were up to 0.5 nats low at 10 points, with too small an error.
+    them the evidences of models with periods were up to 0.5 nats low at 8 to 12 points, with too small an error.
 
     References
     ----------
@@ -117,8 +117,8 @@ def pareto_shape(log_weights: np.ndarray) -> float:
 
     finite = np.isfinite(log_weights)
     log_weights = np.where(finite, log_weights, log_weights[finite].min() - 1e3)
-    # Of a hundred weights with k = 0.5 the largest would be. A generalised Pareto distribution fitted to weights that
-    # end so early may have any shape.
+    # Of a thousand weights with k = 0.5 the largest would be about thirty times their mean. A generalised Pareto
+    # distribution fitted to weights that end so early may have any shape.
     if log_weights.max() - logsumexp(log_weights) + np.log(len(log_weights)) < np.log(_NO_TAIL):
         return 0.0
     # ArviZ takes log likelihoods, whose inverses are its weights.

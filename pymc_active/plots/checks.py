@@ -186,16 +186,7 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
         color = GREEN if value <= RHAT_GOOD else ORANGE if value <= RHAT_USABLE else VERMILION
         marker = "o" if value <= RHAT_GOOD else "s" if value <= RHAT_USABLE else "X"
         ax.plot(value, i, marker, ms=6, color=color)
-        ax.annotate(
-            f"ESS {size:,.0f}",
-            (1.0, i),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-            color=INK,
-        )
+        _at_the_right(ax, i, f"ESS {size:,.0f}", fontsize=8.5, color=INK)
     for limit in (RHAT_GOOD, RHAT_USABLE):
         ax.axvline(limit, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
     divergences = int(diagnostics.n_divergences)
@@ -203,6 +194,12 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     _rows(ax, [str(name) for name in worst["variable"].to_numpy()], f"MCMC: {int(diagnostics.n_draws):,} draws, {said}")
     ax.set_xlim(0.997, max(1.06, 1.02 * np.nanmax(np.append(rhat, 1.0))))
     ax.set_xlabel(f"R-hat; dashed: good to {RHAT_GOOD}, usable to {RHAT_USABLE}")
+
+
+def _at_the_right(ax: Axes, row: int, text: str, **style: Any) -> None:
+    """Text beside a row, outside of the axes."""
+    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
+    ax.annotate(text, (1.0, row), va="center", **place, **style)
 
 
 def _pareto_k(ax: Axes, values: xr.DataArray) -> None:
@@ -230,15 +227,7 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
         ax.hlines(i, 0, value, color=color, lw=2.2)
         ax.plot(value, i, "o" if value >= GOOD_DECISION else "s", ms=7, color=color)
         ax.plot(known, i, "|", ms=13, mew=1.6, color=INK)
-        ax.annotate(
-            f"{value:.2f}",
-            (1.0, i),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
+        _at_the_right(ax, i, f"{value:.2f}", fontsize=9)
     ax.axvline(GOOD_DECISION, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
     _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
     ax.set_xlim(0, 1.03)
