@@ -256,6 +256,15 @@ def test_a_model_of_compiled_functions_scores_blocks_in_threads_and_elsewhere(cl
         assert_allclose(lazy.compute(), here, rtol=1e-9)
 
 
+@pytest.mark.parametrize("criterion", ["bald", "bald_draws"])
+def test_a_learner_chooses_from_a_lazy_pool_in_a_cluster(criterion, client):
+    pool = da.from_array(POOL, chunks=(70, 1))
+    one, other = (Learner(ard(), pool=pool, criterion=criterion, random_seed=2) for _ in range(2))
+    here = one.ask()
+    with client.as_current():
+        assert_array_equal(other.ask(), here)
+
+
 def test_draws_screen_the_candidates_of_each_block(ard_fit):
     """A pool of up to a thousand candidates is not screened, nor is a block; of one block it is that of an array."""
     pool = RNG.uniform(-1, 1, (2000, 2))
@@ -305,17 +314,3 @@ def test_a_bad_block_is_named(ard_fit):
     bad[75, 1] = np.nan
     with pytest.raises(ValueError, match=r"block 1 of X_pool must be finite: 1 value.* the first at row 5, column 1"):
         bald(ard_fit, da.from_array(bad, chunks=(70, 2))).compute(scheduler="synchronous")
-
-
-def test_a_learner_says_what_to_do_with_a_lazy_pool(ard_fit):
-    """And what it says works."""
-    lazy = da.from_array(POOL, chunks=(70, 2))
-    with pytest.raises(
-        TypeError, match=r"keeps its candidates in memory, .* \(300, 2\) is lazy: pass pool=X_pool\.compute"
-    ):
-        Learner(ard(), pool=lazy)
-    learner = Learner(ard(), criterion="bald", pool=POOL, random_seed=1)
-    scores = bald(learner.fit, lazy)
-    row = int(scores.data.argmax().compute(scheduler="synchronous"))
-    assert_array_equal(learner.ask(), POOL[[row]])
-    assert int(scores.data.argmax()) == row

@@ -1,4 +1,4 @@
-"""Where the next measurement may be: a pool of rows, or a box."""
+"""Where the next measurement may be: a pool of rows, or a box. See also :mod:`pymc_active.active.lazy_pool`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.active.box import maximize
-from pymc_active.active.criterion import Criterion, is_lazy
+from pymc_active.active.criterion import Criterion
 from pymc_active.active.designs import read_bounds
 from pymc_active.active.improvement import UpperConfidenceBound
+from pymc_active.active.optimum.optima import Domain
 from pymc_active.data import read_inputs
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import ModelAverage
@@ -25,7 +26,7 @@ _SAME = 1e-6
 _DRAWS = 32
 
 
-def _mean(minimize: bool, method: str) -> UpperConfidenceBound:
+def mean_criterion(minimize: bool, method: str) -> UpperConfidenceBound:
     """The posterior mean as a criterion."""
     return UpperConfidenceBound(0.0, minimize, method, draws=_DRAWS)
 
@@ -40,6 +41,22 @@ class Choice(NamedTuple):
 
 class Candidates(Protocol):
     """Places that can be chosen from."""
+
+    def __len__(self) -> int:
+        """Rows of the pool; 0 for a box."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where a maximum is looked for."""
+
+    def n_left(self, pending: Sequence[Choice]) -> float:
+        """How many more can be chosen."""
+
+    def places(self, n: int) -> np.ndarray:
+        """About ``n`` of them (n, D), spread over all."""
+
+    def labels_of(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """What the user calls rows of the pool."""
 
     def choose(
         self,
@@ -57,8 +74,8 @@ class Candidates(Protocol):
     def show(self, choices: list[Choice]) -> Any:
         """Choices as the user sees them."""
 
-    def mark(self, x: np.ndarray) -> int:
-        """Take note that a point that nobody chose is being measured; its row, or -1."""
+    def find(self, X: np.ndarray) -> list[int]:
+        """Rows of points (k, D) that nobody chose, -1 for those that are no row; of equal rows each is found once."""
 
     def reserve(self, choice: Choice) -> None:
         """Take note that a choice is being measured."""
@@ -66,42 +83,59 @@ class Candidates(Protocol):
     def release(self, choice: Choice, others: np.ndarray) -> None:
         """A choice is not being measured any more; ``others`` are those that were or still are."""
 
-    def check(self, n: int, pending: list[Choice]) -> None:
-        """Raise a ValueError if ``n`` more points cannot be had."""
+
+def read_scores(scores: Any, n: int) -> np.ndarray:
+    """What a criterion gave for n candidates, (n,).
+
+    Raises
+    ------
+    ValueError
+        If it is not one number for each.
+    """
+    values = np.asarray(scores, float)
+    if values.shape != (n,):
+        raise ValueError(f"the criterion must give one number a candidate, shape {(n,)}; got {values.shape}")
+    return values
 
 
 class Pool:
     """Rows of an array or a data frame, each offered once unless ``repeat``."""
 
     def __init__(self, pool: Any, width: int, repeat: bool):
-        if is_lazy(pool):
-            raise TypeError(
-                f"a learner keeps its candidates in memory, and this dask array of shape {pool.shape} is lazy: pass "
-                "pool=X_pool.compute() (a million candidates take 8 MB an input); or choose from it yourself, by "
-                "scores = bald(learner.fit, X_pool), row = int(scores.data.argmax()), and tell the learner the result"
-            )
         self.table = pool if isinstance(pool, pd.DataFrame) else None
         self.X = read_inputs(pool, "pool", width=width)
         self.repeat = repeat
         self.offered = np.zeros(len(self.X), bool)
+
+    def __len__(self) -> int:
+        return len(self.X)
 
     @property
     def labels(self) -> np.ndarray:
         """Labels of the rows of a data frame, else 0, 1, ..."""
         return np.arange(len(self.X)) if self.table is None else self.table.index.to_numpy()
 
+    @property
+    def domain(self):
+        """All rows, whether offered or not."""
+        return Domain(pool=self.X, labels=self.labels)
+
     def left(self, pending: Sequence[Choice] = ()) -> np.ndarray:
         """Rows that may be offered."""
         rows = np.arange(len(self.X)) if self.repeat else np.flatnonzero(~self.offered)
         return np.setdiff1d(rows, [choice.row for choice in pending])
 
-    def check(self, n: int, pending: list[Choice]) -> None:
-        """Raise a ValueError if fewer than ``n`` rows are left."""
-        if n > len(self.left(pending)):
-            raise ValueError(
-                f"the pool has {len(self.left(pending))} candidate(s) left and {n} were asked for; add candidates or "
-                "pass repeat=True"
-            )
+    def n_left(self, pending):
+        """Rows that may be offered."""
+        return len(self.left(pending))
+
+    def places(self, n):
+        """Rows at equal distances."""
+        return self.X[np.unique(np.linspace(0, len(self.X) - 1, n).astype(int))]
+
+    def labels_of(self, rows):
+        """Labels of a data frame, or the rows."""
+        return self.labels[list(rows)]
 
     def choose(self, criterion, fit, measured, pending, rng):
         """The row with the largest score."""
@@ -110,9 +144,7 @@ class Pool:
             row = int(rng.choice(left))
             return Choice(self.X[row], row, np.nan)
         X = self.X[left]
-        score = np.asarray(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), float)
-        if score.shape != left.shape:
-            raise ValueError(f"the criterion must give one number a candidate, shape {left.shape}; got {score.shape}")
+        score = read_scores(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), len(X))
         if np.isnan(score).all():
             raise ValueError("the criterion is NaN for every candidate")
         best = int(np.nanargmax(score))
@@ -120,7 +152,7 @@ class Pool:
 
     def best_mean(self, fit, minimize, method):
         """The row with the best posterior mean."""
-        value = _mean(minimize, method).score(fit, self.X)
+        value = mean_criterion(minimize, method).score(fit, self.X)
         row = int(np.argmax(value))
         return Choice(self.X[row], row, float(value[row]))
 
@@ -129,19 +161,21 @@ class Pool:
         rows = [choice.row for choice in choices]
         return self.X[rows] if self.table is None else self.table.iloc[rows]
 
-    def mark(self, x):
-        """Row of a point, which is then no longer offered; -1 if it is not in the pool."""
-        same = np.flatnonzero((self.X == x).all(1))
-        if not len(same):
-            return -1
-        # Of several equal rows, one that was not offered yet.
-        row = int(same[np.argmin(self.offered[same])])
-        self.offered[row] = True
-        return row
+    def find(self, X):
+        """Of equal rows, those not offered yet come first."""
+        offered, rows = self.offered.copy(), []
+        for x in X:
+            same = np.flatnonzero((self.X == x).all(1))
+            row = int(same[np.argmin(offered[same])]) if len(same) else -1
+            if row >= 0:
+                offered[row] = True
+            rows.append(row)
+        return rows
 
     def reserve(self, choice):
         """Its row is no longer offered."""
-        self.offered[choice.row] = True
+        if choice.row >= 0:
+            self.offered[choice.row] = True
 
     def release(self, choice, others):
         """Offer its row again, unless it was measured as well."""
@@ -163,8 +197,25 @@ class Box:
         if len(self.low) != width:
             raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(self.low)}")
 
-    def check(self, n: int, pending: list[Choice]) -> None:
+    def __len__(self) -> int:
+        return 0
+
+    @property
+    def domain(self):
+        """The box."""
+        return Domain(self.low, self.high)
+
+    def n_left(self, pending):
         """A box is never exhausted."""
+        return np.inf
+
+    def places(self, n):
+        """Uniform ones."""
+        return np.random.default_rng(0).uniform(self.low, self.high, (n, len(self.low)))
+
+    def labels_of(self, rows):
+        """No place of a box has one."""
+        return np.array(rows, int)
 
     def choose(self, criterion, fit, measured, pending, rng):
         """The best maximum that is not a point measured or asked for already."""
@@ -181,19 +232,19 @@ class Box:
 
     def best_mean(self, fit, minimize, method):
         """The point with the best posterior mean."""
-        found = maximize(_mean(minimize, method), fit, self.low, self.high, np.random.default_rng(0))
+        found = maximize(mean_criterion(minimize, method), fit, self.low, self.high, np.random.default_rng(0))
         return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):
         """An array."""
         return np.reshape([choice.x for choice in choices], (-1, len(self.low)))
 
-    def mark(self, x):
-        """Nothing to note: points that were measured are known from the data."""
-        return -1
+    def find(self, X):
+        """A box has no rows."""
+        return [-1] * len(X)
 
     def reserve(self, choice):
-        """Nothing to note either."""
+        """Nothing to note: points that were measured are known from the data."""
 
     def release(self, choice, others):
         """Nothing was noted."""

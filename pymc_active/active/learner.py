@@ -17,7 +17,7 @@ import xarray as xr
 from pymc_active.active.bald import Bald, Uncertainty, bald, uncertainty
 from pymc_active.active.bams import Bams, Committee, bams, committee
 from pymc_active.active.candidates import AnyCriterion, Box, Candidates, Choice, Pool
-from pymc_active.active.criterion import Criterion
+from pymc_active.active.criterion import Criterion, is_lazy
 from pymc_active.active.files import read, write
 from pymc_active.active.improvement import (
     ExpectedImprovement,
@@ -25,6 +25,7 @@ from pymc_active.active.improvement import (
     expected_improvement,
     upper_confidence_bound,
 )
+from pymc_active.active.lazy_pool import LazyPool
 from pymc_active.active.optimum.entropy_search import EntropySearch, entropy_search
 from pymc_active.active.optimum.max_value import (
     JointEntropy,
@@ -39,7 +40,7 @@ from pymc_active.active.optimum.pes import Pes, pes
 from pymc_active.active.optimum.recommendation import Optimum, find_optimum
 from pymc_active.active.refitting import ONLY, OneModel, SeveralModels, read_models
 from pymc_active.active.saved_learner import FORMAT_VERSION, KIND, from_contents, to_contents
-from pymc_active.active.verification import Verification, over_draws, places, regret_ratio, trace_datatree
+from pymc_active.active.verification import PLACES, Verification, over_draws, regret_ratio, trace_datatree
 from pymc_active.data import read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
@@ -111,8 +112,10 @@ class Learner:
         ``"random"``; with several models, which these then average, also ``"bams"``, ``"bams_tempered"``,
         ``"bams_uniform"``, ``"bams_modes"``, ``"committee"``; or ``criterion(fit, X)`` giving one number for each row
         of X, larger is better.
-    pool : ndarray or DataFrame, shape (m, D)
-        Candidates in the user's units. Rows of a data frame come back with their labels.
+    pool : ndarray, DataFrame or dask array, shape (m, D)
+        Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is read and
+        scored block by block at every :meth:`ask`, by dask's scheduler, and never held; criteria that look for the
+        place of the maximum need all candidates at once and refuse it.
     bounds : list of (low, high)
         Instead of a pool: any point of this box, in the user's units. The criterion is maximised from the best of
         about a thousand seeds by L-BFGS-B, with exact gradients where criterion and model have them. For a linear
@@ -201,7 +204,7 @@ class Learner:
         self._verification = Verification(verify, len(self.y), random_seed)
         self.executor = executor
         width = self.X.shape[1]
-        self._candidates: Candidates = Box(bounds, width, repeat) if pool is None else Pool(pool, width, repeat)
+        self._candidates = _read_candidates(pool, bounds, width, repeat)
         self.random_seed = random_seed
         if criterion is None:
             criterion = GOALS[learn]
@@ -213,8 +216,8 @@ class Learner:
         self._over_draws = over_draws(self.criterion)
         self._rng = np.random.default_rng(random_seed)
         self._n_start = len(self.y)
-        for x in self.X:
-            self._candidates.mark(x)
+        for x, row in zip(self.X, self._candidates.find(self.X), strict=True):
+            self._candidates.reserve(Choice(x, row, np.nan))
         self._pending: list[Choice] = []
         self._told: list[Choice] = []
         self.notes: dict[str, Any] = {}
@@ -249,8 +252,7 @@ class Learner:
     @property
     def asked_labels(self) -> np.ndarray:
         """Pool labels (positions for an array) of what was told after the start, in order; foreign points left out."""
-        rows = [choice.row for choice in self._told if choice.row >= 0]
-        return self._candidates.labels[rows] if isinstance(self._candidates, Pool) else np.array(rows, int)
+        return self._candidates.labels_of([choice.row for choice in self._told if choice.row >= 0])
 
     @property
     def pending(self) -> Any:
@@ -266,16 +268,12 @@ class Learner:
     @property
     def n_left(self) -> float:
         """How many points can still be asked for; infinite for a box."""
-        pool = self._candidates
-        return len(pool.left(self._pending)) if isinstance(pool, Pool) else np.inf
+        return self._candidates.n_left(self._pending)
 
     @property
     def domain(self) -> Domain:
         """Where the maximum is looked for: the box, or all rows of the pool."""
-        if isinstance(self._candidates, Pool):
-            return Domain(pool=self._candidates.X, labels=self._candidates.labels)
-        assert isinstance(self._candidates, Box)
-        return Domain(self._candidates.low, self._candidates.high)
+        return self._candidates.domain
 
     @property
     def X(self) -> np.ndarray:
@@ -314,7 +312,7 @@ class Learner:
         else:
             probability = searched.probability.to_numpy()
             fits = {label: fit for (label, fit), p in zip(searched.items(), probability, strict=True) if p > _UNLIKELY}
-        replaced = self._verification.verify(fits, places(self._candidates), self._over_draws is not None)
+        replaced = self._verification.verify(fits, self._candidates.places(PLACES), self._over_draws is not None)
         if not replaced:
             return searched
         if isinstance(self._subject, OneModel):
@@ -338,7 +336,7 @@ class Learner:
             * ``sampler_failed``: whether there was none although there should have been.
             * ``regret_ratio``: by the criterion over the trace, the utility of the candidate that would have been asked
               for without it, over that of the best candidate, as in :func:`pymc_active.check`; 1 is perfect. NaN until
-              asked, for boxes, and for ``thompson``.
+              asked, for boxes and dask arrays, and for ``thompson``.
         """
         return self._verification.dataset(isinstance(self._subject, OneModel))
 
@@ -412,7 +410,11 @@ class Learner:
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
-        self._candidates.check(n, self._pending)
+        if n > self.n_left:
+            raise ValueError(
+                f"the pool has {self.n_left} candidate(s) left and {n} were asked for; add candidates or pass "
+                "repeat=True"
+            )
         if isinstance(self.criterion, OptimumCriterion):
             check_data(self.y)
         if self._verification.is_due(len(self.y)):
@@ -486,10 +488,13 @@ class Learner:
         positions: Sequence[int | None] = self._find(X, labels) if asked is None else self._find_pending(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
+        unasked = [i is None for i in positions]
+        rows = iter(self._candidates.find(X[unasked]))
         self._subject.set_data(np.concatenate([self.X, X]), np.concatenate([self.y, told]))
         for point, i in zip(X, positions, strict=True):
             if i is None:
-                self._told.append(Choice(point, self._candidates.mark(point), np.nan))
+                self._told.append(Choice(point, next(rows), np.nan))
+                self._candidates.reserve(self._told[-1])
             else:
                 self._told.append(self._pending[i]._replace(x=point))
         self._drop(positions)
@@ -541,11 +546,13 @@ class Learner:
             If one of them is no row of the pool; none is expected then.
         """
         X, _ = self._read_points(x, "x")
-        pool = self.domain.pool
-        for row, point in enumerate(X):
-            if pool is not None and not (pool == point).all(1).any():
-                raise ValueError(f"only rows of the pool can be pending, and row {row} of x is none: tell its result")
-        self._pending += [Choice(point, self._candidates.mark(point), np.nan) for point in X]
+        rows = self._candidates.find(X)
+        if -1 in rows and not isinstance(self._candidates, Box):
+            i = rows.index(-1)
+            raise ValueError(f"only rows of the pool can be pending, and row {i} of x is none: tell its result")
+        for row, point in zip(rows, X, strict=True):
+            self._pending.append(Choice(point, row, np.nan))
+            self._candidates.reserve(self._pending[-1])
 
     def _read_points(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """A matrix, and the labels of the rows of a data frame."""
@@ -558,10 +565,10 @@ class Learner:
         found: list[int | None] = []
         for row, x in enumerate(X):
             same = [i for i, choice in enumerate(self._pending) if i not in found and np.array_equal(choice.x, x)]
-            if labels is not None and isinstance(self._candidates, Pool):
-                of_pool = self._candidates.labels
+            if labels is not None:
+                called = self._candidates.labels_of([self._pending[i].row for i in same])
                 # The first that is called so, else the first.
-                same.sort(key=lambda i: of_pool[self._pending[i].row] != labels[row])
+                same = [i for i, label in zip(same, called, strict=True) if label == labels[row]] or same
             found.append(same[0] if same else None)
         return found
 
@@ -646,6 +653,7 @@ class Learner:
         model: GPModel | Mapping[Any, GPModel] | None = None,
         *,
         criterion: str | AnyCriterion | None = None,
+        pool: Any = None,
         executor: Executor | None = None,
     ) -> Self:
         """The learner of a file, which asks the same next points, bit for bit.
@@ -659,6 +667,8 @@ class Learner:
             data of the file.
         criterion : callable, optional
             Where it was one of your own, which a file cannot hold either.
+        pool : dask array, optional
+            Where the candidates were one: the same.
         executor : concurrent.futures.Executor, optional
             As for a new learner.
 
@@ -666,10 +676,10 @@ class Learner:
         ------
         FileNotFoundError
         ValueError
-            If a model or criterion must be passed; if the model has other parameters than the one saved; for a file of
-            something else, of a newer version, or one that is damaged.
+            If a model, criterion or pool must be passed; if the model has other parameters than the one saved; for a
+            file of something else, of a newer version, or one that is damaged.
         """
-        return from_contents(cls, read(path, KIND, FORMAT_VERSION), model, criterion, executor)
+        return from_contents(cls, read(path, KIND, FORMAT_VERSION), model, criterion, pool, executor)
 
     def recommend(self) -> Any:
         """What was to be found.
@@ -751,8 +761,9 @@ class Learner:
         missing = choices[len(self._told) :]
         X = np.concatenate([self.X[self._n_start :], *(choice.x[None] for choice in missing)])
         rows = np.array([choice.row for choice in choices], int)
-        pool = self._candidates if isinstance(self._candidates, Pool) else None
-        labels = [str(pool.labels[row]) if pool is not None and row >= 0 else "" for row in rows]
+        labels = [
+            str(label) if row >= 0 else "" for row, label in zip(rows, self._candidates.labels_of(rows), strict=True)
+        ]
         return xr.Dataset(
             {
                 "x": (("step", "input"), X),
@@ -771,6 +782,12 @@ def _quiet() -> Iterator[None]:
     with quiet_fits():
         warnings.filterwarnings("ignore", message="model .* has the highest evidence, but its fit is doubtful")
         yield
+
+
+def _read_candidates(pool: Any, bounds: Any, width: int, repeat: bool) -> Candidates:
+    if pool is None:
+        return Box(bounds, width, repeat)
+    return LazyPool(pool, width, repeat) if is_lazy(pool) else Pool(pool, width, repeat)
 
 
 def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneModel | SeveralModels:

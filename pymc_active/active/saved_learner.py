@@ -11,7 +11,9 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.active.candidates import AnyCriterion, Box, Choice, Pool
+from pymc_active.active.criterion import is_lazy
 from pymc_active.active.files import Contents, read_generator, write_generator
+from pymc_active.active.lazy_pool import LazyPool
 from pymc_active.active.refitting import ONLY, OneModel, SeveralModels
 from pymc_active.labels import read_label, read_table, write_label, write_table
 from pymc_active.laplace.fit import LaplaceFit, quiet_fits
@@ -34,7 +36,8 @@ def to_contents(learner: Learner) -> Contents:
     """Everything that a learner needs to go on, in groups that say something to a reader of the file as well.
 
     ``observed_data`` and ``constant_data`` are the data; ``design`` what was asked and told since the start;
-    ``pending`` what was asked and not told; ``pool`` or ``box`` the candidates; ``modes/0``, ``modes/1``, ... the modes
+    ``pending`` what was asked and not told; ``pool`` or ``box`` the candidates, of a dask array (``lazy_pool``) only
+    the rows that were offered; ``modes/0``, ``modes/1``, ... the modes
     of each model, from which its next fit starts; ``verification`` what was found by ``verify``. None of these is
     fitted or sampled for the purpose.
 
@@ -70,6 +73,15 @@ def to_contents(learner: Learner) -> Contents:
         if candidates.table is not None:
             table = write_table(candidates.table)
             groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
+    elif isinstance(candidates, LazyPool):
+        groups["lazy_pool"] = xr.Dataset(
+            {
+                "offered_row": ("point", np.array(list(candidates.offered), int)),
+                "offered_x": (("point", "input"), np.reshape(list(candidates.offered.values()), (-1, X.shape[1]))),
+            },
+            inputs,
+            {"n_rows": len(candidates.pool)},
+        )
     elif isinstance(candidates, Box):
         groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
     if learner._verification.verdicts:
@@ -102,6 +114,7 @@ def from_contents[AnyLearner: Learner](
     contents: Contents,
     model: GPModel | Mapping[Any, GPModel] | None,
     criterion: str | AnyCriterion | None,
+    pool: Any,
     executor: Executor | None,
 ) -> AnyLearner:
     """The learner of a file.
@@ -113,7 +126,7 @@ def from_contents[AnyLearner: Learner](
         contents that do not fit together.
     """
     try:
-        return _from_contents(kind, contents, model, criterion, executor)
+        return _from_contents(kind, contents, model, criterion, pool, executor)
     except _DAMAGE as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
@@ -123,6 +136,7 @@ def _from_contents[AnyLearner: Learner](
     contents: Contents,
     model: GPModel | Mapping[Any, GPModel] | None,
     criterion: str | AnyCriterion | None,
+    pool: Any,
     executor: Executor | None,
 ) -> AnyLearner:
     groups, document = contents
@@ -149,7 +163,7 @@ def _from_contents[AnyLearner: Learner](
         # The first files did not say.
         verify=document.get("verify", "never"),
         random_seed=int(document["random_seed"]),
-        **_candidates(groups, document["table"]),
+        **_candidates(groups, document["table"], pool),
     )
     learner._rng = read_generator(document["generator"])
     learner._n_start = learner._verification.n_start = int(document["n_start"])
@@ -157,6 +171,8 @@ def _from_contents[AnyLearner: Learner](
     learner._told = _choices(groups["design"])
     if isinstance(learner._candidates, Pool):
         learner._candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
+    elif isinstance(learner._candidates, LazyPool):
+        learner._candidates.offered = _offered(groups["lazy_pool"], learner._candidates)
     _check(learner)
     # The first files had none.
     notes = document.get("notes", {})
@@ -199,7 +215,7 @@ def _check(learner: Learner) -> None:
     n, n_start, n_told = len(learner.y), learner._n_start, len(learner._told)
     if n_start + n_told != n:
         raise ValueError(f"the file is damaged: {n} observations are not {n_start} of the start and {n_told} told")
-    n_rows = len(learner._candidates.X) if isinstance(learner._candidates, Pool) else 0
+    n_rows = len(learner._candidates)
     if not all(-1 <= choice.row < n_rows for choice in (*learner._pending, *learner._told)):
         raise ValueError(f"the file is damaged: rows were asked for that are not among the {n_rows} of its pool")
 
@@ -264,12 +280,31 @@ def _recipe(gpm: GPModel) -> dict[str, Any]:
         return {"shapes": shapes, "recipe": None, "reason": str(error)}
 
 
-def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None) -> dict[str, Any]:
+def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, given: Any) -> dict[str, Any]:
+    if "lazy_pool" in groups:
+        n_rows, width = int(groups["lazy_pool"].attrs["n_rows"]), groups["constant_data"]["X"].shape[1]
+        if given is None or not is_lazy(given) or given.shape != (n_rows, width):
+            what = "nothing" if given is None else f"{type(given).__name__} of shape {np.shape(given)}"
+            raise ValueError(
+                f"the candidates were a dask array of shape ({n_rows}, {width}), which the file cannot hold: make it "
+                f"as before and pass pool=; got {what}"
+            )
+        return {"pool": given}
+    if given is not None:
+        raise ValueError("pool= is for learners of a dask array: this file has its candidates")
     if "box" in groups:
         ends = (groups["box"][name].to_numpy().tolist() for name in ("low", "high"))
         return {"bounds": list(zip(*ends, strict=True))}
     X = np.array(groups["pool"]["X"].to_numpy(), float)
     return {"pool": X if table is None else read_table(table, X)}
+
+
+def _offered(group: xr.Dataset, candidates: LazyPool) -> dict[int, np.ndarray]:
+    rows, X = group["offered_row"].to_numpy(), np.array(group["offered_x"].to_numpy(), float)
+    # As found at the start and marked ever since.
+    if not np.array_equal(candidates.read(rows), X):
+        raise ValueError("pool is not the dask array that the points were chosen from: rows that were offered differ")
+    return dict(zip(rows.tolist(), X, strict=True))
 
 
 def _choices(group: xr.Dataset) -> list[Choice]:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
-from pymc_active.active.candidates import AnyCriterion, Box, Candidates, Pool
+from pymc_active.active.candidates import AnyCriterion
 from pymc_active.active.criterion import Criterion, MomentCriterion
 from pymc_active.active.optimum.max_value import Thompson
 from pymc_active.active.optimum.optima import OptimumCriterion
@@ -32,7 +32,7 @@ _GROWTH = 1.5
 # A trace is modest: 128 of its draws, or fewer, are what a criterion takes.
 _TUNE, _DRAWS, _CHAINS = 500, 500, 2
 # Candidates at which the chains' predictions are compared.
-_PLACES = 100
+PLACES = 100
 
 
 class Verdict(NamedTuple):
@@ -226,14 +226,6 @@ def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> 
         ess_bulk=float(np.nanmin(ess)),
         divergences=float(chains.diverging.sum()),
     )
-
-
-def places(candidates: Candidates) -> np.ndarray:
-    """A hundred candidates, spread over the pool, or the box."""
-    if isinstance(candidates, Pool):
-        return candidates.X[np.unique(np.linspace(0, len(candidates.X) - 1, _PLACES).astype(int))]
-    assert isinstance(candidates, Box)
-    return np.random.default_rng(0).uniform(candidates.low, candidates.high, (_PLACES, len(candidates.low)))
 
 
 def over_draws(criterion: AnyCriterion | None) -> Criterion | None:
