@@ -13,8 +13,9 @@ from _methods import METHODS as PES_METHODS
 from _runs import DESIGNS
 
 HERE = Path(__file__).parent
-PAGES = (HERE.parent / "README.md", HERE / "README.md", *(HERE / p / "README.md" for p in ("paper_bams", "paper_pes")))
-PAPER, BAMS, PES = (HERE / paper / "results" for paper in ("paper_mgp", "paper_bams", "paper_pes"))
+PAPERS = [HERE / paper for paper in ("paper_mgp", "paper_bams", "paper_pes")]
+PAGES = [folder / "README.md" for folder in (HERE.parent, HERE, *PAPERS)]
+PAPER, BAMS, PES = (folder / "results" for folder in PAPERS)
 
 
 def load(name: str, folder: Path = RESULTS) -> dict:
