@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from statistics import median
 
 from _report import RESULTS
 
@@ -11,6 +12,7 @@ sys.path += [str(Path(__file__).parent / folder) for folder in ("paper_bams", "p
 
 from _methods import METHODS as PES_METHODS
 from _runs import DESIGNS
+from structure_peers import over_seeds
 
 HERE = Path(__file__).parent
 PAPERS = [HERE / paper for paper in ("paper_mgp", "paper_bams", "paper_pes")]
@@ -235,6 +237,44 @@ def bams_table1() -> str:
     return markdown(["series, priors", "first", "second", "third", "CKS less expert, nats"], rows)
 
 
+def _by_problem(results: dict, key: str, form: str) -> list[list[str]]:
+    rows = []
+    for problem, cells in results["problems"].items():
+        row = [problem]
+        for cell in (cells.get(name, {}) for name in results["names"]):
+            shown = over_seeds(cell, key, form)
+            if cell.get("finished", 0) < cell.get("runs", 0):
+                shown += f" {cell['finished']} of {cell['runs']} finished"
+            row.append(shown.strip())
+        rows.append(row)
+    return rows
+
+
+def peers() -> str:
+    results = load("structure_peers")["results"]
+    names, problems = results["names"], results["problems"].values()
+    nll, rmse = _by_problem(results, "nll", ".2f"), _by_problem(results, "rmse", ".3f")
+    run = {name: [cells[name] for cells in problems if "runs" in cells.get(name, {})] for name in names}
+    seconds = [[cell["cpu_seconds"]["median"] for cell in cells if "cpu_seconds" in cell] for cells in run.values()]
+    nll.append(["CPU s, median", *(f"{median(values):.0f}" if values else "" for values in seconds)])
+    seeds = [{cell["runs"] for cell in cells} for cells in run.values()]
+    nll.append(["seeds a problem", *(" to ".join(map(str, sorted({min(n), max(n)}))) if n else "" for n in seeds)])
+    sentences = []
+    for name, less in results["nll_less_ours"].items():
+        if less:
+            lower = [f"{problem}: {cell['median']:+.2f}" for problem, cell in less.items() if cell["median"] < 0]
+            where = f" ({'; '.join(lower)})" if lower else ""
+            best = sum(cell["lowest"] < 0 for cell in less.values())
+            sentences.append(
+                f"{names[name]} has a lower median than our best kernel on {len(lower)} of {len(less)} problems{where} "
+                f"and a lower NLL with its best seed on {best}."
+            )
+    if results["not_run"]:
+        sentences.append(f"Not run yet: {'; '.join(results['not_run'])}.")
+    tables = [markdown([what, *names.values()], rows) for what, rows in (("NLL", nll), ("RMSE", rmse))]
+    return "\n\n".join([tables[0], " ".join(sentences), tables[1]])
+
+
 def optimum() -> str:
     return targets("ep_accuracy", "pes_speed")
 
@@ -275,19 +315,27 @@ def pes_figure2() -> str:
     return markdown(header, _regret(cell, [9, 19])) + "\n\nDecimal logarithm of the median regret."
 
 
-def pes_figure3() -> str:
+def _half_way(name: str) -> str:
     rows = []
-    for name, cell in load("figure3", PES)["results"].items():
+    for function, cell in load(name, PES)["results"].items():
         middle = len(cell["evaluations"]) // 2
-        rows += [[name, *row] for row in _regret(cell, [middle])]
+        rows += [[function, *row] for row in _regret(cell, [middle])]
     header = ["function", "method", "starts", "half way", "at the end", "less EI"]
     return markdown(header, rows) + "\n\nDecimal logarithm of the median regret."
 
 
+def pes_figure3() -> str:
+    return _half_way("figure3")
+
+
+def pes_figure4() -> str:
+    return _half_way("figure4")
+
+
 TABLES = (
     *(meats, table2, decision, check_regret, scale_out, botorch, embeddings, mode_search, speed, mgp, table1),
-    *(structure, synthetic, figure2, bams_table1),
-    *(optimum, pes_figure1, pes_figure2, pes_figure3),
+    *(structure, synthetic, figure2, bams_table1, peers),
+    *(optimum, pes_figure1, pes_figure2, pes_figure3, pes_figure4),
 )
 
 

@@ -25,6 +25,8 @@ POINT = {"log_noise": np.log(NOISE)}
 # Candidates that entropy search, which has no gradient, chooses from.
 SCREEN = 400
 BOOTSTRAPS = 2000
+# Of a distribution: what plus and minus one standard deviation are for a normal one.
+CENTRAL = (0.16, 0.84)
 
 peer = Peer()
 atexit.register(peer.close)
@@ -90,15 +92,17 @@ def best_mean(fit: Any, D: int, method: str) -> np.ndarray:
 
 
 def regret_summary(regrets: np.ndarray, seed: int = 0) -> dict[str, Any]:
-    """Decimal logarithm of the median regret (functions, steps), and one bootstrap standard deviation around it."""
+    """Decimal logarithm of the median regret (functions, steps), and the central 68 % of its bootstrap distribution.
+
+    Its standard deviation would be that of the few samples in which the median is a regret of 0.
+    """
     logs = np.log10(np.maximum(regrets, 1e-16))
     rows = np.random.default_rng(seed).integers(len(logs), size=(BOOTSTRAPS, len(logs)))
-    medians = np.median(logs[rows], axis=1)
-    middle, spread = np.median(logs, axis=0), medians.std(0)
+    lower, upper = np.quantile(np.median(logs[rows], axis=1), CENTRAL, axis=0)
     return {
-        "median": middle.tolist(),
-        "lower": (middle - spread).tolist(),
-        "upper": (middle + spread).tolist(),
+        "median": np.median(logs, axis=0).tolist(),
+        "lower": lower.tolist(),
+        "upper": upper.tolist(),
         "lower_quartile": np.quantile(logs, 0.25, axis=0).tolist(),
         "upper_quartile": np.quantile(logs, 0.75, axis=0).tolist(),
         "repeats": len(logs),
@@ -108,7 +112,8 @@ def regret_summary(regrets: np.ndarray, seed: int = 0) -> dict[str, Any]:
 def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, float]:
     """How much lower the first of two sets of final regrets on the same functions is.
 
-    ``decades``: difference of the medians of log10 regret, with its bootstrap standard deviation over functions;
+    ``decades``: difference of the medians of log10 regret; ``standard_error``: half of the central 68 % of its
+    bootstrap distribution over functions;
     ``p_value``: Wilcoxon's signed ranks, two-sided; ``wins``: share of functions where the first is lower.
     """
     from scipy.stats import wilcoxon
@@ -118,7 +123,7 @@ def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, float]:
     differences = np.median(A[rows], axis=1) - np.median(B[rows], axis=1)
     return {
         "decades": float(np.median(A) - np.median(B)),
-        "standard_error": float(differences.std()),
+        "standard_error": float(np.ptp(np.quantile(differences, CENTRAL)) / 2),
         "p_value": float(wilcoxon(A, B).pvalue) if (A != B).any() else 1.0,
         "wins": float((A < B).mean()),
         "functions": len(A),

@@ -16,7 +16,7 @@ candidates. BoTorch's LogEI and qPES have BoTorch's own model (``SingleTaskGP`` 
 the maximum, and BoTorch's search. All are judged by the same recommendation from their points: ``Learner.recommend``,
 the maximum of our posterior mean over draws of the hyperparameters.
 
-Bands are one bootstrap standard deviation of the median.
+Bands are the central 68 % of the median's bootstrap distribution.
 
 Targets: at the end PES at -3.2 (Branin) and -2.8 (cosines) or below in decimal logarithms of the median regret, both
 significantly better than EI; at -1.2 for Hartmann-6.
