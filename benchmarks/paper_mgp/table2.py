@@ -448,7 +448,7 @@ def plot(summary: dict, metric: str):
             # Overconfident fits to few points are off the scale by orders of magnitude.
             ends = [m["final"]["nll"]["mean"] for m in row["methods"].values() if "nll" in m["final"]]
             ax.set_ylim(min(ends) - 0.3, max(ends) + 1.5)
-        ax.set_title(f"{name} ({len(row['repeats'])} repeats)", loc="left", fontsize=9)
+        ax.set_title(f"{name}, repeats: {len(row['repeats'])}", loc="left", fontsize=9)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes.flat[len(summary) :]:
         ax.set_visible(False)
