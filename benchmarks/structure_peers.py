@@ -1,29 +1,38 @@
 """How does our compositional kernel search compare with its peers?
 
     python benchmarks/structure_peers.py --install --python3.10 PATH    # once: their environments beside this file
-    python benchmarks/structure_peers.py            # 8 problems, about 40 minutes of CPU time, resumable
-    python benchmarks/structure_peers.py --quick    # the first problem
+    python benchmarks/structure_peers.py --max-minutes 60               # goes on where it stopped
+    python benchmarks/structure_peers.py --report                       # only summarise what is stored
+
+Eight problems, five methods (two of them ours, from one search), three seeds of each method; the data are the same for
+all methods and seeds, so that the range over seeds is that of the searches alone. Some three hours of CPU time, most of
+them gallifrey's. Records are made breadth first and kept in ``results/structure_peers.jsonl``.
 
 Ours: ``pma.search.compositional_kernel_search`` with SE, PER, LIN and RQ, three levels, greedy, by Laplace evidence,
 otherwise defaults; predictions of the best kernel (MGP) and averaged over all kernels fitted (their two moments).
 
-GPy-ABCD: BIC, five random restarts a kernel and L-BFGS, as by default, predictions at the optimum. It has no RQ and no
-mean function, and its PER lacks the constant that ours has; so its bases are SE (which it leaves out by default), PER,
-LIN and the constant C. Two rounds of its basic rules (add, multiply, replace) with beam 1, which makes three levels as
-well. Its larger default (beam 3 and 2, change points) is not run. One seed: its restarts often miss the best optimum,
-and another seed may find it. Pins numpy 1.23.5; Python 3.10 has wheels for all it needs.
+GPy-ABCD: BIC, five random restarts a kernel and L-BFGS, as by default, predictions at the optimum. Two rounds of its
+basic rules (add, multiply, replace) with beam 1, which makes three levels as well. It has no RQ and no mean function,
+and its PER lacks the constant that ours has. The constant C among its bases gives it these, at the price of one of its
+three levels; so it runs twice, with SE, PER, LIN and C, and without C. (By default it leaves out SE and has C and white
+noise.) Its larger default (beam 3 and 2, change points) is not run. Pins numpy 1.23.5; Python 3.10 has wheels for all
+it needs.
 
 gallifrey: AutoGP's sequential Monte Carlo in JAX, 8 particles, 50 moves over structures a step and 10 HMC steps a move
-as in its README, but 5 steps of the linear schedule in place of 10: each compiles anew, for about 20 s, so that 10
-steps end at the limit, and 5 sometimes do. Trees of depth 3 (at most 4 base kernels) from linear with shift, periodic,
-SE and RQ. Its predictions are the mixture of its particles, scored as such.
+as in its README, but 5 steps of the linear schedule in place of 10: each compiles anew, for about 20 s. Trees of depth
+3 (at most 4 base kernels) from linear with shift, periodic, SE and RQ. Its predictions are the mixture of its
+particles, scored as such.
 
 Time is CPU time of search and predictions in a process of one thread, on one CPU, compilation included and imports not:
-it stands for wall time on an idle machine; wall time is in the JSON. A run is ended after 240 s of CPU time.
+it stands for wall time on an idle machine; wall time is in the records. A run is ended after 400 s of CPU time; that is
+a record too.
+
+Inputs run from 0 to 1 for all. gallifrey scales them itself; GPy-ABCD draws its starting points around 1 whatever the
+data, so that its luck may be another in other units.
 
 NLL is the mean over test points of -log p(y*), noise included, y in units of the standard deviation of the training
-data. Series are drawn from kernels whose truth is scored too. *Ahead*: the last fifth is predicted from what came
-before; *between*: a random fifth from the others.
+data. Three series are drawn from kernels, once each, and the truth is scored too. *Ahead*: the last fifth is predicted
+from what came before; *between*: a random fifth from the others.
 """
 
 import os
@@ -38,7 +47,6 @@ import sys
 import tempfile
 import time
 import warnings
-from itertools import product
 from pathlib import Path
 from unittest import mock
 
@@ -47,17 +55,20 @@ import numpy as np
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE / ".venv-structure-peers"
 REQUIREMENTS = {"gpy_abcd": "GPy-ABCD==1.2.3", "gallifrey": "gallifrey==0.1.1"}
-METHODS = ("ours", "gpy_abcd", "gallifrey")
+# What has a process of its own, the slowest last.
+METHODS = ("ours", "gpy_abcd", "gpy_abcd_no_constant", "gallifrey")
 NAMES = {
     "ours": "ours, best kernel",
     "ours_average": "ours, all kernels",
     "gpy_abcd": "GPy-ABCD",
+    "gpy_abcd_no_constant": "GPy-ABCD without C",
     "gallifrey": "gallifrey",
     "truth": "truth",
 }
+REPEATS = 3
 BASES = ("SE", "PER", "LIN", "RQ")
 DEPTH = 3
-CPU_SECONDS = 240
+CPU_SECONDS = 400
 PARTICLES, STEPS, MOVES, HMC_STEPS = 8, 5, 50, 10
 NOISE = 0.1
 ENDED_BY_LIMIT = -24  # SIGXCPU
@@ -120,7 +131,7 @@ def problems() -> dict[str, dict[str, np.ndarray]]:
     return found
 
 
-def run_ours(data: dict) -> dict:
+def run_ours(data: dict, seed: int) -> dict:
     import pymc_active as pma
 
     # Names are loaded when they are first used.
@@ -128,7 +139,7 @@ def run_ours(data: dict) -> dict:
 
     def run():
         found = pma.search.compositional_kernel_search(
-            data["x"][:, None], data["y"], bases=BASES, depth=DEPTH, random_seed=0, progressbar=False
+            data["x"][:, None], data["y"], bases=BASES, depth=DEPTH, random_seed=seed, progressbar=False
         )
         parts = {"ours": pma.predict(found.best, data["x_test"][:, None])}
         searched = time.process_time()
@@ -146,11 +157,9 @@ def run_ours(data: dict) -> dict:
     return timed(run)
 
 
-def run_gpy_abcd(data: dict) -> dict:
+def run_gpy_abcd(data: dict, seed: int, bases: tuple[str, ...] = ("SE", "PER", "LIN", "C")) -> dict:
     import GPy_ABCD
     from GPy_ABCD.KernelExpansion import grammar
-
-    bases = ("SE", "PER", "LIN", "C")
 
     def run():
         grammar.base_kerns_for_prod = frozenset(bases)
@@ -165,16 +174,21 @@ def run_gpy_abcd(data: dict) -> dict:
             verbose=False,
         )
         mean, variance = models[0].model.predict(data["x_test"][:, None])
-        return {"gpy_abcd": ([1.0], [mean[:, 0]], [variance[:, 0]])}, {
+        name = "gpy_abcd" if "C" in bases else "gpy_abcd_no_constant"
+        return {name: ([1.0], [mean[:, 0]], [variance[:, 0]])}, {
             "expression": str(models[0].kernel_expression),
             "n_kernels": len(models),
         }
 
-    np.random.seed(0)  # noqa: NPY002 - where its restarts come from
+    np.random.seed(seed)  # noqa: NPY002 - where its restarts come from
     return timed(run)
 
 
-def run_gallifrey(data: dict) -> dict:
+def run_gpy_abcd_no_constant(data: dict, seed: int) -> dict:
+    return run_gpy_abcd(data, seed, ("SE", "PER", "LIN"))
+
+
+def run_gallifrey(data: dict, seed: int) -> dict:
     import jax.numpy as jnp
     import jax.random as jr
     from gallifrey.gpconfig import GPConfig, LinearWithShiftAtom, PeriodicAtom, RationalQuadraticAtom, RBFAtom
@@ -201,7 +215,7 @@ def run_gallifrey(data: dict) -> dict:
         return stack[-1]
 
     def run():
-        model_key, search_key = jr.split(jr.PRNGKey(0))
+        model_key, search_key = jr.split(jr.PRNGKey(seed))
         model = GPModel(
             model_key, x=jnp.array(data["x"]), y=jnp.array(data["y"]), num_particles=PARTICLES, config=config
         )
@@ -223,7 +237,10 @@ def timed(run) -> dict:
     """CPU and wall seconds of ``run``, and the weights, means and variances of the mixtures it predicts."""
     wall, cpu = time.perf_counter(), time.process_time()
     mixtures, told = run()
-    seconds = {"seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+    seconds = {
+        "cpu_seconds": round(time.process_time() - cpu, 2),
+        "wall_seconds": round(time.perf_counter() - wall, 2),
+    }
     as_lists = {key: [np.asarray(part).tolist() for part in parts] for key, parts in mixtures.items()}
     return {"mixtures": as_lists, **told, **seconds}
 
@@ -235,12 +252,14 @@ def run_child(arguments: dict) -> None:
     warnings.filterwarnings("ignore")
     data = dict(np.load(arguments["data"]))
     with contextlib.redirect_stdout(io.StringIO()):
-        result = globals()[f"run_{arguments['method']}"](data)
+        result = globals()[f"run_{arguments['method']}"](data, arguments["seed"])
     print(json.dumps(result))
 
 
-def python(peer: str) -> str:
-    return str(ENVIRONMENTS / peer / "bin" / "python")
+def python(method: str) -> str:
+    """Interpreter that a method runs with."""
+    peer = method.removesuffix("_no_constant")
+    return sys.executable if peer == "ours" else str(ENVIRONMENTS / peer / "bin" / "python")
 
 
 def install(python_3_10: str) -> None:
@@ -267,72 +286,178 @@ def score(mixture: list, y: np.ndarray) -> dict:
     }
 
 
-def run_one(data: dict, path: Path, method: str) -> dict:
+def record(row: str, method: str, repeat: int) -> dict:
     """Scores of a method's predictions by name, or why there are none."""
-    from _report import ONE_XLA_THREAD, SOURCE_AT_START, child
+    import resource
 
-    np.savez(path, **data)
+    from _report import ONE_XLA_THREAD, child
+
+    data = problems()[row]
     # It spreads its particles over devices, one each.
     devices = f"--xla_force_host_platform_device_count={PARTICLES}"
-    executable = sys.executable if method == "ours" else python(method)
-    try:
-        with mock.patch.object(sys, "executable", executable):
-            arguments = {"data": str(path), "method": method}
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(sys, "executable", python(method)):
+        path = f"{folder}/data.npz"
+        np.savez(path, **data)
+        arguments = {"data": path, "method": method, "seed": repeat}
+        try:
             result = child(arguments, threads=1, environment={"XLA_FLAGS": f"{devices} {ONE_XLA_THREAD}"})
-    except RuntimeError as error:
-        if str(error).endswith(f"code {ENDED_BY_LIMIT}"):
-            return {method: {"failed": f"more than {CPU_SECONDS} s of CPU time"}}
-        return {method: {"failed": str(error).rpartition(" ended ")[2] or str(error)}}
+        except RuntimeError as error:
+            total = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds = total.ru_utime + total.ru_stime - used.ru_utime - used.ru_stime
+            code = str(error).rpartition(" ended with code ")[2]
+            is_limit = code == str(ENDED_BY_LIMIT)
+            reason = f"more than {CPU_SECONDS} s of CPU time" if is_limit else f"ended with code {code}"
+            return {"failed": reason, "cpu_seconds": round(seconds, 2)}
     mixtures = result.pop("mixtures")
-    if method == "ours":
-        result["source"] = SOURCE_AT_START
-    return {key: result | score(mixture, data["y_test"]) for key, mixture in mixtures.items()}
+    return result | {"scores": {name: score(mixture, data["y_test"]) for name, mixture in mixtures.items()}}
 
 
-def _slug(name: str) -> str:
-    return name.translate(str.maketrans({" ": "_", ",": "", "+": "plus", "*": "times", "#": ""}))
+def spread(values: list[float]) -> dict[str, float]:
+    """Over seeds."""
+    return {"median": float(np.median(values)), "lowest": min(values), "highest": max(values)}
 
 
-def plot(records: dict):
+def summarise(records: dict) -> dict:
+    """Problem, method: scores and times over the seeds that finished, and why the others did not."""
+    summary: dict = {}
+    for row, data in problems().items():
+        for method in METHODS:
+            runs = [records[key] for key in sorted(records) if key[:2] == (row, method)]
+            finished = [one for one in runs if "failed" not in one]
+            for name in ("ours", "ours_average") if method == "ours" else (method,):
+                if not runs:
+                    continue
+                cell: dict = {
+                    "runs": len(runs),
+                    "finished": len(finished),
+                    "failed": sorted({one["failed"] for one in runs if "failed" in one}),
+                    "expressions": [one["expression"] for one in finished],
+                }
+                if finished:
+                    scores = [one["scores"][name] for one in finished]
+                    cell |= {key: spread([one[key] for one in scores]) for key in scores[0]}
+                    cell["n_kernels"] = [one.get("n_kernels") for one in finished]
+                if name != "ours_average":
+                    cell["cpu_seconds"] = spread([one["cpu_seconds"] for one in runs])
+                summary.setdefault(row, {})[name] = cell
+        if "true_mean" in data and row in summary:
+            truth = score([[1.0], [data["true_mean"]], [data["true_variance"]]], data["y_test"])
+            summary[row]["truth"] = {key: spread([value]) for key, value in truth.items()}
+    return summary
+
+
+def nll_less_ours(summary: dict) -> dict[str, dict[str, dict[str, float]]]:
+    """Peer, problem: its median and lowest NLL less our best kernel's median; negative where the peer is better."""
+    return {
+        method: {
+            row: {k: cells[method]["nll"][k] - cells["ours"]["nll"]["median"] for k in ("median", "lowest")}
+            for row, cells in summary.items()
+            if all("nll" in cells.get(name, {}) for name in ("ours", method))
+        }
+        for method in METHODS[1:]
+    }
+
+
+def over_seeds(cell: dict, key: str, form: str) -> str:
+    """Median (lowest to highest) over seeds."""
+    if key not in cell:
+        return ""
+    median, lowest, highest = (f"{cell[key][k]:{form}}" for k in ("median", "lowest", "highest"))
+    return median if lowest == highest else f"{median} ({lowest} to {highest})"
+
+
+def plot(summary: dict):
     import matplotlib.pyplot as plt
-    from _report import BLUE, GREY, ORANGE
+    from _report import BLUE, ORANGE
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    colors = dict(zip(NAMES, (BLUE, "#7fb2dd", ORANGE, "#7a5195", GREY), strict=True))
-    markers = dict(zip(NAMES, "osD^|", strict=True))
-    fig, axes = plt.subplots(1, 3, figsize=(12, 0.5 * len(records) + 1.6), sharey=True, layout="constrained")
-    for i, rows in enumerate(records.values()):
-        for key, row in rows.items():
-            if "failed" in row:
-                continue
-            style = {"color": colors[key], "marker": markers[key], "ms": 14 if key == "truth" else 7, "ls": ""}
-            label = (
-                NAMES[key] if i == min(j for j, r in enumerate(records.values()) if "nll" in r.get(key, {})) else None
-            )
-            axes[0].plot(row["nll"], i, alpha=0.85, label=label, **style)
-            axes[1].plot(row["rmse"], i, alpha=0.85, **style)
-            if "seconds" in row and key != "ours_average":
-                axes[2].plot(row["seconds"], i, alpha=0.85, **style)
-    axes[0].set_yticks(range(len(records)), list(records))
-    axes[0].invert_yaxis()
+    names = [name for name in NAMES if name != "truth"]
+    colors = dict(zip(names, (BLUE, "#7fb2dd", ORANGE, "#b5651d", "#7a5195"), strict=True))
+    markers = dict(zip(names, "osDv^", strict=True))
+    figure, axes = plt.subplots(1, 3, figsize=(12, 0.85 * len(summary) + 1.4), sharey=True, layout="constrained")
+    panels = ("nll", "rmse", "cpu_seconds")
+    for i, cells in enumerate(summary.values()):
+        for ax, key in zip(axes, panels, strict=True):
+            for k, name in enumerate(names):
+                cell, y = cells.get(name, {}), i + 0.15 * (k - 2)
+                if key not in cell:
+                    continue
+                ax.plot([cell[key]["lowest"], cell[key]["highest"]], [y, y], color=colors[name], lw=2, alpha=0.6)
+                # Time is known, or how long it was allowed, where there is nothing to score.
+                face = colors[name] if cell["finished"] else "none"
+                ax.plot(cell[key]["median"], y, marker=markers[name], ms=6, color=colors[name], mfc=face)
+            if key in cells.get("truth", {}):
+                ax.plot([cells["truth"][key]["median"]] * 2, [i - 0.42, i + 0.42], color="black", lw=1.2)
+    axes[0].set_yticks(range(len(summary)), list(summary))
+    axes[0].set_ylim(len(summary) - 0.5, -0.5)
     axes[0].set_xscale("symlog", linthresh=2, linscale=2)
     ticks = [-2, -1, 0, 1, 2, 5, 10, 20, 50, 100, 1000]
     axes[0].set_xticks(ticks, list(map(str, ticks)), minor=False)
     low, high = axes[0].dataLim.intervalx
-    axes[0].set_xlim(low - 0.3, high + 0.3)
+    axes[0].set_xlim(low - max(0.3, -0.2 * low), high + max(0.3, 0.2 * high))
     axes[0].set_xlabel("test NLL, nats a point (standardised y)")
     axes[1].set_xlabel("test RMSE, sd of the training data")
-    axes[2].set_xlabel(f"CPU seconds, one thread (ended at {CPU_SECONDS})")
+    axes[2].set_xlabel(f"CPU seconds, one thread (open: all ended at {CPU_SECONDS})")
     for ax in axes[1:]:
         ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter(NullFormatter())
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="y", lw=0.3)
-    fig.legend(loc="outside lower center", ncols=len(NAMES), frameon=False)
-    return fig
+        ax.grid(axis="x", lw=0.3)
+        for i in range(1, len(summary)):
+            ax.axhline(i - 0.5, color="0.8", lw=0.6)
+    shown = [name for name in names if any(name in cells for cells in summary.values())]
+    handles = [Line2D([], [], color=colors[n], marker=markers[n], lw=2, label=NAMES[n]) for n in shown]
+    handles.append(Line2D([], [], color="black", lw=1.2, label="truth"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(NAMES), frameon=False)
+    return figure
+
+
+def report(records: dict) -> None:
+    from _report import table, write
+
+    summary = summarise(records)
+    table(
+        ("problem", "method", "finished", "NLL", "RMSE", "in 95 %", "CPU s", "kernels"),
+        [
+            (
+                row,
+                NAMES[name],
+                f"{cell['finished']} of {cell['runs']}" if "runs" in cell else "",
+                over_seeds(cell, "nll", ".2f"),
+                over_seeds(cell, "rmse", ".3f"),
+                over_seeds(cell, "coverage_95", ".2f"),
+                over_seeds(cell, "cpu_seconds", ".0f"),
+                "; ".join(dict.fromkeys(cell.get("expressions", []))),
+            )
+            for row, cells in summary.items()
+            for name, cell in cells.items()
+        ],
+    )
+    write(
+        __doc__,
+        quick=False,
+        threads="one, on one CPU",
+        targets=[],
+        results={
+            "requirements": REQUIREMENTS,
+            "names": {n: label for n, label in NAMES.items() if any(n in cells for cells in summary.values())},
+            "limit_cpu_seconds": CPU_SECONDS,
+            "noise_sd_of_the_series": NOISE,
+            "source_of_ours": sorted({one["source"] for (_, method, _), one in records.items() if method == "ours"}),
+            "nll_less_ours": nll_less_ours(summary),
+            "not_run": [
+                *(NAMES[method] for method in METHODS if not any(method in cells for cells in summary.values())),
+                *(row for row in problems() if row not in summary),
+            ],
+            "problems": summary,
+        },
+        figure=plot(summary),
+    )
 
 
 def main() -> None:
@@ -340,67 +465,33 @@ def main() -> None:
     if "--child" in sys.argv:
         run_child(json.loads(sys.argv[sys.argv.index("--child") + 1]))
         return
-    from _report import RESULTS, SOURCE_AT_START, parser, table, write
+    import argparse
 
-    command = parser(__doc__)
-    command.add_argument("--install", action="store_true", help="make the environments for the peers")
-    command.add_argument("--python3.10", dest="old_python", default="python3.10", help="interpreter for GPy-ABCD")
-    command.add_argument("--max-minutes", type=float, default=np.inf, help="start no run after this time")
-    arguments = command.parse_args()
+    from _records import RESULTS, fill, load
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--install", action="store_true", help="make the environments for the peers")
+    parser.add_argument("--python3.10", dest="old_python", default="python3.10", help="interpreter for GPy-ABCD")
+    parser.add_argument("--rows", default="", help="those whose names contain one of these, separated by semicolons")
+    parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="seeds of each method")
+    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
+    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
+    arguments = parser.parse_args()
     if arguments.install:
         install(arguments.old_python)
         return
-    if not all(Path(python(peer)).exists() for peer in REQUIREMENTS):
-        command.error("the peers have no environments yet: run with --install first")
-    start, parts = time.monotonic(), RESULTS / "structure_peers_parts"
-    records: dict[str, dict]
-    parts.mkdir(parents=True, exist_ok=True)
-    chosen = dict(list(problems().items())[: 1 if arguments.quick else None])
-    records = {name: {} for name in chosen}
-    # The slowest method last, so that a short run has the others complete.
-    for method, (name, data) in product(METHODS, chosen.items()):
-        # Our results with another version of the package are made anew.
-        version = SOURCE_AT_START if method == "ours" else "peer"
-        part = parts / f"{_slug(name)}_{method}_{version}.json"
-        if not part.exists():
-            if time.monotonic() - start > 60 * arguments.max_minutes:
-                records[name][method] = {"failed": "not run yet"}
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                part.write_text(json.dumps(run_one(data, Path(folder) / "data.npz", method)))
-        records[name] |= json.loads(part.read_text())
-        print(f"{name}: {method} done", flush=True)
-    for name, data in chosen.items():
-        if "true_mean" in data:
-            truth = [[1.0], [data["true_mean"]], [data["true_variance"]]]
-            records[name]["truth"] = {"expression": name.rpartition(",")[0], **score(truth, data["y_test"])}
-    print()
-    table(
-        ("problem", "method", "NLL", "RMSE", "in 95 %", "CPU s", "kernel"),
-        [
-            (name, NAMES[key], row["failed"], "", "", "", "")
-            if "failed" in row
-            else (
-                name,
-                NAMES[key],
-                f"{row['nll']:.2f}",
-                f"{row['rmse']:.3f}",
-                f"{row['coverage_95']:.2f}",
-                f"{row['seconds']:.0f}" if "seconds" in row else "",
-                row["expression"],
-            )
-            for name, rows in records.items()
-            for key, row in rows.items()
-        ],
-    )
-    write(
-        __doc__,
-        quick=arguments.quick,
-        threads="one, on one CPU",
-        targets=[],
-        results={"requirements": REQUIREMENTS, "noise_sd_of_the_series": NOISE, "problems": records},
-        figure=plot(records),
-    )
+    methods = arguments.methods.split(",")
+    if unknown := set(methods) - set(METHODS):
+        parser.error(f"no method {sorted(unknown)}; choose from {', '.join(METHODS)}")
+    path = RESULTS / "structure_peers.jsonl"
+    if not arguments.report:
+        if not all(Path(python(method)).exists() for method in methods):
+            parser.error("the peers have no environments yet: run with --install first")
+        rows = [name for name in problems() if any(part in name for part in arguments.rows.split(";"))]
+        keys = [(row, method, repeat) for repeat in range(arguments.repeats) for method in methods for row in rows]
+        fill(path, iter(keys), record, arguments.max_minutes)
+    report(load(path))
 
 
 if __name__ == "__main__":
