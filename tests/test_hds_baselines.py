@@ -5,12 +5,14 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
 import pymc_active as pma
 from pymc_active.active.hierarchical.assumptions import check_assumptions, whitened
 from pymc_active.active.hierarchical.baselines import ard_screening, coordinate_wise, lasso_screening
 from pymc_active.active.hierarchical.estimate import estimate_scales
+from pymc_active.active.hierarchical.learner import HDSLearner
 from pymc_active.active.hierarchical.search import hds
 from pymc_active.problems import beale, gp_draw
 
@@ -56,6 +58,18 @@ def test_estimated_scales_suffice_for_the_search():
     assert result.active == [5, 40]
     result.learner.tell(scales.X, scales.y)
     assert len(result.learner.result().data()[1]) == result.n_evaluations + 48
+
+
+def test_estimated_scales_are_those_of_the_unit_box_whatever_the_units():
+    """The search takes the smallest bandwidth as a fraction of its input's interval."""
+    width = np.where(np.arange(60) == 5, 2.0, 200.0)
+    bounds = [(-w / 2, w / 2) for w in width]
+    seen = []
+    for box, unit in ((None, np.full(60, 2.0)), (bounds, width)):
+        f = noisy(lambda X, unit=unit: draw(0.4, [5, 40], 1)(X / unit * 2), 0.1)
+        scales = estimate_scales(f, 60, bounds=box, random_seed=1)
+        seen.append(HDSLearner(60, bounds=box, random_seed=1, **scales.keywords()).settings.bandwidth)
+    assert_allclose(*seen, rtol=1e-6)
 
 
 def test_a_mostly_flat_function_is_warned_of():

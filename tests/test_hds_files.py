@@ -27,7 +27,7 @@ def ask_and_tell(learner, n=None):
 
 
 @pytest.mark.parametrize("test", ["anchored", "gpt", "fdt"])
-@pytest.mark.parametrize("n", [0, 9, 30])
+@pytest.mark.parametrize("n", [0, 9, 30, 44])
 def test_a_loaded_search_asks_the_same_bit_for_bit(test, n, tmp_path):
     learner = HDSLearner(30, test=test, random_seed=3, **SCALES)
     ask_and_tell(learner, n)

@@ -46,6 +46,23 @@ def test_the_maximum_is_found_on_the_inputs_found(found):
     assert_allclose(inactive, 0)
 
 
+def test_the_units_of_the_inputs_do_not_matter_to_the_maximum(found):
+    """Intervals of other lengths, and bandwidths in the same units, ask the same questions."""
+    width = np.where(np.arange(30) == 4, 2.0, 200.0)
+    bounds = [(-w / 2, w / 2) for w in width]
+    rng = np.random.default_rng(0)
+    other = hds_then_optimize(
+        lambda X: bump(X / width * 2) + rng.normal(0, 0.03, len(X)),
+        30,
+        n=15,
+        beta=4.0,
+        bounds=bounds,
+        random_seed=1,
+        **(SCALES | {"bandwidth": 0.8 * width / 2}),
+    )
+    assert_allclose(other.X / width[[4, 21]] * 2, found.X, atol=1e-5)
+
+
 def test_all_evaluations_are_accounted_for(found):
     X = found.points()
     assert X.shape == (found.selection.n_evaluations + 15, 30)
@@ -183,7 +200,8 @@ def test_tree_shows_every_node_once():
     places = [text.get_position() for text in ax.texts]
     assert len(set(places)) == len(places)
     shallow = result.plot(max_depth=1)
-    assert len(shallow.texts) == 3
+    # The root with its halves, and the test of the rest.
+    assert len(shallow.texts) == 4
     mpl.pyplot.close("all")
 
 

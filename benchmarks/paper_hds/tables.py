@@ -6,6 +6,7 @@ from pathlib import Path
 
 import _above  # noqa: F401
 from _runs import METHODS, plus_minus
+from variants import LABELS as VARIANTS
 
 HERE = Path(__file__).parent
 
@@ -79,6 +80,23 @@ def default() -> str:
     return table + "\n\n" + markdown(header, rows)
 
 
+def variants() -> str:
+    """Methods down, settings across: evaluations (three standard errors) and accuracy."""
+    results = load("variants")["results"]
+    parts = []
+    for what, rows in (
+        ("draws, scales known", [row for row in results if row.startswith("d=")]),
+        ("raw functions, scales estimated", [row for row in results if not row.startswith("d=")]),
+    ):
+        methods = [m for m in VARIANTS if any(m in results[row] for row in rows)]
+        trials = {c["accuracy"]["n"] for row in rows for c in results[row].values()}
+        span = sorted({min(trials), max(trials)})
+        lines = [[VARIANTS[m], *(score(results[row].get(m)) for row in rows)] for m in methods]
+        names = [row.replace("noise", "σ²").removesuffix(", raw") for row in rows]
+        parts.append(markdown([what, *names], lines) + f"\n\n{' to '.join(map(str, span))} trials each.")
+    return "\n\n".join(parts)
+
+
 def table1() -> str:
     results = load("table1")["results"]
     found = {m for cells in results["cells"].values() for m in cells}
@@ -120,7 +138,7 @@ def figure5() -> str:
 def main() -> None:
     page = HERE / "README.md"
     text = page.read_text()
-    for table in (figure2, default, table1, figure3, figure5):
+    for table in (figure2, default, variants, table1, figure3, figure5):
         if not (HERE / "results" / f"{table.__name__}.json").exists():
             continue
         marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"

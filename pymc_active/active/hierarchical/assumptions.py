@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import chdtr, chdtrc
 
+from pymc_active.active.hierarchical.cholesky import cholesky
 from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
@@ -125,8 +126,8 @@ def check_assumptions(
     rng = np.random.default_rng(random_seed)
     with one_blas_thread():
         residual = whitened(X, y, signal_variance, noise_variance)
-        L = _cholesky(_covariance(X, signal_variance, noise_variance), noise_variance, signal_variance)
-        draws = rng.normal(size=(_DRAWS, len(y))) @ np.tril(L).T
+        L = cholesky(_covariance(X, signal_variance, noise_variance), signal_variance, noise_variance)
+        draws = rng.normal(size=(_DRAWS, len(y))) @ L.T
     square, n = float(residual @ residual), len(residual)
     scale_p = 2 * min(chdtr(n, square), chdtrc(n, square))
     flat_p = (1 + np.sum(_flatness(draws) >= _flatness(y))) / (1 + _DRAWS)
@@ -144,19 +145,9 @@ def _covariance(X: np.ndarray, signal_variance: float, noise_variance: float) ->
     return K
 
 
-def _cholesky(K: np.ndarray, noise_variance: float, signal_variance: float) -> np.ndarray:
-    L, info = lapack.dpotrf(K, lower=1)
-    if info != 0:
-        raise np.linalg.LinAlgError(
-            f"the covariance of {len(K)} points is not positive definite: noise_variance={noise_variance:g} is too "
-            f"small beside signal_variance={signal_variance:g}"
-        )
-    return L
-
-
 def whitened(X: np.ndarray, y: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
     """Standardised residuals (n - 1,), the mean integrated out; X in bandwidths."""
     K = _covariance(X, signal_variance, noise_variance)
     # Differences to the first observation do not know the mean.
     K = K[1:, 1:] - K[1:, :1] - K[:1, 1:] + K[0, 0]
-    return lapack.dtrtrs(_cholesky(K, noise_variance, signal_variance), y[1:] - y[0], lower=1)[0]
+    return lapack.dtrtrs(cholesky(K, signal_variance, noise_variance), y[1:] - y[0], lower=1)[0]

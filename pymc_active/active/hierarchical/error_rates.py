@@ -22,8 +22,7 @@ class ErrorRates(NamedTuple):
     """Upper bounds of the probabilities of errors, if f is a draw from the assumed Gaussian process.
 
     With ``share`` below 1 the anchored test also keeps them for sums in which each relevant input accounts for at least
-    this part of f's variance. Where one accounts for less, it is missed more often: by a node in nine at 0.25 with
-    ``share=0.6`` and ``reject=-3``, where a node in twenty was declared.
+    this part of f's variance. Where one accounts for less, it is missed more often than declared.
 
     Attributes
     ----------
@@ -32,7 +31,8 @@ class ErrorRates(NamedTuple):
     false_inactive : float
         That a test calls a node with an active input inactive. GP tests: exp(reject), likewise. Finite differences:
         simulated on 2,000 functions, the upper end of a one-sided 95 % interval. A function may be flat along its line,
-        and independent differences cannot know that, so this does not tend to 0 with ``reject``.
+        and independent differences cannot know that, so this does not tend to 0 with ``reject``. Nodes that were set
+        aside are called inactive by the test of all inputs that were not found, and by no other.
     recovery : float
         Lower bound of the probability that all active inputs and no others are found, if there are ``n_active``: a
         union bound over the nodes of a search without errors, without what retests save.

@@ -27,7 +27,7 @@ class EstimatedScales(NamedTuple):
     Attributes
     ----------
     bandwidth : float
-        For a single input, in units of the inputs.
+        For a single input, in units of the inputs; where their intervals differ, of one with the longest.
     signal_variance, noise_variance : float
     check : AssumptionCheck
         Whether the design looks like a draw from the fitted process.
@@ -145,7 +145,8 @@ def estimate_scales(
         bandwidth, signal, noise = _fit(coordinate, y)
     check = check_assumptions(coordinate[:, None], y, bandwidth=bandwidth, signal_variance=signal, noise_variance=noise)
     check.warn()
-    width = float(np.min(np.asarray(high) - np.asarray(low)))
+    # A search takes the smallest bandwidth as a fraction of its input's interval.
+    width = float(np.max(np.asarray(high) - np.asarray(low)))
     return EstimatedScales(float(bandwidth * width * np.sqrt(n_active)), signal, noise, check, X, y)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from pymc_active.active.hierarchical.settings import positive, read_box
+from pymc_active.active.hierarchical.cholesky import cholesky
+from pymc_active.active.hierarchical.settings import positive, read_bandwidth, read_box
 from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
@@ -93,11 +94,7 @@ class _Surrogate:
         self.shift = float(y.mean())
         K = self._kernel(U)
         K.flat[:: len(y) + 1] += noise
-        self.L, info = lapack.dpotrf(K, lower=1)
-        if info != 0:
-            raise np.linalg.LinAlgError(
-                f"K + noise of {len(y)} points is not positive definite: noise_variance={noise:g} is too small"
-            )
+        self.L = cholesky(K, signal_variance, noise)
         self.alpha = lapack.dpotrs(self.L, y - self.shift, lower=1)[0]
 
     def _kernel(self, U: np.ndarray) -> np.ndarray:
@@ -140,7 +137,7 @@ def gp_ucb(
     n_dims: int,
     *,
     n: int,
-    bandwidth: float,
+    bandwidth: float | np.ndarray,
     signal_variance: float,
     noise_variance: float,
     inputs: list[int] | None = None,
@@ -161,8 +158,10 @@ def gp_ucb(
     n_dims : int
     n : int
         Evaluations.
-    bandwidth, signal_variance, noise_variance : float
-        As in :func:`hds`; known, and the same for every input that is searched.
+    bandwidth : float or ndarray of shape (d,)
+        As in :func:`hds`, of the inputs that are searched; known.
+    signal_variance, noise_variance : float
+        Known.
     inputs : list of int, optional
         Which to search; by default all.
     others : ndarray, shape (D,), optional
@@ -195,7 +194,7 @@ def gp_ucb(
     base = (low + high) / 2 if others is None else np.asarray(others, float)
     rng = np.random.default_rng(random_seed)
     start, width = low[inputs], (high - low)[inputs]
-    relative = positive("bandwidth", bandwidth) / width
+    relative = read_bandwidth(bandwidth, len(inputs)) / width
     sign = -1.0 if minimize else 1.0
     U = np.empty((0, len(inputs))) if X is None else (np.asarray(X, float) - start) / width
     values = np.empty(0) if y is None else sign * np.asarray(y, float)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from pymc_active.active.hierarchical.cholesky import cholesky
+
 
 class LLRMoments(NamedTuple):
     """Of the next observation's log likelihood ratio, if the node is active, at each place."""
@@ -76,12 +78,7 @@ class GPTest:
         """L and L⁻¹(y - mean) of the active hypothesis."""
         K = self._kernel(z, z)
         K.flat[:: len(z) + 1] += self.noise_variance
-        L, info = lapack.dpotrf(K, lower=1)
-        if info != 0:
-            raise np.linalg.LinAlgError(
-                f"the covariance of {len(z)} observations on a line is not positive definite: noise_variance="
-                f"{self.noise_variance:g} is too small beside signal_variance={self.signal_variance:g}"
-            )
+        L = cholesky(K, self.signal_variance, self.noise_variance)
         return L, lapack.dtrtrs(L, y - self.mean, lower=1)[0]
 
     def _constant(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

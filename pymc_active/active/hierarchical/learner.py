@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pymc_active.active.files import read, read_generator, write, write_generator
+from pymc_active.active.hierarchical.fdt import fixed_sample_test
 from pymc_active.active.hierarchical.gpt import GPTest
 from pymc_active.active.hierarchical.lines import Background
 from pymc_active.active.hierarchical.saved_search import FORMAT_VERSION, KIND, to_contents, to_state
@@ -58,8 +59,10 @@ class HDSLearner:
         proposition 3.1 with as many pairs for each node as exp(-accept) asks for. ``"anchored"`` is the GP test with
         what makes it cheaper and surer: a random diagonal of the box is scanned first, and all nodes share this scan. A
         node's inputs move away from it, mostly from the place where f is farthest from its mean, where a change is hard
-        to miss. f's mean need not be 0, and contradictions are retested on another diagonal. It is surer than
-        ``"gpt"`` at the same cost, and takes a fraction of its evaluations where f is smooth or ``share=1``.
+        to miss. f's mean need not be 0, and contradictions are retested on another diagonal. Most rejections, which
+        are what a search spends its evaluations on, are made at once: a node whose sibling is active is set aside on
+        little evidence, and in the end all inputs that were not found are tested together. It is surer than ``"gpt"``
+        at a third of its cost.
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. Where b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
@@ -77,11 +80,12 @@ class HDSLearner:
         changes along the diagonal of the anchored test. Rather too many than too few.
     share : float
         Of the anchored test: the part of f's variance that a relevant input should account for, at most 1. With 1, as
-        for a draw of the assumed process, it takes half of the evaluations, but misses inputs of functions that are
-        like sums over more than two of them.
+        for a draw of the assumed process, it takes up to a fifth fewer evaluations, but misses inputs of functions that
+        are like sums over more than two of them.
     retest : bool, optional
         When both halves of an active node, or the root, are rejected, test them again on a fresh background: the
-        function may have been flat along this line by chance. By default with ``test="anchored"`` only.
+        function may have been flat along this line by chance. By default with ``test="anchored"`` only, where without
+        retests no node is set aside, and each is rejected by itself, at up to three times the cost.
     offset_variance : float
         κ² of ``test="gpt"``: prior variance of f's mean in both kernels. The paper has 0, for outputs without an
         offset; ten signal variances, with retests, cost a quarter more evaluations. The anchored test estimates the
@@ -213,7 +217,7 @@ class HDSLearner:
 
     def recommend(self) -> list[int]:
         """Inputs found active so far, sorted."""
-        return sorted(node.start for node in self.nodes if node.size == 1 and node.status == "active")
+        return sorted({node.start for node in self.nodes if node.size == 1 and node.status == "active"})
 
     def ask(self, n: int | None = None) -> np.ndarray:
         """The next points to evaluate.
@@ -582,6 +586,10 @@ class HDSLearner:
             self._decide(trial, True)
         elif trial.llr <= settings.reject or self._is_hopeless(trial):
             self._decide(trial, False)
+        else:
+            self._set_aside(trial)
+        if not self._open:
+            self._test_rest(trial.background)
 
     def _is_hopeless(self, trial: Trial) -> bool:
         """Whether another diagonal will tell more: where f is smooth and this one flat, the ratio hardly moves."""
@@ -591,28 +599,30 @@ class HDSLearner:
     def _decide_fixed(self, trial: Trial) -> None:
         if len(trial.path) < self.settings.n_pairs:
             return
-        from pymc_active.active.hierarchical.fdt import fixed_sample_test
-
         y = np.array([self._y[row] for row in trial.rows])
         alpha = float(np.exp(-self.settings.accept))
         statistic, threshold = fixed_sample_test(y[::2] - y[1::2], self.settings.noise_variance, alpha)
         self._decide(trial, statistic > threshold)
 
-    def _decide(self, trial: Trial, is_active: bool) -> None:
+    def _close(self, trial: Trial, verdict: str) -> None:
         self._open.remove(trial.number)
         # What was planned for this test and not asked yet is not needed any more.
         self._queue = [row for row in self._queue if self._trial[row] != trial.number]
-        trial.verdict = "active" if is_active else "inactive"
+        trial.verdict = self.nodes[trial.node].status = verdict
+
+    def _decide(self, trial: Trial, is_active: bool) -> None:
+        self._close(trial, "active" if is_active else "inactive")
         node = self.nodes[trial.node]
-        node.status = trial.verdict
         if is_active:
             if node.size > 1:
                 self._split(node, trial.background)
-        elif node.parent < 0:
+            for number in list(self._open):
+                self._set_aside(self.trials[number])
+        elif node.number == 0:
             if self.settings.retest and not node.was_retested:
                 node.was_retested, node.status = True, "open"
                 self._try_node(0, self._new_background())
-        else:
+        elif node.parent >= 0:
             self._contradict(self.nodes[node.parent])
 
     def _split(self, node: Node, background: int) -> None:
@@ -620,18 +630,30 @@ class HDSLearner:
         if not node.children:
             for start, stop in node.halves():
                 node.children.append(len(self.nodes))
-                self.nodes.append(Node(len(self.nodes), start, stop, node.number, node.depth + 1))
+                half = Node(len(self.nodes), start, stop, node.number, node.depth + 1)
+                half.without = half.has(node.without)
+                self.nodes.append(half)
         self._try_halves(node, background)
 
     def _try_halves(self, node: Node, background: int) -> None:
         for child in node.children:
-            self.nodes[child].status = "open"
-            self._try_node(child, background)
+            is_empty = len(self.nodes[child].without) == self.nodes[child].size
+            self.nodes[child].status = "inactive" if is_empty else "open"
+            if not is_empty:
+                self._try_node(child, background)
 
     def _contradict(self, parent: Node) -> None:
         """An active node whose halves are both rejected: one of the three verdicts is wrong."""
-        if any(self.nodes[child].status not in ("inactive", "contradicted") for child in parent.children):
+        halves = [self.nodes[child] for child in parent.children]
+        if any(half.status in ("open", "active") for half in halves):
             return
+        for half in halves:
+            if half.status == "set aside":
+                # The reason for it, an active sibling, has gone.
+                trial = next(trial for trial in reversed(self.trials) if trial.node == half.number)
+                trial.verdict = half.status = "open"
+                self._open.append(trial.number)
+                return
         if self.settings.retest and not parent.was_retested:
             parent.was_retested = True
             self._try_halves(parent, self._new_background())
@@ -639,6 +661,32 @@ class HDSLearner:
         parent.status = "contradicted"
         if parent.parent >= 0:
             self._contradict(self.nodes[parent.parent])
+
+    # What was set aside
+
+    def _set_aside(self, trial: Trial) -> None:
+        """Spend no more on a node that is probably inactive, if its sibling explains that the parent is active."""
+        node = self.nodes[trial.node]
+        if trial.llr > self.settings.set_aside or node.parent < 0:
+            return
+        if any(self.nodes[child].status == "active" for child in self.nodes[node.parent].children):
+            self._close(trial, "set aside")
+
+    def _test_rest(self, background: int) -> None:
+        """All inputs that were not found are one more node, whose rejection is that of all nodes set aside.
+
+        A rejection takes many times the evaluations of an acceptance, so that one for all saves most of them. If the
+        rest is active it is searched like a root, and finds at least one input more, or is contradicted.
+        """
+        aside = [node for node in self.nodes if node.status == "set aside"]
+        root = [node for node in self.nodes if node.parent < 0][-1]
+        found = self.recommend()
+        if aside and root.status == "active" and len(found) < self.settings.n_dims:
+            self.nodes.append(Node(len(self.nodes), 0, self.settings.n_dims, without=found))
+            self._try_node(len(self.nodes) - 1, background)
+            return
+        for node in aside:
+            node.status = "active" if node.has(found) else "inactive"
 
     # Anchored backgrounds
 

@@ -46,6 +46,8 @@ class Background:
         assert base is not None
         number = np.arange(len(base))[inputs]
         is_inside = (number >= node.start) & (number < node.stop)
+        if node.without:
+            is_inside &= ~np.isin(number, node.without)
         if self.is_reversed is None:
             return np.where(is_inside, z, base[inputs])
         u = np.where(is_inside, z, rest)

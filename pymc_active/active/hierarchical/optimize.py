@@ -188,7 +188,7 @@ def hds_then_optimize(
             f,
             settings.n_dims,
             n=n,
-            bandwidth=settings.bandwidth * float(np.min((high - low)[active])),
+            bandwidth=settings.bandwidth * (high - low)[active],
             signal_variance=settings.signal_variance,
             noise_variance=settings.noise_variance,
             inputs=active,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from pymc_active.active.hierarchical.cholesky import cholesky
 from pymc_active.active.hierarchical.gpt import LLRMoments, Predictive, llr_moments_of
 
 
@@ -15,10 +16,9 @@ class PlaneTest:
     r"""Kernels of both hypotheses where a node's inputs are at z and all others at c, along a diagonal of the box.
 
     Active: :math:`\kappa^2 + \sigma_s^2 e^{-a (c - c')^2 / b^2} [1 - w + w e^{-(z - z')^2 / b^2}]`; inactive: the same
-    with w = 0. On
-    the diagonal, z = c, both know f from its scan, so that every node shares these observations, and the first one of a
-    node counts. The plane has room for many more independent values than a line: a smooth function, which a line
-    hardly shows to be constant, is told in a few observations.
+    with w = 0. On the diagonal, z = c, both know f from its scan, so that every node shares these observations, and the
+    first one of a node counts. The plane has room for many more independent values than a line: a smooth function,
+    which a line hardly shows to be constant, is told in a few observations.
 
     Parameters
     ----------
@@ -63,12 +63,7 @@ class PlaneTest:
     def _factor(self, is_active: bool, z: np.ndarray, c: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         K = self._kernel(is_active, z, c, z, c)
         K.flat[:: len(z) + 1] += self.noise_variance
-        L, info = lapack.dpotrf(K, lower=1)
-        if info != 0:
-            raise np.linalg.LinAlgError(
-                f"the covariance of {len(z)} observations is not positive definite: noise_variance="
-                f"{self.noise_variance:g} is too small beside signal_variance={self.signal_variance:g}"
-            )
+        L = cholesky(K, self.signal_variance, self.noise_variance)
         return L, lapack.dtrtrs(L, y - self.mean, lower=1)[0]
 
     def llr_path(self, z: np.ndarray, c: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -85,7 +85,7 @@ class HDSResult:
     n_evaluations : int
     stopped : {"decided", "budget", "interrupted"}
     undecided : list of str
-        Nodes still open, such as ``"24-31"``; inputs in them may matter.
+        Nodes still open or set aside, such as ``"24-31"``; inputs in them may matter.
     contradicted : list of str
         Nodes found active whose halves were both rejected: an active input may be lost in them.
     history : History
@@ -98,7 +98,9 @@ class HDSResult:
         self.active = learner.recommend()
         self.n_evaluations = learner.n_evaluations
         self.history = History(learner)
-        self.undecided = [node.label for node in learner.nodes if node.status == "open"]
+        # What was set aside before the last tree is part of that tree.
+        start = max(node.number for node in learner.nodes if node.parent < 0)
+        self.undecided = [node.label for node in learner.nodes[start:] if node.status in ("open", "set aside")]
         self.contradicted = [node.label for node in learner.nodes if node.status == "contradicted"]
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
 
@@ -203,8 +205,8 @@ class HDSResult:
         ----------
         **keywords
             For :func:`ard_gp`. By default the mean is a constant, and the priors of the lengthscales, the output scale
-            and the noise are Normal with sd 1 (lengthscales, noise) and 1 (output scale) around the values that the
-            search was given, on the log scale, in the user's units.
+            and the noise are Normal with sd 1 around the values that the search was given, on the log scale, in the
+            user's units.
 
         Returns
         -------
@@ -368,7 +370,9 @@ def hds(
         raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
     if model is not None:
         scales = scales_of_model(model, bandwidth)
-        n_dims = scales.n_dims if n_dims is None else n_dims
+        if n_dims is not None and n_dims != scales.n_dims:
+            raise ValueError(f"model has {scales.n_dims} inputs, and n_dims is {n_dims!r}: leave n_dims out")
+        n_dims = scales.n_dims
         bandwidth = scales.bandwidth if bandwidth is None else bandwidth
         signal_variance = scales.signal_variance if signal_variance is None else signal_variance
         noise_variance = scales.noise_variance if noise_variance is None else noise_variance

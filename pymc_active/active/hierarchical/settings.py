@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.active.designs import read_bounds
 from pymc_active.active.hierarchical.fdt import LONGEST_SPACING, FDTest
 from pymc_active.active.hierarchical.gpt import GPTest
 from pymc_active.active.hierarchical.guarantees import thresholds
 from pymc_active.active.hierarchical.plane import PlaneTest
+from pymc_active.data import read_bounds
 
 TESTS = ("anchored", "fdt", "fdt_fixed", "gpt")
 # Evaluations of a scan along a diagonal: enough to find a place far from f's mean, at two sds of f in most cases.
@@ -20,6 +20,9 @@ _SCAN = 12
 _LONGEST_SCAN = 96
 # Repeats at the anchor: its error is shared by all tests, and is kept to this fraction of the signal variance.
 _ANCHOR_PRECISION, _MOST_REPEATS = 0.05, 20
+# Log likelihood ratio at which a node whose sibling is active is set aside. With less evidence active inputs are often
+# among those set aside, and finding them in what is left costs another way down the tree.
+_SET_ASIDE = -1.0
 # Prior variance of f's mean while the diagonal is scanned, in signal variances: nothing is known of it.
 _VAGUE = 100.0
 
@@ -63,6 +66,11 @@ class Settings:
     def n_repeats(self) -> int:
         """Further evaluations at its anchor."""
         return min(int(np.ceil(self.noise_variance / (_ANCHOR_PRECISION * self.signal_variance))), _MOST_REPEATS)
+
+    @property
+    def set_aside(self) -> float:
+        """Log likelihood ratio at which a node whose sibling is active is set aside; -inf for never."""
+        return _SET_ASIDE if self.test == "anchored" and self.retest else -np.inf
 
     @property
     def fewest(self) -> int:
@@ -194,12 +202,16 @@ def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:
     return low, high
 
 
+def read_bandwidth(bandwidth: Any, n_dims: int) -> np.ndarray:
+    """One number for all inputs, shape (), or one for each."""
+    if np.ndim(bandwidth) == 0:
+        return np.asarray(positive("bandwidth", bandwidth))
+    values = np.asarray(bandwidth, float)
+    if values.shape != (n_dims,) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(f"bandwidth must be positive, a number or an array of shape ({n_dims},)")
+    return values
+
+
 def relative_bandwidth(bandwidth: Any, low: Any, high: Any, n_dims: int) -> float:
     """The smallest bandwidth as a fraction of its input's interval."""
-    if np.ndim(bandwidth) == 0:
-        values = np.asarray(positive("bandwidth", bandwidth))
-    else:
-        values = np.asarray(bandwidth, float)
-        if values.shape != (n_dims,) or not (np.isfinite(values).all() and (values > 0).all()):
-            raise ValueError(f"bandwidth must be positive, a number or an array of shape ({n_dims},)")
-    return float((values / (np.asarray(high) - np.asarray(low))).min())
+    return float((read_bandwidth(bandwidth, n_dims) / (np.asarray(high) - np.asarray(low))).min())

@@ -9,18 +9,21 @@ import numpy as np
 
 @dataclass
 class Node:
-    """The inputs ``start`` to ``stop - 1``.
+    """The inputs ``start`` to ``stop - 1``, but for those that were found before.
 
     Attributes
     ----------
     parent : int
-        Number of the parent, -1 for the root.
+        Number of the parent, -1 for the root, and for the root of a tree of the inputs that are left.
     children : list of int
         Numbers of both halves, once the node was found active; empty before, and for single inputs.
-    status : {"open", "active", "inactive", "contradicted"}
-        Contradicted: found active, but both halves were rejected, on two backgrounds if retests are allowed.
+    status : {"open", "active", "inactive", "contradicted", "set aside"}
+        Contradicted: found active, but both halves were rejected, on two backgrounds if retests are allowed. Set aside:
+        probably inactive, and its sibling is active; inactive once all that was set aside was tested together.
     was_retested : bool
         Whether the halves were tested a second time.
+    without : list of int
+        Inputs of this range that were found before, and stay where the inputs outside are.
     """
 
     number: int
@@ -31,16 +34,22 @@ class Node:
     children: list[int] = field(default_factory=list)
     status: str = "open"
     was_retested: bool = False
+    without: list[int] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """How many inputs it has."""
+        """How many inputs its range has."""
         return self.stop - self.start
 
     @property
     def label(self) -> str:
-        """Its inputs, as ``"24-31"`` or ``"25"``."""
-        return str(self.start) if self.size == 1 else f"{self.start}-{self.stop - 1}"
+        """Its inputs, as ``"24-31"``, ``"25"`` or ``"24-31 without 25"``."""
+        label = str(self.start) if self.size == 1 else f"{self.start}-{self.stop - 1}"
+        return f"{label} without {', '.join(map(str, self.without))}" if self.without else label
+
+    def has(self, inputs: list[int]) -> list[int]:
+        """Those of some inputs that are in its range."""
+        return [i for i in inputs if self.start <= i < self.stop]
 
     def halves(self) -> list[tuple[int, int]]:
         """Where both halves start and stop."""
@@ -55,7 +64,7 @@ class Trial:
     Attributes
     ----------
     node, background : int
-    verdict : {"open", "active", "inactive"}
+    verdict : {"open", "active", "inactive", "set aside"}
     rows : list of int
         Its evaluations, in the order in which they were told; for differences only complete pairs.
     path : list of float

@@ -1,0 +1,23 @@
+"""The Cholesky factor of the covariance of noisy observations, or an error that names the scales."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import lapack
+
+
+def cholesky(K: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
+    """L of K = L Lᵀ, noise included, (n, n).
+
+    Raises
+    ------
+    LinAlgError
+        If K is not numerically positive definite.
+    """
+    L, info = lapack.dpotrf(K, lower=1)
+    if info != 0:
+        raise np.linalg.LinAlgError(
+            f"the covariance of {len(K)} observations is not positive definite: noise_variance={noise_variance:g} is "
+            f"too small beside signal_variance={signal_variance:g}"
+        )
+    return L
