@@ -157,11 +157,12 @@ def pes_record(family: Family, seed: int) -> dict:
     scores = {
         "pes": [pma.active.pes(None, pool, bounds=box, fit=fit, random_seed=k) for k in seeds],
         "pes_map": [pma.active.pes(gpm, pool, bounds=box, point=fit.point, random_seed=k) for k in seeds],
-        "trace": [over(everything[k :: SEEDS], 10, 50, 99 + k) for k in range(SEEDS)],
+        "trace": [over(everything[k::SEEDS], 10, 50, 99 + k) for k in range(SEEDS)],
     }
     relative_utility = {m: [relative(utility, np.asarray(s)) for s in some] for m, some in scores.items()}
     return {
-        "relative_utility": {m: float(np.mean(some)) for m, some in relative_utility.items()} | context(utility, halves),
+        "relative_utility": {m: float(np.mean(some)) for m, some in relative_utility.items()}
+        | context(utility, halves),
         "relative_utility_by_seed": relative_utility,
         "best_utility": float(utility.max()),
         "rhat": rhat,

@@ -253,7 +253,7 @@ def _by_problem(results: dict, key: str, form: str) -> list[list[str]]:
 def peers() -> str:
     results = load("structure_peers")["results"]
     names, problems = results["names"], results["problems"].values()
-    nll, rmse = _by_problem(results, "nll", ".2f"), _by_problem(results, "rmse", ".3f")
+    nll, error = _by_problem(results, "nll", ".2f"), _by_problem(results, "rmse", ".3f")
     run = {name: [cells[name] for cells in problems if "runs" in cells.get(name, {})] for name in names}
     seconds = [[cell["cpu_seconds"]["median"] for cell in cells if "cpu_seconds" in cell] for cells in run.values()]
     nll.append(["CPU s, median", *(f"{median(values):.0f}" if values else "" for values in seconds)])
@@ -264,14 +264,18 @@ def peers() -> str:
         if less:
             lower = [f"{problem}: {cell['median']:+.2f}" for problem, cell in less.items() if cell["median"] < 0]
             where = f" ({'; '.join(lower)})" if lower else ""
+            rmse = {p: [results["problems"][p][m]["rmse"]["median"] for m in (name, "ours")] for p in less}
+            closer = [problem for problem, (theirs, ours) in rmse.items() if theirs < ours]
             best = sum(cell["lowest"] < 0 for cell in less.values())
+            nearer = f" ({'; '.join(closer)})" if closer else ""
             sentences.append(
-                f"{names[name]} has a lower median than our best kernel on {len(lower)} of {len(less)} problems{where} "
-                f"and a lower NLL with its best seed on {best}."
+                f"{names[name]} has a lower median NLL than our best kernel on {len(lower)} of "
+                f"{len(less)} problems{where}, a lower NLL with its best seed on {best}, "
+                f"and a lower median RMSE on {len(closer)}{nearer}."
             )
     if results["not_run"]:
         sentences.append(f"Not run yet: {'; '.join(results['not_run'])}.")
-    tables = [markdown([what, *names.values()], rows) for what, rows in (("NLL", nll), ("RMSE", rmse))]
+    tables = [markdown([what, *names.values()], rows) for what, rows in (("NLL", nll), ("RMSE", error))]
     return "\n\n".join([tables[0], " ".join(sentences), tables[1]])
 
 

@@ -30,16 +30,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, ValueError) as error:
         if given.debug:
             raise
-        # Some messages mark a position on lines of their own.
-        lines = [line.strip() for line in str(error).splitlines()]
-        print(
-            f"{parser.prog} {given.command}: error: {' '.join(s for s in lines if s not in ('', '^'))}", file=sys.stderr
-        )
+        print(f"{parser.prog} {given.command}: error: {_in_one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _in_one_line(message: str) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if "^" in lines:
+        # What stands above marks a position.
+        marked = lines.index("^")
+        lines[marked - 1 : marked + 1] = [f"(in {lines[marked - 1]!r})"]
+    return " ".join(lines)
 
 
 def _run(given: Namespace) -> None:

@@ -21,7 +21,6 @@ from scipy.special import logsumexp
 
 from pymc_active.laplace.exchange import exchanges
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.importance import log_posterior
 from pymc_active.laplace.symmetry import is_rotation_invariant, log_sphere_surface
 from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
 from pymc_active.predictions import trace_thetas
@@ -221,7 +220,7 @@ class _Quotient:
 
     def log_target(self, eta: np.ndarray) -> np.ndarray:
         """Log posterior with the volume that eta stands for, (S,)."""
-        values = np.array([log_posterior(self.posterior, theta) for theta in self.lift(eta)])
+        values = np.array([self.posterior.value(theta) for theta in self.lift(eta)])
         if self.turns:
             d, start = self.shape[0], self.where.start
             # The Jacobian of the decomposition is the product of U_ii^(d - i), i = 1...d, that of the logarithm U_ii.

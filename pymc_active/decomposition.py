@@ -17,6 +17,7 @@ from pymc_active.data import read_inputs
 from pymc_active.descriptions import Words
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
+from pymc_active.kernels.expressions import numbered
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.particles import particles
@@ -170,7 +171,7 @@ def decompose(
         raise ValueError(f"method must be one of {', '.join(sorted(METHODS))}; got {method!r}")
     posterior, n_inputs = expansion.posterior, fit.X.shape[1]
     assert isinstance(posterior, KernelPosterior), "checked above"
-    points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", width=n_inputs)
+    points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", inputs=fit.gpm.inputs)
     thetas = None
     if method == "draws":
         thetas = particles(fit.expansions[:1], draws, np.random.default_rng(random_seed))
@@ -354,11 +355,6 @@ def _names(kernel: Node, terms: Sequence[tuple[Node, ...]], n_inputs: int) -> li
         return f"{names[id(leaf)]}[{columns[0]}]" if is_one_of_several else names[id(leaf)]
 
     return [" * ".join(name(leaf) for leaf in term) for term in terms]
-
-
-def numbered(names: Sequence[str]) -> list[str]:
-    """Names with a number where they repeat: SE_1, PER, SE_2."""
-    return [f"{name}_{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
 def _base_name(leaf: Node) -> str:

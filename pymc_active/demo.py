@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -143,7 +144,7 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
             while done < total and not any(f.done() and f.exception() for f in futures):
                 try:
                     report.get(timeout=1.0)
-                except Exception:  # an empty queue, raised by a proxy in another process
+                except queue.Empty:
                     continue
                 done += 1
                 advance()

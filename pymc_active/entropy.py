@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from pymc_active.posterior.factor import LOG_2PI
 _REACH = 6.5
 # Panels over a component are at most this many of its sds long and carry this many Gauss-Legendre nodes.
 _LENGTH, _N_NODES = 5.0, 12
+# Parts of a panel at a time: the finest component may reach into one of them only.
 _LARGEST_SPLIT = 8
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
 # Numbers in the arrays of components of one block, and in those of densities of one piece.
@@ -47,28 +48,54 @@ def quadrature(means: np.ndarray, variances: np.ndarray) -> Quadrature:
     """
     sd = np.sqrt(variances)
     low, high = means - _REACH * sd, means + _REACH * sd
-    owner = np.arange(means.shape[1])
-    a, b = low.min(0), high.max(0)
-    finest = sd.min(0)
-    done: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    while len(owner):
-        # As many parts as the finest component asks for, but few: it may reach into one of them only.
-        parts = np.clip(np.ceil((b - a) / (_LENGTH * finest)), 1, _LARGEST_SPLIT).astype(int)
-        width = np.repeat((b - a) / parts, parts)
-        index = np.arange(len(width)) - np.repeat(np.cumsum(parts) - parts, parts)
-        owner, a = np.repeat(owner, parts), np.repeat(a, parts) + index * width
-        b = a + width
+
+    def longest(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         touches = (low[:, owner] < b) & (high[:, owner] > a)
         finest = np.where(touches, sd[:, owner], np.inf).min(0)
-        # Rounding must not split a panel of just the right length for ever.
-        fine = width <= (1 + 1e-9) * _LENGTH * finest
-        keep = fine & np.isfinite(finest)
-        done.append((owner[keep], a[keep], b[keep]))
-        owner, a, b, finest = owner[~fine], a[~fine], b[~fine], finest[~fine]
-    owner, a, b = (np.concatenate(part) for part in zip(*done, strict=True))
+        return np.where(np.isfinite(finest), _LENGTH * finest, 0.0)
+
+    owner, a, b = joined(halves(np.arange(means.shape[1]), low.min(0), high.max(0), longest))
     half = 0.5 * (b - a)[:, None]
     y = 0.5 * (a + b)[:, None] + half * _NODES
     return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, _N_NODES))
+
+
+def halves(
+    owner: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    longest: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+    whole: bool = False,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Split intervals [a, b) until each is as short as ``longest`` asks for, which says 0 where nothing is.
+
+    Parameters
+    ----------
+    owner, a, b : ndarray, shape (k,)
+        Intervals, and whose they are.
+    longest : callable
+        From owners, a and b to the lengths allowed.
+    whole : bool
+        Split at whole numbers only.
+    """
+    while len(owner):
+        allowed, width = longest(owner, a, b), b - a
+        # Rounding must not split a panel of just the right length for ever.
+        fine = width <= (1 + 1e-9) * allowed
+        yield owner[fine], a[fine], b[fine]
+        split = ~fine & (allowed > 0)
+        owner, a, width, allowed = owner[split], a[split], width[split], allowed[split]
+        parts = np.clip(np.ceil(width / allowed), 2, _LARGEST_SPLIT).astype(int)
+        index = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        owner, a, width, parts = (np.repeat(values, parts) for values in (owner, a, width, parts))
+        edges = [index * width / parts, (index + 1) * width / parts]
+        low, high = (np.floor(edge) for edge in edges) if whole else edges
+        a, b = a + low, a + high
+
+
+def joined(panels: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    """All of the intervals that :func:`halves` gives: owners, and both ends."""
+    return [np.concatenate(part) for part in zip(*panels, strict=True)]
 
 
 class _Components:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_active.data import read_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.graph import GPGraphs
@@ -197,7 +197,8 @@ def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
 
 
 def _as_points(gpm: GPModel, X_new: Any) -> TensorVariable:
-    points = pt.as_tensor(X_new if isinstance(X_new, TensorVariable) else np.asarray(X_new, float))
+    is_graph = isinstance(X_new, TensorVariable)
+    points = pt.as_tensor(X_new if is_graph else read_inputs(X_new, "X_new", inputs=gpm.inputs))
     width = gpm.X.shape[1]
     if points.ndim != 2 or points.type.shape[1] not in (None, width):
         raise ValueError(f"X_new must have shape (m, {width}); got {points.type.shape}")

@@ -44,8 +44,7 @@ def html_summary(title: str, facts: Mapping[str, Any], *tables: pd.DataFrame, re
     ]
     if rows:
         parts.append(f"<table><tbody>{''.join(rows)}</tbody></table>")
-    for table in tables:
-        parts.append(html_table(table))
+    parts += [html_table(table) for table in tables]
     parts += [f"<p>{escape(remark)}</p>" for remark in remarks]
     return f"<div>{''.join(parts)}</div>"
 

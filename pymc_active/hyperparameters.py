@@ -81,11 +81,6 @@ def conditioned_gps(
         assert point is not None
         return [ConditionedGP(posterior, gpm.flatten(point), minimize)]
     thetas = trace_thetas(gpm, trace)
-    if thetas.shape[1] != posterior.n_parameters:
-        raise ValueError(
-            f"the trace was not drawn from this model: it has {thetas.shape[1]} parameters, the model has "
-            f"{posterior.n_parameters}"
-        )
     rows = np.unique(((np.arange(n) + 0.5) / n * len(thetas)).astype(int))
     return [ConditionedGP(posterior, theta, minimize) for theta in thetas[rows]]
 

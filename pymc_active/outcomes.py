@@ -7,13 +7,13 @@ cancels where all p_s are nearly the same, and their scatter is the Monte-Carlo 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gammaln, rel_entr, stdtrit
 
-from pymc_active.entropy import Quadrature, quadrature
+from pymc_active.entropy import Quadrature, halves, joined, quadrature
 from pymc_active.posterior.factor import LOG_2PI
 
 # Numbers in the arrays of components of one block, and in those of log densities of one piece, as in entropy.py.
@@ -21,7 +21,6 @@ _BLOCK, _PIECE = 200_000, 100_000
 # A probability below exp(-800) is none; infinities would make 0 * inf of it.
 _LOWEST = -800.0
 _TINY = np.finfo(float).tiny
-_LARGEST_SPLIT = 8
 _N_NODES = 12
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
 # Each tail of a Student-t beyond the quadrature, and how far out that may be: squares must not overflow.
@@ -178,43 +177,6 @@ def _integrate(
     return Divergences(kl.T, square - 1)
 
 
-def _halves(
-    owner: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    longest: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
-    whole: bool = False,
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Split intervals [a, b) until each is as short as ``longest`` asks for, which says 0 where nothing is.
-
-    Parameters
-    ----------
-    owner, a, b : ndarray, shape (k,)
-        Intervals, and whose they are.
-    longest : callable
-        From owners, a and b to the lengths allowed.
-    whole : bool
-        Split at whole numbers only.
-    """
-    while len(owner):
-        allowed, width = longest(owner, a, b), b - a
-        # Rounding must not split a panel of just the right length for ever.
-        fine = width <= (1 + 1e-9) * allowed
-        yield owner[fine], a[fine], b[fine]
-        split = ~fine & (allowed > 0)
-        owner, a, width, allowed = owner[split], a[split], width[split], allowed[split]
-        parts = np.clip(np.ceil(width / allowed), 2, _LARGEST_SPLIT).astype(int)
-        index = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
-        owner, a, width, parts = (np.repeat(values, parts) for values in (owner, a, width, parts))
-        edges = [index * width / parts, (index + 1) * width / parts]
-        low, high = (np.floor(edge) for edge in edges) if whole else edges
-        a, b = a + low, a + high
-
-
-def _joined(panels: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> list[np.ndarray]:
-    return [np.concatenate(part) for part in zip(*panels, strict=True)]
-
-
 def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: np.ndarray) -> Quadrature:
     """Gauss-Legendre panels: fine at every centre, growing in proportion to the distance from all of them.
 
@@ -238,7 +200,7 @@ def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: n
     edges = np.concatenate([left, right])
     a, b = edges[:-1].ravel(), edges[1:].ravel()
     owner = np.tile(np.arange(mu.shape[1]), len(edges) - 1)
-    owner, a, b = _joined(_halves(owner[a < b], a[a < b], b[a < b], longest))
+    owner, a, b = joined(halves(owner[a < b], a[a < b], b[a < b], longest))
     half = 0.5 * (b - a)[:, None]
     y = 0.5 * (a + b)[:, None] + half * _NODES
     return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, _N_NODES))
@@ -268,7 +230,7 @@ def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadr
         finest = np.where(touches, np.maximum(_COUNT_LENGTH * sd[:, owner], _N_NODES), np.inf).min(0)
         return np.where(np.isfinite(finest), finest, 0.0)
 
-    owner, a, b = _joined(_halves(np.arange(mean.shape[1]), low.min(0), high.max(0), longest, whole=True))
+    owner, a, b = joined(halves(np.arange(mean.shape[1]), low.min(0), high.max(0), longest, whole=True))
     lengths, which = np.unique(b - a, return_inverse=True)
     rules = [_sum_rule(int(N)) for N in lengths]
     offsets, weights = (np.stack(part)[which] for part in zip(*rules, strict=True))

@@ -25,6 +25,12 @@ METHODS = GAUSSIAN_METHODS + MIXTURE_METHODS
 _BLOCK = 400_000
 # Below this fraction of the prior and noise variance a predictive variance is rounding.
 _SMALLEST_VARIANCE = 1e-10
+# What to do with what cannot be predicted from; by name, for learners and classifiers build on this module.
+_INSTEAD = {
+    "GPModel": ": fit it first, fit_laplace(gpm)",
+    "Learner": ": pass its fit, learner.fit",
+    "ProbitFit": ": it predicts by itself, fit.predict(X_new)",
+}
 
 
 class Predictive(NamedTuple):
@@ -134,7 +140,7 @@ def mixture(
     """
     if isinstance(source, ModelAverage):
         weights, fits = _weighted_fits(source)
-        return _average([mixture(fit, X_new, method, draws, random_seed, first) for fit in fits], weights)
+        return average_mixtures([mixture(fit, X_new, method, draws, random_seed, first) for fit in fits], weights)
     method = method if len(source.best.theta) else "map"
     if method in GAUSSIAN_METHODS:
         return _mixture_of_expansions([marginal_moments(source.best, X_new, method)], np.ones(1), method)
@@ -152,7 +158,8 @@ def _weighted_fits(average: ModelAverage) -> tuple[np.ndarray, list[LaplaceFit]]
     return average.weights[used], [fits[k] for k in used]
 
 
-def _average(parts: list[Mixture], weights: np.ndarray) -> Mixture:
+def average_mixtures(parts: Sequence[Mixture], weights: np.ndarray) -> Mixture:
+    """One mixture of several models', of which each is an owner with its weight."""
     joined = Mixture(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     within = [weight * part.weights for weight, part in zip(weights, parts, strict=True)]
     owner = np.repeat(np.arange(len(parts)), [len(w) for w in within])
@@ -236,7 +243,7 @@ def mixture_gradients(
         if found is None:
             return None
         parts, gradients = zip(*found, strict=True)
-        return _average(list(parts), weights), Gradients(*map(np.concatenate, zip(*gradients, strict=True)))
+        return average_mixtures(parts, weights), Gradients(*map(np.concatenate, zip(*gradients, strict=True)))
     method = method if len(source.best.theta) else "map"
     if method in (*GAUSSIAN_METHODS, "modes"):
         one = method != "modes"
@@ -339,17 +346,20 @@ def predict(
     if isinstance(source, xr.DataTree):
         if model is None:
             raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
-        X = read_inputs(X_new, "X_new", width=len(model.inputs))
+        X = read_inputs(X_new, "X_new", inputs=model.inputs)
         means, variances, noises = draw_moments(model.posterior(), trace_thetas(model, source), X)
         weights, method = np.full(len(means), 1 / len(means)), "trace"
     elif isinstance(source, LaplaceFit | Mapping | Sequence):
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
         known = source if isinstance(source, LaplaceFit) else as_model_average(source)
-        X = read_inputs(X_new, "X_new", width=len(known.gpm.inputs))
+        X = read_inputs(X_new, "X_new", inputs=known.gpm.inputs)
         means, variances, _, noises, weights, _ = mixture(known, X, method, draws, random_seed)
     else:
-        raise TypeError(f"predict takes a LaplaceFit, several, or a DataTree of draws; got {type(source).__name__}")
+        raise TypeError(
+            f"predict takes a LaplaceFit, several, or a DataTree of draws; got {type(source).__name__}"
+            + _INSTEAD.get(type(source).__name__, "")
+        )
     mean, f_variance = mixture_moments(means, variances, weights)
     return xr.Dataset(
         {
@@ -401,7 +411,7 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the trace lacks the group ``posterior`` or a parameter of the model.
+        If the trace lacks the group ``posterior`` or a parameter of the model, or has more or fewer numbers of them.
     """
     if "posterior" not in trace.children:
         raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}")
@@ -414,4 +424,10 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
         name: posterior[name].transpose("chain", "draw", ...).to_numpy().reshape(-1, *posterior[name].shape[2:])
         for name in names
     }
-    return gpm.unconstrain(stacked)
+    thetas = gpm.unconstrain(stacked)
+    if thetas.shape[1] != gpm.n_parameters:
+        raise ValueError(
+            f"the trace was not drawn from this model: it has {thetas.shape[1]} parameters, the model has "
+            f"{gpm.n_parameters}"
+        )
+    return thetas

@@ -1,4 +1,4 @@
-"""The one place that touches PyMC's progress bars."""
+"""The one place that knows how progress is shown."""
 
 from __future__ import annotations
 

@@ -8,10 +8,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_active.entropy import gaussian_entropy, mixture_entropy
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.importance import pareto_shape
-from pymc_active.laplace.symmetry import log_orbit_volume
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 
@@ -75,24 +73,10 @@ def pareto_k(fit: LaplaceFit, draws: int | None = None, random_seed: int | None 
     if draws is None:
         draws = _DRAWS if len(fit.y) < _LARGE else _FEWER_DRAWS
     thetas = best.draw(draws, np.random.default_rng(random_seed))
-    posterior = best.posterior
-    embedding = best.embedding if len(best.symmetry.directions) else None
-    log_ratio = np.empty(draws)
+    z = (thetas - best.theta) @ best.inverse_root.T
     with one_blas_thread():
-        for s, theta in enumerate(thetas):
-            difference = theta - best.theta
-            value = posterior.value_and_gradient(theta)[0]
-            if embedding is not None:
-                where, shape = embedding
-                value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
-            log_ratio[s] = value + 0.5 * difference @ best.positive_hessian @ difference
-    return pareto_shape(log_ratio)
-
-
-def mutual_information(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """I(y*; theta) at each point from equally likely draws of theta, (S, m) each, nats."""
-    weights = np.full(len(means), 1 / len(means))
-    return mixture_entropy(means, variances, weights) - weights @ gaussian_entropy(variances)
+        values = np.array([best.log_density(theta) for theta in thetas])
+    return pareto_shape(values + 0.5 * np.square(z).sum(1))
 
 
 def relative_utility(name: str, utility: np.ndarray, pick: int) -> float:

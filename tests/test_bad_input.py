@@ -52,8 +52,17 @@ def with_entry(array, index, value):
         (np.empty((8, 0)), y, ValueError, "X is empty: .* and one column"),
         ([["a", "b"]], [1.0], TypeError, "X must hold numbers"),
         (X, ["a"] * 8, TypeError, "y must hold numbers"),
+        (X + 1j, y, TypeError, "X must hold numbers, .* complex"),
+        (X, y + 1j, TypeError, "y must hold numbers, .* complex"),
+        (np.ma.masked_array(X, np.eye(8, 2)), y, ValueError, "X must be finite: 2 .* row 0, column 0"),
+        (X, np.ma.masked_array(y, np.arange(8) == 3), ValueError, "y must be finite: 1 .* first at position 3"),
+        (pd.DataFrame(X).convert_dtypes().replace(X[2, 1], pd.NA), y, ValueError, "X must be finite: 1 .* row 2"),
         ([[1.0, 2.0], [3.0]], [1.0, 2.0], TypeError, "X must hold numbers"),
         (None, y, ValueError, "X must be a matrix"),
+        (pd.Series(X[:, 0]), y, ValueError, r"a data frame is frame\[\[column\]\], a single point frame.iloc"),
+        (pd.DataFrame(X).assign(day=pd.date_range("2026-01-01", periods=8)), y, TypeError, "dates are no numbers"),
+        (np.datetime64("2026-01-01") + np.arange(8)[:, None], y, TypeError, "dates are no numbers"),
+        (pd.DataFrame(X).assign(operator="Ann"), y, TypeError, r"'Ann' \(see operator: leave .* pd.get_dummies\)"),
     ],
 )
 def test_malformed_data_are_refused(build, bad_X, bad_y, error, message):
@@ -158,11 +167,21 @@ def test_malformed_scales_are_refused(build, scales, message):
             ValueError,
             r"the prior of log_noise must be scalar or of shape \(\); got \(2,\)",
         ),
+        ({"log_noise": pm.Poisson.dist(2)}, ValueError, "continuous parameters; the prior of log_noise is discrete"),
     ],
 )
 def test_malformed_priors_are_refused(priors, error, message):
     with pytest.raises(error, match=message):
         pma.ard_gp(X, y, priors=priors)
+
+
+def test_data_that_the_model_computes_cannot_be_replaced():
+    with pm.Model() as model:
+        column = pm.Data("column", X[:, 0])[:, None]
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
+        gp.marginal_likelihood("y", X=column, y=y, sigma=0.1)
+    with pytest.raises(ValueError, match="X is computed from other data here, so it cannot be replaced"):
+        pma.from_marginal(gp, "y", model=model).set_data(X[:, :1], y)
 
 
 def test_a_scalar_prior_is_shared_by_the_entries():

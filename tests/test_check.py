@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.special import logsumexp, softmax
 from scipy.stats import norm
-from traces import as_trace
+from traces import as_trace, mutual_information
 
 import pymc_active as pma
 from pymc_active.bridge import bridge_evidence
@@ -21,7 +21,7 @@ from pymc_active.entropy import mixture_entropy
 from pymc_active.laplace.importance import importance_evidence
 from pymc_active.model_average import summed_over_modes
 from pymc_active.predictions import draw_moments, trace_thetas
-from pymc_active.truth import mutual_information, pareto_k, symmetrized_kl
+from pymc_active.truth import pareto_k, symmetrized_kl
 
 NEW = np.linspace(-3, 3, 7)[:, None]
 POOL = np.linspace(-4, 4, 9)[:, None]

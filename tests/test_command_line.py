@@ -610,6 +610,7 @@ def test_a_report_of_several_models_has_their_probabilities(lab):
     lines = lab.capsys.readouterr().out.splitlines()
     start = next(i for i, line in enumerate(lines) if line.split() == ["model", "probability"])
     assert sum(float(line.split()[1]) for line in lines[start + 1 : start + 3]) == pytest.approx(1, abs=2e-3)
+    assert "Of the scaled data are: log_..." in "\n".join(lines)
 
 
 def test_quiet_is_quiet(lab):
@@ -657,7 +658,7 @@ HEADER = "sample,moisture,density,fat\n"
         ),
         (HEADER + "1,50,,20\n", "measurements.csv, line 2 has a result but no value of 'density'"),
         (HEADER + "1,50,1.05,20\n1,51,1.05,20\n", "has the sample '1' in lines 2 and 3: average"),
-        (HEADER + ",50,1.05,20\n", "line 2 has no 'sample'"),
+        (HEADER + ",50,1.05,20\n", "line 2 has no 'sample', which --id says names the rows: give it one"),
         (HEADER + "1,50,1,05,20\n", "line 2: 5 cells under 4 columns; if the commas of decimal numbers"),
         (HEADER + "1,50,1.05,inf\n", "holds 'inf', which is no number"),
         ("sample;moisture;density;fat\n1;50;1.05;20\n", "columns seem to be separated otherwise, pass --separator ';'"),
@@ -685,6 +686,34 @@ def test_candidates_are_complained_of_as_well(lab):
         assert message in lab.fails(*POOLED)
 
 
+def test_names_of_columns_may_have_commas_and_brackets(lab):
+    """As headers with units have."""
+    names = {"moisture": "moisture [%]", "density": "density, g/ml"}
+    lab.write("pool.csv", POOL.rename(columns=names))
+    lab.write("measurements.csv", lab.measurements().rename(columns=names))
+    kernel = "SE[moisture [%]] + LIN[ density, g/ml ] + SE[1]"
+    lab(*POOLED, "--inputs", 'moisture [%],"density, g/ml"', "--model", kernel, "--state", "run.nc")
+    assert lab.run.settings.inputs == list(names.values())
+    assert lab.run.learner.gpm.description == "composite_gp(SE[0] + LIN[1] + SE[1])"
+
+
+def test_a_spreadsheet_is_no_table(lab):
+    (lab.folder / "measurements.xlsx").write_bytes(b"PK\x03\x04")
+    assert "measurements.xlsx is a spreadsheet: save it as 'CSV UTF-8'" in lab.fails(*POOLED, table="measurements.xlsx")
+
+
+@pytest.mark.parametrize("options", [["--splits", "0"], ["--asks", "4"], ["--asks", "-1"]])
+def test_the_demo_needs_something_to_show(options, capsys):
+    with pytest.raises(SystemExit):
+        main(["demo", *options])
+    assert "expected a whole number" in capsys.readouterr().err
+
+
+def test_a_column_of_row_numbers_without_a_name_is_explained(lab):
+    lab.write("measurements.csv", lab.measurements().to_csv())
+    assert "name it, or take it out" in lab.fails(*POOLED)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -702,6 +731,7 @@ def test_candidates_are_complained_of_as_well(lab):
         ([*POOLED, "--learn", "hyperparameters", "--model", "SE", "--model", "LIN"], "pass a single --model"),
         ([*POOLED, "--model", "SE", "--model", "SE"], "given twice"),
         ([*POOLED, "--model", "SE + XX"], "at position 5: unknown kernel 'XX'"),
+        ([*POOLED, "--model", "XX"], "PER, RQ, SE (in 'XX')"),
         ([*POOLED, "--model", "SE[colour]"], "there is no input 'colour'; the inputs are moisture, density"),
         ([*POOLED, "--model", "embedding", "--components", "3"], "--components must be between 1 and"),
         ([*POOLED, "--criterion", "bams"], "bams"),
@@ -725,6 +755,8 @@ def test_options_are_complained_of(lab, options, message):
         (["--verify", "often"], "expected sometimes, never, or a whole number"),
         (["--target-scale", "18"], "expected TYPICAL,SPREAD"),
         (["--inputs", "a,a"], "expected different names"),
+        (["--inputs", ""], "expected different names"),
+        (["--seed", "-1"], "expected a whole number"),
         (["--separator", ";;"], "expected a single character"),
         (["--learn", "everything"], "invalid choice: 'everything'"),
     ],

@@ -28,7 +28,6 @@ def user_units(X, y):
 
 X1, y1 = data(D=1)
 X3, y3 = data()
-LOG = {"log_lengthscale": -0.3, "log_outputscale": 0.2, "log_noise": -1.2}
 
 
 class Quadratic(pm.gp.mean.Mean):

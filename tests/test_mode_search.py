@@ -16,7 +16,7 @@ from pymc_active.laplace.exchange import exchanges, log_multiplicity
 from pymc_active.laplace.parents import starts_from_parent
 from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
 from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.posterior.prior import vm_mode
+from pymc_active.posterior.mode import vm_mode
 
 PERIOD = 0.13
 

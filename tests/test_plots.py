@@ -232,7 +232,7 @@ def test_bad_utilities_say_what_to_do(ard_fit):
         (lambda: plots.plot_utility({"a": good, "b": utility(np.arange(5), units="mm")}, x), "units; got mm, nats"),
         (lambda: plots.plot_utility({"a": good, "b": good}, X[:5]), "a ranking shows one criterion"),
         (lambda: plots.plot_utility({"a": good, "b": good}, X[:5, :2]), "a map shows one criterion"),
-        (lambda: plots.plot_utility(good, X[:5], input="heat"), "input must be one of input 0, input 1"),
+        (lambda: plots.plot_utility(good, X[:5], input="heat"), "input must be one of 0, 1, 2, 3 or a position"),
         (lambda: plots.plot_utility(good, x, picks=[5]), "rows from 0 to 4"),
         (lambda: plots.plot_utility(good, x, picks=-1), "rows from 0 to 4"),
         (lambda: plots.plot_utility(good, data=x), "pass the candidates as X"),
@@ -413,6 +413,13 @@ def test_numbers_at_a_right_angle_stay_in_the_frame(plane_fit):
     ax.figure.canvas.draw()
     assert line(ax, "median")[1].max() > 80
     assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
+
+
+def test_rounding_errors_of_an_angle_are_not_shown(plane_fit):
+    """In four dimensions a plane and a three-dimensional subspace have a line in common, at an angle of zero."""
+    rows = np.linalg.svd(plane_fit.point["R"])[2]
+    ax = plots.plot_subspace_angles(plane_fit, rows[:3], draws=50)
+    assert not any("e-" in text.get_text() for text in ax.texts)
 
 
 @pytest.mark.parametrize("evidence", [[-30, 0, -3], [-0.3, 0, -0.5], [0], [-4000, -300, -1, 0]])
@@ -670,6 +677,15 @@ def test_model_posterior_is_drawn_over_the_run():
     assert len(named) == 3
     assert worst in named
     assert history.max("n_observations").idxmax().item() in named
+
+
+def test_the_first_model_posterior_of_a_run_counts_whole_observations():
+    history = xr.DataArray(
+        [[0.7, 0.3]], dims=("n_observations", "model"), coords={"n_observations": [6], "model": ["SE", "LIN"]}
+    )
+    ax = plots.plot_model_posterior(history)
+    low, high = ax.get_xlim()
+    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [5, 6, 7]
 
 
 def test_sensitivity_is_a_table_in_shades():

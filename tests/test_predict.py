@@ -145,7 +145,7 @@ def test_new_points_of_a_graph_may_be_symbolic(ard_fit):
 
 
 def test_points_of_a_graph_must_have_the_models_width(ard_fit):
-    with pytest.raises(ValueError, match=r"X_new must have shape \(m, 2\); got \(1, 3\)"):
+    with pytest.raises(ValueError, match="X_new must have 2 columns"):
         pma.graphs.predictive(ard_fit.gpm, [[1.0, 2.0, 3.0]])
 
 
@@ -363,11 +363,24 @@ def test_a_trace_of_another_model_is_refused(ard_fit):
         pma.predict(trace, NEW, model=other)
     with pytest.raises(ValueError, match=r"no group 'posterior'; it has \['fit'\]"):
         pma.predict(xr.DataTree.from_dict({"fit": trace["fit"].to_dataset()}), NEW, model=other)
+    with pytest.raises(ValueError, match="it has 4 parameters, the model has 3"):
+        pma.predict(trace, NEW[:, :1], model=pma.ard_gp(X[:, :1], y))
 
 
 def test_other_sources_are_refused():
-    with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree of draws; got int"):
+    with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree of draws; got int$"):
         pma.predict(3, NEW)
+
+
+def test_what_has_a_fit_or_can_have_one_is_told_from_it(ard_fit):
+    gpm = pma.ard_gp(X, y)
+    for source, message in (
+        (gpm, "got GPModel: fit it first"),
+        (pma.active.Learner(gpm, pool=NEW), "got Learner: pass its fit, learner.fit"),
+        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit: it predicts by itself"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            pma.predict(source, NEW)
 
 
 def test_a_noise_of_any_prior_is_learned_beside_a_fixed_kernel():

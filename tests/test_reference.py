@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 import pymc_active as pma
 from pymc_active.entropy import gaussian_entropy, mixture_entropy
-from pymc_active.posterior.prior import vm_mode
+from pymc_active.posterior.mode import vm_mode
 
 FOLDER = Path(__file__).parent / "reference"
 

@@ -1,8 +1,9 @@
-"""Draws that stand in for MCMC: independent ones, laid out as a trace."""
+"""Draws that stand in for MCMC: independent ones, laid out as a trace; and what an outcome tells of draws."""
 
 import numpy as np
 import xarray as xr
 
+from pymc_active import outcomes
 from pymc_active.datatree import to_dataset
 
 
@@ -12,6 +13,11 @@ def as_trace(gpm, thetas, chains=2):
         name: value.reshape(chains, -1, *value.shape[1:]) for name, value in gpm.constrain(np.asarray(thetas)).items()
     }
     return xr.DataTree.from_dict({"posterior": to_dataset(gpm, values, ["chain", "draw"], len(gpm.y))})
+
+
+def mutual_information(means, variances):
+    """Of an outcome and equally likely draws (S, m), nats, by divergences where the package subtracts entropies."""
+    return outcomes.normal(means, np.sqrt(variances)).kl.mean(0)
 
 
 def resample(thetas, log_weights, n, seed):

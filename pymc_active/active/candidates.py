@@ -10,10 +10,9 @@ import pandas as pd
 
 from pymc_active.active.box import maximize
 from pymc_active.active.criterion import Criterion
-from pymc_active.active.designs import read_bounds
 from pymc_active.active.improvement import UpperConfidenceBound
 from pymc_active.active.optimum.optima import Domain
-from pymc_active.data import read_inputs
+from pymc_active.data import in_order_of, read_bounds, read_inputs
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import ModelAverage
 
@@ -101,9 +100,10 @@ def read_scores(scores: Any, n: int) -> np.ndarray:
 class Pool:
     """Rows of an array or a data frame, each offered once unless ``repeat``."""
 
-    def __init__(self, pool: Any, width: int, repeat: bool):
+    def __init__(self, pool: Any, inputs: Sequence, repeat: bool):
+        pool = in_order_of(inputs, pool, "pool")
         self.table = pool if isinstance(pool, pd.DataFrame) else None
-        self.X = read_inputs(pool, "pool", width=width)
+        self.X = read_inputs(pool, "pool", len(inputs))
         self.repeat = repeat
         self.offered = np.zeros(len(self.X), bool)
 
@@ -192,10 +192,8 @@ class Box:
     """All points between lower and upper bounds."""
 
     def __init__(self, bounds: Any, width: int, repeat: bool):
-        self.low, self.high = read_bounds(bounds)
+        self.low, self.high = read_bounds(bounds, width)
         self.repeat = repeat
-        if len(self.low) != width:
-            raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(self.low)}")
 
     def __len__(self) -> int:
         return 0

@@ -179,7 +179,10 @@ class MomentCriterion(Criterion):
         if not isinstance(source, xr.DataTree):
             return super().over(source, X_pool)
         if model is None:
-            raise ValueError(f"{self.name} over a trace needs the model it came from: pass model=gpm")
+            raise ValueError(
+                f"{self.name} over a trace needs the model it came from: pass model=gpm; what has no such argument "
+                "has its like in bald_from_trace(trace, model, X_pool) and predict(trace, X_pool, model=gpm)"
+            )
         thetas, posterior = trace_thetas(model, source), model.posterior()
         self.method = "draws"
 
@@ -232,7 +235,7 @@ def score_pool(
             _score_block, score=scorer, width=width, drop_axis=1, dtype=float, meta=np.empty(0)
         )
         return xr.DataArray(values, dims="point", name=name, attrs={"units": units})
-    X = read_inputs(X_pool, "X_pool", width)
+    X = read_inputs(X_pool, "X_pool", inputs=gpm.inputs)
     return xr.DataArray(
         score(X), dims="point", coords={"point": point_labels(X_pool)}, name=name, attrs={"units": units}
     )

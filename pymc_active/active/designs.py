@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_active.data import read_inputs
-
-Bounds = Sequence[tuple[float, float]]
-
-
-def read_bounds(bounds: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends, (D,) each.
-
-    Raises
-    ------
-    ValueError
-        Unless bounds are finite pairs (low, high) with low < high.
-    """
-    try:
-        box = np.asarray(bounds, float)
-    except (TypeError, ValueError):
-        box = np.empty(0)
-    if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
-        raise ValueError(f"bounds must be a list of finite pairs (low, high), low < high, one an input; got {bounds!r}")
-    return box[:, 0], box[:, 1]
+from pymc_active.data import Bounds, read_bounds, read_inputs
 
 
 def _check_n(n: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog, minimize
 
-from pymc_active.active.designs import read_bounds
+from pymc_active.data import read_bounds
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import check_one_fit
 
@@ -77,21 +77,21 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
         raise ValueError(f"no point of the box goes to u = {u}: the embedded box does not reach there")
     blocks = fit.covariance[rows, rows].reshape(d, D, d, D).transpose(0, 2, 1, 3)
 
-    def log_determinant(x: np.ndarray) -> tuple[float, np.ndarray]:
+    def spread(x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Variance of u or log determinant of its covariance, and the gradient."""
+        if d == 1:
+            Sx = blocks[0, 0] @ x
+            return float(x @ Sx), 2 * Sx
         Sx = blocks @ x
         covariance = Sx @ x
         return float(np.linalg.slogdet(covariance)[1]), 2 * np.einsum("kl,klc->c", np.linalg.inv(covariance), Sx)
-
-    def variance(x: np.ndarray) -> tuple[float, np.ndarray]:
-        Sx = blocks[0, 0] @ x
-        return float(x @ Sx), 2 * Sx
 
     centre = 0.5 * (low + high)
     centre = np.clip(centre + np.linalg.lstsq(R, u - R @ centre, rcond=None)[0], low, high)
     # The quadratic program is convex, the log determinant is not: it has one start between each vertex and the centre.
     results = [
         minimize(
-            variance if d == 1 else log_determinant,
+            spread,
             0.5 * (centre + vertex.x),
             jac=True,
             method="SLSQP",
@@ -101,6 +101,8 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
         )
         for vertex in vertices
     ]
-    result = min(results, key=lambda r: r.fun if np.abs(R @ r.x - u).max() < 1e-6 else np.inf)
-    x = np.clip(result.x, low, high)
+    # A search may leave the plane R x = u; the vertices lie in it.
+    found = [np.clip(one.x, low, high) for one in (*results, *vertices)]
+    inside = [x for x in found if np.abs(R @ x - u).max() < 1e-6 * max(1.0, np.abs(u).max())]
+    x = min(inside, key=lambda x: spread(x)[0])
     return x if x_map.is_identity else x_map.shift + x_map.scale * x

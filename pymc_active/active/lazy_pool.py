@@ -38,7 +38,7 @@ class LazyPool:
 
     @property
     def domain(self):
-        """None: paths are maximised over all candidates together."""
+        """Refused: paths are maximised over all candidates together."""
         raise ValueError(
             "the place of the maximum is not looked for in a dask array: pass bounds=[(low, high), ...] or an array, "
             'or choose by another criterion, such as "expected_improvement"'

@@ -102,7 +102,7 @@ class Learner:
         hold the same data; a list of them is labelled by their kernel expressions.
     learn : {"function", "hyperparameters", "model", "maximum"}
         The goal, which chooses a criterion: :func:`uncertainty`; :func:`bald` with ``method="draws"``, which decides
-        most like MCMC (``criterion="bald"`` is the marginal GP's, ten times faster on large pools); :func:`bams`,
+        most like MCMC (``criterion="bald"`` is the marginal GP's, many times faster); :func:`bams`,
         which of several models is the right one; or :func:`pes`, where the maximum (or minimum) is. Several models may
         also learn the function or its maximum, by their average.
     criterion : str or callable, optional
@@ -144,8 +144,8 @@ class Learner:
         else. Of several models those of a probability above 0.05 are verified, and the draws of a doubtful one
         replaced; their probabilities stay those of Laplace's evidences. See :attr:`verification`, :attr:`traces` and,
         for a full comparison, :func:`pymc_active.check`.
-    random_seed : int
-        The same seed, data and answers give the same questions, bit for bit.
+    random_seed : int or Generator, optional
+        The same seed, data and answers give the same questions, bit for bit. With None they cannot be had again.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class Learner:
         explore_every: int = 0,
         executor: Executor | None = None,
         verify: Literal["never", "sometimes"] | int = "never",
-        random_seed: int = 0,
+        random_seed: int | np.random.Generator | None = 0,
     ):
         if learn not in GOALS:
             raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
@@ -201,11 +201,14 @@ class Learner:
             raise ValueError(
                 "a learner chooses from a pool or from a box: pass either pool=X_pool or bounds=[(low, high), ...]"
             )
-        self._verification = Verification(verify, len(self.y), random_seed)
+        if isinstance(random_seed, int | np.integer) and random_seed >= 0:
+            self.random_seed = int(random_seed)
+        else:
+            # What seeds nothing is refused by NumPy, which says why.
+            self.random_seed = int(np.random.default_rng(random_seed).integers(2**31))
+        self._verification = Verification(verify, len(self.y), self.random_seed)
         self.executor = executor
-        width = self.X.shape[1]
-        self._candidates = _read_candidates(pool, bounds, width, repeat)
-        self.random_seed = random_seed
+        self._candidates = _read_candidates(pool, bounds, self._inputs, repeat)
         if criterion is None:
             criterion = GOALS[learn]
         elif callable(criterion):
@@ -214,7 +217,7 @@ class Learner:
         self.criterion_is_named = isinstance(criterion, str)
         self.criterion, self.criterion_name = _read_criterion(criterion, self, isinstance(self._subject, SeveralModels))
         self._over_draws = over_draws(self.criterion)
-        self._rng = np.random.default_rng(random_seed)
+        self._rng = np.random.default_rng(self.random_seed)
         self._n_start = len(self.y)
         for x, row in zip(self.X, self._candidates.find(self.X), strict=True):
             self._candidates.reserve(Choice(x, row, np.nan))
@@ -234,8 +237,7 @@ class Learner:
     def _repr_html_(self) -> str:
         # Nothing is fitted to be shown.
         fit, start = self._fit, max(self._n_start, len(self.y) - _SHOWN)
-        subject = self._subject
-        gpm = subject.gpm if isinstance(subject, OneModel) else next(iter(subject.models.values()))
+        gpm = next(iter(self._subject.models.values()))
         inputs = [str(name) for name in gpm.inputs[:_SHOWN]]
         values = np.column_stack([self.X[start:, :_SHOWN], self.y[start:]])
         told = pd.DataFrame(values, columns=[*inputs, gpm.name], index=np.arange(start, len(self.y)) + 1)
@@ -248,6 +250,11 @@ class Learner:
             "fit": "not yet: made when first asked for" if fit is None else repr(fit).splitlines()[0],
         }
         return html_summary("Learner", facts, *([told.map("{:.4g}".format)] if len(told) else []))
+
+    @property
+    def _inputs(self) -> list:
+        """Names of the inputs."""
+        return next(iter(self._subject.models.values())).inputs
 
     @property
     def asked_labels(self) -> np.ndarray:
@@ -297,11 +304,21 @@ class Learner:
         While a run is escalated (see ``verify``), its :meth:`LaplaceFit.particles` are draws of the trace.
         """
         if self._searched is None:
+            self._check_data()
             with _quiet():
                 self._searched = self._subject.fit(self.random_seed, self.executor)
         if self._fit is None:
             self._fit = self._verified(self._searched)
         return self._fit
+
+    def _check_data(self) -> None:
+        """Refuse to go on with data that somebody else gave to the model."""
+        known = self._n_start + len(self._told)
+        if len(self.y) != known:
+            raise ValueError(
+                f"the model has {len(self.y)} points, and this learner knows of {known}: another learner has the same "
+                "model, or its data were set. Make a model for each learner, and tell results to the learner"
+            )
 
     def _verified(self, searched: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
         """The fit with draws of a trace where it is doubtful and it is time to ask."""
@@ -412,8 +429,8 @@ class Learner:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
         if n > self.n_left:
             raise ValueError(
-                f"the pool has {self.n_left} candidate(s) left and {n} were asked for; add candidates or pass "
-                "repeat=True"
+                f"the pool has {self.n_left} candidate(s) left and {n} were asked for; add candidates, pass "
+                "repeat=True, or forget() those asked that will not be measured"
             )
         if isinstance(self.criterion, OptimumCriterion):
             check_data(self.y)
@@ -484,7 +501,8 @@ class Learner:
             kept.
         """
         X, labels = self._read_points(x, "x")
-        told = read_outputs(np.atleast_1d(np.asarray(y, float).squeeze()), len(X))
+        self._check_data()
+        told = read_outputs(y if isinstance(y, pd.Series) else np.atleast_1d(np.squeeze(y)), len(X), x)
         positions: Sequence[int | None] = self._find(X, labels) if asked is None else self._find_pending(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
@@ -556,8 +574,13 @@ class Learner:
 
     def _read_points(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """A matrix, and the labels of the rows of a data frame."""
-        values = x if isinstance(x, pd.DataFrame | xr.DataArray) else np.atleast_2d(np.asarray(x, float))
-        X = read_inputs(values, what, width=self.X.shape[1])
+        if isinstance(x, pd.Series):
+            # One row of a data frame.
+            x = x.to_frame().T
+        elif not isinstance(x, pd.DataFrame | xr.DataArray):
+            x = np.asarray(x)
+            x = x[:, None] if x.ndim == 1 and len(self._inputs) == 1 else np.atleast_2d(x)
+        X = read_inputs(x, what, inputs=self._inputs)
         return X, list(x.index) if isinstance(x, pd.DataFrame) else None
 
     def _find(self, X: np.ndarray, labels: list | None) -> list[int | None]:
@@ -757,6 +780,7 @@ class Learner:
         pending : bool
             Append what was asked and not told yet, with NaN for ``y``.
         """
+        self._check_data()
         choices = [*self._told, *(self._pending if pending else [])]
         missing = choices[len(self._told) :]
         X = np.concatenate([self.X[self._n_start :], *(choice.x[None] for choice in missing)])
@@ -784,10 +808,10 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _read_candidates(pool: Any, bounds: Any, width: int, repeat: bool) -> Candidates:
+def _read_candidates(pool: Any, bounds: Any, inputs: list, repeat: bool) -> Candidates:
     if pool is None:
-        return Box(bounds, width, repeat)
-    return LazyPool(pool, width, repeat) if is_lazy(pool) else Pool(pool, width, repeat)
+        return Box(bounds, len(inputs), repeat)
+    return LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
 
 
 def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneModel | SeveralModels:

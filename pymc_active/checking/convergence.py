@@ -17,14 +17,15 @@ def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) ->
 
     posterior = trace["posterior"].to_dataset()
     names = [variable.name for variable in fit.gpm.model.free_RVs]
+    shown, symmetric = [*names, "f_mean"], symmetric_variables(fit)
     shape = (posterior.sizes["chain"], posterior.sizes["draw"], -1)
     predictive = dict_to_dataset({"f_mean": means.reshape(shape)})
     parts = xr.merge([posterior[names], predictive], compat="override", combine_attrs="override")
     table = {}
     for name, function, worst in (("rhat", rhat, "max"), ("ess_bulk", ess, "min")):
         values = function(parts)
-        table[name] = np.array([float(getattr(values[v], worst)()) for v in [*names, "f_mean"]])
-    counts = np.array([name not in symmetric_variables(fit) for name in [*names, "f_mean"]])
+        table[name] = np.array([float(getattr(values[v], worst)()) for v in shown])
+    counts = np.array([name not in symmetric for name in shown])
     return xr.Dataset(
         {
             **{name: ("variable", values) for name, values in table.items()},
@@ -34,7 +35,7 @@ def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) ->
             "n_draws": len(means),
             "n_chains": shape[0],
         },
-        coords={"variable": [*names, "f_mean"]},
+        coords={"variable": shown},
     )
 
 

@@ -14,7 +14,7 @@ from pymc_active.checking.comparison import evenly
 from pymc_active.checking.decisions import Row, to_dataset
 from pymc_active.checking.evidences import ESTIMATORS
 from pymc_active.model_average import ModelAverage
-from pymc_active.predictions import Mixture, draw_moments, mixture_of_draws, trace_thetas
+from pymc_active.predictions import Mixture, average_mixtures, draw_moments, mixture_of_draws, trace_thetas
 
 # Draws of each model in the truth, and the weight below which a model is left out.
 _DRAWS, _NEGLIGIBLE = 200, 1e-9
@@ -67,12 +67,7 @@ def decide_between(
     def common(weights: np.ndarray, half: int | None = None) -> Mixture:
         used = np.flatnonzero(weights > _NEGLIGIBLE)
         some = [mixture_of_draws(*(_half(moments, half) for moments in parts[k])) for k in used]
-        joined = Mixture(*(np.concatenate(arrays) for arrays in zip(*some, strict=True)))
-        shares = weights[used] / weights[used].sum()
-        return joined._replace(
-            weights=np.concatenate([share * part.weights for share, part in zip(shares, some, strict=True)]),
-            owner=np.repeat(np.arange(len(some)), [len(part.weights) for part in some]),
-        )
+        return average_mixtures(some, weights[used] / weights[used].sum())
 
     rows = {}
     for kinds, weights in ((_BAMS, true), ({"committee": Committee()}, equal)):

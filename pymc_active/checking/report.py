@@ -117,12 +117,12 @@ def check(
     else:
         raise TypeError(f"check takes a LaplaceFit (see fit_laplace) or several; got {type(fit).__name__}")
     one = next(iter(members.values()))
-    width = one.X.shape[1]
-    candidates = None if pool is None else read_inputs(pool, "pool", width=width)
+    inputs = one.gpm.inputs
+    candidates = None if pool is None else read_inputs(pool, "pool", inputs=inputs)
     if X_new is None:
         X_new = one.X if pool is None else pool
-    X, labels = read_inputs(X_new, "X_new", width=width), point_labels(X_new)
-    observed = None if y_new is None else read_outputs(y_new, len(X))
+    X, labels = read_inputs(X_new, "X_new", inputs=inputs), point_labels(X_new)
+    observed = None if y_new is None else read_outputs(y_new, len(X), X_new)
     question = None
     if candidates is None and criteria is not None:
         raise ValueError("criteria decide between candidates: pass pool= as well")
@@ -175,11 +175,6 @@ def _check_trace(fit: LaplaceFit, trace: Any) -> None:
     if not isinstance(trace, xr.DataTree):
         raise TypeError(f"trace must be a DataTree of draws, as pma.sample returns it; got {type(trace).__name__}")
     thetas = trace_thetas(gpm, trace)
-    if thetas.shape[1] != gpm.n_parameters:
-        raise ValueError(
-            f"the trace was not drawn from this model: it has {thetas.shape[1]} parameters, the model has "
-            f"{gpm.n_parameters}"
-        )
     if not np.isfinite(thetas).all():
         raise ValueError("the trace holds draws that are NaN or infinite: sample again")
 

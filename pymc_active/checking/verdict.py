@@ -156,9 +156,10 @@ def _advice(tree: xr.DataTree) -> str:
         if "bald" in good.index and not good["bald"] and good.get("bald_draws", False):
             wanted.append('take bald with method="draws", not of the marginal GP')
     if middle["MGP"] > CLOSE:
+        best = middle.idxmin()
         wanted.append(
-            'predict with method="draws"'
-            if middle["DRAWS"] <= max(CLOSE, 0.5 * middle["MGP"])
+            f'predict with method="{best.lower()}"'
+            if middle[best] <= max(CLOSE, 0.5 * middle["MGP"])
             else "predict from the trace (pma.predict(trace, X_new, model=gpm))"
         )
     elif k > PARETO_LIMIT:

@@ -165,7 +165,7 @@ class ProbitFit:
         xarray.Dataset
             ``probability``, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.
         """
-        X = read_inputs(X_new, "X_new", width=len(self.gp.inputs))
+        X = read_inputs(X_new, "X_new", inputs=self.gp.inputs)
         means, variances = self.latent(X, method, draws, random_seed)
         weights = np.full(len(means), 1 / len(means))
         mean, variance = mixture_moments(means, variances, weights)
@@ -194,8 +194,8 @@ def fit_probit(
     ----------
     gp : ProbitGP
     approximation : {"laplace", "ep"}
-        Of the latent function. Expectation propagation has probabilities closer to the exact ones [1]_ and takes about
-        twice as long. Laplace's are too close to one half; its designs are nearly the same.
+        Of the latent function. Expectation propagation has probabilities closer to the exact ones [1]_ and takes
+        longer. Laplace's are too close to one half; its designs are nearly the same.
     start : dict or ProbitFit, optional
         A further start: values by name, or an earlier fit.
     n_restarts : int

@@ -12,12 +12,11 @@ import xarray as xr
 
 from pymc_active.classification.latent import ProbitPosterior
 from pymc_active.cov import Rescaled
-from pymc_active.data import Scale, read_inputs
+from pymc_active.data import Scale, check_rows, read_inputs
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels import arrays
 from pymc_active.models.builders import KERNELS
 from pymc_active.models.plan import ModelPlan, Priors
-from pymc_active.posterior.prior import GaussianPrior
 
 _MEANS = ("constant", "zero")
 
@@ -79,7 +78,9 @@ def probit_gp(
     if mean not in _MEANS:
         raise ValueError(f"mean must be one of {', '.join(_MEANS)}; got {mean!r}")
     inputs = read_inputs(X)
-    plan = ModelPlan(X, read_labels(labels, len(inputs)).astype(float), priors, x_scale, None)
+    values = read_labels(labels, len(inputs)).astype(float)
+    check_rows(X, labels, "labels")
+    plan = ModelPlan(X, values, priors, x_scale, None)
     plan.parameter("log_lengthscale", 0.5 * np.log(plan.n_inputs), 1.0, "input")
     plan.exponential("lengthscale", "log_lengthscale", plan.x_map.scale)
     plan.parameter("log_outputscale", 0.0, 1.0)
@@ -103,21 +104,12 @@ class ProbitGP:
 
     def __init__(self, plan: ModelPlan, kernel: str):
         self._plan, self._kernel = plan, kernel
-        known = set(plan.shapes) | {name for name in plan._parameters if plan.is_fixed(name)}
-        unknown = sorted(set(plan.priors) - known)
-        if unknown:
-            raise ValueError(
-                f"priors for unknown parameters: {', '.join(unknown)}; this model has {', '.join(sorted(known))}"
-            )
+        plan.check_priors()
         if not plan.free:
             raise ValueError("every parameter is fixed: there is nothing to learn")
-        self._normals: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        for name, shape in plan.shapes.items():
-            normal = plan._parameters[name].normal
-            if normal is None:
+        for name in plan.free:
+            if plan.parameters[name].normal is None:
                 raise TypeError(f"priors[{name!r}] must be normal, pm.Normal.dist(mean, sd), or a number")
-            mean, sd = (np.broadcast_to(np.asarray(part, float), shape) for part in normal)
-            self._normals[name] = mean, sd
         self.inputs = plan.inputs
         self.X, self.labels = plan.X, plan.y.astype(bool)
         self._model: pm.Model | None = None
@@ -144,8 +136,10 @@ class ProbitGP:
         TypeError, ValueError
             As :func:`pymc_active.probit_gp`; the data are then as before.
         """
-        X = read_inputs(X, width=len(self.inputs)).copy()
-        self.X, self.labels = X, read_labels(labels, len(X))
+        points = read_inputs(X, inputs=self.inputs).copy()
+        values = read_labels(labels, len(points))
+        check_rows(X, labels, "labels")
+        self.X, self.labels = points, values
         self._model = None
 
     @property
@@ -183,14 +177,13 @@ class ProbitGP:
         plan = self._plan
         groups = [(int(i), np.array([d])) for d, i in enumerate(plan.positions("log_lengthscale"))]
         node = arrays.Stationary(self._kernel, groups, plan.position("log_outputscale"))
-        mean, sd = (np.concatenate([normal[part].ravel() for normal in self._normals.values()]) for part in (0, 1))
-        has_mean = "mean_constant" in plan._parameters
+        has_mean = "mean_constant" in plan.parameters
         return ProbitPosterior(
             self.scale(self.X),
             self.labels,
             node,
-            plan._constants,
-            GaussianPrior(mean, sd),
+            plan.constants,
+            plan.gaussian_prior(),
             plan.position("mean_constant") if has_mean else None,
             approximation,
         )
@@ -199,15 +192,7 @@ class ProbitGP:
         plan, D = self._plan, len(self.inputs)
         with pm.Model(model=None, coords={"obs": range(len(self.labels)), "input": plan.inputs}) as model:
             X = pm.Data("X", self.X, dims=("obs", "input"))
-            variables: dict[str, Any] = {}
-            for name, parameter in plan._parameters.items():
-                if parameter.value is not None:
-                    variables[name] = parameter.value
-                else:
-                    variables[name] = pm.Normal(name, *self._normals[name], dims=parameter.dims or None)
-            for name, derived in plan._derived.items():
-                dims = plan._parameters[derived.source].dims
-                pm.Deterministic(name, pt.exp(variables[derived.source]) * derived.factor, dims=dims or None)
+            variables = plan.add_variables(model)
             cov = KERNELS[self._kernel](D, ls=pt.exp(variables["log_lengthscale"]))
             if not plan.x_map.is_identity:
                 cov = Rescaled(cov, plan.x_map.shift, plan.x_map.scale)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, override
 
@@ -94,8 +96,10 @@ def make_parser() -> argparse.ArgumentParser:
     _add_report(commands)
     demo = commands.add_parser("demo", help="choose samples of meat for the wet lab (about two minutes)")
     demo.add_argument("--output", default="demo_output", help="folder for pictures and trace")
-    demo.add_argument("--splits", type=int, default=4)
-    demo.add_argument("--asks", type=int, default=40)
+    demo.add_argument("--splits", type=_at_least(1), default=4, help="how many starts at random (default 4)")
+    demo.add_argument(
+        "--asks", type=_at_least(5), default=40, help="assays after the first five (default 40, from 5 on)"
+    )
     _add_debug(demo)
     return parser
 
@@ -133,7 +137,9 @@ def _add_suggest(commands: Any) -> None:
     goal.add_argument(
         "--learn", choices=GOALS, metavar="GOAL", help="function (default), hyperparameters, model, maximum"
     )
-    goal.add_argument("-n", type=_count, default=1, metavar="N", help="how many suggestions (default 1; 0: only learn)")
+    goal.add_argument(
+        "-n", type=_at_least(0), default=1, metavar="N", help="how many suggestions (default 1; 0: only learn)"
+    )
     goal.add_argument("--minimize", action="store_const", const=True, help="with --learn maximum: the minimum")
     goal.add_argument(
         "--criterion",
@@ -153,7 +159,7 @@ def _add_suggest(commands: Any) -> None:
         "several, and they compete",
     )
     model.add_argument(
-        "--components", type=_count, metavar="D", help="how many combinations, for embedding (default 2)"
+        "--components", type=_at_least(0), metavar="D", help="how many combinations, for embedding (default 2)"
     )
     model.add_argument(
         "--noise",
@@ -167,7 +173,9 @@ def _add_suggest(commands: Any) -> None:
         metavar="TYPICAL,SPREAD",
         help="what to expect of the target, such as 18,12 (default: from the first measurements)",
     )
-    model.add_argument("--seed", type=int, metavar="N", help="same seed and tables, same suggestions (default 0)")
+    model.add_argument(
+        "--seed", type=_at_least(0), metavar="N", help="same seed and tables, same suggestions (default 0)"
+    )
 
     run = suggest.add_argument_group("the run")
     run.add_argument(
@@ -200,7 +208,7 @@ def _add_report(commands: Any) -> None:
         "report",
         help="what a run knows by now",
         description="Print what a run of 'suggest' knows: measurements, open suggestions, the best point or the most "
-        "probable model, and the hyperparameters in your units. Changes nothing.",
+        "probable model, and the hyperparameters, in your units where they have one. Changes nothing.",
     )
     report.add_argument("state", metavar="run.nc", help="the file that suggest --state wrote")
     _add_debug(report)
@@ -223,7 +231,8 @@ def _bounds(text: str) -> list:
 
 
 def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
+    # As in a CSV file, so that a name with a comma can be put into quotes.
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) or [""]]
     if "" in names or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"expected different names with commas between them; got {text!r}")
     return names
@@ -236,10 +245,13 @@ def _separator(text: str) -> str:
     return text
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more; got {text!r}")
-    return int(text)
+def _at_least(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number, {least} or more; got {text!r}")
+        return int(text)
+
+    return read
 
 
 def _verify(text: str) -> str | int:

@@ -112,4 +112,6 @@ def _by_position(text: str, inputs: list[str]) -> str:
             return f"[{name}]"
         raise ValueError(f"--model {text!r}: there is no input {name!r}; the inputs are {listing(inputs, 12)}")
 
-    return re.sub(r"\[([^\]]*)\]", position, text)
+    # Names may have brackets of their own, as in "binder [%]".
+    names = "|".join(re.escape(name) for name in sorted(inputs, key=len, reverse=True))
+    return re.sub(rf"\[(\s*(?:{names})\s*|[^\]]*)\]", position, text)

@@ -223,7 +223,9 @@ def _check_ids(table: Table, column: str | None, ids: list[str] | None, lines: S
     seen: dict[str, int] = {}
     for label, line in zip(ids, lines, strict=True):
         if label == "":
-            raise ValueError(f"{table.name}, line {line} has no {column!r}, which --id says names the rows")
+            raise ValueError(
+                f"{table.name}, line {line} has no {column!r}, which --id says names the rows: give it one"
+            )
         if label in seen:
             raise ValueError(f"{table.name} has the {column} {label!r} in lines {seen[label]} and {line}: {advice}")
         seen[label] = line

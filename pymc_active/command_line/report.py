@@ -43,7 +43,7 @@ def report(path: str, console: Console) -> None:
     else:
         _recommend(run, fit)
     _verification(learner)
-    _parameters(fit, settings.target, console)
+    _parameters(fit, console)
     for problem in fit.diagnostics["warnings"]:
         print(f"doubtful: {problem}")
 
@@ -79,10 +79,12 @@ def _verification(learner: Learner) -> None:
     )
 
 
-def _parameters(fit: LaplaceFit, target: str, console: Console) -> None:
+def _parameters(fit: LaplaceFit, console: Console) -> None:
     table = parameter_table(fit)
     rows = [[str(name), *map(str, row)] for name, row in zip(table.index, table.to_numpy(), strict=True)]
     console.table(["parameter", *table.columns], rows, f"hyperparameters of {fit.gpm.description}")
+    if fit.gpm.expression is not None:
+        print("Of the scaled data are: log_..., location_..., and a lengthscale of several inputs")
     if fit.gpm.embedding:
         loading = relevance(fit).loading
         median = loading.sel(summary="median")

@@ -232,7 +232,9 @@ def _ask(call: _Call, run: Run) -> None:
         names = listing([choice.name for choice in earlier])
         call.console.note(f"still open from earlier calls: {names} (--forget-pending gives them up)")
     if given.n > learner.n_left:
-        raise ValueError(f"{learner.n_left} candidate(s) are left, and -n asks for {given.n}")
+        raise ValueError(
+            f"{learner.n_left} candidate(s) are left, and -n asks for {given.n}: the others are measured or open"
+        )
     found = []
     with call.console.working("Fitting and choosing"):
         if given.n:

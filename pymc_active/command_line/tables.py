@@ -12,6 +12,7 @@ import numpy as np
 
 # What an empty cell looks like, in lower case.
 _MISSING = frozenset(("", "-", "?", "n/a", "na", "nan", "none", "null"))
+_SPREADSHEETS = frozenset((".ods", ".xls", ".xlsm", ".xlsx"))
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
 
 
@@ -118,10 +119,12 @@ def read_table(path: str | os.PathLike, style: CSVFormat) -> Table:
     FileNotFoundError
         If there is none.
     ValueError
-        For an empty file, nameless or repeated columns, rows longer than the header, another separator (it is named)
-        or another encoding.
+        For a spreadsheet, an empty file, nameless or repeated columns, rows longer than the header, another separator
+        (it is named) or another encoding.
     """
     name = Path(path).name
+    if Path(path).suffix.lower() in _SPREADSHEETS:
+        raise ValueError(f"{name} is a spreadsheet: save it as 'CSV UTF-8', and pass that file")
     try:
         with open(path, encoding=style.encoding, newline="") as file:
             reader = csv.reader(file, delimiter=style.separator, skipinitialspace=True)
@@ -148,7 +151,10 @@ def read_table(path: str | os.PathLike, style: CSVFormat) -> Table:
     width = max(i for i, column in enumerate(columns) if column) + 1
     columns = columns[:width]
     if "" in columns:
-        raise ValueError(f"{name}: column {columns.index('') + 1} has no name in the first line")
+        raise ValueError(
+            f"{name}: column {columns.index('') + 1} has no name in the first line: name it, or take it out (pandas "
+            "writes row numbers so, unless to_csv has index=False)"
+        )
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise ValueError(f"{name} has more than one column named {listing(repeated)}")

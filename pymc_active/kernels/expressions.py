@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -251,6 +251,11 @@ def base_kernels(expression: Expression) -> list[Base]:
     return [base for child in expression.children for base in base_kernels(child)]
 
 
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names with a number where they repeat: SE_1, PER, SE_2."""
+    return [f"{name}_{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
 def grid(
     bases: Iterable[str | Expression] = _PAPER_BASES,
     extra: Iterable[str | Expression] = (),
@@ -392,7 +397,8 @@ class _Parser:
     def parse(self) -> Expression:
         expression = self.sum()
         if self.text[self.position :].strip():
-            raise self.error("expected '+', '*' or the end")
+            is_index = self.text[self.position :].lstrip().startswith("[")
+            raise self.error("inputs are numbered, as in SE[0]" if is_index else "expected '+', '*' or the end")
         return expression
 
     def error(self, problem: str) -> ValueError:

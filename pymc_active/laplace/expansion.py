@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_active.laplace.curvature import Curvature, invert
 from pymc_active.laplace.exchange import log_multiplicity
-from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry
+from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry, log_orbit_volume
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.row_space import RowSpace, row_space
@@ -82,10 +82,10 @@ class Expansion:
         return self.curvature.root @ self.curvature.root.T
 
     @cached_property
-    def positive_hessian(self) -> np.ndarray:
-        """Precision (P, P) of the Gaussian: the Hessian without symmetries and with its floor."""
-        inverse_root = np.linalg.pinv(self.curvature.root)
-        return inverse_root.T @ inverse_root
+    def inverse_root(self) -> np.ndarray:
+        """Takes what the Gaussian draws, less theta, to standard normal numbers, (P - q, P)."""
+        # The columns of the root are orthogonal.
+        return (self.curvature.root / np.square(self.curvature.root).sum(0)).T
 
     @property
     def full_posterior(self) -> Posterior:
@@ -136,6 +136,14 @@ class Expansion:
         if self.row_space is None:
             return null
         return np.linalg.qr((self.row_space.lift(self.theta + null) - self.full_theta).T)[0].T
+
+    def log_density(self, theta: np.ndarray) -> float:
+        """Log posterior at theta; that of the whole orbit where draws do not move along it."""
+        value = self.posterior.value(theta)
+        if len(self.symmetry.directions) and self.embedding is not None:
+            where, shape = self.embedding
+            value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
+        return value
 
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws from the Gaussian, in the coordinates of ``posterior``, (draws, P)."""

@@ -17,7 +17,7 @@ from pytensor.graph.op import Op
 
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.posterior.prior import vm_mode
+from pymc_active.posterior.mode import vm_mode
 
 # Smaller steps than PyMC's default: with few data the noise level has a funnel.
 _TARGET_ACCEPT = 0.9

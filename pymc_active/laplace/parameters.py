@@ -40,10 +40,7 @@ def parameter_table(fit: LaplaceFit) -> pd.DataFrame:
     steps = np.zeros((len(free), P))
     steps[np.arange(len(free)), free] = _STEP
     ends = gpm.constrain(np.concatenate([fit.theta + steps, fit.theta - steps])) if len(free) else {}
-    if best.row_space is None:
-        own = free
-    else:
-        own = np.delete(np.arange(len(best.theta)), best.row_space.where)
+    own = free if best.row_space is None else np.delete(np.arange(len(best.theta)), best.row_space.where)
     covariance = best.covariance[np.ix_(own, own)]
     # PyMC names the value variables of positive quantities so.
     positive = {name.removeprefix("log_") for name in names + gpm.value_names if name.startswith("log_")}

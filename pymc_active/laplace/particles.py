@@ -15,7 +15,6 @@ from scipy.special import logsumexp
 
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.hmc import Place, trajectory
-from pymc_active.laplace.symmetry import log_orbit_volume
 from pymc_active.posterior.factor import one_blas_thread
 
 # Degrees of freedom of the proposals.
@@ -67,7 +66,7 @@ def _resample(
         z = rng.normal(size=(count, e.curvature.root.shape[1]))
         z *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
         proposals = e.theta + z @ e.curvature.root.T
-        log_ratio = np.array([_log_density(e, theta) for theta in proposals])
+        log_ratio = np.array([e.log_density(theta) for theta in proposals])
         log_ratio += 0.5 * (_DF + z.shape[1]) * np.log1p(np.square(z).sum(1) / _DF)
         # Truncation at the square root of their number keeps a single proposal from taking everything (Ionides 2008).
         log_ratio = np.minimum(log_ratio, logsumexp(log_ratio) - 0.5 * np.log(count))
@@ -80,15 +79,6 @@ def _resample(
     # Chosen in the order of the modes; golden steps through them, so that the first few stand for all.
     chosen = chosen[np.argsort(np.argsort(np.arange(n_chains) * _GOLDEN % 1))]
     return np.concatenate(thetas)[chosen], np.concatenate(mode)[chosen]
-
-
-def _log_density(e: Expansion, theta: np.ndarray) -> float:
-    """Log posterior; that of the whole orbit where proposals do not move along it."""
-    value = e.posterior.value_and_gradient(theta)[0]
-    if len(e.symmetry.directions) and e.embedding is not None:
-        where, shape = e.embedding
-        value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
-    return value
 
 
 def _move(

@@ -28,6 +28,8 @@ LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
 HIGHEST, LOWEST = 0.6, 0.12
 N_LEVELS = 90
 LEAPFROG_STEPS = 8
+# Prior sds that its particles start from; families whose best particle is polished.
+_SPREAD, _FAMILIES = 0.5, 8
 # Up to this many parameters plain climbs from all over the prior are worth their cost.
 FEW_PARAMETERS = 25
 # So many starts of all that reach the best mode are enough where no mode can hide: over 10 ARD problems a population
@@ -37,6 +39,8 @@ ENOUGH = 3
 NEGLIGIBLE = 10.0
 # Two polished modes whose densities agree to this (nats) are one mode, or copies of it under a symmetry.
 SAME = 1e-3
+# Modes that are kept at most.
+_MOST_MODES = 8
 
 
 class Found(NamedTuple):
@@ -124,7 +128,6 @@ def population(
     *,
     n_particles: int = 64,
     n_levels: int = N_LEVELS,
-    spread: float = 0.5,
     advance: Callable[..., None] = lambda *args: None,
 ) -> tuple[np.ndarray, list[int]]:
     """Population annealing in the noise level.
@@ -141,7 +144,7 @@ def population(
         The best particle of each surviving family, best first.
     """
     P, sd = len(searcher.center), searcher.sd
-    particles = np.stack([searcher.draw(rng, spread) for _ in range(n_particles)])
+    particles = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
     family = np.arange(n_particles)
     value, gradient = np.empty(n_particles), np.empty((n_particles, P))
     log_weight = np.zeros(n_particles)
@@ -185,8 +188,6 @@ def search(
     n_climbs: int = 0,
     n_particles: int | None = None,
     agreement: float = 2 / 3,
-    n_families: int = 8,
-    max_modes: int = 8,
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
@@ -234,26 +235,34 @@ def search(
         before = searcher.n_evaluations
         particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
         n_evaluations = searcher.n_evaluations - before
-        for k in families[:n_families]:
+        for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
             found.append(searcher.climb(rough.theta))
         # The best at the lowest level need not lead to the best without additional noise.
-        found += run(searcher.climb, particles[: 3 * n_families])
+        found += run(searcher.climb, particles[: 3 * _FAMILIES])
     if not found:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
-    found.sort(key=lambda mode: -mode.log_posterior)
-    distinct: list[Found] = []
-    for mode in found:
-        if not np.isfinite(mode.log_posterior) or mode.log_posterior < found[0].log_posterior - NEGLIGIBLE:
-            break
-        if not distinct or distinct[-1].log_posterior - mode.log_posterior > SAME:
-            distinct.append(mode)
     n_evaluations += sum(mode.n_evaluations for mode in found)
-    return SearchResult(distinct[:max_modes], len(found), n_evaluations, count_best(found), used_population)
+    modes = weighty(distinct(found, SAME))
+    return SearchResult(modes, len(found), n_evaluations, count_best(found), used_population)
 
 
-def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray, *, max_iterations: int = 100) -> Found:
+def distinct(found: list[Found], apart: float) -> list[Found]:
+    """Finite maxima, best first, but for those within ``apart`` nats of the one before."""
+    kept: list[Found] = []
+    for mode in sorted(found, key=lambda mode: -mode.log_posterior):
+        if np.isfinite(mode.log_posterior) and (not kept or kept[-1].log_posterior - mode.log_posterior > apart):
+            kept.append(mode)
+    return kept
+
+
+def weighty(modes: list[Found]) -> list[Found]:
+    """Those of the first few, best first, that carry weight."""
+    return [mode for mode in modes[:_MOST_MODES] if mode.log_posterior >= modes[0].log_posterior - NEGLIGIBLE]
+
+
+def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray) -> Found:
     """Polish a mode with the exact Hessian, leaving saddles along their negative curvature.
 
     A trust-region Newton method; directions without curvature (symmetries) are not moved along.
@@ -275,7 +284,7 @@ def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray, *, max_itera
         jac=True,
         hess=hessian,
         method="trust-exact",
-        options={"gtol": 1e-8, "maxiter": max_iterations, "initial_trust_radius": 0.1},
+        options={"gtol": 1e-8, "maxiter": 100, "initial_trust_radius": 0.1},
     )
     # The trust region stalls where rounding hides the decrease; the gradient tells whether that is a mode.
     converged = np.abs(result.jac).max() < 1e-4

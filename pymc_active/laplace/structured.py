@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
-from pymc_active.laplace.search import NEGLIGIBLE, Found, Searcher, SearchResult
+from pymc_active.laplace.search import Found, Searcher, SearchResult, distinct, weighty
 from pymc_active.laplace.workers import run_calls
 from pymc_active.posterior.array import KernelPosterior
 
@@ -43,7 +43,6 @@ def structured_search(
     *,
     starts: Sequence[np.ndarray] = (),
     n_restarts: int = 12,
-    max_modes: int = 8,
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
@@ -57,7 +56,6 @@ def structured_search(
         Warm starts, best first.
     n_restarts : int
         Fresh starts. At most two follow the best warm starts; which kinds they are depends on ``rng``.
-    max_modes : int
     executor, advance
         As in :func:`~pymc_active.laplace.search.search`.
     """
@@ -84,26 +82,15 @@ def structured_search(
     collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
-        best = [mode.theta for mode in _distinct(found)[:_BEST]]
+        best = [mode.theta for mode in distinct(found, _ALIKE)[:_BEST]]
         if best and len(part):
             collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
-    distinct = _distinct(found)
-    best_value = distinct[0].log_posterior if distinct else -np.inf
+    kept = weighty(distinct(found, _ALIKE))
+    best_value = kept[0].log_posterior if kept else -np.inf
     n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
-    kept = [mode for mode in distinct if mode.log_posterior > best_value - NEGLIGIBLE][:max_modes]
     return SearchResult(kept, len(found), sum(mode.n_evaluations for mode in found), n_best, False)
-
-
-def _distinct(found: list[Found]) -> list[Found]:
-    distinct: list[Found] = []
-    for mode in sorted(found, key=lambda mode: -mode.log_posterior):
-        if np.isfinite(mode.log_posterior) and (
-            not distinct or distinct[-1].log_posterior - mode.log_posterior > _ALIKE
-        ):
-            distinct.append(mode)
-    return distinct
 
 
 def _climb(searcher: Searcher, theta: np.ndarray) -> Found:

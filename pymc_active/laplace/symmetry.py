@@ -45,16 +45,26 @@ def log_orbit_volume(singular_values: np.ndarray, d: int) -> float:
 def is_rotation_invariant(posterior: Posterior, theta: np.ndarray, where: slice, shape: tuple[int, int]) -> bool:
     """Whether turning and reflecting R leaves the log posterior as it is (tested with a random rotation)."""
     d = shape[0]
-    value, _ = posterior.value_and_gradient(theta)
+    value = posterior.value(theta)
     rng = np.random.default_rng(0)
     # In one dimension the only other element of the group is -1.
     rotations = [-np.eye(1)] if d == 1 else [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2)]
     for rotation in rotations:
         turned = theta.copy()
         turned[where] = (rotation @ theta[where].reshape(shape)).ravel()
-        if abs(posterior.value_and_gradient(turned)[0] - value) > 1e-7 * max(1.0, abs(value)):
+        if abs(posterior.value(turned) - value) > 1e-7 * max(1.0, abs(value)):
             return False
     return True
+
+
+def generators(R: np.ndarray) -> np.ndarray:
+    """A R for the skew A of all plane rotations, of matrices (..., d, D): (..., d (d - 1) / 2, d D)."""
+    *front, d, D = R.shape
+    pairs = list(combinations(range(d), 2))
+    result = np.zeros((*front, len(pairs), d, D))
+    for k, (i, j) in enumerate(pairs):
+        result[..., k, i, :], result[..., k, j, :] = R[..., j, :], -R[..., i, :]
+    return result.reshape(*front, len(pairs), d * D)
 
 
 def find_symmetry(
@@ -73,16 +83,10 @@ def find_symmetry(
     if not singular[0] > 0:
         return NO_SYMMETRY
     rank = int((singular > _RANK_TOLERANCE * singular[0]).sum())
-    generators = []
-    for i, j in combinations(range(d), 2):
-        A = np.zeros((d, d))
-        A[i, j], A[j, i] = 1.0, -1.0
-        direction = np.zeros(len(theta))
-        direction[where] = (A @ R).ravel()
-        generators.append(direction)
-    directions = np.empty((0, len(theta)))
-    if generators:
-        _, size, rows = np.linalg.svd(np.stack(generators), full_matrices=False)
+    directions = np.zeros((d * (d - 1) // 2, len(theta)))
+    if len(directions):
+        directions[:, where] = generators(R)
+        _, size, rows = np.linalg.svd(directions, full_matrices=False)
         directions = rows[size > _RANK_TOLERANCE * singular[0]]
         scale = np.abs(hessian).max()
         flat = directions[np.linalg.norm(directions @ hessian, axis=1) < 1e-5 * scale]

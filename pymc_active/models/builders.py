@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.cov import Embedding, Rescaled
 from pymc_active.data import Scale
 from pymc_active.kernels import arrays
-from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, parse
+from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.plan import ModelPlan, Priors
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
@@ -48,7 +48,7 @@ def ard_gp(
     X : array_like, DataFrame or DataArray, shape (n, D)
         Inputs in your units. Column names become the coordinate ``input``.
     y : array_like, shape (n,)
-        Outputs in your units.
+        Outputs in your units. A series has the labels of the rows of ``X``, in their order.
     kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
     mean : {"zero", "constant", "linear"} or pm.gp.mean.Mean
         Of the scaled data; a ``Mean`` object sees X and gives y in your units.
@@ -301,11 +301,11 @@ def composite_gp(
     else:
         noise, own_priors = _NOISE_PRIORS["wide"], priors
     bases = base_kernels(tree)
-    plan = ModelPlan(X, y, _spelled_out(own_priors, bases), x_scale, y_scale)
+    names = numbered([base.name for base in bases])
+    plan = ModelPlan(X, y, _spelled_out(own_priors, bases, names), x_scale, y_scale)
     for base in bases:
         if base.input is not None and base.input >= plan.n_inputs:
             raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {plan.n_inputs - 1}")
-    names = _base_names(bases)
     for base, name in zip(bases, names, strict=True):
         _add_parameters(plan, base, name)
 
@@ -348,13 +348,13 @@ _NUMBER = re.compile(r"_\d+$")
 _SUFFIX = re.compile(rf"_(?:{'|'.join(sorted(BASE_KERNELS, key=len, reverse=True))})$")
 
 
-def _spelled_out(priors: Any, bases: list[Base]) -> Any:
+def _spelled_out(priors: Any, bases: list[Base], base_names: list[str]) -> Any:
     """Priors by the names of parameters, from keys that may stand for all of a base kernel or of a kind."""
     if not isinstance(priors, Mapping):
         return priors
     names = [
         f"{kind}_{name}"
-        for base, name in zip(bases, _base_names(bases), strict=True)
+        for base, name in zip(bases, base_names, strict=True)
         for kind in (*_PARAMETERS[base.name], "log_outputscale")
     ]
     known = {
@@ -383,16 +383,6 @@ def _copy(prior: Any) -> Any:
         for given in prior.owner.inputs
     ]
     return prior.owner.clone_with_new_inputs(inputs).outputs[prior.owner.outputs.index(prior)]
-
-
-def _base_names(bases: list[Base]) -> list[str]:
-    counts: dict[str, int] = {}
-    names = []
-    repeated = {base.name for base in bases if sum(other.name == base.name for other in bases) > 1}
-    for base in bases:
-        counts[base.name] = counts.get(base.name, 0) + 1
-        names.append(f"{base.name}_{counts[base.name]}" if base.name in repeated else base.name)
-    return names
 
 
 def _columns(base: Base, plan: ModelPlan) -> np.ndarray:

@@ -14,12 +14,13 @@ from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
 
 from pymc_active.data import Affine, read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.prior import vm_mode
+from pymc_active.posterior.mode import vm_mode
 
 if TYPE_CHECKING:
     from pymc_active.models.plan import ModelPlan
@@ -45,6 +46,10 @@ def data_value(variable: Any) -> np.ndarray:
     if isinstance(variable, Constant):
         return variable.data
     return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
+
+
+def _is_constant(variable: Any) -> bool:
+    return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
 def _hashable(value: Any) -> Any:
@@ -220,18 +225,19 @@ class GPModel:
         Raises
         ------
         ValueError
-            For NaN, wrong shapes, or a model whose X or y is a constant. The data held before are kept.
+            For NaN, wrong shapes, or a model whose X or y is no ``pm.Data`` itself. The data held before are kept.
         """
-        X = read_inputs(X, width=self.X.shape[1])
-        y = read_outputs(y, len(X))
+        points = read_inputs(X, inputs=self.inputs)
+        X, y = points, read_outputs(y, len(points), X)
         if not self.is_made:
             self._held = X.copy(), y.copy()
             return
         for what, data in (("X", self._X_data), ("y", self._y_data)):
             if not isinstance(data, SharedVariable):
                 raise ValueError(
-                    f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); {what} is a "
-                    "constant here, so the data cannot change. Everything else works."
+                    f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X) with a column for "
+                    f"each input; {what} is {'a constant' if _is_constant(data) else 'computed from other data'} here, "
+                    "so it cannot be replaced. Everything else works."
                 )
         stored = {data.name: values.astype(data.type.dtype) for data, values in ((self._X_data, X), (self._y_data, y))}
         for name, values in ((self._X_data.name, X), (self._y_data.name, y)):

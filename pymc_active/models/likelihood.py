@@ -21,7 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.data import read_inputs
 from pymc_active.models.gpmodel import data_value
 from pymc_active.outcomes import OUTCOMES, Outcome
-from pymc_active.posterior.prior import vm_mode
+from pymc_active.posterior.mode import vm_mode
 
 # Draws by which it is tested whether candidates have distributions of their own.
 _PROBES = 3

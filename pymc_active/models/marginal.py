@@ -11,7 +11,7 @@ from pymc_active.cov import Embedding, Rescaled
 from pymc_active.data import fit_scale, read_inputs, read_outputs
 from pymc_active.models.gpmodel import GPModel, data_value
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior
-from pymc_active.posterior.prior import vm_mode
+from pymc_active.posterior.mode import vm_mode
 
 
 def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = None) -> GPModel:

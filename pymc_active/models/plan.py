@@ -33,7 +33,7 @@ Priors = dict[str, Any] | None
 
 
 @dataclass(frozen=True)
-class _Parameter:
+class Parameter:
     """A parameter with a plain normal prior (mean, sd), a distribution of the user's, or fixed at a value.
 
     ``folded`` are a distribution's name and parameters where these are constants.
@@ -47,6 +47,7 @@ class _Parameter:
 
     @property
     def normal(self) -> tuple[Any, Any] | None:
+        """Mean and sd of a plain normal prior."""
         return self.folded[1:] if self.folded and self.folded[0] == NormalRV.name else None
 
 
@@ -70,7 +71,7 @@ class ModelPlan:
     def __init__(self, X: Any, y: Any, priors: Priors, x_scale: Scale, y_scale: Scale):
         # Copies, for the user's arrays may change before the PyMC model is made.
         self.X = read_inputs(X).copy()
-        self.y = read_outputs(y, len(self.X)).copy()
+        self.y = read_outputs(y, len(self.X), X).copy()
         self.inputs = input_labels(X, self.X.shape[1])
         self.n_inputs = self.X.shape[1]
         self.x_map = fit_scale(x_scale, self.X, "x_scale")
@@ -79,23 +80,23 @@ class ModelPlan:
         if not isinstance(priors, Mapping | None):
             raise TypeError(f"priors must be a dict, name -> distribution or number; got {priors!r}")
         self.priors = dict(priors or {})
-        self._parameters: dict[str, _Parameter] = {}
+        self.parameters: dict[str, Parameter] = {}
         self._derived: dict[str, _Derived] = {}
 
     def parameter(self, name: str, mean: Any, sd: Any, *dims: str) -> None:
         """A parameter with its default Normal(mean, sd) prior, the user's prior, or the user's fixed value."""
         shape = tuple(len(self.coords[dim]) for dim in dims)
         if name not in self.priors:
-            self._parameters[name] = _Parameter(shape, dims, (NormalRV.name, np.array(mean), np.array(sd)))
+            self.parameters[name] = Parameter(shape, dims, (NormalRV.name, np.array(mean), np.array(sd)))
             return
         prior = self.priors[name]
         if isinstance(prior, Real | np.ndarray):
             value = np.asarray(prior, float)
             if value.shape not in ((), shape) or not np.isfinite(value).all():
                 raise ValueError(f"the fixed value of {name} must be finite with shape {shape}; got {prior!r}")
-            self._parameters[name] = _Parameter(shape, dims, value=np.broadcast_to(value, shape).copy())
+            self.parameters[name] = Parameter(shape, dims, value=np.broadcast_to(value, shape).copy())
         elif isinstance(prior, TensorVariable) and hasattr(prior.owner, "op"):
-            self._parameters[name] = _with_prior(name, prior, shape, dims)
+            self.parameters[name] = _with_prior(name, prior, shape, dims)
         else:
             raise TypeError(
                 f"priors[{name!r}] must be a distribution such as pm.Normal.dist(0, 1), or a number that fixes the "
@@ -112,12 +113,12 @@ class ModelPlan:
 
     def is_fixed(self, name: str) -> bool:
         """Whether the user gave a number."""
-        return self._parameters[name].value is not None
+        return self.parameters[name].value is not None
 
     @property
     def free(self) -> list[str]:
         """Names of the free parameters, in the order of theta."""
-        return [name for name in self._parameters if not self.is_fixed(name)]
+        return [name for name in self.parameters if not self.is_fixed(name)]
 
     @property
     def names(self) -> list[str]:
@@ -127,13 +128,13 @@ class ModelPlan:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the free parameters."""
-        return {name: self._parameters[name].shape for name in self.free}
+        return {name: self.parameters[name].shape for name in self.free}
 
     def positions(self, name: str) -> np.ndarray:
         """Where a parameter sits in (theta, fixed values)."""
         start = 0
-        for other in [*self.free, *(n for n in self._parameters if self.is_fixed(n))]:
-            size = int(np.prod(self._parameters[other].shape, dtype=int))
+        for other in [*self.free, *(n for n in self.parameters if self.is_fixed(n))]:
+            size = int(np.prod(self.parameters[other].shape, dtype=int))
             if other == name:
                 return np.arange(start, start + size)
             start += size
@@ -144,15 +145,34 @@ class ModelPlan:
         return int(self.positions(name)[0])
 
     @property
-    def _constants(self) -> np.ndarray:
-        values = [p.value.ravel() for p in self._parameters.values() if p.value is not None]
+    def constants(self) -> np.ndarray:
+        """The fixed values, behind theta."""
+        values = [p.value.ravel() for p in self.parameters.values() if p.value is not None]
         return np.concatenate(values) if values else np.empty(0)
+
+    def check_priors(self) -> None:
+        """Raise a ValueError for priors of parameters that the model does not have."""
+        unknown = sorted(set(self.priors) - set(self.parameters))
+        if unknown:
+            raise ValueError(
+                f"priors for unknown parameters: {', '.join(unknown)}; "
+                f"this model has {', '.join(sorted(self.parameters))}"
+            )
+
+    def gaussian_prior(self) -> GaussianPrior:
+        """Of the free parameters, all of which have plain normal priors."""
+        free = [(p.shape, p.normal) for p in self.parameters.values() if p.normal is not None]
+        mean, sd = (
+            np.array([number for shape, normal in free for number in np.broadcast_to(normal[part], shape).flat], float)
+            for part in (0, 1)
+        )
+        return GaussianPrior(mean, sd)
 
     @property
     def _prior_kinds(self) -> list[tuple]:
         kinds: list[tuple] = []
         for name in self.free:
-            p = self._parameters[name]
+            p = self.parameters[name]
             values = [np.broadcast_to(value, p.shape).ravel().tolist() for value in p.folded]
             # What could not be folded is like nothing else.
             kinds += zip(*values, strict=True) if values else [(name,)] * int(np.prod(p.shape, dtype=int))
@@ -160,9 +180,9 @@ class ModelPlan:
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """Free parameters and Deterministics for each of S thetas, (S, ...) each, as the PyMC model has them."""
-        S, constants = len(thetas), self._constants
+        S, constants = len(thetas), self.constants
         full = np.concatenate([thetas, np.broadcast_to(constants, (S, len(constants)))], axis=1)
-        values = {name: full[:, self.positions(name)].reshape(S, *p.shape) for name, p in self._parameters.items()}
+        values = {name: full[:, self.positions(name)].reshape(S, *p.shape) for name, p in self.parameters.items()}
         derived = {
             name: (np.exp(values[d.source]) if d.is_exponential else values[d.source]) * d.factor
             for name, d in self._derived.items()
@@ -213,13 +233,8 @@ class ModelPlan:
         self._add_mean(mean)
         self.parameter("log_noise", *noise)
         self.exponential("noise", "log_noise", self.y_map.scale)
-        unknown = sorted(set(self.priors) - set(self._parameters))
-        if unknown:
-            raise ValueError(
-                f"priors for unknown parameters: {', '.join(unknown)}; "
-                f"this model has {', '.join(sorted(self._parameters))}"
-            )
-        if any(name not in self.priors for name in self._parameters):
+        self.check_priors()
+        if any(name not in self.priors for name in self.parameters):
             _warn_about_units(self.X, self.y, self.x_map, self.y_map)
 
         self._covariance, self._mean = covariance, mean
@@ -231,7 +246,7 @@ class ModelPlan:
                 return self._array_posterior(gpm, kernel_posterior)
             graph = graph_posterior(gpm, compile_kwargs)
             if kernel is not None and not has_more:
-                graph.kernel, graph.constants, graph.prior_kinds = kernel(), self._constants, self._prior_kinds
+                graph.kernel, graph.constants, graph.prior_kinds = kernel(), self.constants, self._prior_kinds
             return graph
 
         def write_recipe(gpm: GPModel) -> dict[str, Any]:
@@ -239,7 +254,7 @@ class ModelPlan:
                 raise ValueError("its PyMC model has more in it than the builder put there")
             return recipe.to_json()
 
-        is_plain = isinstance(mean, str) and all(self._parameters[name].normal for name in self.free)
+        is_plain = isinstance(mean, str) and all(self.parameters[name].normal for name in self.free)
         context = pm.Model.get_context(error_if_none=False)
         model = gp = None
         X_data, y_data = self.X, self.y
@@ -255,7 +270,7 @@ class ModelPlan:
             x_map=self.x_map,
             y_map=self.y_map,
             build_posterior=build_posterior,
-            embedding=embedding if embedding and self._parameters[embedding].normal else None,
+            embedding=embedding if embedding and self.parameters[embedding].normal else None,
             description=description,
             expression=expression,
             rebuild=rebuild,
@@ -273,14 +288,19 @@ class ModelPlan:
                 model.add_coord(name, list(labels))
             X_data = pm.Data("X", X, dims=("obs", "input"))
             y_data = pm.Data("y_data", y, dims="obs")
-            variables = {name: _register(model, name, p) for name, p in self._parameters.items()}
-            for name, d in self._derived.items():
-                value = pt.exp(variables[d.source]) if d.is_exponential else variables[d.source]
-                dims = self._parameters[d.source].dims
-                variables[name] = pm.Deterministic(name, value * d.factor, dims=dims or None)
+            variables = self.add_variables(model)
             gp = pm.gp.Marginal(mean_func=self._mean_function(variables), cov_func=self._covariance(variables))
             gp.marginal_likelihood("y", X_data, y_data, sigma=variables["noise"], jitter=0, dims="obs")
         return Made(model, gp, X_data, y_data)
+
+    def add_variables(self, model: pm.Model) -> dict[str, Any]:
+        """Add parameters and Deterministics to the model that is the context; all by name, fixed values among them."""
+        variables = {name: _register(model, name, p) for name, p in self.parameters.items()}
+        for name, d in self._derived.items():
+            value = pt.exp(variables[d.source]) if d.is_exponential else variables[d.source]
+            dims = self.parameters[d.source].dims
+            variables[name] = pm.Deterministic(name, value * d.factor, dims=dims or None)
+        return variables
 
     def _has_more(self, model: pm.Model) -> bool:
         """Whether the user added what counts to the model."""
@@ -310,44 +330,42 @@ class ModelPlan:
         return pm.gp.mean.Linear(slope, intercept - pt.dot(slope, self.x_map.shift))
 
     def _array_posterior(self, gpm: GPModel, kernel_posterior: Callable[..., Posterior]) -> Posterior:
-        free = [(p.shape, p.normal) for p in self._parameters.values() if p.normal is not None]
-        mean, sd = (
-            np.array([number for shape, normal in free for number in np.broadcast_to(normal[part], shape).flat], float)
-            for part in (0, 1)
-        )
-        names = [name for name in ("mean_constant", "mean_slope") if name in self._parameters]
+        prior = self.gaussian_prior()
+        names = [name for name in ("mean_constant", "mean_slope") if name in self.parameters]
         basis = {"zero": _no_basis, "constant": _constant_basis, "linear": _linear_basis}[str(self._mean)]
         return kernel_posterior(
             X=gpm.X,
             y=gpm.y,
             x_map=self.x_map,
             y_map=self.y_map,
-            n_parameters=len(mean),
-            constants=self._constants,
-            prior=GaussianPrior(mean, sd),
+            n_parameters=len(prior.mean),
+            constants=self.constants,
+            prior=prior,
             log_noise=self.position("log_noise"),
             mean_indices=np.concatenate([self.positions(n) for n in names]).astype(int) if names else np.empty(0, int),
             mean_basis=basis,
         )
 
 
-def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: tuple[str, ...]) -> _Parameter:
+def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: tuple[str, ...]) -> Parameter:
     if prior.type.ndim == 0 and shape:
         prior = change_dist_size(prior, shape)
     if prior.type.ndim != len(shape) or any(
         static not in (None, size) for static, size in zip(prior.type.shape, shape, strict=False)
     ):
         raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {prior.type.shape}")
+    if not np.issubdtype(prior.type.dtype, np.floating):
+        raise ValueError(f"a Laplace approximation needs continuous parameters; the prior of {name} is discrete")
     folded, op = (), prior.owner.op
     if isinstance(op, RandomVariable) and op.ndim_supp == 0:
         try:
             folded = (op.name, *constant_fold(op.dist_params(prior.owner)))
         except NotConstantValueError:
             pass  # a hierarchical prior: the graph route takes it
-    return _Parameter(shape, dims, folded, prior)
+    return Parameter(shape, dims, folded, prior)
 
 
-def _register(model: pm.Model, name: str, parameter: _Parameter) -> Any:
+def _register(model: pm.Model, name: str, parameter: Parameter) -> Any:
     if parameter.value is not None:
         return parameter.value
     if parameter.prior is not None:

@@ -71,8 +71,8 @@ def plot_embedding(
     if y is not None and not given:
         raise ValueError("y belongs to points: pass X with it")
     if given:
-        X = read_inputs(X, "X", width=fit.gpm.X.shape[1])
-        y = None if y is None else read_outputs(y, len(X))
+        rows = read_inputs(X, "X", inputs=fit.gpm.inputs)
+        X, y = rows, None if y is None else read_outputs(y, len(rows), X)
     else:
         X, y = data_of(fit, None, None)
     if y is None and len(R) == 1:
@@ -235,7 +235,7 @@ def plot_loadings(
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
         raise ValueError(f"labels must be {shape[1]} increasing numbers, one for each input; got {labels!r}")
-    points = gpm.x_map(read_inputs(fit.X if X is None else X, width=shape[1]))
+    points = gpm.x_map(read_inputs(fit.X if X is None else X, inputs=gpm.inputs))
     centred = points - points.mean(0)
     spread = np.linalg.norm(centred, axis=0)
     components = centred @ mode.T
@@ -298,7 +298,8 @@ def plot_subspace_angles(
     ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
     ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
     for x, values in zip(at, np.stack([low, middle, high]).T, strict=True):
-        text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values)
+        # Two subspaces that must meet have angles of nothing but rounding errors.
+        text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values.round(3))
         ax.annotate(text, (x, values[1]), xytext=(9, 3), textcoords="offset points", fontsize=9, color=INK)
     ax.set_xticks(at)
     ax.set_xlim(0.4, len(at) + 0.6)

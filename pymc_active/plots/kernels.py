@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, Z95, label_ends, new_axes, pyplot
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ def plot_decomposition(
         ax.set_ylabel(y_unit or fit.gpm.name)
         ax.axhline(0, color=GREY, lw=0.6, zorder=0) if ax is not axes[0] else None
     figure.align_ylabels(axes)
-    label = fit.gpm.inputs[input]
-    name = label if isinstance(label, str) else "x" if fit.X.shape[1] == 1 else f"input {label}"
+    name = names_of(fit.gpm.inputs)[input]
     # A column called year in years needs no unit.
     axes[-1].set_xlabel(f"{name} ({x_unit})" if x_unit and not x_unit.startswith(name) else name)
     if fit.X.shape[1] == 1:
@@ -287,6 +287,9 @@ def plot_model_posterior(
     ax.set_ylim(-0.07, 1.03)
     ax.set(xlabel="number of observations", ylabel="posterior probability")
     ax.locator_params(axis="x", integer=True)
+    if len(n) == 1:
+        # Within less than one observation there would be ticks at fractions.
+        ax.set_xlim(n[0] - 1, n[0] + 1)
     label_ends(ax, ends)
     return ax
 

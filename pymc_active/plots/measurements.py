@@ -22,21 +22,24 @@ def data_of(fit: LaplaceFit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray,
         raise ValueError("pass both X and y, or neither")
     if X is None:
         return fit.X, fit.y
-    X = read_inputs(X, "X", width=fit.X.shape[1])
-    return X, read_outputs(y, len(X))
+    points = read_inputs(X, "X", inputs=fit.gpm.inputs)
+    return points, read_outputs(y, len(points), X)
+
+
+def names_of(inputs: list) -> list[str]:
+    """Labels of the inputs as the axes have them."""
+    return [label if isinstance(label, str) else "x" if len(inputs) == 1 else f"input {label}" for label in inputs]
 
 
 def column_of(inputs: list, input: Any) -> tuple[int, str]:
-    """Position and label of an input given by either; names come first."""
+    """Position and name of an input given by its label or position; labels come first."""
     if input in inputs:
         column = inputs.index(input)
     elif isinstance(input, int | np.integer) and 0 <= input < len(inputs):
         column = int(input)
     else:
         raise ValueError(f"input must be one of {', '.join(map(str, inputs))} or a position; got {input!r}")
-    if isinstance(inputs[column], str):
-        return column, inputs[column]
-    return column, "x" if len(inputs) == 1 else f"input {inputs[column]}"
+    return column, names_of(inputs)[column]
 
 
 def band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_active.data import fit_scale
+from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, GREY, INK, VERMILION, Z95, legend_above, new_axes, pyplot
 from pymc_active.predictions import predict
 
@@ -93,7 +94,7 @@ def _plot_lines(optimum: Optimum, names: list[str], height: str, n_points: int, 
     D = len(names)
     axes = _read_axes(axes, (2, D)) if axes is not None else _pairs_of_panels(D)
     at = np.asarray(optimum.x, float)[0]
-    low, high = _box(optimum)
+    low, high = optimum.domain.low, optimum.domain.high
     grid = np.tile(at, (D, n_points, 1))
     for d in range(D):
         grid[d, :, d] = np.linspace(low[d], high[d], n_points)
@@ -159,7 +160,7 @@ def _plot_map(optimum: Optimum, names: list[str], height: str, n_points: int, ax
 
     axes = np.array([[new_axes(None, (6.4, 4.8))]]) if axes is None else _read_axes(axes, (1, 1))
     ax = axes[0, 0]
-    low, high = _box(optimum)
+    low, high = optimum.domain.low, optimum.domain.high
     sides = [np.linspace(a, b, n_points) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
     mean = _moments(optimum, grid)[0].reshape(n_points, n_points).T
@@ -241,13 +242,6 @@ def _plot_pool(optimum: Optimum, height: str, labels: Any, n_candidates: int, ax
     return axes
 
 
-def _box(optimum: Optimum) -> tuple[np.ndarray, np.ndarray]:
-    low, high = optimum.domain.low, optimum.domain.high
-    assert low is not None
-    assert high is not None
-    return low, high
-
-
 def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and sd of f at the rows of X, as the recommendation has them."""
     prediction = predict(optimum.fit, X, method="draws", draws=_DRAWS)
@@ -274,7 +268,7 @@ def _axis_labels(inputs: list, units: Sequence[str] | Mapping[Any, str] | None) 
         units = [units.get(name, "") for name in inputs]
     elif isinstance(units, str) or (units is not None and len(units) != len(inputs)):
         raise ValueError(f"units must hold {len(inputs)} text(s), one for each input; got {units!r}")
-    names = [name if isinstance(name, str) else "x" if len(inputs) == 1 else f"input {name}" for name in inputs]
+    names = names_of(inputs)
     return names if units is None else [f"{n} ({u})" if u else n for n, u in zip(names, units, strict=True)]
 
 

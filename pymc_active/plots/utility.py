@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.data import input_labels, read_inputs
+from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, legend_above, new_axes
 
 if TYPE_CHECKING:
@@ -86,15 +87,14 @@ def plot_utility(
     labels = input_labels(X, values.shape[1])
     # An array has no names, but the model may.
     labels = data.gpm.inputs if hasattr(data, "gpm") and labels == list(range(len(labels))) else labels
-    names = ["x"] if labels == [0] else [name if isinstance(name, str) else f"input {name}" for name in labels]
     if len(values) != n:
         raise ValueError(f"X must have one row for each of the {n} candidates; got {len(values)}")
     known = None if data is None else read_inputs(getattr(data, "X", data), "data", width=values.shape[1])
     if values.shape[1] == 1 or input is not None:
-        column = _read_input(input, names)
-        return _plot_along(utilities, values, column, names[column], known, picks, ax)
+        column, name = column_of(labels, labels[0] if input is None else input)
+        return _plot_along(utilities, values, column, name, known, picks, ax)
     if values.shape[1] == 2:
-        return _plot_map(_the_only(utilities, "a map"), values, names, known, picks, ax)
+        return _plot_map(_the_only(utilities, "a map"), values, names_of(labels), known, picks, ax)
     return _plot_ranking(_the_only(utilities, "a ranking"), picks, ax)
 
 
@@ -222,16 +222,6 @@ def _the_only(utilities: Utilities, picture: str) -> xr.DataArray:
     if len(utilities) > 1:
         raise ValueError(f"{picture} shows one criterion; several are compared along one input: pass input=")
     return next(iter(utilities.values()))
-
-
-def _read_input(input: Any, names: list[str]) -> int:
-    if input is None:
-        return 0
-    if isinstance(input, str) and input in names:
-        return names.index(input)
-    if isinstance(input, int | np.integer) and not isinstance(input, bool) and 0 <= input < len(names):
-        return int(input)
-    raise ValueError(f"input must be one of {', '.join(names)} or a position; got {input!r}")
 
 
 def _read_picks(picks: Any, utility: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -175,6 +175,15 @@ class Posterior(ABC):
         """Particles that a population search can afford: its cost is that of about 800 evaluations each."""
         return 16
 
+    def value(self, theta: np.ndarray) -> float:
+        """Log posterior; -inf where K + noise is not positive definite."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            try:
+                value = self.prior_value_and_gradient(theta)[0] - self.state(theta).factor.nll
+            except NotPositiveDefiniteError:
+                return -np.inf
+        return float(value) if np.isfinite(value) else -np.inf
+
     def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient; (-inf, zeros) where K + noise is not positive definite."""
         # A line search also tries absurd places; that something overflows there is no news.

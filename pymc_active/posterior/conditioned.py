@@ -91,6 +91,10 @@ class ConditionedGP:
         """The prior kernel between rows, (n, m)."""
         return self.lines(A[:, None], B).along(None, None, (0, 0))[0, 0]
 
+    def prior_variance(self, X: np.ndarray) -> np.ndarray:
+        """k(x, x) at the rows of X, (m,)."""
+        return self.lines(X, X).along(None, None, (0, 0))[0, 0]
+
     @cached_property
     def _constant_noise(self) -> float | None:
         """The noise variance, unless it may depend on the input."""
@@ -123,9 +127,8 @@ class ConditionedGP:
         """Latent posterior mean and variance (m,)."""
         cross = self.covariance(self.X, X)
         half = self.factor.half_solve(cross)
-        prior = self.lines(X, X).along(None, None, (0, 0))[0, 0]
         mean = self.prior_mean(X)[0] + self.alpha @ cross
-        return mean, np.maximum(prior - np.einsum("ij,ij->j", half, half), 0.0)
+        return mean, np.maximum(self.prior_variance(X) - np.einsum("ij,ij->j", half, half), 0.0)
 
     def pull(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Gradient of ⟨W, k(data, X)⟩ in the rows of X, (m, D); W is (n, m) or (n, 1)."""

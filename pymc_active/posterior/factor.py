@@ -91,5 +91,5 @@ class Factor:
 
     def condition_number(self) -> float:
         """Estimate of the 1-norm condition number of G (LAPACK ``dpocon``)."""
-        norm = np.abs(np.tril(self.L) @ np.tril(self.L).T).sum(0).max()
+        norm = np.abs(self.L @ self.L.T).sum(0).max()
         return float(1 / max(lapack.dpocon(self.L, norm, uplo="L")[0], np.finfo(float).tiny))

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from pytensor.compile.mode import Mode
-from pytensor.link.vm import VMLinker
 
 from pymc_active.posterior.factor import LOG_2PI
-
-
-def vm_mode() -> Mode:
-    """No JIT and no C compiler: elementwise graphs build in about a second and run at NumPy's speed."""
-    return Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer="fast_run").excluding(
-        "cxx_only", "BlasOpt", "fusion", "inplace"
-    )
 
 
 class GaussianPrior:

@@ -318,8 +318,7 @@ def draw_on_basis(
     # Where the basis was not chosen.
     test = rng.uniform(low, high, (_REFERENCE, len(low)))
     known = solve_triangular(L, gp.covariance(Z, test), lower=True)
-    prior = gp.lines(test, test).along(None, None, (0, 0))[0, 0]
-    missed = float(np.maximum(1 - np.square(known).sum(0).sum() / prior.sum(), 0.0))
+    missed = float(np.maximum(1 - np.square(known).sum(0).sum() / gp.prior_variance(test).sum(), 0.0))
     if missed > _MISSED:
         warnings.warn(
             f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box, since "

@@ -16,6 +16,10 @@ from scipy.spatial import cKDTree
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.factor import one_blas_thread
 
+# Points of the box that are screened, next to the data: of up to three inputs, and at most.
+_SCREEN, _MOST_SCREENED = 1024, 4096
+# Starts of a path at most: so many and two for each input, up to a limit.
+_STARTS, _MOST_STARTS = 6, 24
 # Neighbours that a peak of the screen overtops: for each input, and at most.
 _NEIGHBOURS, _MOST_NEIGHBOURS = 3, 25
 # Best data, and perturbed copies of each.
@@ -74,9 +78,6 @@ def maximize_paths(
     low: np.ndarray,
     high: np.ndarray,
     rng: np.random.Generator,
-    *,
-    starts: int | None = None,
-    n_screen: int | None = None,
 ) -> PathMaxima:
     """Find the global maximum of every path in a box.
 
@@ -86,27 +87,20 @@ def maximize_paths(
     low, high : ndarray, shape (D,)
         In the kernel's units, as everything that comes back.
     rng : Generator
-    starts : int, optional
-        Of a path, at most.
-    n_screen : int, optional
-        Points of the box, next to the data, at which all paths are evaluated first; by default 1,024, and
-        up to four times as many for six inputs or more.
     """
     low, high = np.asarray(low, float), np.asarray(high, float)
     D, width = len(low), high - low
-    starts = starts or _default_starts(D)
-    n_screen = n_screen or _default_screen(D)
 
     def place(Z: np.ndarray) -> np.ndarray:
         return np.where(Z == 1, high, low + width * Z)
 
     # Of an embedding only the image of a point counts.
     R = None if paths.embedding is None else paths.embedding * width
-    screen = _screen(paths, low, width, n_screen, R, rng)
+    screen = _screen(paths, low, width, R, rng)
     with one_blas_thread():
         values = paths.value(place(screen))
         scale = values.std(1) + np.finfo(float).tiny
-        which, rows = _peaks(screen if R is None else screen @ R.T, values, starts)
+        which, rows = _peaks(screen if R is None else screen @ R.T, values, min(_STARTS + 2 * D, _MOST_STARTS))
         climb = _Climb(paths, place, width, scale, screen[rows], which)
         climb.run(_FIRST_STEPS)
         climb.keep(_best_distinct(climb.Z, climb.value, climb.which, _LAST))
@@ -126,23 +120,16 @@ def maximize_over_pool(paths: Climbable, pool: np.ndarray) -> tuple[np.ndarray, 
     return rows, values[np.arange(len(values)), rows]
 
 
-def _default_starts(n_inputs: int) -> int:
-    return min(6 + 2 * n_inputs, 24)
-
-
-def _default_screen(n_inputs: int) -> int:
-    return int(np.clip(1024 * (n_inputs - 2), 1024, 4096))
-
-
 def _screen(
-    paths: Climbable, low: np.ndarray, width: np.ndarray, n: int, R: np.ndarray | None, rng: np.random.Generator
+    paths: Climbable, low: np.ndarray, width: np.ndarray, R: np.ndarray | None, rng: np.random.Generator
 ) -> np.ndarray:
     """Points of the unit cube: evenly spread, on its faces and corners, the data and points near the best of them."""
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
     D = len(low)
-    even = qmc.Sobol(D, rng=rng).random_base2(max(n - 1, 1).bit_length())[:n]
+    n = int(np.clip(_SCREEN * (D - 2), _SCREEN, _MOST_SCREENED))
+    even = qmc.Sobol(D, rng=rng).random_base2((n - 1).bit_length())[:n]
     # Many maxima lie on faces, few of the points do.
     on_faces = even[rng.permutation(n)[: n // 4]]
     on_faces = np.where(rng.uniform(size=on_faces.shape) < 0.5, np.rint(on_faces), on_faces)

@@ -12,13 +12,13 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
-from pymc_active.data import read_inputs
+from pymc_active.data import Bounds, read_bounds, read_inputs
 from pymc_active.html_summary import html_summary
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.laplace.fit import LaplaceFit
@@ -31,9 +31,6 @@ from pymc_active.predictions import point_labels
 from pymc_active.sample_paths.features import draw_prior
 from pymc_active.sample_paths.kernel_sums import Derivatives, Functions, KernelSums
 from pymc_active.sample_paths.maximizers import maximize_over_pool, maximize_paths
-
-if TYPE_CHECKING:
-    from pymc_active.active.designs import Bounds
 
 
 class Paths:
@@ -142,7 +139,7 @@ class PosteriorPaths:
 
     def __call__(self, X: Any) -> xr.DataArray:
         """All paths at the rows of ``X`` (m, D): dims (path, point), in units of y."""
-        return self._labelled("f", X, lambda part, Z: _user_value(part, part.value(Z)))
+        return self._labelled("f", X, lambda part, Z: part.gp.to_user_y(part.value(Z)))
 
     def gradient(self, X: Any) -> xr.DataArray:
         """Derivatives in the inputs: dims (path, point, input), in units of y over those of x."""
@@ -155,7 +152,7 @@ class PosteriorPaths:
         )
 
     def _labelled(self, name: str, X: Any, compute: Callable[[Paths, np.ndarray], np.ndarray], *dims: str):
-        values = read_inputs(X, width=len(self.inputs))
+        values = read_inputs(X, inputs=self.inputs)
         coords = {"point": point_labels(X)} | dict.fromkeys(dims, self.inputs)
         parts = [compute(part, part.gp.posterior.x_map(values)) for part in self.parts]
         return xr.DataArray(np.concatenate(parts), dims=("path", "point", *dims), coords=coords, name=name)
@@ -183,19 +180,19 @@ class PosteriorPaths:
         """
         width = len(self.inputs)
         if not isinstance(where, list | tuple):
-            pool = read_inputs(where, "the pool", width=width)
+            pool = read_inputs(where, "the pool", inputs=self.inputs)
             rows, values = zip(
                 *(maximize_over_pool(part, part.gp.posterior.x_map(pool)) for part in self.parts), strict=True
             )
             row = np.concatenate(rows)
-            f = np.concatenate([_user_value(part, v) for part, v in zip(self.parts, values, strict=True)])
+            f = np.concatenate([part.gp.to_user_y(v) for part, v in zip(self.parts, values, strict=True)])
             variables = {
                 "x": (("path", "input"), pool[row]),
                 "f": ("path", f),
                 "point": ("path", point_labels(where)[row]),
             }
             return xr.Dataset(variables, coords={"input": self.inputs})
-        low, high = read_box(where, width)
+        low, high = read_bounds(where, width)
         rng = np.random.default_rng(random_seed)
         found = []
         for part in self.parts:
@@ -204,18 +201,13 @@ class PosteriorPaths:
             # A bound is met exactly also in the user's units.
             X = np.clip(part.gp.to_user(maxima.X), low, high)
             X = np.where(maxima.X == x_map(low), low, np.where(maxima.X == x_map(high), high, X))
-            found.append((X, _user_value(part, maxima.values), maxima.free, maxima.slopes * _unit(part, 1)))
+            found.append((X, part.gp.to_user_y(maxima.values), maxima.free, maxima.slopes * _unit(part, 1)))
         X, f, free, slopes = (np.concatenate(column) for column in zip(*found, strict=True))
         by_input = ("path", "input")
         return xr.Dataset(
             {"x": (by_input, X), "f": ("path", f), "free": (by_input, free), "slope": (by_input, slopes)},
             coords={"input": self.inputs},
         )
-
-
-def _user_value(part: Paths, value: np.ndarray) -> np.ndarray:
-    y_map = part.gp.posterior.y_map
-    return y_map.shift + y_map.scale * part.gp.sign * value
 
 
 def _unit(part: Paths, order: int) -> np.ndarray:
@@ -230,17 +222,6 @@ def _of_all(part: Paths, X: np.ndarray) -> list[np.ndarray]:
     S, m = part.n_paths, len(X)
     found = part.derivatives(np.tile(X, (S, 1)), np.repeat(np.arange(S), m))
     return [array.reshape(S, m, *array.shape[1:]) for array in found]
-
-
-def read_box(bounds: Any, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends, (D,) each, one for every input of the model."""
-    # Criteria of that package need this one.
-    from pymc_active.active.designs import read_bounds
-
-    low, high = read_bounds(bounds)
-    if len(low) != width:
-        raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(low)}")
-    return low, high
 
 
 def draw_paths(
@@ -310,7 +291,7 @@ def draw_paths(
         gpm, point=point, fit=fit, trace=trace, n=min(draws, n_paths), random_seed=int(rng.integers(2**31))
     )
     inputs = list(range(gps[0].X.shape[1])) if gpm is None else gpm.inputs
-    box = None if bounds is None else read_box(bounds, len(inputs))
+    box = None if bounds is None else read_bounds(bounds, len(inputs))
     shares = np.diff(np.linspace(0, n_paths, len(gps) + 1).round().astype(int))
     parts = []
     for gp, share in zip(gps, shares.tolist(), strict=True):

@@ -116,9 +116,9 @@ def embedding_dimension(
 
     The prior sd of R's entries is the same for every d, so a function of more components is a rougher one a priori.
 
-    Laplace's method errs on the side of fewer components: in small problems (two inputs, 14 to 60 points) its evidence
-    was low by 0.1 to 0.7 nats where every component was well determined, and by 0.5 to 6 where one was not, as it
-    misses the tails of the posterior. Where candidates differ by no more than that, ask for more data.
+    Laplace's method errs on the side of fewer components: its evidence is low by some tenths of a nat where every
+    component is well determined, and by several nats where one is not, as it misses the tails of the posterior. Where
+    candidates differ by no more than that, ask for more data.
 
     Examples
     --------

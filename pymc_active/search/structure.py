@@ -28,6 +28,8 @@ __all__ = ["StructureSearch", "compositional_kernel_search"]
 CRITERIA = ("bic", "evidence")
 # Models handed to the executor together; what an interrupt may lose.
 _BATCH = 8
+# Rows of a summary.
+_SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,8 +62,7 @@ class StructureSearch:
 
     def _best_label(self, levels: int | None = None) -> str:
         table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
-        label = str(table.model.to_numpy()[_ranking(table, self.criterion)[0]])
-        return label
+        return str(table.model.to_numpy()[_ranking(table, self.criterion)[0]])
 
     @property
     def history(self) -> pd.DataFrame:
@@ -90,8 +91,8 @@ class StructureSearch:
         title = f"StructureSearch: {self._best_label()} of {self.table.sizes['model']} kernels by {self.criterion}"
         return html_summary(title, {"stopped": self.stopped}, self._frame())
 
-    def _frame(self, n: int = 10) -> pd.DataFrame:
-        table = self.table.isel(model=_ranking(self.table, self.criterion)[:n])
+    def _frame(self) -> pd.DataFrame:
+        table = self.table.isel(model=_ranking(self.table, self.criterion)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
         return frame.assign(
             probability=frame.probability.map("{:.3g}".format),

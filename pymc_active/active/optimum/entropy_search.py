@@ -87,8 +87,7 @@ class _Representers:
         """Expected fall of the entropy from an answer at each candidate (m,), nats."""
         gp = self.gp
         half = gp.factor.half_solve(gp.covariance(gp.X, X))
-        prior = gp.lines(X, X).along(None, None, (0, 0))[0, 0]
-        total = np.maximum(prior - np.einsum("ij,ij->j", half, half), 0.0) + gp.noise_variance(X)
+        total = np.maximum(gp.prior_variance(X) - np.einsum("ij,ij->j", half, half), 0.0) + gp.noise_variance(X)
         C = gp.covariance(X, self.X) - half.T @ self.half
         # What a draw of the representers says of y: its regression, and a residual of its own.
         positive = self.values > _ROUNDING * self.values.max()

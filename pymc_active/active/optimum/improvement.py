@@ -25,7 +25,7 @@ def improvement(
     for gp in gps:
         X = gp.x_map(X_user)
         mean, V = gp.moments(X)
-        V = np.maximum(V, _SMALLEST * gp.lines(X, X).along(None, None, (0, 0))[0, 0])
+        V = np.maximum(V, _SMALLEST * gp.prior_variance(X))
         sd = np.sqrt(V)
         z = (mean - gp.moments(gp.X)[0].max()) / sd
         logs.append(np.log(float(gp.posterior.y_map.scale) * sd) + log_h(z))

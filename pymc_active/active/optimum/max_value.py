@@ -42,7 +42,7 @@ def _max_value(optima: Optima, X_user: np.ndarray, gradient: bool) -> tuple[np.n
     gp = optima.gp
     X = gp.x_map(X_user)
     m, V = gp.moments(X)
-    V = np.maximum(V, _SMALLEST * gp.lines(X, X).along(None, None, (0, 0))[0, 0])
+    V = np.maximum(V, _SMALLEST * gp.prior_variance(X))
     sd = np.sqrt(V)
     a = (optima.maxima.values[:, None] - m) / sd
     r, left = hazard(a)
@@ -69,9 +69,9 @@ class JointEntropy(OptimumCriterion):
         for o in self.optima:
             cross = o.gp.covariance(o.gp.X, o.maxima.X)
             mean, variance = o.gp.moments(o.maxima.X)
-            prior = o.gp.lines(o.maxima.X, o.maxima.X).along(None, None, (0, 0))[0, 0]
             # Where the data leave no variance a height is no news, and its covariances are rounding errors.
-            self._parts.append((o, o.gp.factor.solve(cross), mean, np.maximum(variance, _SMALLEST * prior)))
+            variance = np.maximum(variance, _SMALLEST * o.gp.prior_variance(o.maxima.X))
+            self._parts.append((o, o.gp.factor.solve(cross), mean, variance))
 
     @override
     def evaluate(self, X, gradient):
@@ -85,7 +85,7 @@ def _joint(
     X = gp.x_map(X_user)
     noise = gp.noise_variance(X)
     m, V = gp.moments(X)
-    floor = _SMALLEST * gp.lines(X, X).along(None, None, (0, 0))[0, 0]
+    floor = _SMALLEST * gp.prior_variance(X)
     V = np.maximum(V, floor)
     # Given f(x*) = height as a noise-free observation, then cut off above it.
     C = (gp.covariance(X, places) - gp.covariance(gp.X, X).T @ solved).T

@@ -56,7 +56,6 @@ class Maxima:
     moments : {"sampled", "ep"}
         Of the height and of what must be positive: see :func:`truncated_moments`; or those of expectation propagation,
         which are also taken for more than four inputs, and where too few draws would count.
-
     directions : ndarray, shape (D, S, D), optional
         Orthonormal ones in which each maximum is free or not, by default those of the inputs. Where it is not, a slope
         of zero says that nothing is known.

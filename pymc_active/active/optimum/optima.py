@@ -11,8 +11,7 @@ import xarray as xr
 
 from pymc_active.active.box import distinct, maximize
 from pymc_active.active.criterion import Criterion, is_lazy, score_pool
-from pymc_active.active.designs import read_bounds
-from pymc_active.data import read_inputs
+from pymc_active.data import in_order_of, read_bounds, read_inputs
 from pymc_active.hyperparameters import conditioned_gps
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits, ModelAverage
@@ -23,7 +22,6 @@ from pymc_active.sample_paths import PathMaxima, Paths, maximize_over_pool, maxi
 
 # Numbers in the largest array of one block of candidates.
 _BLOCK = 2_000_000
-
 
 _NOWHERE = np.empty(0)
 
@@ -51,12 +49,9 @@ def read_domain(bounds: Any, X_pool: Any, width: int) -> Domain:
         If there is neither, or for the wrong number of bounds.
     """
     if bounds is not None:
-        low, high = read_bounds(bounds)
         if X_pool is not None and not is_lazy(X_pool):
             read_inputs(X_pool, "X_pool", width)
-        if len(low) != width:
-            raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(low)}")
-        return Domain(low, high)
+        return Domain(*read_bounds(bounds, width))
     if X_pool is None:
         raise ValueError("say where the maximum is looked for: pass bounds=[(low, high), ...], a pool, or both")
     if is_lazy(X_pool):
@@ -245,6 +240,7 @@ def search(
     model = gpm if gpm is not None else _model_of(fit)
     if not isinstance(model, GPModel):
         raise TypeError(f"expected a GPModel as first argument, or None with fit=; got {type(model).__name__}")
+    X_pool = in_order_of(model.inputs, X_pool, "X_pool")
     criterion = kind(read_domain(bounds, X_pool, len(model.inputs)), **keywords)
     gps = criterion.gps(gpm, point=point, fit=fit, trace=trace)
     check_data(gps[0].to_user_y(gps[0].y))

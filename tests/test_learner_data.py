@@ -1,0 +1,92 @@
+"""What a learner is told belongs to it, by its names and labels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+import pymc_active as pma
+
+rng = np.random.default_rng(1)
+POOL = pd.DataFrame(rng.uniform(size=(12, 2)), columns=["heat", "acid"], index=[f"S{i:02d}" for i in range(12)])
+SWAPPED = POOL[["acid", "heat"]]
+y = pd.Series(np.sin(5 * POOL["heat"]), index=POOL.index)
+
+
+def model():
+    return pma.ard_gp(POOL[:4], y[:4])
+
+
+def learner(pool=POOL, **keywords):
+    return pma.active.Learner(model(), pool=pool, **{"criterion": "random", "random_seed": 1} | keywords)
+
+
+def test_candidates_may_have_their_columns_in_another_order(tmp_path):
+    one = learner(SWAPPED)
+    asked = one.ask(3)
+    pd.testing.assert_frame_equal(asked, learner().ask(3))
+    one.save(tmp_path / "run.nc")
+    pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
+
+
+def test_candidates_of_other_columns_are_refused():
+    with pytest.raises(ValueError, match="unknown: cost"):
+        learner(POOL.assign(cost=1.0))
+
+
+def test_what_is_told_is_read_by_the_names_of_its_columns():
+    one = learner()
+    asked = one.ask(2)
+    one.tell(asked[["acid", "heat"]], y[asked.index])
+    assert_array_equal(one.X[-2:], asked)
+    assert not len(one.pending)
+
+
+def test_a_row_of_the_table_can_be_told():
+    one = learner()
+    asked = one.ask()
+    one.tell(asked.iloc[0][["acid", "heat"]], 1.0)
+    assert_array_equal(one.X[-1:], asked)
+    assert not len(one.pending)
+
+
+def test_a_vector_holds_points_of_one_input():
+    X = np.linspace(0, 1, 5)
+    one = pma.active.Learner(pma.ard_gp(X[:3, None], X[:3]), bounds=[(0, 2)], criterion="random")
+    one.tell(X[3:], X[3:])
+    assert_array_equal(one.X[:, 0], X)
+
+
+@pytest.mark.parametrize(("x", "y"), [("S07", 1.0), ({"heat": 1.0}, 1.0), ([0.1, 0.2], "high")])
+def test_what_is_told_must_be_numbers(x, y):
+    with pytest.raises(TypeError, match="must hold numbers"):
+        learner().tell(x, y)
+
+
+def test_a_generator_seeds_a_learner_and_none_does():
+    asked = [learner(random_seed=np.random.default_rng(5)).ask(12 - 4) for _ in range(2)]
+    pd.testing.assert_frame_equal(*asked)
+    one = learner(criterion="uncertainty", random_seed=None)
+    assert len(one.ask()) == 1
+    for bad in (-1, 1.5, "seed"):
+        with pytest.raises((TypeError, ValueError)):
+            learner(random_seed=bad)
+
+
+def test_results_in_another_order_than_their_rows_are_refused():
+    one = learner()
+    asked = one.ask(3)
+    with pytest.raises(ValueError, match="have different labels"):
+        one.tell(asked, y[asked.index[::-1]])
+    assert len(one.y) == 4
+    assert len(one.pending) == 3
+
+
+def test_a_model_that_another_learner_has_told_is_refused():
+    gpm = model()
+    one, other = (pma.active.Learner(gpm, pool=POOL, criterion="random", random_seed=1) for _ in range(2))
+    x = one.ask()
+    other.tell(x, y[x.index])
+    for go_on in (lambda: one.tell(x, y[x.index]), lambda: one.fit, one.design, lambda: one.save("run.nc")):
+        with pytest.raises(ValueError, match="the model has 5 points, and this learner knows of 4: another learner"):
+            go_on()

@@ -1,0 +1,91 @@
+"""Columns with names are taken by their names, wherever candidates or data are given."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+
+rng = np.random.default_rng(1)
+X = pd.DataFrame(rng.uniform(size=(10, 2)), columns=["heat", "acid"])
+y = np.sin(5 * X["heat"].to_numpy()) + 0.1 * rng.normal(size=10)
+CANDIDATES = pd.DataFrame(rng.uniform(size=(6, 2)), columns=X.columns, index=list("uvwxyz"))
+SWAPPED = CANDIDATES[["acid", "heat"]]
+POINT = {"log_lengthscale": np.log([0.3, 2.0]), "log_outputscale": 0.0, "log_noise": np.log(0.1)}
+BOUNDS = [(0, 1), (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return pma.fit_laplace(pma.ard_gp(X, y), point=POINT, optimize=False)
+
+
+ON_CANDIDATES = {
+    "predict": lambda fit, c: pma.predict(fit, c).f_mean,
+    "bald": lambda fit, c: pma.active.bald(fit, c),
+    "upper confidence bound": lambda fit, c: pma.active.upper_confidence_bound(fit, c),
+    "pes in a box": lambda fit, c: pma.active.pes(fit.gpm, c, bounds=BOUNDS, point=POINT, n_optima=8, random_seed=1),
+    "pes of a pool": lambda fit, c: pma.active.pes(fit.gpm, c, point=POINT, n_optima=8, random_seed=1),
+    "paths": lambda fit, c: pma.draw_paths(fit.gpm, point=POINT, n_paths=2, random_seed=1)(c),
+    "graphs": lambda fit, c: pma.graphs.predictive(fit.gpm, c).mean.eval(
+        {variable: fit.point[variable.name] for variable in fit.gpm.model.value_vars}, mode="FAST_COMPILE"
+    ),
+}
+
+
+@pytest.mark.parametrize("of_candidates", ON_CANDIDATES.values(), ids=ON_CANDIDATES)
+def test_candidates_with_columns_in_another_order_are_the_same_candidates(fit, of_candidates):
+    assert_allclose(of_candidates(fit, SWAPPED), of_candidates(fit, CANDIDATES), rtol=1e-12)
+
+
+def test_a_data_array_is_read_by_the_coordinates_of_its_columns(fit):
+    array = xr.DataArray(SWAPPED, dims=("row", "input"))
+    assert_allclose(pma.predict(fit, array).f_mean, pma.predict(fit, CANDIDATES).f_mean, rtol=1e-12)
+
+
+def test_numbered_columns_are_taken_by_their_numbers():
+    gpm = pma.ard_gp(X.set_axis([3, 17], axis=1), y)
+    gpm.set_data(X.set_axis([3, 17], axis=1)[[17, 3]], y)
+    assert_array_equal(gpm.X, X)
+
+
+def test_new_data_may_have_their_columns_in_another_order(fit):
+    gpm = pma.ard_gp(X, y)
+    gpm.set_data(SWAPPED, np.arange(6))
+    assert_array_equal(gpm.X, CANDIDATES)
+
+
+def test_a_users_own_model_knows_its_inputs_by_the_models_coordinates():
+    with pm.Model(coords={"feature": ["heat", "acid"]}) as model:
+        data = pm.Data("X", X.to_numpy(), dims=("obs", "feature"))
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", 0, 1)))
+        gp.marginal_likelihood("y", X=data, y=pm.Data("y_data", y), sigma=0.1)
+    gpm = pma.from_marginal(gp, "y", model=model)
+    gpm.set_data(SWAPPED, np.arange(6))
+    assert_array_equal(gpm.X, CANDIDATES)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        (CANDIDATES.rename(columns={"acid": "alkali"}), r"any order \(missing: acid; unknown: alkali\)"),
+        (CANDIDATES.assign(price=1.0), r"any order \(unknown: price\)"),
+        (CANDIDATES[["heat", "acid", "acid"]], r"any order \(twice: acid\)"),
+    ],
+)
+def test_columns_of_other_names_are_refused(fit, candidates, message):
+    with pytest.raises(ValueError, match="X_new must have the model's inputs as columns, in " + message):
+        pma.predict(fit, candidates)
+
+
+@pytest.mark.parametrize("candidates", [CANDIDATES.to_numpy(), CANDIDATES.set_axis([0, 1], axis=1)])
+def test_candidates_without_names_are_taken_by_position(fit, candidates):
+    assert_allclose(pma.predict(fit, candidates).f_mean, pma.predict(fit, CANDIDATES).f_mean, rtol=1e-12)
+
+
+def test_names_of_candidates_mean_nothing_to_a_model_without_names():
+    nameless = pma.fit_laplace(pma.ard_gp(X.to_numpy(), y), point=POINT, optimize=False)
+    assert_allclose(pma.predict(nameless, SWAPPED).f_mean, pma.predict(nameless, SWAPPED.to_numpy()).f_mean)
