@@ -205,10 +205,11 @@ def test_tree_shows_every_node_once():
     mpl.pyplot.close("all")
 
 
-def test_a_tree_of_one_node_can_be_drawn():
+@pytest.mark.parametrize(("retest", "n_roots"), [(False, 1), (True, 2)])
+def test_trees_of_one_node_can_be_drawn(retest, n_roots):
     rng = np.random.default_rng(0)
-    result = hds(lambda X: rng.normal(0, 0.03, len(X)), 20, random_seed=1, **SCALES)
-    assert len(plot_search_tree(result).texts) == 1
+    result = hds(lambda X: rng.normal(0, 0.03, len(X)), 20, retest=retest, random_seed=1, **SCALES)
+    assert len(plot_search_tree(result).texts) == n_roots
     mpl.pyplot.close("all")
 
 

@@ -1,6 +1,7 @@
 """Hierarchical diagonal sampling as a whole: what it finds, what it costs, and what it survives."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -161,10 +162,11 @@ def test_one_input():
 
 def test_no_active_input():
     rng = np.random.default_rng(1)
-    for test in ("anchored", "fdt"):
+    for test, n_roots in (("anchored", 2), ("fdt", 1)):
         result = hds(lambda X: 5 + rng.normal(0, 0.1, len(X)), 30, test=test, random_seed=2, **SMOOTH)
         assert result.active == []
-        assert result.tree_table().status.tolist() == ["inactive"]
+        # A flat diagonal is not believed before inputs moved in other directions as well.
+        assert result.tree_table().status.tolist() == ["inactive"] * n_roots
     with pytest.raises(ValueError, match="no active input was found"):
         result.to_model()
 
@@ -504,12 +506,38 @@ def test_all_inputs_that_were_not_found_are_rejected_in_one_test(result):
     asked = result.history.X(result.history.node == rest.number)
     place = learner.settings.unscale(asked)
     place = np.where(learner.backgrounds[0].is_reversed, 1 - place, place)
+    directions = set()
     for point, (z, c) in zip(place, zip(*learner._at(learner.trials[-1].rows), strict=True), strict=True):
-        assert_allclose(np.delete(point, [7, 30]), z)
+        # Each evaluation has directions of its own; what was found stays on the diagonal.
+        moved = np.delete(point, [7, 30])
+        assert_allclose(np.abs(moved - 0.5), abs(z - 0.5), atol=1e-12)
         assert_allclose(point[[7, 30]], c)
+        directions.add(tuple(moved > 0.5))
+    assert len(directions) == len(place) > 2
     aside = [trial.node for trial in learner.trials if trial.verdict == "set aside"]
     assert set(table.status[aside]) == {"inactive"}
     assert table.n_evaluations[aside].mean() < 2
+
+
+def n_right_of_equal_effects():
+    """Of ten searches for four inputs with equal slopes, which cancel in pairs along half of all diagonals."""
+    active = [3, 9, 17, 30]
+
+    def right(seed):
+        rng = np.random.default_rng(seed)
+        settings = {"bandwidth": 1.5, "signal_variance": 2.0, "noise_variance": 0.01}
+        f = lambda X: 1.5 * X[:, active].sum(1) + 0.1 * rng.normal(size=len(X))  # noqa: E731
+        return hds(f, 40, random_seed=seed, **settings).active == active
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sum(right(seed) for seed in range(10))
+
+
+def test_effects_that_cancel_along_a_diagonal_are_found_off_it(monkeypatch):
+    assert n_right_of_equal_effects() >= 8
+    monkeypatch.setattr(HDSLearner, "_directions", lambda self, trial: trial.background)
+    assert n_right_of_equal_effects() <= 4
 
 
 def test_without_retests_each_node_is_rejected_by_itself():
