@@ -211,11 +211,11 @@ NUMBERS = {
         name: marked(page, name)
         for name, page in {
             "meats": "README.md",
-            "mode_search": "README.md",
+            "mode_search": "benchmarks/README.md",
             "decision": "README.md",
             "botorch": "README.md",
-            "mgp": "README.md",
-            "table1": "README.md",
+            "mgp": "benchmarks/paper_mgp/README.md",
+            "table1": "benchmarks/paper_mgp/README.md",
             "synthetic": "README.md",
             "pes_figure1": "benchmarks/paper_pes/README.md",
             "pes_figure2": "benchmarks/paper_pes/README.md",
