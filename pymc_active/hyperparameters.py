@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,14 @@ def conditioned_gps(
     thetas = trace_thetas(gpm, trace)
     rows = np.unique(((np.arange(n) + 0.5) / n * len(thetas)).astype(int))
     return [ConditionedGP(posterior, theta, minimize) for theta in thetas[rows]]
+
+
+def model_of(fit: Any) -> GPModel:
+    """The model of a fit, or of the first of several."""
+    if fit is None:
+        raise TypeError("the hyperparameters need the model they belong to, a GPModel, as first argument; got None")
+    members = fit.values() if hasattr(fit, "values") else fit if isinstance(fit, Sequence) else [fit]
+    return next(iter(members)).gpm
 
 
 def _of_fit(

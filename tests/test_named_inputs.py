@@ -89,3 +89,9 @@ def test_candidates_without_names_are_taken_by_position(fit, candidates):
 def test_names_of_candidates_mean_nothing_to_a_model_without_names():
     nameless = pma.fit_laplace(pma.ard_gp(X.to_numpy(), y), point=POINT, optimize=False)
     assert_allclose(pma.predict(nameless, SWAPPED).f_mean, pma.predict(nameless, SWAPPED.to_numpy()).f_mean)
+
+
+def test_paths_of_a_fit_know_the_names_of_its_inputs(fit):
+    paths = pma.draw_paths(None, fit=fit, n_paths=3, random_seed=0)
+    assert paths(SWAPPED).equals(paths(CANDIDATES))
+    assert paths.gradient(CANDIDATES).input.values.tolist() == list(CANDIDATES.columns)

@@ -20,7 +20,7 @@ from scipy.linalg import eigh
 
 from pymc_active.data import Bounds, read_bounds, read_inputs
 from pymc_active.html_summary import html_summary
-from pymc_active.hyperparameters import conditioned_gps
+from pymc_active.hyperparameters import conditioned_gps, model_of
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits
 from pymc_active.models.gpmodel import GPModel
@@ -290,7 +290,7 @@ def draw_paths(
     gps = conditioned_gps(
         gpm, point=point, fit=fit, trace=trace, n=min(draws, n_paths), random_seed=int(rng.integers(2**31))
     )
-    inputs = list(range(gps[0].X.shape[1])) if gpm is None else gpm.inputs
+    inputs = (model_of(fit) if gpm is None else gpm).inputs
     box = None if bounds is None else read_bounds(bounds, len(inputs))
     shares = np.diff(np.linspace(0, n_paths, len(gps) + 1).round().astype(int))
     parts = []

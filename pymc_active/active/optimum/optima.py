@@ -12,7 +12,7 @@ import xarray as xr
 from pymc_active.active.box import distinct, maximize
 from pymc_active.active.criterion import Criterion, is_lazy, score_pool
 from pymc_active.data import in_order_of, read_bounds, read_inputs
-from pymc_active.hyperparameters import conditioned_gps
+from pymc_active.hyperparameters import conditioned_gps, model_of
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import Fits, ModelAverage
 from pymc_active.models.gpmodel import GPModel
@@ -237,7 +237,7 @@ def search(
     **keywords: Any,
 ) -> xr.DataArray:
     """Score a pool of any kind, or maximise over the box if there is none."""
-    model = gpm if gpm is not None else _model_of(fit)
+    model = gpm if gpm is not None else model_of(fit)
     if not isinstance(model, GPModel):
         raise TypeError(f"expected a GPModel as first argument, or None with fit=; got {type(model).__name__}")
     X_pool = in_order_of(model.inputs, X_pool, "X_pool")
@@ -273,11 +273,3 @@ def check_data(y: np.ndarray) -> None:
             f"all {len(y)} observations are equal ({y[0]:g}): a model of them knows no scale on which a maximum could "
             'stand out. Measure until two differ, elsewhere or with criterion="random".'
         )
-
-
-def _model_of(fit: Any) -> GPModel:
-    """The model of a fit, or of the first of several."""
-    if fit is None:
-        raise TypeError("the hyperparameters need the model they belong to, a GPModel, as first argument; got None")
-    members = fit.values() if hasattr(fit, "values") else fit if isinstance(fit, Sequence) else [fit]
-    return next(iter(members)).gpm
