@@ -4,12 +4,12 @@
     python benchmarks/check_regret.py --only pes           # one kind of problem
     python benchmarks/check_regret.py --report             # only summarise what is stored
 
-BAMS: 15 series of 8 to 20 points drawn from one of five kernels, which are the candidate models (default priors of
+BAMS: series of 8 to 20 points drawn from one of five kernels, which are the candidate models (default priors of
 ``pma.composite_gp``); pools of 150. Truth: 2 x 256 draws of each model's hyperparameters and its evidence, by the
 sequential Monte Carlo of ``decision_regret.py``, which moves between modes as NUTS does not. The true utility of a
 candidate is the mutual information of y* and the model under the mixtures over these draws.
 
-PES: 15 functions of one to three inputs, drawn from ``pma.ard_gp``'s prior with noise sd 0.1, and 6 to 15 points; pools
+PES: 30 functions of one to three inputs, drawn from ``pma.ard_gp``'s prior with noise sd 0.1, and 6 to 15 points; pools
 of 300 in the box in which the maximum is looked for. Truth: PES over 40 draws by NUTS (4 chains of 1,000) with 400
 maximisers, twice, by two chains each. It says what the Laplace approximation costs, not what PES's own approximations
 do (``pes_speed.py`` and ``paper_pes`` compare these with rejection sampling). The criterion draws hyperparameters and
