@@ -4,7 +4,7 @@
     python benchmarks/check_regret.py --only pes           # one kind of problem
     python benchmarks/check_regret.py --report             # only summarise what is stored
 
-BAMS: series of 8 to 20 points drawn from one of five kernels, which are the candidate models (default priors of
+BAMS: 30 series of 8 to 20 points drawn from one of five kernels, which are the candidate models (default priors of
 ``pma.composite_gp``); pools of 150. Truth: 2 x 256 draws of each model's hyperparameters and its evidence, by the
 sequential Monte Carlo of ``decision_regret.py``, which moves between modes as NUTS does not. The true utility of a
 candidate is the mutual information of y* and the model under the mixtures over these draws.
@@ -45,7 +45,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import Mixture, draw_moments, mixture_of_draws
 
-REPEATS, N_GRID = 5, 150
+REPEATS, N_GRID = 10, 150
 KERNELS = ("SE", "LIN", "PER", "LIN + PER", "SE * PER")
 # True kernel and number of points; number of inputs and of points.
 BAMS_ROWS = {"BAMS, SE, n = 8": ("SE", 8), "BAMS, LIN + PER, n = 12": ("LIN + PER", 12),

@@ -32,8 +32,7 @@ LEAPFROG_STEPS = 8
 _SPREAD, _FAMILIES = 0.5, 8
 # Up to this many parameters plain climbs from all over the prior are worth their cost.
 FEW_PARAMETERS = 25
-# So many starts of all that reach the best mode are enough where no mode can hide: over 10 ARD problems a population
-# found nothing better.
+# So many starts of all that reach the best mode are enough where no mode can hide.
 ENOUGH = 3
 # Modes this much below the best (nats) carry no weight.
 NEGLIGIBLE = 10.0

@@ -1,8 +1,7 @@
 """Mode search for sums and products of kernels: a portfolio of different starts, then changes to the best.
 
 Such models have few parameters and many modes, above all where a period is free. No single kind of start finds the
-best mode of every model (over 26 problems with periods each kind failed in some, and a climb from a prior draw
-succeeds in a fifth of the starts at best), so that starts take turns:
+best mode of every model, so that starts take turns:
 
 * a scan over the periods (:mod:`pymc_active.laplace.periods`) given a draw of everything else, without and with
   additional noise, in which the first steps are taken too;

@@ -62,8 +62,7 @@ class HDSLearner:
         to miss. f's mean need not be 0, and contradictions are retested on another diagonal. Most rejections, which
         are what a search spends its evaluations on, are made at once: a node whose sibling is active is set aside on
         little evidence, and in the end all inputs that were not found are tested together, each time in new directions,
-        since equal and opposite effects cancel along a diagonal. It is surer than ``"gpt"``
-        at a third of its cost.
+        since equal and opposite effects cancel along a diagonal. It is surer than ``"gpt"`` at a third of its cost.
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. Where b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
@@ -676,13 +675,16 @@ class HDSLearner:
     def _test_rest(self, background: int) -> None:
         """All inputs that were not found are one more node, whose rejection is that of all nodes set aside.
 
+        So are all inputs where the root is not active, or contradicted: f may be flat along diagonals only.
+
         A rejection takes many times the evaluations of an acceptance, so that one for all saves most of them. If the
         rest is active it is searched like a root, and finds at least one input more, or is contradicted.
         """
         aside = [node for node in self.nodes if node.status == "set aside"]
         root = [node for node in self.nodes if node.parent < 0][-1]
         found = self.recommend()
-        is_due = aside if root.status == "active" else root.number == 0 and self.settings.test == "anchored"
+        is_flat = root.number == 0 and root.status != "active" and self.settings.test == "anchored"
+        is_due = is_flat or (aside and root.status == "active")
         if is_due and self.settings.retest and len(found) < self.settings.n_dims:
             self.nodes.append(Node(len(self.nodes), 0, self.settings.n_dims, without=found))
             self._try_node(len(self.nodes) - 1, background)

@@ -46,7 +46,7 @@ class ConditionedOnMaxima:
         gp, q, keep = self.gp, self.maxima, self.keep
         noise, S = gp.noise_variance(X), len(keep)
         data = gp.covariance(gp.X, X)
-        prior = gp.lines(X, X).along(None, None, (0, 0))[0, 0]
+        prior = gp.prior_variance(X)
         half = gp.factor.half_solve(data)
         floor = _SMALLEST_GAP * prior + np.finfo(float).tiny
         V = np.maximum(prior - np.einsum("ij,ij->j", half, half), floor)
