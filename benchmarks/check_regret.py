@@ -34,7 +34,7 @@ from functools import cache
 import numpy as np
 from _records import RESULTS, fill, load
 from _report import BLUE, ORANGE, table, target, write
-from decision_regret import LEVELS, Family, make, nuts, smc
+from decision_regret import Family, make, nuts
 from scipy.special import logsumexp, softmax
 
 import pymc_active as pma
@@ -43,7 +43,7 @@ from pymc_active.active.optimum.optima import Domain
 from pymc_active.active.optimum.pes import Pes
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.predictions import Mixture, draw_moments, mixture_of_draws
+from pymc_active.predictions import Mixture, average_mixtures, draw_moments, mixture_of_draws
 
 REPEATS, N_GRID = 10, 150
 KERNELS = ("SE", "LIN", "PER", "LIN + PER", "SE * PER")
@@ -54,8 +54,11 @@ PES_ROWS = {f"PES, {D} input{'s' * (D > 1)}, n = {n}": Family(D, 0, n, 0.1) for 
 TRUE_DRAWS, TRUE_OPTIMA = 40, 400
 # Of the draws that PES itself takes.
 SEEDS = 4
-# Half as many levels of noise as there: the models here have few parameters.
-PARTICLES = 256
+# Weighted draws around the modes of each half, beside twice as many from the prior; equally weighted ones kept.
+WEIGHTED, TRUE_PARTICLES = 10_000, 400
+# Starts of the search, and searches until the draws have this effective sample size.
+RESTARTS, ATTEMPTS, ENOUGH = 40, 3, 200
+TRUTH = RESULTS / "check_regret_truth.jsonl"
 DEFAULTS = {"bald_draws": "BALD", "bams": "BAMS", "pes": "PES"}
 
 
@@ -88,51 +91,86 @@ def context(utility: np.ndarray, halves: list[np.ndarray]) -> dict[str, float]:
     return {"random": float(utility.mean() / utility.max()), "split half": 0.5 * (relative(a, b) + relative(b, a))}
 
 
-def bams_record(kernel: str, n: int, seed: int) -> dict:
-    X, y, pool = series(kernel, n, seed)
-    fits, islands, rng = {}, {}, np.random.default_rng((seed, n, 99))
+def true_draws(gpm: pma.GPModel, seed: int) -> list[dict]:
+    """Draws from the exact posterior and its log evidence, twice."""
+    heaviest: list[np.ndarray] = []
+    with one_blas_thread():
+        for attempt in range(ATTEMPTS):
+            fit = pma.fit_laplace(
+                gpm,
+                start=[gpm.unflatten(theta) for theta in heaviest],
+                n_restarts=RESTARTS,
+                random_seed=1000 + ATTEMPTS * seed + attempt,
+                progressbar=False,
+            )
+            halves = [fit.weighted_draws(WEIGHTED, np.random.default_rng((seed, 99, k))) for k in (0, 1)]
+            if min(half.effective_sample_size for half in halves) > ENOUGH:
+                break
+            # What carries most of the weight is near a mode that the search has missed.
+            heaviest = [theta for half in halves for theta in half.thetas[np.argsort(-half.log_weights)[:4]]]
+    rng = np.random.default_rng((seed, 98))
+    return [
+        {
+            "thetas": half.resample(TRUE_PARTICLES, rng),
+            "log_evidence": float(logsumexp(half.log_weights) - np.log(len(half.log_weights))),
+            "effective_sample_size": half.effective_sample_size,
+        }
+        for half in halves
+    ]
+
+
+def bams_truth(row: str, kind: str, seed: int) -> dict:
+    """True utilities of all candidates, from all draws and from either half."""
+    X, y, pool = series(*BAMS_ROWS[row], seed)
+    parts, evidence, sizes = [], [], []
+    for name in KERNELS:
+        gpm = model(name)
+        gpm.set_data(X, y)
+        halves = true_draws(gpm, seed)
+        parts.append([mixture_of_draws(*draw_moments(gpm.posterior(), half["thetas"], pool)) for half in halves])
+        evidence.append([half["log_evidence"] for half in halves])
+        sizes.append([half["effective_sample_size"] for half in halves])
+    return {
+        "utility": bams_information(parts, evidence, (0, 1)).round(7).tolist(),
+        "halves": [bams_information(parts, evidence, (k,)).round(7).tolist() for k in (0, 1)],
+        "log_evidence": evidence,
+        "effective_sample_size": sizes,
+    }
+
+
+def bams_information(parts: list[list[Mixture]], evidence: list[list[float]], chosen: tuple[int, ...]) -> np.ndarray:
+    """Mutual information of y* and the model, each of which is the mixture over its draws in the halves chosen."""
+    joined = [
+        Mixture(*(np.concatenate([getattr(part[k], field) for k in chosen]) for field in Mixture._fields))
+        for part in parts
+    ]
+    joined = [one._replace(weights=one.weights / one.weights.sum()) for one in joined]
+    weights = softmax(logsumexp(np.array(evidence)[:, chosen], axis=1))
+    return Bams().mixture_value(average_mixtures(joined, weights))
+
+
+def bams_record(row: str, seed: int, truth: dict) -> dict:
+    X, y, pool = series(*BAMS_ROWS[row], seed)
+    fits = {}
     for name in KERNELS:
         gpm = model(name)
         gpm.set_data(X, y)
         fits[name] = pma.fit_laplace(gpm, random_seed=seed, progressbar=False)
-        with one_blas_thread():
-            islands[name] = [smc(gpm.posterior(), rng, PARTICLES, LEVELS[::2]) for _ in range(2)]
-    moments = {
-        name: [draw_moments(fits[name].best.full_posterior, thetas, pool) for thetas, *_ in parts]
-        for name, parts in islands.items()
-    }
-    evidence = np.array([[part[1] for part in parts] for parts in islands.values()])
-
-    def information(chosen: tuple[int, ...]) -> np.ndarray:
-        weights = softmax(logsumexp(evidence[:, chosen], axis=1))
-        within = [softmax(row[list(chosen)]) for row in evidence]
-        parts = [mixture_of_draws(*moments[name][k]) for name in KERNELS for k in chosen]
-        shares = np.concatenate([p * w for p, w in zip(weights, within, strict=True)])
-        joined = Mixture(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-        sizes = [len(part.weights) for part in parts]
-        return Bams().mixture_value(
-            joined._replace(
-                weights=joined.weights * np.repeat(shares, sizes),
-                owner=np.repeat(np.repeat(np.arange(len(KERNELS)), len(chosen)), sizes),
-            )
-        )
-
-    utility, halves = information((0, 1)), [information((k,)) for k in (0, 1)]
-    average = pma.ModelAverage(fits)
+    average, importance = pma.ModelAverage(fits), pma.ModelAverage(fits, method="importance")
     scores = {
         "bams": pma.active.bams(average, pool),
         "bams_modes": pma.active.bams(average, pool, method="modes"),
         "bams_draws": pma.active.bams(average, pool, method="draws"),
-        "bams_draws, importance": pma.active.bams(pma.ModelAverage(fits, method="importance"), pool, method="draws"),
+        "bams, importance": pma.active.bams(importance, pool),
+        "bams_draws, importance": pma.active.bams(importance, pool, method="draws"),
         "committee": pma.active.committee(average, pool),
     }
-    true = softmax(logsumexp(evidence, axis=1))
+    utility, halves = np.array(truth["utility"]), [np.array(half) for half in truth["halves"]]
+    true = softmax(logsumexp(truth["log_evidence"], axis=1))
     return {
         "relative_utility": {m: relative(utility, s.to_numpy()) for m, s in scores.items()} | context(utility, halves),
         "best_utility": float(utility.max()),
         "probability": {"true": true.tolist(), "laplace": average.probability.values.tolist()},
-        "log_evidence": evidence.tolist(),
-        "smallest_ess": float(min(part[2] for parts in islands.values() for part in parts)),
     }
 
 
@@ -173,7 +211,10 @@ def pes_record(family: Family, seed: int) -> dict:
 def record(row: str, kind: str, repeat: int) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return bams_record(*BAMS_ROWS[row], repeat) if kind == "bams" else pes_record(PES_ROWS[row], repeat)
+        if kind == "pes":
+            return pes_record(PES_ROWS[row], repeat)
+        fill(TRUTH, iter([(row, kind, repeat)]), bams_truth, np.inf)
+        return bams_record(row, repeat, load(TRUTH)[row, kind, repeat])
 
 
 def mean_and_error(values: list[float]) -> dict[str, float]:

@@ -135,9 +135,10 @@ def test_order_of_the_models_does_not_matter(fits):
 )
 def test_gradient_over_models_is_that_of_central_differences(average, criterion):
     X = np.array([[-0.2], [0.33], [0.8], [1.3]])
-    value, slope = criterion.gradient(average, X)
+    value, slope = criterion.gradient(average, X, all_draws=True)
     assert_allclose(value, criterion.score(average, X), rtol=0, atol=1e-12)
-    expected = [central_difference(lambda x: criterion.score(average, x[None])[0], x) for x in X]
+    # Periods of 0.03, which some of the modes of PER have, vary over a few thousandths.
+    expected = [central_difference(lambda x: criterion.score(average, x[None])[0], x, 3e-5) for x in X]
     assert_allclose(slope, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
@@ -143,3 +143,21 @@ def test_what_lies_where_no_mode_is_counts_too():
     error = np.hypot(estimate.standard_error, 0.07)
     assert abs(estimate.log_evidence - average_over_the_prior(gpm, power=15)) < 3 * error
     assert estimate.standard_error < 0.15
+
+
+def test_draws_given_few_data_are_those_of_the_prior_weighted_by_the_likelihood():
+    """Eight points at random, a period: the Gaussians of the modes, and chains that start there, miss much of it."""
+    rng = np.random.default_rng(2)
+    x, y = rng.uniform(size=8), rng.normal(size=8)
+    gpm = pma.composite_gp(x[:, None], y, "PER", x_scale=(0.0, 1.0), y_scale=(0.0, 1.0))
+    posterior = gpm.posterior()
+    center, sd = posterior.prior_scale()
+    thetas = center + sd * norm.ppf(qmc.Sobol(len(center), seed=2).random_base2(15))
+    weights = softmax([-posterior.state(theta).factor.nll for theta in thetas])
+    mean = weights @ thetas
+    spread = np.sqrt(weights @ np.square(thetas - mean))
+    draws = pma.fit_laplace(gpm, random_seed=0, progressbar=False).particles(400)
+    # Standard errors of these draws, of the weighted ones that they are from, and of the average add up to this.
+    error = spread * np.sqrt(1 / 400 + 1 / 500 + np.square(weights).sum())
+    assert (np.abs(draws.mean(0) - mean) < 3.5 * error).all()
+    assert_allclose(draws.std(0), spread, rtol=0.2)

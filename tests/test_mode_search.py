@@ -78,6 +78,27 @@ def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_
     assert cycles[-1] > 20
 
 
+def test_shorter_periods_than_the_mean_distance_are_scanned_where_uneven_distances_tell_them_apart():
+    even, uneven = np.linspace(0, 1, 12)[:, None], seasonal(12)[0]
+    shortest = {}
+    for name, X in (("even", even), ("uneven", uneven)):
+        posterior = pma.composite_gp(X, X[:, 0], "PER", x_scale=(0.0, 1.0)).posterior()
+        shortest[name] = np.exp(period_grid(posterior, free_periods(posterior)[0])[-1])
+    assert_allclose(shortest["even"], 1 / 12, rtol=0.02)
+    # Two of the smallest distances, or the prior's 2.5 sds.
+    assert_allclose(shortest["uneven"], max(2 * np.diff(uneven[:, 0]).min(), 0.1 * np.exp(-2.5 * 0.5**0.5)), rtol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_period_shorter_than_the_mean_distance_is_found(seed):
+    x = np.sort(np.random.default_rng(seed).uniform(size=12))
+    y = np.sin(2 * np.pi * x / 0.05)
+    result = pma.fit_laplace(
+        pma.composite_gp(x[:, None], y, "PER", x_scale=(0.0, 1.0)), random_seed=seed, progressbar=False
+    )
+    assert_allclose(result.constrained_point["period_PER"], 0.05, rtol=0.02)
+
+
 def test_a_fixed_period_is_not_scanned():
     gpm = composite("SE + PER", priors={"log_period_PER": np.log(PERIOD)})
     assert free_periods(gpm.posterior()) == []

@@ -30,7 +30,7 @@ def bams(
     prior: Prior = None,
     weights: Literal["posterior", "tempered", "uniform"] = "posterior",
     method: Literal["mgp", "modes", "draws"] = "mgp",
-    draws: int = 32,
+    draws: int = 128,
     random_seed: int = 0,
 ) -> xr.DataArray:
     r"""Expected information about the model from measuring each candidate, in nats.
@@ -53,8 +53,9 @@ def bams(
         (normalised), ``"uniform"`` equal weights, with which all models count as long as they have a finite evidence.
     method : {"mgp", "modes", "draws"}
         A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), or its mixture over
-        the marginal GPs of all its modes, or over GPs at draws from its posterior. What could be learned of a model's
-        own mode or hyperparameters does not count.
+        the marginal GPs of all its modes, or over GPs at draws from its posterior, with fewer than 30 observations the
+        surest choice and half a second a model. What could be learned of a model's own mode or hyperparameters does
+        not count.
     draws, random_seed : int
         For ``"draws"``, of each model.
 
@@ -90,7 +91,7 @@ def bams(
 
 
 def committee(
-    fits: Fits, X_pool: Any, *, method: Literal["mgp", "modes", "draws"] = "mgp", draws: int = 32, random_seed: int = 0
+    fits: Fits, X_pool: Any, *, method: Literal["mgp", "modes", "draws"] = "mgp", draws: int = 128, random_seed: int = 0
 ) -> xr.DataArray:
     """Query by committee: entropy of the models' common predictive for y*, all models equally weighted, in nats.
 
@@ -120,7 +121,7 @@ class Bams(MomentCriterion):
 
     name, units = "bams", "nats"
 
-    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 32, random_seed: int = 0):
+    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 128, random_seed: int = 0):
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
         super().__init__(method, draws, random_seed)
@@ -165,7 +166,7 @@ class Committee(MomentCriterion):
 
     name, units = "committee", "nats"
 
-    def __init__(self, method: str = "mgp", draws: int = 32, random_seed: int = 0):
+    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int = 0):
         super().__init__(method, draws, random_seed)
 
     @override

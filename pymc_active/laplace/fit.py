@@ -22,6 +22,7 @@ from pymc_active.laplace.particles import particles
 from pymc_active.laplace.search import SearchResult
 from pymc_active.laplace.task import SearchTask, search_and_expand
 from pymc_active.laplace.trace_draws import TraceDraws
+from pymc_active.laplace.weighted import WeightedDraws, prior_for_few_data, weighted_draws
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import one_blas_thread
@@ -31,6 +32,11 @@ from pymc_active.progress import progress
 ILL_CONDITIONED = 1e12
 # A noise level so many prior sds below its mean is suspicious where parameters outnumber observations.
 FAR_BELOW_PRIOR = 3.0
+# Weighted draws to resample from where data are few, beside twice as many from the prior, and the effective sample size
+# below which short chains are better.
+_WEIGHTED, _ENOUGH = 2000, 50
+# Draws by MCMC around which others are proposed.
+_AROUND = 64
 
 
 class Mode(NamedTuple):
@@ -242,8 +248,10 @@ class LaplaceFit:
     def particles(self, draws: int = 128, random_seed: int = 0) -> np.ndarray:
         """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
 
-        See :mod:`pymc_active.laplace.particles`. Kept, so that many criteria share them. Of a fit :meth:`with_draws`:
-        up to so many of these, evenly spaced.
+        By short chains of MCMC from the modes (:mod:`pymc_active.laplace.particles`). Of sums and products of kernels
+        with fewer than 30 observations much of the posterior may lie where no mode is: there they are resampled from
+        several thousand weighted draws, most of them from the prior, unless hardly any of these has weight. Kept, so
+        that many criteria share them. Of a fit :meth:`with_draws`: up to so many of these, evenly spaced.
 
         Returns
         -------
@@ -255,11 +263,27 @@ class LaplaceFit:
         key = (draws, random_seed)
         if key not in self._particles:
             rng = np.random.default_rng(random_seed)
-            if self._trace_draws is None:
-                self._particles[key] = particles(self.expansions, draws, rng)
-            else:
-                self._particles[key] = self._trace_draws.take(draws, self.best.row_space, rng)
+            found = None
+            hides_modes = self._trace_draws is None and self.best.posterior.hides_modes
+            if hides_modes and prior_for_few_data(self.best) is not None:
+                weighted = self.weighted_draws(_WEIGHTED, rng)
+                found = weighted.resample(draws, rng) if weighted.effective_sample_size > _ENOUGH else None
+            self._particles[key] = self._moved(draws, rng) if found is None else found
         return self._particles[key]
+
+    def weighted_draws(self, draws: int, rng: np.random.Generator) -> WeightedDraws:
+        """Weighted draws from the posterior, all modes; see :func:`pymc_active.laplace.weighted.weighted_draws`."""
+        with warnings.catch_warnings():
+            # Whatever they are, the weights correct it.
+            warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
+            moved = self._moved(_AROUND, np.random.default_rng(0))
+        return weighted_draws(self.expansions, moved, draws, rng)
+
+    def _moved(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws by MCMC."""
+        if self._trace_draws is None:
+            return particles(self.expansions, draws, rng)
+        return self._trace_draws.take(draws, self.best.row_space, rng)
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""

@@ -16,8 +16,8 @@ from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 # Frequencies a reciprocal length of the data: neighbours then differ by a third of a cycle over all data.
 _PER_RECIPROCAL_LENGTH = 3
-# Periods within so many prior sds, and longer than this fraction of the data's length over their number.
-_PRIOR_SDS, _SHORTEST = 2.5, 1.0
+# Periods within so many prior sds.
+_PRIOR_SDS = 2.5
 _LARGEST_GRID = 400
 # exp(2 * -400) is zero, and at so long a period the kernel is constant.
 _VANISHING, _CONSTANT = -400.0, 40.0
@@ -33,14 +33,20 @@ def free_periods(posterior: KernelPosterior) -> list[Periodic]:
 
 
 def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
-    """Log periods that the data can tell from each other and the prior allows, longest first."""
+    """Log periods that the data can tell from each other and the prior allows, longest first.
+
+    Data at even distances cannot tell periods shorter than two distances from longer ones. At uneven distances they
+    can, down to two of the smallest, and a few of them often prefer a period below their mean distance.
+    """
     prior = posterior.prior
     mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]
-    length = float(np.ptp(posterior.X[:, leaf.columns], axis=0).max())
+    X = posterior.X[:, leaf.columns]
+    length = float(np.ptp(X, axis=0).max())
     if length > 0:
+        smallest = min(float(np.diff(np.unique(x)).min()) for x in X.T if np.ptp(x))
         step = 1 / (_PER_RECIPROCAL_LENGTH * length)
         lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
-        highest = min(np.exp(-mean + _PRIOR_SDS * sd), len(posterior.X) / (_SHORTEST * length))
+        highest = min(np.exp(-mean + _PRIOR_SDS * sd), max(len(X) / length, 0.5 / smallest))
         if highest - lowest > 4 * step:
             n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
             return -np.log(np.linspace(lowest, highest, n))
