@@ -183,6 +183,19 @@ def test_the_route_is_the_one_expected(name):
 
 
 @pytest.mark.parametrize("name", list(MODELS))
+def test_values_of_many_parameters_are_those_of_each(name):
+    """All at once where nothing fails, one by one where a covariance is not positive definite."""
+    gpm = get(name)
+    posterior, theta = gpm.posterior(), probe(gpm)
+    thetas = theta + 0.1 * np.random.default_rng(9).normal(size=(5, len(theta)))
+    assert_allclose(posterior.values(thetas), [posterior.value(t) for t in thetas], rtol=1e-9)
+    overflowing = np.vstack([thetas, np.full(len(theta), 400.0)])
+    expected = [posterior.value(t) for t in overflowing]
+    assert np.isfinite(expected[:-1]).all()
+    assert_allclose(posterior.values(overflowing), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
 def test_gradient_of_the_log_posterior(name):
     gpm = get(name)
     posterior = gpm.posterior()

@@ -110,7 +110,7 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
 
 
 @pytest.mark.parametrize(
-    "criterion", ["bams_tempered", "bams_uniform", "bams_modes", "committee", "uncertainty", "random"]
+    "criterion", ["bams_tempered", "bams_uniform", "bams_modes", "bams_draws", "committee", "uncertainty", "random"]
 )
 def test_every_criterion_asks_for_a_candidate(criterion):
     x = learner(("SE", "PER"), criterion=criterion).ask()

@@ -18,8 +18,11 @@ DESIGNS = {
     "bams_tempered": "BAMS, tempered",
     "bams_uniform": "BAMS, uniform",
     "bams_modes": "BAMS, modes",
+    "bams_draws": "BAMS, draws",
 }
-COLOURS = dict(zip(DESIGNS, ("#0072B2", "#D55E00", "#009E73", "#999999", "#56B4E9", "#CC79A7", "#000000"), strict=True))
+COLOURS = dict(
+    zip(DESIGNS, ("#0072B2", "#D55E00", "#009E73", "#999999", "#56B4E9", "#CC79A7", "#000000", "#E69F00"), strict=True)
+)
 PAPERS = ("bams", "committee", "uncertainty", "random")
 # The area under p(the right model) is taken from here to the last point.
 AREA_FROM = 20

@@ -76,6 +76,7 @@ MODEL_CRITERIA: dict[str, Callable[[], Criterion]] = {
     "bams_tempered": lambda: Bams("tempered"),
     "bams_uniform": lambda: Bams("uniform"),
     "bams_modes": lambda: Bams(method="modes"),
+    "bams_draws": lambda: Bams(method="draws"),
     "committee": Committee,
 }
 # The public functions stand for the criteria of their name, which know their gradients.
@@ -103,15 +104,16 @@ class Learner:
     learn : {"function", "hyperparameters", "model", "maximum"}
         The goal, which chooses a criterion: :func:`uncertainty`; :func:`bald` with ``method="draws"``, which decides
         most like MCMC (``criterion="bald"`` is the marginal GP's, many times faster); :func:`bams`,
-        which of several models is the right one; or :func:`pes`, where the maximum (or minimum) is. Several models may
+        which of several models is the right one (``criterion="bams_draws"`` decides more like MCMC, and takes a fifth
+        of a second a model); or :func:`pes`, where the maximum (or minimum) is. Several models may
         also learn the function or its maximum, by their average.
     criterion : str or callable, optional
         Another one: ``"bald"``, ``"bald_f"``, ``"bald_modes"``, ``"bald_draws"``, ``"uncertainty"``,
         ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"`` (hyperparameters fixed at the
         mode), ``"max_value_entropy"``, ``"joint_entropy_search"``, ``"entropy_search"`` (at the mode), ``"thompson"``,
         ``"random"``; with several models, which these then average, also ``"bams"``, ``"bams_tempered"``,
-        ``"bams_uniform"``, ``"bams_modes"``, ``"committee"``; or ``criterion(fit, X)`` giving one number for each row
-        of X, larger is better.
+        ``"bams_uniform"``, ``"bams_modes"``, ``"bams_draws"``, ``"committee"``; or ``criterion(fit, X)`` giving one
+        number for each row of X, larger is better.
     pool : ndarray, DataFrame or dask array, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is read and
         scored block by block at every :meth:`ask`, by dask's scheduler, and never held; criteria that look for the

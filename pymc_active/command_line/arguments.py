@@ -12,7 +12,8 @@ from typing import Any, NoReturn, override
 
 GOALS = ("function", "hyperparameters", "model", "maximum")
 CRITERIA = (
-    *("bald", "bald_draws", "bald_f", "bald_modes", "bams", "bams_modes", "bams_tempered", "bams_uniform", "committee"),
+    *("bald", "bald_draws", "bald_f", "bald_modes"),
+    *("bams", "bams_draws", "bams_modes", "bams_tempered", "bams_uniform", "committee"),
     *("entropy_search", "expected_improvement", "joint_entropy_search", "max_value_entropy", "pes", "pes_map"),
     *("random", "thompson", "uncertainty", "upper_confidence_bound"),
 )

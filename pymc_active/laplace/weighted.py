@@ -85,7 +85,7 @@ def weighted_draws(
         drawn = [p.draw(n, rng) for p, n in zip(proposals, counts, strict=True)]
         seen = np.concatenate([p.is_nearest(thetas) for p, thetas in zip(proposals, drawn, strict=True)])
         thetas = np.concatenate(drawn)
-        values = np.array([best.posterior.value(theta) for theta in thetas])
+        values = best.posterior.values(thetas)
         densities = np.stack([p.log_density(thetas) for p in proposals])
     log_mixture = logsumexp(densities, axis=0, b=(counts / counts.sum())[:, None])
     constant = 0.0 if best.row_space is None else best.row_space.log_complement
@@ -126,7 +126,7 @@ class _PriorProposal:
 
     def log_density(self, thetas: np.ndarray) -> np.ndarray:
         """At the rows of thetas (S, P), (S,)."""
-        return self.prior.constant - 0.5 * np.square(thetas - self.prior.mean) @ self.prior.precision
+        return self.prior.values(thetas)
 
     def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
         """All are what they stand for."""

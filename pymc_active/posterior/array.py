@@ -13,11 +13,13 @@ from pymc_active.kernels.arrays import Node, Stationary, squared_distance
 from pymc_active.kernels.lines import RadialLines, check_profile, check_twice_differentiable, lines
 from pymc_active.kernels.profiles import PROFILES
 from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
-from pymc_active.posterior.factor import Factor
+from pymc_active.posterior.factor import LOG_2PI, Factor
 from pymc_active.posterior.prior import GaussianPrior
 
 # Its square is nothing beside one.
 _COMPLEX_STEP = 1e-30
+# Up to so many points many covariance matrices are factorised at once, in stacks of so many numbers.
+_SMALL, _STACKED = 30, 30_000
 
 
 class ArrayPosterior(Posterior):
@@ -171,6 +173,29 @@ class KernelPosterior(ArrayPosterior):
         full = self._extend(theta)
         at = self.kernel.at(full, self.X)
         return State(theta, self._factor(full, at.K.copy(), extra_noise), at)
+
+    def values(self, thetas):
+        n = len(self.y)
+        if n > _SMALL:
+            return super().values(thetas)
+        step = _STACKED // n**2
+        return np.concatenate([self._values(thetas[i : i + step]) for i in range(0, len(thetas), step)])
+
+    def _values(self, thetas):
+        full = np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
+        residual = self.y - full[:, self.mean_indices] @ self._basis.T
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            G = self.kernel.matrices(full, self.X)
+            G += np.exp(2 * full[:, self.log_noise])[:, None, None] * np.eye(len(self.y))
+            try:
+                L = np.linalg.cholesky(G)
+            except np.linalg.LinAlgError:
+                # It does not say which of them is not positive definite.
+                return super().values(thetas)
+            z = np.linalg.solve(L, residual[..., None])[..., 0]
+            nll = 0.5 * np.square(z).sum(1) + np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1)
+            values = self.prior.values(thetas) - nll - len(self.y) * (0.5 * LOG_2PI + np.log(self.y_map.scale))
+        return np.where(np.isfinite(values), values, -np.inf)
 
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)

@@ -184,6 +184,10 @@ class Posterior(ABC):
                 return -np.inf
         return float(value) if np.isfinite(value) else -np.inf
 
+    def values(self, thetas: np.ndarray) -> np.ndarray:
+        """:meth:`value` at every row of thetas (S, P), shape (S,)."""
+        return np.array([self.value(theta) for theta in thetas])
+
     def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient; (-inf, zeros) where K + noise is not positive definite."""
         # A line search also tries absurd places; that something overflows there is no news.
