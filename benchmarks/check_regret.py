@@ -5,9 +5,11 @@
     python benchmarks/check_regret.py --report             # only summarise what is stored
 
 BAMS: 30 series of 8 to 20 points drawn from one of five kernels, which are the candidate models (default priors of
-``pma.composite_gp``); pools of 150. Truth: 2 x 256 draws of each model's hyperparameters and its evidence, by the
-sequential Monte Carlo of ``decision_regret.py``, which moves between modes as NUTS does not. The true utility of a
-candidate is the mutual information of y* and the model under the mixtures over these draws.
+``pma.composite_gp``); pools of 150. Truth: 2 x 400 draws of each model's hyperparameters and its evidence, resampled
+from 2 x 30,000 weighted ones, two thirds of which are from the prior; if few of them carry the weight the modes are
+searched once more from these (kept in ``results/check_regret_truth.jsonl``, with effective sample sizes). The true
+utility of a candidate is the mutual information of y* and the model under the mixtures over these draws. An earlier
+truth, 2 x 256 particles by sequential Monte Carlo, was wrong by nats where periods are free: its halves disagreed.
 
 PES: 30 functions of one to three inputs, drawn from ``pma.ard_gp``'s prior with noise sd 0.1, and 6 to 15 points; pools
 of 300 in the box in which the maximum is looked for. Truth: PES over 40 draws by NUTS (4 chains of 1,000) with 400
@@ -19,7 +21,7 @@ Relative utility is that of the pick over the best in the pool. "split half" is 
 the truth, of the other's pick; "trace" (PES) takes ten draws of the truth's sampler and 50 maximisers, as much as the
 criterion itself takes. BALD's numbers, on 50 problems, are those of ``results/decision_regret.json``.
 
-Target: mean relative utility of at least 0.95 by the default of each goal: bald_draws, bams, pes.
+Target: mean relative utility of at least 0.95: by the default of each goal, bald_draws, bams and pes, and by bams_draws.
 """
 
 import os
@@ -59,7 +61,7 @@ WEIGHTED, TRUE_PARTICLES = 10_000, 400
 # Starts of the search, and searches until the draws have this effective sample size.
 RESTARTS, ATTEMPTS, ENOUGH = 40, 3, 200
 TRUTH = RESULTS / "check_regret_truth.jsonl"
-DEFAULTS = {"bald_draws": "BALD", "bams": "BAMS", "pes": "PES"}
+AIMED = {"bald_draws": "BALD", "bams": "BAMS", "bams_draws": "BAMS", "pes": "PES"}
 
 
 @cache
@@ -248,9 +250,9 @@ def plot(summary: dict):
     ]
     figure, ax = plt.subplots(figsize=(7, 0.5 + 0.32 * len(rows)), layout="constrained")
     for i, (_, method, cell) in enumerate(rows):
-        color = BLUE if method in DEFAULTS else ORANGE
+        color = BLUE if method in AIMED else ORANGE
         error = np.nan_to_num(cell["standard_error"])
-        ax.errorbar(cell["mean"], i, xerr=error, fmt="o" if method in DEFAULTS else "s", color=color, capsize=3)
+        ax.errorbar(cell["mean"], i, xerr=error, fmt="o" if method in AIMED else "s", color=color, capsize=3)
     ax.axvline(0.95, color="#8a8a8a", ls="--", lw=1)
     ax.set_yticks(range(len(rows)), [f"{row.partition(',')[0]}: {method}  ({cell['n']})" for row, method, cell in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -288,7 +290,7 @@ def main() -> None:
     )
     means = {
         method: summary[f"{kind}, all"][method]["mean"]
-        for method, kind in DEFAULTS.items()
+        for method, kind in AIMED.items()
         if f"{kind}, all" in summary
     }
     write(

@@ -177,7 +177,10 @@ def bams():
         for name in ("bams_scoring", "bams_modes")
         for target in targets(f"results/{name}")
     }
+    decided = load("results/check_regret")["results"]["table"]["BAMS, all"]
     return {
+        "by_one": f"{decided['bams']['mean']:.2f}",
+        "by_draws": f"{decided['bams_draws']['mean']:.2f}",
         "posterior": f"{measured['BAMS, posterior weights / 18 predictions']:.2g}",
         "uniform": f"{measured['BAMS, equal weights / 18 predictions']:.2g}",
         "refit": f"{measured['50 refits of 18 models, CPU s'] / 50:.2g}",
