@@ -21,7 +21,7 @@ Relative utility is that of the pick over the best in the pool. "split half" is 
 the truth, of the other's pick; "trace" (PES) takes ten draws of the truth's sampler and 50 maximisers, as much as the
 criterion itself takes. BALD's numbers, on 50 problems, are those of ``results/decision_regret.json``.
 
-Target: mean relative utility of at least 0.95: by the default of each goal, bald_draws, bams and pes, and by bams_draws.
+Target: mean relative utility of at least 0.95, by the default of each goal (bald_draws, bams, pes) and by bams_draws.
 """
 
 import os
@@ -289,9 +289,7 @@ def main() -> None:
         ],
     )
     means = {
-        method: summary[f"{kind}, all"][method]["mean"]
-        for method, kind in AIMED.items()
-        if f"{kind}, all" in summary
+        method: summary[f"{kind}, all"][method]["mean"] for method, kind in AIMED.items() if f"{kind}, all" in summary
     }
     write(
         __doc__,

@@ -6,12 +6,13 @@ import math
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from pymc_active.active.files import read, read_generator, write, write_generator
+from pymc_active.active.hierarchical.evaluation import ASKED, FAILED, TOLD, Evaluation
 from pymc_active.active.hierarchical.fdt import fixed_sample_test
 from pymc_active.active.hierarchical.gpt import GPTest
 from pymc_active.active.hierarchical.lines import Background
@@ -25,7 +26,6 @@ from pymc_active.posterior.factor import one_blas_thread
 if TYPE_CHECKING:
     from pymc_active.active.hierarchical.search import HDSResult
 
-QUEUED, ASKED, TOLD, FAILED = range(4)
 # Places among which the GP test chooses; a fresh random set each time, so that ties are broken at random.
 _PLACES = 64
 # Indices so close are a tie: far from all data they differ by rounding only.
@@ -160,16 +160,8 @@ class HDSLearner:
         self.nodes: list[Node] = []
         self.trials: list[Trial] = []
         self.backgrounds: list[Background] = []
-        # One entry for each evaluation, in the order in which they were planned. ``partner`` is the other end of a
-        # difference; ``trial`` is -1 for what belongs to a background and not to a test.
-        self._trial: list[int] = []
-        self._node: list[int] = []
-        self._background: list[int] = []
-        self._z: list[float] = []
-        self._rest: list[float] = []
-        self._partner: list[int] = []
-        self._state: list[int] = []
-        self._y: list[float] = []
+        # In the order in which they were planned; "row" is a place in this list.
+        self.evaluations: list[Evaluation] = []
         self._told: list[int] = []
         self._queue: list[int] = []
         self._asked: list[int] = []
@@ -244,7 +236,7 @@ class HDSLearner:
                     if (rows and n is None) or not self._plan():
                         break
                 rows.append(self._queue.pop(0))
-                self._state[rows[-1]] = ASKED
+                self.evaluations[rows[-1]].state = ASKED
                 self._asked.append(rows[-1])
         return self._points(rows)
 
@@ -358,20 +350,10 @@ class HDSLearner:
     # Planning
 
     def _add(self, trial: int, node: int, background: int, z: float, rest: float | None = None) -> int:
-        row = len(self._z)
-        columns: tuple[tuple[list[Any], Any], ...] = (
-            (self._trial, trial),
-            (self._node, node),
-            (self._background, background),
-            (self._z, float(z)),
-            # Along the whole diagonal all inputs are at one place.
-            (self._rest, float(z) if rest is None else float(rest)),
-            (self._partner, -1),
-            (self._state, QUEUED),
-            (self._y, np.nan),
-        )
-        for column, value in columns:
-            column.append(value)
+        row = len(self.evaluations)
+        # Along the whole diagonal all inputs are at one place.
+        z, rest = float(z), float(z if rest is None else rest)
+        self.evaluations.append(Evaluation(trial, node, background, z, rest))
         self._queue.append(row)
         return row
 
@@ -379,8 +361,8 @@ class HDSLearner:
         """Points of evaluations in the user's units, (k, D)."""
         X = np.empty((len(rows), self.settings.n_dims))
         for i, row in enumerate(rows):
-            background = self.backgrounds[self._background[row]]
-            X[i] = self.settings.scale(background.columns(self.nodes[self._node[row]], self._z[row], self._rest[row]))
+            at = self.evaluations[row]
+            X[i] = self.settings.scale(self.backgrounds[at.background].columns(self.nodes[at.node], at.z, at.rest))
         return X
 
     def _new_background(self) -> int:
@@ -396,13 +378,14 @@ class HDSLearner:
         trial = Trial(len(self.trials), node, background)
         self.trials.append(trial)
         self._open.append(trial.number)
-        if self.backgrounds[background].stage == "scan" and background not in self._background:
+        is_new = all(at.background != background for at in self.evaluations)
+        if self.backgrounds[background].stage == "scan" and is_new:
             self._scan(background, self.settings.n_scan)
 
     def _scan(self, background: int, n: int) -> None:
         """Queue more places of a low-discrepancy sequence along the diagonal."""
-        done = [row for row, b in enumerate(self._background) if b == background]
-        z = self._z[done[0]] + len(done) * _GOLDEN if done else self._rng.random()
+        done = [at for at in self.evaluations if at.background == background]
+        z = done[0].z + len(done) * _GOLDEN if done else self._rng.random()
         trial = next((t.number for t in self.trials if t.background == background and t.node == 0), -1)
         for k in range(n):
             self._add(trial, 0, background, (z + k * _GOLDEN) % 1.0)
@@ -411,7 +394,7 @@ class HDSLearner:
         """Queue what to evaluate next; False if there is nothing."""
         if not self._open:
             return False
-        busy = {self._trial[row] for row in self._asked}
+        busy = {self.evaluations[row].trial for row in self._asked}
         ready = [t for t in self._open if self._is_ready(t)]
         if not ready:
             self._plan_background(self.trials[self._open[0]].background)
@@ -419,27 +402,27 @@ class HDSLearner:
         # Nodes with pending evaluations wait while there are others.
         trial = self._choose([t for t in ready if t not in busy] or ready)
         if self.settings.is_paired:
-            distance = self.settings.fdt.distance
             for _ in range(self.settings.n_pairs):
-                z = self._rng.uniform(0, 1 - distance)
-                first = self._add(trial.number, trial.node, trial.background, z)
-                self._pair(first, self._add(trial.number, trial.node, trial.background, z + distance))
+                self._add_pair(trial.number, trial.node, trial.background)
         else:
             if trial.number in busy:
-                self._choose_place(trial, [row for row in self._asked if self._trial[row] == trial.number])
+                self._choose_place(trial, [row for row in self._asked if self.evaluations[row].trial == trial.number])
             self._add(trial.number, trial.node, self._directions(trial), trial.place, trial.rest)
             trial.place = trial.rest = trial.priority = np.nan
         return True
 
-    def _pair(self, first: int, second: int) -> None:
-        self._partner[first], self._partner[second] = second, first
+    def _add_pair(self, trial: int, node: int, background: int) -> None:
+        distance = self.settings.fdt.distance
+        z = self._rng.uniform(0, 1 - distance)
+        first, second = self._add(trial, node, background, z), self._add(trial, node, background, z + distance)
+        self.evaluations[first].partner, self.evaluations[second].partner = second, first
 
     def _is_ready(self, number: int) -> bool:
         trial = self.trials[number]
         background = self.backgrounds[trial.background]
         if self.settings.test != "anchored":
             # All pairs of a fixed-sample test are planned at once.
-            return not (self.settings.test == "fdt_fixed" and number in self._trial)
+            return self.settings.test != "fdt_fixed" or all(at.trial != number for at in self.evaluations)
         if trial.node == 0:
             return background.stage == "scan" and len(self._rows(trial.background)) >= self.settings.n_scan
         return background.stage == "ready"
@@ -453,12 +436,7 @@ class HDSLearner:
             self._scan(number, 1)
         else:
             trial = next(t for t in self._open if self.trials[t].background == number)
-            first = self._add(trial, self.trials[trial].node, number, z := self._rng.uniform(0, 1 - self._distance))
-            self._pair(first, self._add(trial, self.trials[trial].node, number, z + self._distance))
-
-    @property
-    def _distance(self) -> float:
-        return self.settings.fdt.distance
+            self._add_pair(trial, self.trials[trial].node, number)
 
     def _choose(self, numbers: list[int]) -> Trial:
         """The test with the largest log likelihood ratio, or upper confidence bound of it; ties at random."""
@@ -512,18 +490,24 @@ class HDSLearner:
 
     def _line_test(self, trial: Trial) -> GPTest:
         return (
-            self.settings.scan_test(self._y[trial.rows[0]]) if self.settings.test == "anchored" else self.settings.gpt
+            self.settings.scan_test(self.evaluations[trial.rows[0]].y)
+            if self.settings.test == "anchored"
+            else self.settings.gpt
         )
 
     def _data(self, trial: Trial) -> tuple[list[int], np.ndarray]:
         """Rows and observations of a test, those of the diagonal that it shares with others first."""
         shared = self.backgrounds[trial.background].rows if self._is_plane(trial) else []
         rows = shared + trial.rows
-        return rows, np.array([self._y[row] for row in rows])
+        return rows, self._results(rows)
+
+    def _results(self, rows: list[int]) -> np.ndarray:
+        return np.array([self.evaluations[row].y for row in rows])
 
     def _at(self, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Where a node's inputs and the others are."""
-        return np.array([self._z[row] for row in rows]), np.array([self._rest[row] for row in rows])
+        evaluations = [self.evaluations[row] for row in rows]
+        return np.array([at.z for at in evaluations]), np.array([at.rest for at in evaluations])
 
     # Learning
 
@@ -531,22 +515,20 @@ class HDSLearner:
         """One evaluation has come out."""
         self._asked.remove(row)
         self._told.append(row)
-        self._y[row] = y
-        is_failed = np.isnan(y)
-        self._state[row] = FAILED if is_failed else TOLD
+        at, is_failed = self.evaluations[row], bool(np.isnan(y))
+        at.y, at.state = y, FAILED if is_failed else TOLD
         self._n_failures = self._n_failures + 1 if is_failed else 0
         if is_failed:
-            self._replace(row)
-        number = self._trial[row]
-        if number >= 0 and self.trials[number].verdict == "open" and not is_failed:
-            self._update(self.trials[number], row)
+            self._replace(at)
+        elif at.trial >= 0 and self.trials[at.trial].verdict == "open":
+            self._update(self.trials[at.trial], row)
         if self.settings.test == "anchored":
-            self._advance(self._background[row])
+            self._advance(at.background)
 
-    def _replace(self, row: int) -> None:
+    def _replace(self, failed: Evaluation) -> None:
         """Ask for something else in the place of a failed evaluation, where the plan counts on it."""
-        background = self._background[row]
-        if self.settings.test == "anchored" and self._node[row] == 0:
+        background = failed.background
+        if self.settings.test == "anchored" and failed.node == 0:
             stage = self.backgrounds[background].stage
             if stage == "scan":
                 self._scan(background, 1)
@@ -554,19 +536,17 @@ class HDSLearner:
                 # The anchor itself was scanned without failure, and one observation will do.
                 self._finish_anchor(background)
         elif self.settings.test == "fdt_fixed":
-            z = self._rng.uniform(0, 1 - self._distance)
-            first = self._add(self._trial[row], self._node[row], background, z)
-            self._pair(first, self._add(self._trial[row], self._node[row], background, z + self._distance))
+            self._add_pair(failed.trial, failed.node, background)
 
     def _update(self, trial: Trial, row: int) -> None:
         """The log likelihood ratio with one more evaluation, and what follows from it."""
         settings = self.settings
         if settings.is_paired:
-            other = self._partner[row]
-            if self._state[other] != TOLD:
+            this, other = self.evaluations[row], self.evaluations[self.evaluations[row].partner]
+            if other.state != TOLD:
                 return
-            trial.rows += [row, other]
-            trial.path.append(trial.llr + float(settings.fdt.llr(self._y[row] - self._y[other])))
+            trial.rows += [row, this.partner]
+            trial.path.append(trial.llr + float(settings.fdt.llr(this.y - other.y)))
             if settings.test == "fdt_fixed":
                 self._decide_fixed(trial)
                 return
@@ -599,7 +579,7 @@ class HDSLearner:
     def _decide_fixed(self, trial: Trial) -> None:
         if len(trial.path) < self.settings.n_pairs:
             return
-        y = np.array([self._y[row] for row in trial.rows])
+        y = self._results(trial.rows)
         alpha = float(np.exp(-self.settings.accept))
         statistic, threshold = fixed_sample_test(y[::2] - y[1::2], self.settings.noise_variance, alpha)
         self._decide(trial, statistic > threshold)
@@ -607,7 +587,7 @@ class HDSLearner:
     def _close(self, trial: Trial, verdict: str) -> None:
         self._open.remove(trial.number)
         # What was planned for this test and not asked yet is not needed any more.
-        self._queue = [row for row in self._queue if self._trial[row] != trial.number]
+        self._queue = [row for row in self._queue if self.evaluations[row].trial != trial.number]
         trial.verdict = self.nodes[trial.node].status = verdict
 
     def _decide(self, trial: Trial, is_active: bool) -> None:
@@ -717,11 +697,11 @@ class HDSLearner:
         return [
             row
             for row in self._told
-            if self._background[row] == background and self._node[row] == 0 and self._state[row] == TOLD
+            if (at := self.evaluations[row]).background == background and at.node == 0 and at.state == TOLD
         ]
 
     def _is_busy(self, background: int) -> bool:
-        return any(self._background[row] == background for row in (*self._asked, *self._queue))
+        return any(self.evaluations[row].background == background for row in (*self._asked, *self._queue))
 
     def _advance(self, number: int) -> None:
         """From the scan to the choice of the anchor, and from its repeats to the tests."""
@@ -738,8 +718,8 @@ class HDSLearner:
             )
             if len(rows) < self.settings.n_scan or not is_wanted:
                 return
-            z, y = (np.array([column[row] for row in rows]) for column in (self._z, self._y))
-            background.choose_anchor(self.settings.scan_test(y[0]), z, y)
+            y = self._results(rows)
+            background.choose_anchor(self.settings.scan_test(y[0]), self._at(rows)[0], y)
             for _ in range(self.settings.n_repeats):
                 self._add(-1, 0, number, background.anchor)
         else:
@@ -802,14 +782,8 @@ class HDSLearner:
             "trials": [asdict(trial) for trial in self.trials],
             "backgrounds": [asdict(background) for background in self.backgrounds],
             "evaluations": {
-                "trial": np.array(self._trial, int),
-                "node": np.array(self._node, int),
-                "background": np.array(self._background, int),
-                "z": np.array(self._z, float),
-                "rest": np.array(self._rest, float),
-                "partner": np.array(self._partner, int),
-                "state": np.array(self._state, int),
-                "y": np.array(self._y, float),
+                field.name: np.array([getattr(at, field.name) for at in self.evaluations])
+                for field in fields(Evaluation)
             },
             "told": np.array(self._told, int),
             "queue": np.array(self._queue, int),
@@ -831,8 +805,10 @@ class HDSLearner:
         learner.nodes = [Node(**_copied(node)) for node in state["nodes"]]
         learner.trials = [Trial(**_copied(trial)) for trial in state["trials"]]
         learner.backgrounds = [Background(**_copied(background)) for background in state["backgrounds"]]
-        for name, values in state["evaluations"].items():
-            setattr(learner, f"_{name}", np.asarray(values).tolist())
+        columns = {name: np.asarray(values).tolist() for name, values in state["evaluations"].items()}
+        learner.evaluations = [
+            Evaluation(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+        ]
         for name in ("told", "queue", "asked", "open"):
             setattr(learner, f"_{name}", np.asarray(state[name], int).tolist())
         learner._n_failures = int(state["n_failures"])

@@ -45,13 +45,11 @@ class History:
 
     def __init__(self, learner: HDSLearner):
         self._learner, self._rows = learner, list(learner._told)
+        told = [learner.evaluations[row] for row in self._rows]
         self.node, self.trial, self.background = (
-            np.array([column[row] for row in self._rows], int)
-            for column in (learner._node, learner._trial, learner._background)
+            np.array([getattr(at, name) for at in told], int) for name in ("node", "trial", "background")
         )
-        self.z, self.rest, self.y = (
-            np.array([column[row] for row in self._rows], float) for column in (learner._z, learner._rest, learner._y)
-        )
+        self.z, self.rest, self.y = (np.array([getattr(at, name) for at in told], float) for name in ("z", "rest", "y"))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -68,10 +66,9 @@ class History:
         learner, inputs = self._learner, np.asarray(inputs, int)
         out = np.empty((len(self), len(inputs)))
         for i, row in enumerate(self._rows):
-            node, background = learner.nodes[learner._node[row]], learner.backgrounds[learner._background[row]]
-            out[i] = learner.settings.scale(
-                background.columns(node, learner._z[row], learner._rest[row], inputs), inputs
-            )
+            at = learner.evaluations[row]
+            columns = learner.backgrounds[at.background].columns(learner.nodes[at.node], at.z, at.rest, inputs)
+            out[i] = learner.settings.scale(columns, inputs)
         return out
 
 
