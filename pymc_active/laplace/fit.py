@@ -32,9 +32,8 @@ from pymc_active.progress import progress
 ILL_CONDITIONED = 1e12
 # A noise level so many prior sds below its mean is suspicious where parameters outnumber observations.
 FAR_BELOW_PRIOR = 3.0
-# Weighted draws to resample from where data are few, beside twice as many from the prior, and the effective sample size
-# below which short chains are better.
-_WEIGHTED, _ENOUGH = 2000, 50
+# Effective sample size of weighted draws below which short chains are better.
+_ENOUGH = 50
 # Draws by MCMC around which others are proposed.
 _AROUND = 64
 
@@ -266,18 +265,32 @@ class LaplaceFit:
             found = None
             hides_modes = self._trace_draws is None and self.best.posterior.hides_modes
             if hides_modes and prior_for_few_data(self.best) is not None:
-                weighted = self.weighted_draws(_WEIGHTED, rng)
+                weighted = self.weighted_draws(random_seed=rng)
                 found = weighted.resample(draws, rng) if weighted.effective_sample_size > _ENOUGH else None
             self._particles[key] = self._moved(draws, rng) if found is None else found
         return self._particles[key]
 
-    def weighted_draws(self, draws: int, rng: np.random.Generator) -> WeightedDraws:
-        """Weighted draws from the posterior, all modes; see :func:`pymc_active.laplace.weighted.weighted_draws`."""
+    def weighted_draws(self, draws: int = 2000, random_seed: int | np.random.Generator | None = None) -> WeightedDraws:
+        """Draws with importance weights, from proposals around all modes.
+
+        Parameters
+        ----------
+        draws : int
+            Twice as many more are from the prior with fewer than 30 observations, if it is normal and there is no
+            embedding.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        WeightedDraws
+            ``thetas`` (S, P') in the coordinates of ``best.posterior``; ``log_weights`` (S,), whose exponentials have
+            the evidence as their mean; ``effective_sample_size``; ``resample(draws, rng)`` for equally weighted ones.
+        """
         with warnings.catch_warnings():
             # Whatever they are, the weights correct it.
             warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
             moved = self._moved(_AROUND, np.random.default_rng(0))
-        return weighted_draws(self.expansions, moved, draws, rng)
+        return weighted_draws(self.expansions, moved, draws, np.random.default_rng(random_seed))
 
     def _moved(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws by MCMC."""

@@ -71,7 +71,7 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
         raise TypeError(f"importance_evidence takes a LaplaceFit (see fit_laplace); got {type(fit).__name__}")
     if draws < 100:
         raise ValueError(f"draws must be at least 100; got {draws}")
-    weighted = fit.weighted_draws(draws, np.random.default_rng(random_seed))
+    weighted = fit.weighted_draws(draws, random_seed)
     log_weights = weighted.log_weights
     if not np.isfinite(log_weights).any():
         raise ValueError(
