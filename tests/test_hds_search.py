@@ -229,6 +229,15 @@ def test_a_smooth_function_flat_along_the_first_diagonal_is_found_along_another(
     assert len(result.llr["0-15"][0]) == learner.settings.longest_scan
 
 
+def test_a_constant_is_given_up_before_the_budget_ends():
+    """Along two flat diagonals the ratio hardly moves where f may be smooth; all inputs in new directions decide."""
+    learner = HDSLearner(200, bandwidth=2.0, signal_variance=1.0, noise_variance=0.1, random_seed=0)
+    learner.run(lambda X: np.full(len(X), 3.0))
+    result = learner.result()
+    assert (result.active, result.undecided) == ([], [])
+    assert result.n_evaluations < 2 * learner.settings.longest_scan + 100
+
+
 def test_user_units_do_not_matter():
     """Bounds of any size, also one for each input; the bandwidth is in units of the inputs."""
     low, width = np.linspace(-5, 5, 20), np.linspace(1, 30, 20)

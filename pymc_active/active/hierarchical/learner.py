@@ -572,9 +572,9 @@ class HDSLearner:
             self._test_rest(trial.background)
 
     def _is_hopeless(self, trial: Trial) -> bool:
-        """Whether another diagonal will tell more: where f is smooth and this one flat, the ratio hardly moves."""
-        is_first = self.settings.test == "anchored" and trial.node == 0 and not self.nodes[0].was_retested
-        return is_first and self.settings.retest and len(trial.rows) >= self.settings.longest_scan
+        """Whether other directions will tell more: where f is smooth and this diagonal flat, the ratio hardly moves."""
+        is_scan = self.settings.test == "anchored" and trial.node == 0
+        return is_scan and self.settings.retest and len(trial.rows) >= self.settings.longest_scan
 
     def _decide_fixed(self, trial: Trial) -> None:
         if len(trial.path) < self.settings.n_pairs:

@@ -16,7 +16,7 @@ from pymc_active.data import read_bounds
 TESTS = ("anchored", "fdt", "fdt_fixed", "gpt")
 # Evaluations of a scan along a diagonal: enough to find a place far from f's mean, at two sds of f in most cases.
 _SCAN = 12
-# Where so many do not show whether f changes along it, another diagonal is scanned.
+# Where so many do not show whether f changes along it, other directions are tried.
 _LONGEST_SCAN = 96
 # Repeats at the anchor: its error is shared by all tests, and is kept to this fraction of the signal variance.
 _ANCHOR_PRECISION, _MOST_REPEATS = 0.05, 20
@@ -59,7 +59,7 @@ class Settings:
 
     @property
     def longest_scan(self) -> int:
-        """Evaluations along the first diagonal, after which another is tried."""
+        """Evaluations along a diagonal, after which other directions are tried."""
         return _LONGEST_SCAN
 
     @property
