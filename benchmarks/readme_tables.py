@@ -211,6 +211,8 @@ def synthetic() -> str:
     ]
     header = ["design", "from 20 points on", "at 40", "true kernel on top", "less RAND", "less UNC", "less QBC"]
     note = f"Mean ± standard error over {results['series']} series; the last columns are paired differences."
+    for design, cell in results["tried"].items():
+        note += f" {DESIGNS[design]}, less BAMS on {cell['repeats']} series: {plus_minus(cell, '+.2f')}."
     return markdown(header, rows) + "\n\n" + note
 
 

@@ -99,6 +99,15 @@ def test_a_period_shorter_than_the_mean_distance_is_found(seed):
     assert_allclose(result.constrained_point["period_PER"], 0.05, rtol=0.02)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_wave_longer_than_the_data_is_found_where_they_are_a_trend(seed):
+    """Four sds of the prior from its mean."""
+    x = np.random.default_rng(seed).uniform(size=40)
+    y = 3 * x + 0.1 * np.random.default_rng(seed).normal(size=40)
+    result = fit(pma.composite_gp(x[:, None], y, "PER", x_scale=(0.0, 1.0), y_scale="standardize"), random_seed=seed)
+    assert result.constrained_point["period_PER"] > 1
+
+
 def test_a_fixed_period_is_not_scanned():
     gpm = composite("SE + PER", priors={"log_period_PER": np.log(PERIOD)})
     assert free_periods(gpm.posterior()) == []

@@ -86,7 +86,21 @@ def summarise(records: dict) -> dict:
         for other in ("random", "uncertainty", "committee"):
             if other in areas and other != design:
                 summary["designs"][design][f"area_minus_{other}"] = mean_and_error(areas[design] - areas[other])
+    summary["tried"] = {
+        d: mean_and_error([area(r, r["truth"]) - area(b, b["truth"]) for r, b in shared])
+        for d in DESIGNS
+        if d not in designs and len(shared := beside_bams(records, d)) > 1
+    }
     return summary
+
+
+def beside_bams(records: dict, design: str) -> list[tuple[dict, dict]]:
+    """Records of a design, each with BAMS's of the same series."""
+    return [
+        (record, records[truth, "bams", number])
+        for (truth, d, number), record in records.items()
+        if d == design and (truth, "bams", number) in records
+    ]
 
 
 def targets(summary: dict) -> list[dict]:

@@ -16,8 +16,10 @@ from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 # Frequencies a reciprocal length of the data: neighbours then differ by a third of a cycle over all data.
 _PER_RECIPROCAL_LENGTH = 3
-# Periods within so many prior sds.
+# Periods within so many prior sds, and these fractions of the data's length, which make a trend of a wave: data may
+# want it whatever the prior says.
 _PRIOR_SDS = 2.5
+_TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
 # exp(2 * -400) is zero, and at so long a period the kernel is constant.
 _VANISHING, _CONSTANT = -400.0, 40.0
@@ -33,7 +35,7 @@ def free_periods(posterior: KernelPosterior) -> list[Periodic]:
 
 
 def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
-    """Log periods that the data can tell from each other and the prior allows, longest first.
+    """Log periods that the data can tell from each other and the prior allows, and trends, longest first.
 
     Data at even distances cannot tell periods shorter than two distances from longer ones. At uneven distances they
     can, down to two of the smallest, and a few of them often prefer a period below their mean distance.
@@ -49,7 +51,8 @@ def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
         highest = min(np.exp(-mean + _PRIOR_SDS * sd), max(len(X) / length, 0.5 / smallest))
         if highest - lowest > 4 * step:
             n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
-            return -np.log(np.linspace(lowest, highest, n))
+            trends = _TRENDS * length
+            return np.log(np.concatenate([trends[trends * lowest > 1], 1 / np.linspace(lowest, highest, n)]))
     return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
 
 
