@@ -201,15 +201,15 @@ def _two_digits(value: float) -> str:
     return np.format_float_positional(float(f"{value:.2g}"), trim="-")
 
 
-def plus_minus(value: float, sd: float) -> str:
-    """``value ± sd`` with the sd to one digit before the value's own last one; without it where it is zero.
+def plus_minus(value: float, sd: float, digits: int = 1) -> str:
+    """``value ± sd``, both to the decimals that show so many digits of the sd; without the sd where it is zero.
 
     Examples
     --------
-    >>> plus_minus(1.00312, 0.0123), plus_minus(372.4, 45.1), plus_minus(2.5, 0.0)
-    ('1.00 ± 0.01', '372 ± 45', '2.5')
+    >>> plus_minus(1.00312, 0.0123), plus_minus(372.4, 45.1), plus_minus(26.77, 4.61, digits=2), plus_minus(2.5, 0.0)
+    ('1.00 ± 0.01', '372 ± 45', '26.8 ± 4.6', '2.5')
     """
     if not sd > 0:
         return f"{value:.4g}"
-    digits = max(0, -int(np.floor(np.log10(sd))))
-    return f"{value:.{digits}f} ± {sd:.{digits}f}"
+    decimals = max(0, digits - 1 - int(np.floor(np.log10(sd))))
+    return f"{value:.{decimals}f} ± {sd:.{decimals}f}"

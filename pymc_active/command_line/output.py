@@ -16,6 +16,7 @@ from pymc_active.active.learner import Learner
 from pymc_active.command_line.records import LINE
 from pymc_active.command_line.settings import Settings
 from pymc_active.command_line.tables import Table, is_missing, read_table, write_number, write_rows
+from pymc_active.descriptions import plus_minus
 
 # More inputs than this make a table that nobody can read.
 SHOWN = 6
@@ -95,7 +96,7 @@ def show(found: Sequence[Suggestion], settings: Settings, learner: Learner | Non
     for number, one in enumerate(found, start=1):
         row = [str(number), *([one.label] if has_label else []), *(f"{one.x[i]:g}" for i in shown)]
         if learner is not None:
-            row.append(f"{one.mean:.4g} ± {one.sd:.2g}")
+            row.append(plus_minus(one.mean, one.sd, digits=2))
         if criterion is not None:
             row.append(f"{one.score:.3g}")
         rows.append(row)

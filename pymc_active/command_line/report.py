@@ -10,6 +10,7 @@ from pymc_active.active.learner import Learner
 from pymc_active.command_line.output import Console
 from pymc_active.command_line.state import Run, as_set, load_run, name_of_point, open_choices
 from pymc_active.command_line.tables import listing
+from pymc_active.descriptions import plus_minus
 from pymc_active.embeddings import relevance
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.importance import PARETO_LIMIT
@@ -55,7 +56,7 @@ def _recommend(run: Run, fit: LaplaceFit) -> None:
     name = str(best.index[0]) if learner.domain.is_pool else name_of_point(as_set(learner, best[0]))
     mean, sd = float(prediction.f_mean[0]), float(np.sqrt(prediction.f_variance[0]))
     which = "smallest" if settings.minimize else "largest"
-    print(f"{which} {settings.target} predicted: {mean:.4g} ± {sd:.2g} at {name}")
+    print(f"{which} {settings.target} predicted: {plus_minus(mean, sd, digits=2)} at {name}")
 
 
 def _verification(learner: Learner) -> None:
