@@ -135,7 +135,8 @@ class _StationaryAt:
     def __init__(self, node, theta, X, Z):
         self.node, self.theta, self.X, self.Z = node, theta, X, Z
         columns, weights = node.columns, np.exp(-theta[node.column_indices])
-        self.s = squared_distance(X[:, columns] * weights, None if Z is None else Z[:, columns] * weights)
+        self.scaled = X[:, columns] * weights
+        self.s = squared_distance(self.scaled, None if Z is None else Z[:, columns] * weights)
         self.variance = np.exp(2 * theta[node.log_outputscale])
         # Among the data the gradient nearly always follows; elsewhere it seldom does.
         values = node.profile(self.s, int(Z is None))
@@ -179,7 +180,7 @@ class _StationaryAt:
         indices = self.node.column_indices
         if self.Z is None and len(self.node.groups) == len(indices) > 1:
             # Σ_ij Z_ij (x_i - x_j)² for all columns at once by two matrix products.
-            x = self.X[:, self.node.columns] * np.exp(-self.theta[indices])
+            x = self.scaled
             gradient[indices] = -2 * ((Wk1.sum(0) + Wk1.sum(1)) @ (x * x) - 2 * np.einsum("ij,ij->j", x, Wk1 @ x))
             return gradient
         for index, part in self.parts():

@@ -29,14 +29,19 @@ def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √5 r + 5/3 r²) exp(-√5 r)."""
     a = np.sqrt(5.0 * (s + _ROOT_OFFSET))
     e = np.exp(-a)
-    g = (1.0 + a + a * a / 3.0) * e
+    slope = (1.0 + a) * e
+    g = (a * a / 3.0) * e + slope
     if not order:
         return (g,)
-    first = (g, -(5.0 / 6.0) * (1.0 + a) * e, (25.0 / 12.0) * e)
-    if order < 3:
-        return first[: order + 1]
+    slope *= -5.0 / 6.0
+    if order == 1:
+        return g, slope
+    second = (25.0 / 12.0) * e
+    if order == 2:
+        return g, slope, second
     # These are singular at r = 0, where they meet a zero: the fourth derivative in the inputs is finite.
-    return (*first, -(125.0 / 24.0) * e / a, (625.0 / 48.0) * e * (1.0 + 1.0 / a) / (a * a))[: order + 1]
+    third, fourth = -(125.0 / 24.0) * e / a, (625.0 / 48.0) * e * (1.0 + 1.0 / a) / (a * a)
+    return (g, slope, second, third, fourth)[: order + 1]
 
 
 def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
