@@ -53,9 +53,8 @@ def bams(
         (normalised), ``"uniform"`` equal weights, with which all models count as long as they have a finite evidence.
     method : {"mgp", "modes", "draws"}
         A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), or its mixture over
-        the marginal GPs of all its modes, or over GPs at draws from its posterior, with fewer than 30 observations the
-        surest choice and a fifth of a second a model. What could be learned of a model's own mode or hyperparameters
-        does not count.
+        the marginal GPs of all its modes, or over GPs at draws from its posterior: by far the dearest, and on few data
+        the surest. What could be learned of a model's own mode or hyperparameters does not count.
     draws, random_seed : int
         For ``"draws"``, of each model.
 
