@@ -32,8 +32,8 @@ from pymc_active.progress import progress
 ILL_CONDITIONED = 1e12
 # A noise level so many prior sds below its mean is suspicious where parameters outnumber observations.
 FAR_BELOW_PRIOR = 3.0
-# Effective sample size of weighted draws below which short chains are better.
-_ENOUGH = 50
+# Weighted draws to resample from, and their effective sample size below which short chains are better.
+_WEIGHTED, _ENOUGH = 2000, 50
 # Draws by MCMC around which others are proposed.
 _AROUND = 64
 
@@ -247,10 +247,11 @@ class LaplaceFit:
     def particles(self, draws: int = 128, random_seed: int = 0) -> np.ndarray:
         """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
 
-        By short chains of MCMC from the modes (:mod:`pymc_active.laplace.particles`). Of sums and products of kernels
-        with fewer than 30 observations much of the posterior may lie where no mode is: there they are resampled from
-        several thousand weighted draws, most of them from the prior, unless hardly any of these has weight. Kept, so
-        that many criteria share them. Of a fit :meth:`with_draws`: up to so many of these, evenly spaced.
+        By short chains of MCMC from the modes (:mod:`pymc_active.laplace.particles`). Of kernels other than a plain
+        stationary one, with fewer than 30 observations, much of the posterior may lie where no mode is: there they are
+        resampled from thousands of weighted draws, most of which come from the prior, unless hardly any of these has
+        weight; some rows repeat. Kept, so that many criteria share them. Of a fit :meth:`with_draws`: up to so many of
+        these, evenly spaced.
 
         Returns
         -------
@@ -265,13 +266,13 @@ class LaplaceFit:
             found = None
             hides_modes = self._trace_draws is None and self.best.posterior.hides_modes
             if hides_modes and prior_for_few_data(self.best) is not None:
-                weighted = self.weighted_draws(random_seed=rng)
+                weighted = self.weighted_draws(max(_WEIGHTED, 10 * draws), rng)
                 found = weighted.resample(draws, rng) if weighted.effective_sample_size > _ENOUGH else None
             self._particles[key] = self._moved(draws, rng) if found is None else found
         return self._particles[key]
 
     def weighted_draws(self, draws: int = 2000, random_seed: int | np.random.Generator | None = None) -> WeightedDraws:
-        """Draws with importance weights, from proposals around all modes.
+        """Draws with importance weights: around all modes, around draws by MCMC, and of few data from the prior.
 
         Parameters
         ----------

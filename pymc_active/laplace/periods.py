@@ -37,23 +37,33 @@ def free_periods(posterior: KernelPosterior) -> list[Periodic]:
 def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     """Log periods that the data can tell from each other and the prior allows, and trends, longest first.
 
-    Data at even distances cannot tell periods shorter than two distances from longer ones. At uneven distances they
-    can, down to two of the smallest, and a few of them often prefer a period below their mean distance.
+    Data at even distances cannot tell periods shorter than two distances from longer ones. The more uneven their
+    distances, the shorter the periods that they can, and a few data often prefer one below their mean distance.
     """
     prior = posterior.prior
     mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]
     X = posterior.X[:, leaf.columns]
     length = float(np.ptp(X, axis=0).max())
     if length > 0:
-        smallest = min(float(np.diff(np.unique(x)).min()) for x in X.T if np.ptp(x))
         step = 1 / (_PER_RECIPROCAL_LENGTH * length)
         lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
-        highest = min(np.exp(-mean + _PRIOR_SDS * sd), max(len(X) / length, 0.5 / smallest))
+        # As far as the grid stays fine enough.
+        uneven = min(0.5 / (length * _small_distance(X / length)), lowest + _LARGEST_GRID * step)
+        highest = min(np.exp(-mean + _PRIOR_SDS * sd), max(len(X) / length, uneven))
         if highest - lowest > 4 * step:
             n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
             trends = _TRENDS * length
             return np.log(np.concatenate([trends[trends * lowest > 1], 1 / np.linspace(lowest, highest, n)]))
     return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
+
+
+def _small_distance(X: np.ndarray) -> float:
+    """The tenth of the distances between neighbours that is smaller: one close pair says little of the others.
+
+    In the column in which it is smallest; rows of X (n, k) span one at most. Repeats that differ by rounding are one.
+    """
+    distinct = [np.unique(np.round(column, 8)) for column in X.T]
+    return min(float(np.quantile(np.diff(x), 0.1)) for x in distinct if len(x) > 1)
 
 
 def scan_periods(

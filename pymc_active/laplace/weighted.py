@@ -1,4 +1,4 @@
-"""Draws from the posterior with weights, from proposals around its modes.
+"""Draws from the posterior with weights: around its modes, around draws by MCMC, and with few data from the prior.
 
 Every draw is weighed against the mixture of all proposals (the balance heuristic), so that what two modes share counts
 once.
@@ -42,11 +42,21 @@ class WeightedDraws(NamedTuple):
 
     @property
     def effective_sample_size(self) -> float:
-        """(sum w)² / sum w²."""
+        """(sum w)² / sum w²; 0 if no weight is finite."""
+        if not np.isfinite(self.log_weights).any():
+            return 0.0
         return float(np.exp(2 * logsumexp(self.log_weights) - logsumexp(2 * self.log_weights)))
 
     def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Equally weighted draws, (draws, P'), in random order."""
+        """Equally weighted draws, (draws, P'), in random order; those of much weight repeat.
+
+        Raises
+        ------
+        ValueError
+            If no weight is finite.
+        """
+        if not np.isfinite(self.log_weights).any():
+            raise ValueError("no draw has a finite weight: the log posterior is not finite at any of them")
         comb = (rng.uniform() + np.arange(draws)) / draws
         chosen = np.searchsorted(np.cumsum(softmax(self.log_weights)), comb)
         return self.thetas[rng.permutation(np.minimum(chosen, len(self.thetas) - 1))]
@@ -55,7 +65,7 @@ class WeightedDraws(NamedTuple):
 def weighted_draws(
     expansions: Sequence[Expansion], moved: np.ndarray, draws: int, rng: np.random.Generator
 ) -> WeightedDraws:
-    """Draws around the modes of one posterior and around some of its own draws.
+    """Draws around the modes of one posterior, around some of its own draws, and of few data from the prior.
 
     Parameters
     ----------
