@@ -210,6 +210,8 @@ def plus_minus(value: float, sd: float, digits: int = 1) -> str:
     --------
     >>> plus_minus(1.00312, 0.0123), plus_minus(372.4, 45.1), plus_minus(26.77, 4.61, digits=2), plus_minus(2.5, 0.0)
     ('1.00 ± 0.01', '372 ± 45', '26.8 ± 4.6', '2.5')
+    >>> plus_minus(5.0, 1e-14)
+    '5 ± 1e-14'
     """
     if not sd > 0:
         return f"{value:.4g}"

@@ -11,6 +11,7 @@ from scipy.stats import norm, qmc
 import pymc_active as pma
 from pymc_active.laplace.exchange import exchanges
 from pymc_active.laplace.importance import importance_evidence
+from pymc_active.laplace.weighted import WeightedDraws
 from pymc_active.model_average import summed_over_modes
 
 
@@ -143,6 +144,13 @@ def test_what_lies_where_no_mode_is_counts_too():
     error = np.hypot(estimate.standard_error, 0.07)
     assert abs(estimate.log_evidence - average_over_the_prior(gpm, power=15)) < 3 * error
     assert estimate.standard_error < 0.15
+
+
+def test_weights_of_which_none_is_finite_are_worth_nothing():
+    weighted = WeightedDraws(np.zeros((3, 1)), np.full(3, -np.inf))
+    assert weighted.effective_sample_size == 0
+    with pytest.raises(ValueError, match="no draw has a finite weight"):
+        weighted.resample(2, np.random.default_rng(0))
 
 
 def test_draws_given_few_data_are_those_of_the_prior_weighted_by_the_likelihood():

@@ -33,7 +33,7 @@ ILL_CONDITIONED = 1e12
 # A noise level so many prior sds below its mean is suspicious where parameters outnumber observations.
 FAR_BELOW_PRIOR = 3.0
 # Weighted draws to resample from, and their effective sample size below which short chains are better.
-_WEIGHTED, _ENOUGH = 2000, 50
+_WEIGHTED, _ENOUGH = 2000, 10
 # Draws by MCMC around which others are proposed.
 _AROUND = 64
 
