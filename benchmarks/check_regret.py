@@ -9,8 +9,8 @@ BAMS: 30 series of 8 to 20 points drawn from one of five kernels, which are the 
 from 2 x 30,000 weighted ones, two thirds of which are from the prior; if few of them carry the weight the modes are
 searched again from these, at most twice. Effective sample sizes are in ``results/check_regret_truth.jsonl``; those
 below 200 are of models with a probability of at most 0.012. The true utility of a candidate is the mutual information
-of y* and the model under the mixtures over these draws. An earlier truth, 2 x 256 particles by sequential Monte Carlo,
-was wrong by nats where periods are free: its halves disagreed.
+of y* and the model under the mixtures over these draws. (2 x 256 particles by sequential Monte Carlo, as in
+``decision_regret.py``, do not do here: periods are free, and on a problem looked at the halves were nats apart.)
 
 PES: 30 functions of one to three inputs, drawn from ``pma.ard_gp``'s prior with noise sd 0.1, and 6 to 15 points; pools
 of 300 in the box in which the maximum is looked for. Truth: PES over 40 draws by NUTS (4 chains of 1,000) with 400

@@ -103,10 +103,10 @@ class Learner:
         hold the same data; a list of them is labelled by their kernel expressions.
     learn : {"function", "hyperparameters", "model", "maximum"}
         The goal, which chooses a criterion: :func:`uncertainty`; :func:`bald` with ``method="draws"``, which decides
-        most like MCMC (``criterion="bald"`` is the marginal GP's, many times faster); :func:`bams`,
-        which of several models is the right one (``criterion="bams_draws"`` decides more like MCMC on few data, and
-        takes far longer); or :func:`pes`, where the maximum (or minimum) is. Several models may
-        also learn the function or its maximum, by their average.
+        most like MCMC (``criterion="bald"`` is the marginal GP's, many times faster); :func:`bams`, which of several
+        models is the right one (``criterion="bams_draws"`` decides more like the exact posterior on few data, and takes
+        far longer); or :func:`pes`, where the maximum (or minimum) is. Several models may also learn the function or
+        its maximum, by their average.
     criterion : str or callable, optional
         Another one: ``"bald"``, ``"bald_f"``, ``"bald_modes"``, ``"bald_draws"``, ``"uncertainty"``,
         ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"`` (hyperparameters fixed at the

@@ -93,6 +93,7 @@ class LaplaceFit:
         self.expansions = expansions
         self._particles: dict[tuple[int, int], np.ndarray] = {}
         self._trace_draws: TraceDraws | None = None
+        self._around: np.ndarray | None = None
         best = expansions[0]
         self.theta = best.full_theta
         self.log_posterior = best.log_posterior
@@ -215,7 +216,7 @@ class LaplaceFit:
         if thetas.ndim != 2 or thetas.shape[1] != len(self.best.theta):
             raise ValueError(f"thetas must have shape (S, {len(self.best.theta)}); got {thetas.shape}")
         fit = copy(self)
-        fit._particles, fit._trace_draws = {}, TraceDraws(thetas, self.best.row_space)
+        fit._particles, fit._around, fit._trace_draws = {}, None, TraceDraws(thetas, self.best.row_space)
         return fit
 
     def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
@@ -263,12 +264,11 @@ class LaplaceFit:
         key = (draws, random_seed)
         if key not in self._particles:
             rng = np.random.default_rng(random_seed)
-            found = None
-            hides_modes = self._trace_draws is None and self.best.posterior.hides_modes
-            if hides_modes and prior_for_few_data(self.best) is not None:
-                weighted = self.weighted_draws(max(_WEIGHTED, 10 * draws), rng)
-                found = weighted.resample(draws, rng) if weighted.effective_sample_size > _ENOUGH else None
-            self._particles[key] = self._moved(draws, rng) if found is None else found
+            weighted = self.weighted_draws(max(_WEIGHTED, 10 * draws), rng) if self._is_beyond_its_modes else None
+            if weighted is None or weighted.effective_sample_size <= _ENOUGH:
+                self._particles[key] = self._moved(draws, rng)
+            else:
+                self._particles[key] = weighted.resample(draws, rng)
         return self._particles[key]
 
     def weighted_draws(self, draws: int = 2000, random_seed: int | np.random.Generator | None = None) -> WeightedDraws:
@@ -287,11 +287,18 @@ class LaplaceFit:
             ``thetas`` (S, P') in the coordinates of ``best.posterior``; ``log_weights`` (S,), whose exponentials have
             the evidence as their mean; ``effective_sample_size``; ``resample(draws, rng)`` for equally weighted ones.
         """
-        with warnings.catch_warnings():
-            # Whatever they are, the weights correct it.
-            warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
-            moved = self._moved(_AROUND, np.random.default_rng(0))
-        return weighted_draws(self.expansions, moved, draws, np.random.default_rng(random_seed))
+        if self._around is None:
+            with warnings.catch_warnings():
+                # Whatever they are, the weights correct it.
+                warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
+                self._around = self._moved(_AROUND, np.random.default_rng(0))
+        return weighted_draws(self.expansions, self._around, draws, np.random.default_rng(random_seed))
+
+    @property
+    def _is_beyond_its_modes(self) -> bool:
+        """Whether much of the posterior may lie where no mode is, and can be drawn from."""
+        hides_modes = self._trace_draws is None and self.best.posterior.hides_modes
+        return hides_modes and prior_for_few_data(self.best) is not None
 
     def _moved(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws by MCMC."""

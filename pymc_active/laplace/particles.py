@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.hmc import Place, trajectory
+from pymc_active.laplace.resampling import systematic
 from pymc_active.posterior.factor import one_blas_thread
 
 # Degrees of freedom of the proposals.
@@ -74,8 +75,7 @@ def _resample(
         log_weights.append(log_ratio - logsumexp(log_ratio) + np.log(share[k]))
         mode.append(np.full(count, k))
     weight = np.exp(np.concatenate(log_weights))
-    comb = (rng.uniform() + np.arange(n_chains)) / n_chains
-    chosen = np.minimum(np.searchsorted(np.cumsum(weight / weight.sum()), comb), len(weight) - 1)
+    chosen = systematic(weight / weight.sum(), n_chains, rng)
     # Chosen in the order of the modes; golden steps through them, so that the first few stand for all.
     chosen = chosen[np.argsort(np.argsort(np.arange(n_chains) * _GOLDEN % 1))]
     return np.concatenate(thetas)[chosen], np.concatenate(mode)[chosen]

@@ -58,7 +58,7 @@ def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
 
 
 def _small_distance(X: np.ndarray) -> float:
-    """The tenth of the distances between neighbours that is smaller: one close pair says little of the others.
+    """The distance below which a tenth of those between neighbours are: one close pair says little of the others.
 
     In the column in which it is smallest; rows of X (n, k) span one at most. Repeats that differ by rounding are one.
     """

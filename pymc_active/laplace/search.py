@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from pymc_active.laplace.hmc import Place, trajectory
+from pymc_active.laplace.resampling import systematic
 from pymc_active.laplace.workers import run_calls
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
@@ -158,8 +159,7 @@ def population(
                 weight = np.exp(log_weight - log_weight.max())
             weight /= weight.sum()
             if 1 / np.square(weight).sum() < n_particles / 2:
-                comb = (rng.uniform() + np.arange(n_particles)) / n_particles
-                chosen = np.minimum(np.searchsorted(np.cumsum(weight), comb), n_particles - 1)
+                chosen = systematic(weight, n_particles, rng)
                 particles, family = particles[chosen], family[chosen]
                 value, gradient = value[chosen], gradient[chosen]
                 log_weight[:] = 0.0

@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_active.laplace.exchange import exchanges
 from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.resampling import systematic
 from pymc_active.laplace.symmetry import generators
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.posterior.prior import GaussianPrior
@@ -57,9 +58,7 @@ class WeightedDraws(NamedTuple):
         """
         if not np.isfinite(self.log_weights).any():
             raise ValueError("no draw has a finite weight: the log posterior is not finite at any of them")
-        comb = (rng.uniform() + np.arange(draws)) / draws
-        chosen = np.searchsorted(np.cumsum(softmax(self.log_weights)), comb)
-        return self.thetas[rng.permutation(np.minimum(chosen, len(self.thetas) - 1))]
+        return self.thetas[rng.permutation(systematic(softmax(self.log_weights), draws, rng))]
 
 
 def weighted_draws(

@@ -1,0 +1,11 @@
+"""Equally weighted draws from weighted ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def systematic(weights: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows chosen by systematic resampling, (draws,), in ascending order; weights (S,) add up to one."""
+    comb = (rng.uniform() + np.arange(draws)) / draws
+    return np.minimum(np.searchsorted(np.cumsum(weights), comb), len(weights) - 1)
