@@ -32,7 +32,8 @@ test: $(VENV)/.stamp-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	OMP_NUM_THREADS=1 $(PY) -m pytest --doctest-modules tests pymc_active
+# Two processes, a file at a time, since the tests of a file share what is slow to make.
+	OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses 2 --dist loadfile --doctest-modules tests pymc_active
 # Every page anew, so that every notebook runs with the package as it is. A source archive has no docs.
 	$(if $(wildcard docs),$(SPHINX) --fresh-env --write-all --jobs 2 --define nb_execution_mode=force)
 	$(PY) tools/check_wheel.py
