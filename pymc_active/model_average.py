@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import combinations
@@ -15,14 +14,18 @@ import xarray as xr
 from scipy.special import logsumexp, softmax
 
 from pymc_active.html_summary import html_summary
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.factor import NotPositiveDefiniteError
+from pymc_active.warn import warn_user
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
-# Models that are worth a word about their rough evidence.
-_MATTERS = 1e-3
+# Models that are worth a word about their rough evidence, and draws that are too few for its standard error.
+_MATTERS, _FEW_EFFECTIVE = 1e-3, 100
+# The weight of models that are left out where they cannot be expanded for other data.
+_IMPOSSIBLE = 1e-9
 EVIDENCES = ("laplace", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
 # Of a fit without a finite Laplace evidence, around which there is nothing to sample.
@@ -67,15 +70,15 @@ def model_posterior(
     Raises
     ------
     TypeError, ValueError
-        For anything but fits, fits of different y, labels that are neither all text nor all numbers, a prior that does
-        not match, or if no evidence is finite.
+        For anything but fits, a fit that occurs twice, fits of different y, labels that are neither all text nor all
+        numbers, a prior that does not match, or if no evidence is finite.
 
     Warns
     -----
     UserWarning
         Once, if the evidence of a model is not finite (it is excluded, with probability 0), the fit of the highest
-        evidence is doubtful, or the Pareto k of a sampled evidence is above 0.7 where the model has a probability
-        above 0.001.
+        evidence is doubtful, or a sampled evidence has a Pareto k above 0.7 or fewer than 100 effective draws where
+        the model has a probability above 0.001.
 
     Notes
     -----
@@ -110,7 +113,7 @@ def model_posterior(
         ]
         evidences = dict(zip(ImportanceEvidence._fields, map(np.array, zip(*estimates, strict=True)), strict=True))
     probability = _probabilities(labels, members, evidences, prior_weights(_own_prior(fits, prior), labels))
-    _warn(probability, stacklevel=3)
+    _warn(probability, members)
     return probability
 
 
@@ -142,7 +145,7 @@ def _log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
     return weights
 
 
-def _warn(probability: xr.DataArray, stacklevel: int) -> None:
+def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
     """One warning for everything that is doubtful about the probabilities."""
     problems = []
     labels, finite = probability.model.values.tolist(), np.isfinite(probability.log_evidence.values)
@@ -155,22 +158,24 @@ def _warn(probability: xr.DataArray, stacklevel: int) -> None:
     best = int(np.argmax(np.where(finite, probability.log_evidence.values, -np.inf)))
     if probability.doubtful.values[best]:
         problems.append(
-            f"model {labels[best]!r} has the highest evidence, but its fit is doubtful (not "
-            "converged, or directions without curvature): search longer (n_restarts) or give it tighter priors "
-            "before you believe it"
+            f"model {labels[best]!r} has the highest evidence, but its fit is doubtful: "
+            + "; ".join(find_problems(members[best]))
         )
     if "pareto_k" in probability.coords:
         # What is wrong with a model that nobody believes in anyway is no news.
-        rough = probability[(probability.pareto_k > PARETO_LIMIT) & (probability > _MATTERS)]
+        is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)
+        rough = probability[is_rough & (probability > _MATTERS)]
         if rough.size:
-            worst = zip(rough.model.values.tolist(), rough.pareto_k.values, strict=True)
-            which = ", ".join(f"{model!r} (Pareto k {k:.2f})" for model, k in worst)
+            worst = zip(
+                rough.model.values.tolist(), rough.pareto_k.values, rough.effective_sample_size.values, strict=True
+            )
+            which = ", ".join(f"{model!r} (Pareto k {k:.2f}, {size:.0f} effective draws)" for model, k, size in worst)
             problems.append(
-                f"the sampled evidence of {which} is rough, for k above {PARETO_LIMIT}: take more draws, or search "
-                "longer for its modes (n_restarts)"
+                f"the sampled evidence of {which} is rough, for k above {PARETO_LIMIT} or fewer than {_FEW_EFFECTIVE} "
+                "effective draws: take more draws, or search longer for its modes (n_restarts)"
             )
     if problems:
-        warnings.warn("; ".join(problems), UserWarning, stacklevel=stacklevel + 1)
+        warn_user("; ".join(problems))
 
 
 def summed_over_modes(fit: LaplaceFit) -> float:
@@ -185,6 +190,8 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
         raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
     labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
     check_labels(labels)
+    if len(set(map(id, members))) < len(members):
+        raise ValueError(f"a fit occurs twice among {labels}, and its model would count twice: leave one out")
     for label, fit in zip(labels, members, strict=True):
         if not isinstance(fit, LaplaceFit):
             raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
@@ -347,12 +354,22 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
             of the probabilities over what may come out is what they are now, whereas a predicted mean, observed as it
             was predicted, speaks for the models that are surest of it. New probabilities are by Laplace's evidences.
         """
+        fits = {}
+        for (label, fit), weight in zip(self._fits.items(), self.weights, strict=True):
+            try:
+                fits[label] = fit.given(X, y)
+            except NotPositiveDefiniteError as error:
+                # One that nobody believes in must not stop the others.
+                if weight > _IMPOSSIBLE:
+                    raise NotPositiveDefiniteError(f"{label}: {error}") from error
         other = copy(self)
-        other._fits = {label: fit.given(X, y) for label, fit in self._fits.items()}
+        other._fits = fits
+        if len(fits) < len(self):
+            kept = [label in fits for label in self]
+            other.probability, other.prior, other.weights = self.probability[kept], self.prior[kept], self.weights[kept]
         if reweigh:
-            members = list(other._fits.values())
-            evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
-            other.probability = _probabilities(list(self._fits), members, evidences, self.prior)
+            evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in fits.values()])}
+            other.probability = _probabilities(list(fits), list(fits.values()), evidences, other.prior)
             other.weights = other.probability.to_numpy()
         return other
 

@@ -9,9 +9,10 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
+from pymc_active import model_average
 from pymc_active.laplace.exchange import exchanges
 from pymc_active.laplace.importance import importance_evidence
-from pymc_active.laplace.weighted import WeightedDraws
+from pymc_active.laplace.weighted import WeightedDraws, prior_for_few_data
 from pymc_active.model_average import summed_over_modes
 
 
@@ -89,6 +90,21 @@ def test_rotations_of_an_embedding_are_integrated(n, rank):
     assert exact - fitted.log_evidence > 0.3
 
 
+def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_the_prior():
+    """Ten points, a ridge: at the mode one row of R is zero, and much of the posterior lies away from it."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (10, 2))
+    gpm = pma.embedding_gp(X, np.sin(3 * X[:, 0] + X[:, 1]) + 0.1 * rng.normal(size=10), n_components=2)
+    fitted = fit(gpm)
+    assert fitted.best.symmetry.singular_values.min() < 1e-3
+    estimate, exact = importance_evidence(fitted), average_over_the_prior(gpm, power=15)
+    assert estimate.effective_sample_size > 200
+    assert exact - fitted.log_evidence > 1
+    assert abs(estimate.log_evidence - exact) < 3 * np.hypot(estimate.standard_error, 0.05)
+    # Around the modes alone, whose draws stay where the rank is one, it would be nats too low.
+    assert prior_for_few_data(fitted.best) is not None
+
+
 def test_images_of_like_terms_leave_the_posterior_as_it_is():
     x = np.linspace(0, 1, 8)
     gpm = pma.composite_gp(x[:, None], np.sin(9 * x), "SE + PER * SE + RQ + SE * PER + SE")
@@ -132,6 +148,16 @@ def test_model_posterior_by_importance_sampling():
     assert_allclose(found, np.exp(found.log_evidence - logsumexp(found.log_evidence)))
     with pytest.raises(ValueError, match="laplace, importance"):
         pma.active.model_posterior(fits, method="exact")
+    with pytest.raises(ValueError, match="a fit occurs twice"):
+        pma.active.model_posterior([*fits.values(), fits["ExpQuad"]])
+
+
+def test_an_evidence_from_few_effective_draws_is_worth_a_warning(monkeypatch):
+    monkeypatch.setattr(model_average, "_FEW_EFFECTIVE", 10_000)
+    fits = {1: fit(skewed()), 2: fit(pma.ard_gp(skewed().X, skewed().y))}
+    with pytest.warns(UserWarning, match=r"evidence of 1 \(Pareto k .*, \d+ effective draws\).* is rough") as caught:
+        pma.active.model_posterior(fits, method="importance", draws=100)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_what_lies_where_no_mode_is_counts_too():

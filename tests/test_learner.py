@@ -442,12 +442,44 @@ def test_run_asks_and_tells():
         by_hand.tell(x, truth(x))
 
 
+def test_an_oracle_may_write_into_what_it_is_given():
+    def oracle(x):
+        x *= 2
+        return np.sin(x[:, 0])
+
+    for places in ({"pool": GRID.copy()}, {"bounds": [(-3.0, 3.0)], "pool": None}):
+        active = learner(criterion="random", **places)
+        active.run(oracle, n=4, progressbar=False)
+        assert len(active.pending) == 0
+        assert_allclose(active.y[3:], np.sin(2 * active.X[3:, 0]))
+
+
 def test_run_draws_a_progress_bar_only_if_asked(monkeypatch):
     started = []
     monkeypatch.setattr("rich.progress.Progress.start", lambda bar: started.append(bar.tasks))
     for progressbar in (False, True):
         learner(criterion="random").run(truth, n=2, progressbar=progressbar)
         assert len(started) == int(progressbar)
+
+
+@pytest.mark.parametrize("n", [-1, 1.5])
+def test_run_takes_a_number_of_points(n):
+    with pytest.raises(ValueError, match="n must be a whole number >= 0"):
+        learner().run(truth, n=n, progressbar=False)
+
+
+def test_a_pool_all_pending_does_not_recommend_what_was_done():
+    active = learner(criterion="random", pool=GRID[:2], repeat=True)
+    active.ask(2)
+    with pytest.raises(ValueError, match=r"were asked for; forget\(\)"):
+        active.ask()
+    with pytest.raises(ValueError, match="pass repeat=True"):
+        learner(criterion="random", pool=GRID[:2]).ask(3)
+
+
+def test_an_executor_that_is_none_is_refused():
+    with pytest.raises(TypeError, match=r"executor must be a concurrent.futures.Executor; got int"):
+        learner(executor=3)
 
 
 @pytest.mark.parametrize("failure", ["raises", "nan"])

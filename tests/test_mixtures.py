@@ -190,7 +190,7 @@ def test_predictions_and_criteria_share_the_draws_of_a_seed(ard):
 
 
 def test_fewer_than_two_draws_are_refused(ard):
-    with pytest.raises(ValueError, match="draws must be at least 2; got 1"):
+    with pytest.raises(ValueError, match="draws must be a whole number from 2; got 1"):
         pma.predict(ard, NEW, method="draws", draws=1)
 
 

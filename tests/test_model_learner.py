@@ -2,6 +2,7 @@
 
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from copy import copy
 
 import numpy as np
 import pymc as pm
@@ -13,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner, refitting
 from pymc_active.laplace import many
+from pymc_active.posterior.factor import NotPositiveDefiniteError
 
 POOL = np.linspace(0, 1, 60)[:, None]
 START = [10, 45]
@@ -200,6 +202,56 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
     with pytest.warns(UserWarning, match=f"'{best}' has the highest evidence, but its fit is doubtful") as caught:
         it.recommend()
     assert len(caught) == 1
+
+
+def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
+    singular = pma.composite_gp(
+        POOL[START], truth(POOL[START]), "LIN", x_scale=(0.0, 1.0), y_scale=(1.0, 1.0), priors={"log_noise": -400.0}
+    )
+    it = Learner([*models(["SE", "PER"]), singular], learn="model", pool=POOL, random_seed=3)
+    # Two points may lie on a line without noise; five do not.
+    rows = [3, 17, 30]
+    it.tell(POOL[rows], truth(POOL[rows]))
+    with pytest.warns(UserWarning, match="models that cannot be fitted are left out; LIN: the log posterior") as caught:
+        it.ask()
+    assert [warning.filename for warning in caught] == [__file__]
+    assert list(it.fit) == ["SE", "PER"]
+    assert list(it.models) == ["SE", "PER", "LIN"]
+    with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
+        pma.fit_laplace_models(it.models, n_restarts=1)
+
+
+def test_a_model_of_no_weight_that_cannot_take_what_is_imagined_does_not_stop_the_others(learned):
+    average = learned.fit
+    hopeless, others = "SE", ["LIN", "PER", "LIN + PER"]
+
+    def raises(*data):
+        raise NotPositiveDefiniteError("singular")
+
+    broken = copy(average)
+    broken._fits = dict(average)
+    broken._fits[hopeless] = copy(average[hopeless])
+    broken._fits[hopeless].given = raises
+    X, y = np.vstack([average.X, [[0.31]]]), np.append(average.y, 1.0)
+    for reweigh in (True, False):
+        broken.weights = np.array([0.0, 0.1, 0.2, 0.7])
+        given = broken.given(X, y, reweigh=reweigh)
+        assert list(given) == others
+        assert given.probability.model.to_numpy().tolist() == others
+        assert np.isfinite(pma.predict(given, X).f_mean).all()
+        assert np.isfinite(pma.active.bams(given, X)).all()
+    broken.weights = np.array([0.4, 0.1, 0.2, 0.3])
+    with pytest.raises(NotPositiveDefiniteError, match="SE: singular"):
+        broken.given(X, y)
+
+
+def test_exploring_does_not_square_a_squared_exponential(monkeypatch):
+    monkeypatch.setattr(refitting, "_NEIGHBOURS", 100)
+    it = learner(("SE", "LIN"), explore_every=1, prior={"SE": 1.0, "LIN": 1e-300})
+    it.tell(POOL[[5]], truth(POOL[[5]]))
+    it.fit  # noqa: B018
+    assert "SE + SE" in it.models
+    assert "SE * SE" not in it.models
 
 
 def test_models_that_cannot_be_compared_are_refused():

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import time
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -22,6 +21,8 @@ from uuid import uuid4
 
 import numpy as np
 import xarray as xr
+
+from pymc_active.warn import warn_user
 
 _GENERATORS = {
     kind.__name__: kind
@@ -35,7 +36,6 @@ _COMPUTING = ("pymc_active", "numpy", "scipy", "pymc")
 _LARGEST = 2000
 # Seconds after which nobody is still writing.
 _ABANDONED = 3600
-_PACKAGE = str(Path(__file__).parents[1])
 
 
 class Contents(NamedTuple):
@@ -210,11 +210,9 @@ def _compare(path: Path, written: Mapping[str, str]) -> None:
     other = [name for name in _COMPUTING if written[name].split(".")[:2] != now[name].split(".")[:2]]
     if other:
         then, here = (", ".join(f"{name} {versions[name]}" for name in other) for versions in (written, now))
-        warnings.warn(
+        warn_user(
             f"{path.name} was written with {then}; this is {here}. Everything told is there, but what is asked next "
-            "may differ from what would have been asked then",
-            UserWarning,
-            skip_file_prefixes=(_PACKAGE,),
+            "may differ from what would have been asked then"
         )
 
 

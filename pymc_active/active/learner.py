@@ -209,6 +209,8 @@ class Learner:
             # What seeds nothing is refused by NumPy, which says why.
             self.random_seed = int(np.random.default_rng(random_seed).integers(2**31))
         self._verification = Verification(verify, len(self.y), self.random_seed)
+        if executor is not None and not isinstance(executor, Executor):
+            raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
         self.executor = executor
         self._candidates = _read_candidates(pool, bounds, self._inputs, repeat)
         if criterion is None:
@@ -431,8 +433,9 @@ class Learner:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
         if n > self.n_left:
             raise ValueError(
-                f"the pool has {self.n_left} candidate(s) left and {n} were asked for; add candidates, pass "
-                "repeat=True, or forget() those asked that will not be measured"
+                f"the pool has {self.n_left} candidate(s) left and {n} were asked for; "
+                + ("" if self.repeat else "add candidates, pass repeat=True, or ")
+                + "forget() those asked that will not be measured"
             )
         if isinstance(self.criterion, OptimumCriterion):
             check_data(self.y)
@@ -629,6 +632,7 @@ class Learner:
         oracle : callable
             Takes one point, shape (1, D) (a data frame if the pool is one), and returns its y.
         n : int
+            At least 0.
         progressbar : bool
         save_to : path, optional
             Where to :meth:`save` after every answer, before the next question. A run that was killed goes on from
@@ -638,12 +642,15 @@ class Learner:
         -----
         If the oracle raises or returns NaN, everything told before is kept, and the point stays pending.
         """
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise ValueError(f"n must be a whole number >= 0; got {n!r}")
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask()
-                self.tell(x, oracle(x))
+                # An oracle may write into what it is given.
+                self.tell(x, oracle(x.copy()))
                 if save_to is not None:
                     self.save(save_to)
                 advance()

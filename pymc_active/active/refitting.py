@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_active.kernels.expressions import repeats_a_factor
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.model_average import ModelAverage, Prior, check_distinct, check_labels
@@ -161,7 +162,12 @@ class SeveralModels:
             if models:
                 starts = {label: self.starts[label] for label in models if label in self.starts}
                 fits |= fit_laplace_models(
-                    models, starts=starts, n_restarts=restarts, random_seed=random_seed, executor=executor
+                    models,
+                    starts=starts,
+                    n_restarts=restarts,
+                    random_seed=random_seed,
+                    executor=executor,
+                    errors="warn",
                 )
         self._keep(fits)
         average = self.average()
@@ -188,7 +194,11 @@ class SeveralModels:
         parent = average[parent_label]
         assert parent.gpm.expression is not None, "checked by the learner"
         known = {gpm.expression for gpm in self.models.values()}
-        neighbours = [e for e in parent.gpm.expression.neighbours(n_inputs=self.X.shape[1]) if e not in known]
+        neighbours = [
+            e
+            for e in parent.gpm.expression.neighbours(n_inputs=self.X.shape[1])
+            if e not in known and not repeats_a_factor(e)
+        ]
         chosen = rng.permutation(len(neighbours))[:_NEIGHBOURS]
         children = {str(neighbours[i]): parent.gpm.with_expression(neighbours[i]) for i in chosen}
         children = {label: gpm for label, gpm in children.items() if label not in self.models}
@@ -199,6 +209,7 @@ class SeveralModels:
                 n_restarts=_CHILD_SEARCH,
                 random_seed=rng,
                 executor=executor,
+                errors="warn",
             )
             self.models |= children
         probability = self.average().probability
@@ -209,7 +220,8 @@ class SeveralModels:
         return self.average()
 
     def _keep(self, fits: Mapping[Any, LaplaceFit]) -> None:
-        self.fits = {label: fits[label] for label in self.models}
+        # A model that could not be fitted may be so with more data.
+        self.fits = {label: fits[label] for label in self.models if label in fits}
         self.starts = {label: [mode.point for mode in fit.modes] for label, fit in self.fits.items()}
 
     def join(self, gpm: GPModel, label: Any) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from copy import copy
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +20,9 @@ from pymc_active.laplace.importance import PARETO_LIMIT
 from pymc_active.laplace.nuts import Chains, nuts
 from pymc_active.predictions import draw_moments
 from pymc_active.truth import pareto_k, relative_utility
+from pymc_active.warn import warn_user
 
 # Warnings are of the line that asked.
-_PACKAGE = str(Path(__file__).parents[1])
 # Above this R-hat the chains have not seen the same posterior.
 RHAT_LIMIT = 1.05
 # "sometimes" means so many times the points of the last verification.
@@ -163,7 +161,7 @@ class Verification:
             )
         if parts:
             message = f"the Laplace fit of {which} to {n} points cannot be trusted: " + "; ".join(parts)
-            warnings.warn(message, UserWarning, skip_file_prefixes=(_PACKAGE,))
+            warn_user(message)
 
     def dataset(self, is_single: bool) -> xr.Dataset:
         """What was found, over ``n_observations``; of several models also over ``model``."""

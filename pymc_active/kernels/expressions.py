@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Literal
+from numbers import Integral
+from typing import Any, Literal
 
 from pymc_active.html_summary import html_summary
 
@@ -176,8 +177,11 @@ class Base(Expression):
     def __post_init__(self) -> None:
         if self.name not in BASE_KERNELS:
             raise ValueError(f"unknown kernel {self.name!r}; the known ones are {', '.join(sorted(BASE_KERNELS))}")
-        if self.input is not None and (type(self.input) is not int or self.input < 0):
+        if self.input is None:
+            return
+        if not _is_whole(self.input) or self.input < 0:
             raise ValueError(f"the input of {self.name} must be None or a whole number from 0; got {self.input!r}")
+        object.__setattr__(self, "input", int(self.input))
 
     def __str__(self) -> str:
         return self.name if self.input is None else f"{self.name}[{self.input}]"
@@ -224,6 +228,10 @@ class Product(Expression):
         return self.factors
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def _flat(kind: type[Expression], parts: Iterable[Expression]) -> tuple[Expression, ...]:
     parts = tuple(parts)
     for part in parts:
@@ -249,6 +257,22 @@ def base_kernels(expression: Expression) -> list[Base]:
     if isinstance(expression, Base):
         return [expression]
     return [base for child in expression.children for base in base_kernels(child)]
+
+
+def repeats_a_factor(expression: Expression) -> bool:
+    """Whether a product has the same squared exponential twice, which is one again."""
+    if isinstance(expression, Product):
+        smooth = [factor for factor in expression.factors if isinstance(factor, Base) and factor.name == "SE"]
+        if len(set(smooth)) < len(smooth):
+            return True
+    return any(repeats_a_factor(child) for child in expression.children)
+
+
+def without_inputs(expression: Expression) -> Expression:
+    """The expression with each base kernel on all inputs: the same kernel where there is one input."""
+    if isinstance(expression, Base):
+        return Base(expression.name)
+    return expression._kind(tuple(without_inputs(child) for child in expression.children))
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -334,7 +358,7 @@ def _sequence(what: str, expressions: Iterable[str | Expression]) -> list[str | 
 
 
 def _read_bases(bases: Iterable[str | Expression], n_inputs: int) -> list[Base]:
-    if type(n_inputs) is not int or n_inputs < 1:
+    if not _is_whole(n_inputs) or n_inputs < 1:
         raise ValueError(f"n_inputs must be a whole number from 1; got {n_inputs!r}")
     choices: dict[Base, None] = {}
     for given in _sequence("bases", bases):

@@ -259,8 +259,8 @@ class LaplaceFit:
         ndarray, shape (draws, P')
             In the coordinates of ``best.posterior``.
         """
-        if draws < 2:
-            raise ValueError(f"draws must be at least 2; got {draws}")
+        if not isinstance(draws, int | np.integer) or draws < 2:
+            raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
         key = (draws, random_seed)
         if key not in self._particles:
             rng = np.random.default_rng(random_seed)
@@ -278,7 +278,7 @@ class LaplaceFit:
         ----------
         draws : int
             Twice as many more are from the prior with fewer than 30 observations, if it is normal and there is no
-            embedding.
+            embedding with more than ten parameters.
         random_seed : int or Generator, optional
 
         Returns

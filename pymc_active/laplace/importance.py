@@ -59,8 +59,9 @@ def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | N
     from the same modes. They are not adapted to the weights: proposals that learn from few draws forget the
     tails, with a large effective sample size, and the estimate is too low.
 
-    For fewer than 30 points twice as many more are from the prior, if it is normal and there is no embedding: with few
-    data much of the evidence of a model with periods lies where no mode is.
+    For fewer than 30 points twice as many more are from the prior, if it is normal and there is no embedding with more
+    than ten parameters: with few data much of the evidence of a model with periods, or of an embedding whose mode has
+    a lower rank, lies where no mode is.
 
     References
     ----------

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Mapping
 from concurrent.futures import Executor
+from typing import Literal
 
 import numpy as np
 
 from pymc_active.laplace.fit import LaplaceFit, Start, find_problems, read_starts
-from pymc_active.laplace.task import FoundModes, SearchTask, search_and_expand
+from pymc_active.laplace.task import FoundModes, NoFiniteStartError, SearchTask, search_and_expand
 from pymc_active.laplace.workers import Call
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.progress import progress
+from pymc_active.warn import warn_user
 
 # With at most so many restarts the modes known already are followed, and a population is not worth its cost.
 _FOLLOW = 2
@@ -29,6 +30,7 @@ def fit_laplace_models[Label: Hashable](
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
     progressbar: bool = False,
+    errors: Literal["raise", "warn"] = "raise",
 ) -> dict[Label, LaplaceFit]:
     """Fit each of several models, as :func:`fit_laplace` fits one.
 
@@ -49,6 +51,8 @@ def fit_laplace_models[Label: Hashable](
         Fits one model a task, in other processes, threads or a cluster (dask's ``Client.get_executor()``). Models
         without an array route are fitted here, and so is what a killed process had to do, with one warning.
     progressbar : bool
+    errors : {"raise", "warn"}
+        What a model comes to whose log posterior is finite nowhere: ``"warn"`` leaves it out, unless it is the last.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def fit_laplace_models[Label: Hashable](
     Warns
     -----
     UserWarning
-        Once, naming the models whose fit is doubtful.
+        Once, naming the models whose fit is doubtful, and once, naming those that are left out.
     """
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a dict, label -> GPModel; got {type(models).__name__}")
@@ -91,10 +95,13 @@ def fit_laplace_models[Label: Hashable](
             for label in sorted(tasks, key=lambda label: -tasks[label].posterior.n_parameters):
                 if isinstance(tasks[label].posterior, ArrayPosterior):
                     elsewhere[label] = Call(executor, search_and_expand, tasks[label])
+        failed: dict[Label, NoFiniteStartError] = {}
         try:
             for label in sorted(tasks, key=lambda label: label in elsewhere):
                 try:
                     found[label] = elsewhere[label].result() if label in elsewhere else search_and_expand(tasks[label])
+                except NoFiniteStartError as error:
+                    failed[label] = error
                 except ValueError as error:
                     raise ValueError(f"{label}: {error}") from error
                 advance()
@@ -104,9 +111,15 @@ def fit_laplace_models[Label: Hashable](
         fits = {
             label: LaplaceFit(gpm, (gpm.X, gpm.y), found[label].expansions, found[label].search, found[label].converged)
             for label, gpm in models.items()
+            if label in found
         }
+    if failed:
+        what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
+        if errors == "raise" or not fits:
+            raise ValueError(what)
+        warn_user(f"models that cannot be fitted are left out; {what}")
     doubtful = {label: problems for label, fit in fits.items() if (problems := find_problems(fit))}
     if doubtful:
         what = "; ".join(f"{label}: {', '.join(problems)}" for label, problems in doubtful.items())
-        warnings.warn(f"{len(doubtful)} of {len(fits)} Laplace fits are doubtful: {what}", UserWarning, stacklevel=2)
+        warn_user(f"{len(doubtful)} of {len(fits)} Laplace fits are doubtful: {what}")
     return fits

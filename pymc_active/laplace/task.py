@@ -67,6 +67,10 @@ class FoundModes(NamedTuple):
     converged: bool
 
 
+class NoFiniteStartError(ValueError):
+    """The log posterior has no finite value where a search began."""
+
+
 def search_and_expand(
     task: SearchTask,
     *,
@@ -124,7 +128,7 @@ def _search_and_expand(task, executor, advance) -> FoundModes:
             advance=advance,
         )
     if not result.modes:
-        raise ValueError(
+        raise NoFiniteStartError(
             "the log posterior is not finite at any start: K + noise is never positive definite. "
             "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
         )

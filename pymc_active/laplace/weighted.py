@@ -33,6 +33,8 @@ _AROUND_WIDTH, _AROUND_SHARE = 0.7, 0.5
 # With fewer points than this much of the evidence may lie where no mode is, and so many draws, for each of the others,
 # are from the prior.
 _FEW, _FROM_PRIOR = 30, 2
+# Of embeddings with more parameters than this no draw from the prior has weight.
+_FEW_PARAMETERS = 10
 
 
 class WeightedDraws(NamedTuple):
@@ -102,12 +104,10 @@ def weighted_draws(
 
 
 def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
-    """The prior, if draws from it are worth having: few observations, a normal prior, no embedding.
-
-    Those of an embedding would have to be turned, and have no weight even with few data.
-    """
+    """The prior, if draws from it are worth having: few observations, a normal prior, no large embedding."""
     prior = getattr(best.posterior, "prior", None)
-    few = len(best.posterior.y) < _FEW and best.embedding is None
+    is_large = best.embedding is not None and (best.row_space is not None or len(best.theta) > _FEW_PARAMETERS)
+    few = len(best.posterior.y) < _FEW and not is_large
     return prior if few and isinstance(prior, GaussianPrior) else None
 
 
@@ -124,7 +124,7 @@ def _around(moved: np.ndarray, expansions: Sequence[Expansion]) -> list[_Proposa
 
 
 class _PriorProposal:
-    """The prior, which no exchange of like terms changes."""
+    """The prior, which neither an exchange of like terms nor a rotation of an embedding changes."""
 
     def __init__(self, prior: GaussianPrior):
         self.prior = prior

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
-from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.warn import warn_user
 
-_PACKAGE = str(Path(__file__).parents[1])
 # Executors whose end was told: the learner of a long run meets it at every fit.
 _told: WeakSet[Executor] = WeakSet()
 
@@ -85,10 +83,8 @@ def _tell(executor: Executor, error: BrokenExecutor) -> None:
         return
     _told.add(executor)
     reason = str(error).rstrip(".")
-    warnings.warn(
+    warn_user(
         f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). Nothing is lost: "
         "what it was to do is done in this process, slower and with the same result. Pass a new executor, or set "
-        "learner.executor, to use several processes again",
-        UserWarning,
-        skip_file_prefixes=(_PACKAGE,),
+        "learner.executor, to use several processes again"
     )

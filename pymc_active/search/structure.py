@@ -15,8 +15,8 @@ import xarray as xr
 
 from pymc_active.data import Scale, read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
-from pymc_active.kernels.expressions import Base, Expression, Product, grid, parse
-from pymc_active.laplace.fit import LaplaceFit, quiet_fits
+from pymc_active.kernels.expressions import Base, Expression, Product, grid, parse, repeats_a_factor
+from pymc_active.laplace.fit import LaplaceFit, find_problems, quiet_fits
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.model_average import model_posterior
 from pymc_active.models.builders import composite_gp
@@ -240,7 +240,7 @@ def compositional_kernel_search(
                     for parent in reversed(best)
                     if parent not in expanded
                     for child in parent.neighbours(bases, n_inputs)
-                    if child not in search.records and not _repeats_a_factor(child)
+                    if child not in search.records and not repeats_a_factor(child)
                 }
                 expanded.update(best)
                 if not candidates:
@@ -380,27 +380,19 @@ def _redundant_scales(expression: Expression | None) -> int:
     return own + sum(_redundant_scales(child) for child in expression.children)
 
 
-def _repeats_a_factor(expression: Expression) -> bool:
-    """Whether a product has the same squared exponential twice, which is one again."""
-    if isinstance(expression, Product):
-        smooth = [factor for factor in expression.factors if isinstance(factor, Base) and factor.name == "SE"]
-        if len(set(smooth)) < len(smooth):
-            return True
-    return any(_repeats_a_factor(child) for child in expression.children)
-
-
 def _warn(result: StructureSearch) -> None:
     """One warning for what is doubtful about the result."""
     problems = []
     scores = _scores(result.table, result.criterion)
     top = str(result.table.model.to_numpy()[int(np.nanargmax(scores))])
     best = result._best_label()
+    doubts = "; ".join(find_problems(result.fits[top]))
     if bool(result.table.doubtful.sel(model=best)):
-        problems.append("every fit is doubtful (search longer: fit_keywords={'n_restarts': ...})")
+        problems.append(f"every fit is doubtful, that of {top}, for one: {doubts}")
     elif top != best:
         problems.append(
-            f"{top} has a better {result.criterion} than {best}, but its fit is doubtful (not converged, or directions "
-            "without curvature), so it was passed over: fit it again with more restarts"
+            f"{top} has a better {result.criterion} than {best}, but its fit is doubtful, so it was passed over: "
+            + doubts
         )
     if result.stopped == "interrupted":
         problems.append(f"it was interrupted after {len(result.fits)} fits, which are all here")
