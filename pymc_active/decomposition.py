@@ -51,6 +51,8 @@ class Decomposition:
         y) and ``description``.
     mean_function : str
         What was added to the components, in words.
+    mean_function_share : float
+        Its share of the variance of y; zero, but for rounding, unless it depends on the inputs.
     noise : str
         Sd of the noise, in units of y.
     residual_share : float
@@ -61,6 +63,7 @@ class Decomposition:
     X_new: np.ndarray
     components: xr.Dataset
     mean_function: str
+    mean_function_share: float
     noise: str
     residual_share: float
 
@@ -143,12 +146,12 @@ def decompose(
     ------
     TypeError, ValueError
         For anything but a fit, a model without an array kernel (from_marginal, embedding_gp, priors that are not plain
-        normals), unknown methods or units, points of the wrong shape.
+        normals, a ``pm.gp.mean.Mean``), unknown methods or units, points of the wrong shape.
 
     Notes
     -----
-    The share of a component is cov(its mean at the data, y) / var(y). Shares add up to one minus the residual's; a
-    component that works against the others has a negative one.
+    The share of a component is cov(its mean at the data, y) / var(y), and so are those of the mean function and of the
+    residual. All of them add up to one; a component that works against the others has a negative one.
 
     References
     ----------
@@ -182,7 +185,7 @@ def decompose(
     kernels: list[Node] = [reduce(Multiply, term) for term in terms]
     parts = [_part(expansion, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
     *moments, (f_mean, f_variance) = _moments([*parts, expansion], points, method, thetas)
-    variance_of_y = float(np.var(fit.y))
+    fitted = marginal_moments(expansion, fit.X, "map").mean
     rows: list[dict[str, Any]] = []
     for name, term, part, (mean, variance) in zip(
         _names(posterior.kernel, terms, n_inputs), terms, parts, moments, strict=True
@@ -194,13 +197,15 @@ def decompose(
                 "mean": mean,
                 "variance": variance,
                 "at_data": at_data,
-                "share": _covariance(at_data, fit.y) / variance_of_y if variance_of_y > 0 else np.nan,
+                "share": _share(at_data, fit.y),
                 "amplitude": float(at_data.std()),
                 "words": words.product(term) + _slope(part, term, y_unit, units[0] if n_inputs == 1 else ""),
             }
         )
     rows.sort(key=lambda row: -row["share"])
     offset = f_mean - sum(row["mean"] for row in rows)
+    offset_at_data = fitted - sum(row["at_data"] for row in rows)
+    mean_function_share = _share(offset_at_data, fit.y)
 
     def described(row: dict[str, Any]) -> str:
         size = f"amplitude {row['amplitude']:.3g}" + (f" {y_unit}" if y_unit else "")
@@ -214,7 +219,7 @@ def decompose(
             "f_mean": ("point", f_mean),
             "f_variance": ("point", f_variance),
             "mean_at_data": (("component", "obs"), np.stack([row["at_data"] for row in rows])),
-            "residual": ("obs", fit.y - marginal_moments(expansion, fit.X, "map").mean),
+            "residual": ("obs", fit.y - fitted),
             "share": ("component", [row["share"] for row in rows]),
             "amplitude": ("component", [row["amplitude"] for row in rows]),
             "description": ("component", [described(row) for row in rows]),
@@ -233,9 +238,10 @@ def decompose(
         fit,
         points,
         components,
-        mean_function=_mean_words(offset, centred, y_unit),
+        mean_function=_mean_words(offset, offset_at_data, mean_function_share, centred, y_unit),
+        mean_function_share=mean_function_share,
         noise=words.noise(posterior.log_noise, float(posterior.y_map.scale), y_unit),
-        residual_share=1.0 - float(np.sum([row["share"] for row in rows])),
+        residual_share=_share(fit.y - fitted, fit.y),
     )
 
 
@@ -253,7 +259,7 @@ def _kernel_expansion(fit: Any) -> Expansion:
     if not isinstance(fit.best.posterior, KernelPosterior):
         raise ValueError(
             f"{fit.gpm.description} has no kernel that could be taken apart: decompose needs a fit of composite_gp or "
-            "ard_gp with normal priors, made without compile_kwargs"
+            "ard_gp with normal priors and without a mean function of your own or compile_kwargs"
         )
     return fit.best
 
@@ -370,8 +376,11 @@ def _columns(leaf: Any) -> list[int]:
     return [int(column) for column in leaf.columns]
 
 
-def _covariance(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.mean((a - a.mean()) * (b - b.mean())))
+def _share(part: np.ndarray, y: np.ndarray) -> float:
+    """cov(part, y) / var(y); NaN where y does not vary."""
+    deviation = y - y.mean()
+    variance = float(np.mean(deviation**2))
+    return float(np.mean((part - part.mean()) * deviation)) / variance if variance > 0 else np.nan
 
 
 def _slope(part: Expansion, leaves: Sequence[Node], y_unit: str, x_unit: str) -> str:
@@ -400,9 +409,11 @@ def _percent(share: float) -> str:
     return f"{percent:.0f} %" if abs(percent) >= 9.5 else f"{percent:.2g} %"
 
 
-def _mean_words(offset: np.ndarray, centred: bool, y_unit: str) -> str:
+def _mean_words(offset: np.ndarray, at_data: np.ndarray, share: float, centred: bool, y_unit: str) -> str:
     unit = f" {y_unit}" if y_unit else ""
     what = "the mean function and the components' averages over the data" if centred else "the mean function"
-    if np.ptp(offset) <= 1e-9 * (np.abs(offset).max() + np.finfo(float).tiny):
+    # At the data, for a single new point says nothing.
+    if np.ptp(at_data) <= 1e-9 * (np.abs(at_data).max() + np.finfo(float).tiny):
         return f"{what}, a constant {offset[0]:.4g}{unit}"
-    return f"{what}, which varies from {offset.min():.4g} to {offset.max():.4g}{unit} here"
+    varies = f"which varies from {offset.min():.4g} to {offset.max():.4g}{unit} here"
+    return f"{what}, {varies} ({_percent(share)} of the variance)"

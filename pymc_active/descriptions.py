@@ -21,6 +21,8 @@ _COMPLEX_STEP = 1e-30
 _WIDE, _Z89 = 0.3, 1.598
 # A function that forgets over more than so many ranges of the data does not change among them.
 _CONSTANT = 5.0
+# Distances between data are even if they are whole multiples of their median to this fraction of it.
+_EVEN = 0.1
 # A rational quadratic with more than this alpha looks like a squared exponential.
 _ONE_SCALE = 5.0
 
@@ -66,6 +68,8 @@ class Words:
             growth = {1: "linearly", 2: "quadratically"}.get(len(linear), f"like a polynomial of degree {len(linear)}")
             origins = list(dict.fromkeys(self._origin(leaf) for leaf in linear))
             text += f", with an amplitude that grows {growth} away from {' and '.join(origins)}"
+        if any(self._has_longer_aliases(leaf) for leaf in periodic):
+            text += "; below two spacings of the data, a period can hardly be told from a longer alias"
         return text
 
     def noise(self, log_noise: int, scale: float, unit: str = "") -> str:
@@ -101,6 +105,18 @@ class Words:
         if changes:
             return f"an approximately {text}, whose shape changes {' and '.join(changes)}"
         return f"a {text}"
+
+    def _has_longer_aliases(self, leaf: Periodic) -> bool:
+        """Whether the period is below two distances of data at even ones, where a longer period has the same values."""
+        if len(leaf.columns) > 1 or not self.range[leaf.columns[0]] > 0:
+            return False
+        column = int(leaf.columns[0])
+        # Repeats that differ by rounding are one.
+        distances = np.diff(np.unique(np.round(self.posterior.X[:, column] / self.range[column], 8)))
+        typical = np.median(distances)
+        multiples = distances / typical
+        is_even = np.abs(multiples - np.round(multiples)).max() < _EVEN
+        return bool(is_even and np.exp(self.theta[leaf.log_period]) < 2 * typical * self.range[column])
 
     def _smooth(self, smooth: Sequence[Stationary]) -> str:
         parts = []

@@ -126,6 +126,12 @@ def test_malformed_prior_scales_are_refused(prior_scale):
         pma.embedding_gp(X, y, n_components=1, prior_scale=prior_scale)
 
 
+def test_two_priors_of_the_embedding_are_refused():
+    for own in (np.ones((1, 2)), pm.Normal.dist(0.0, 2.0)):
+        with pytest.raises(ValueError, match=r"default prior of R, which priors\['R'\] replaces: give one of the two"):
+            pma.embedding_gp(X, y, n_components=1, prior_scale=0.5, priors={"R": own})
+
+
 @pytest.mark.parametrize(
     ("scales", "message"),
     [
@@ -317,7 +323,10 @@ def years(n=12):
     [
         (lambda: pma.ard_gp(years(), np.sin(years()[:, 0])), r"pass x_scale='box' \(X reaches 2e\+03\)"),
         (lambda: pma.ard_gp(X, 1e4 * y), r"pass y_scale='standardize' \(y reaches"),
-        (lambda: pma.composite_gp(years(), y.mean() + years()[:, 0], "SE"), "x_scale=.* and y_scale="),
+        (
+            lambda: pma.composite_gp(years(), y.mean() + years()[:, 0], "SE"),
+            r"pass x_scale='unit' \(X reaches 2e\+03\) and y_scale='standardize' \(y",
+        ),
         (lambda: pma.embedding_gp(1e-4 * X, y, n_components=1), "x_scale='box'"),
     ],
     ids=["years", "large outputs", "both", "small inputs"],

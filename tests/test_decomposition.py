@@ -192,6 +192,31 @@ def test_shares_and_the_residual_add_up_to_one(mode):
     shares = result.components.share.to_numpy()
     assert (np.diff(shares) <= 0).all()
     assert_allclose(shares.sum() + result.residual_share, 1, rtol=1e-12)
+    # The mean is constant.
+    assert_allclose(result.mean_function_share, 0, atol=1e-12)
+    assert "Added to these: the mean function and the components' averages over the data, a constant" in repr(result)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_what_the_mean_function_explains_is_not_left_to_noise(centred):
+    """A steep line as the mean, and a wave that is small beside it."""
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 12, 50)
+    y = 0.5 * t + np.sin(2 * np.pi * t / 3) + 0.2 * rng.normal(size=50)
+    gpm = pma.composite_gp(t[:, None], y, "PER", mean="linear", x_scale="unit", y_scale="standardize")
+    fit = pma.fit_laplace(gpm, **QUICK)
+    result = decompose(fit, centred=centred)
+    fitted = pma.predict(fit, t[:, None], method="map").f_mean.to_numpy()
+    assert_allclose(result.residual_share, np.cov(y - fitted, y)[0, 1] / np.var(y, ddof=1), rtol=1e-9)
+    slope, intercept = fit.point["mean_slope"][0], fit.point["mean_constant"]
+    line = y.mean() + y.std() * (intercept + slope * t / 12)
+    assert_allclose(result.mean_function_share, np.cov(line, y)[0, 1] / np.var(y, ddof=1), rtol=1e-9)
+    assert_allclose(float(result.components.share.sum()) + result.mean_function_share + result.residual_share, 1)
+    assert result.residual_share < 0.02 < 0.8 < result.mean_function_share
+    # A single point says nothing about whether it varies.
+    for shown in (result, decompose(fit, [[3.0]], centred=centred)):
+        assert f"here ({100 * result.mean_function_share:.0f} % of the variance)." in repr(shown)
+        assert f"({100 * result.mean_function_share:.0f} % of the variance)" in shown._repr_html_()
 
 
 def test_default_points_reach_a_tenth_beyond_the_data(mode):
@@ -240,6 +265,36 @@ def test_numbers_in_words_have_the_laplace_uncertainty(mode):
 def test_words_say_what_the_kernel_does(expression, point, expected):
     [text] = decompose(fit_at(expression, **point), NEW[:, None]).descriptions
     assert expected in text
+
+
+ALIAS = "below two spacings of the data, a period can hardly be told from a longer alias"
+STEPS = np.arange(40.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "period", "is_alias"),
+    [
+        (STEPS, 1.07, True),
+        (STEPS, 1.9, True),
+        (STEPS, 2.1, False),
+        (np.delete(np.repeat(STEPS, 2), [3, 4, 5, 20]), 1.07, True),
+        (STEPS + 0.02 * np.sin(7 * STEPS), 1.07, True),
+        (np.sort(RNG.uniform(0, 39, 40)), 1.07, False),
+    ],
+    ids=["even", "just below", "above", "with gaps and repeats", "nearly even", "uneven"],
+)
+def test_a_period_below_two_even_spacings_is_said_to_have_longer_aliases(times, period, is_alias):
+    frame = pd.DataFrame({"time": times, "dose": np.random.default_rng(1).uniform(size=len(times))})
+    y = np.sin(2 * np.pi * times / period)
+    for data, kernel in ((frame[["time"]], "PER * LIN"), (frame, "SE * PER[0]")):
+        gpm = pma.composite_gp(data, y, kernel, x_scale="unit", y_scale="standardize")
+        point = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
+        point["log_period_PER"] = np.array(np.log(period / np.ptp(times)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pymc_active.laplace.fit.find_problems", lambda *args: [])
+            fit = pma.fit_laplace(gpm, point=point, optimize=False)
+        [text] = decompose(fit, data.iloc[:2]).descriptions
+        assert (f"; {ALIAS} (" in text) == is_alias
 
 
 def test_squared_exponentials_in_a_product_are_one():
@@ -304,6 +359,10 @@ def test_what_cannot_be_taken_apart_is_refused(mode):
     point = {name: np.zeros(shape) for name, shape in free.shapes.items()}
     with pytest.raises(ValueError, match="no kernel that could be taken apart"):
         decompose(pma.fit_laplace(free, point=point, optimize=False))
+    own = model("SE", mean=pm.gp.mean.Constant(50.0))
+    point = {name: np.zeros(shape) for name, shape in own.shapes.items()}
+    with pytest.raises(ValueError, match="without a mean function of your own"):
+        decompose(pma.fit_laplace(own, point=point, optimize=False))
     with pytest.raises(ValueError, match="method must be one of bbq, draws, map, mgp; got 'modes'"):
         decompose(mode, method="modes")
     with pytest.raises(ValueError, match="unit must be text"):

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import pymc_active as pma
 from pymc_active.kernels import BASE_KERNELS, Base, Expression, Product, Sum, grid, paper_models, parse
 from pymc_active.kernels.expressions import base_kernels
+from pymc_active.model_average import check_distinct
 
 SE, PER, RQ, LIN = Base("SE"), Base("PER"), Base("RQ"), Base("LIN")
 
@@ -149,6 +150,14 @@ def test_order_and_grouping_do_not_count():
         assert tree_of(tree.canonical().canonical()) == tree_of(tree.canonical())
 
 
+@pytest.mark.parametrize("number", [np.int64(1), np.uint8(1), 1])
+def test_inputs_are_integers_of_python_or_numpy(number):
+    base = Base("SE", number)
+    assert base == Base("SE", 1)
+    assert (str(base), type(base.input)) == ("SE[1]", int)
+    assert grid(["SE"], n_inputs=np.int64(2))[:2] == [Base("SE", 0), base]
+
+
 def test_different_expressions_are_unequal():
     assert parse("SE + SE") != SE
     assert parse("SE * SE") != parse("SE + SE")
@@ -223,6 +232,8 @@ def test_expressions_combine_with_text():
         (lambda: Base("RBF"), ValueError, "unknown kernel 'RBF'; the known ones are LIN, LIN0"),
         (lambda: Base("SE", -1), ValueError, "the input of SE must be None or a whole number from 0; got -1"),
         (lambda: Base("SE", 1.0), ValueError, "the input of SE must be"),
+        (lambda: Base("SE", True), ValueError, "the input of SE must be"),
+        (lambda: Base("SE", np.float64(1)), ValueError, "the input of SE must be"),
         (lambda: Sum((SE,)), ValueError, "a Sum needs two expressions or more; got 1"),
         (lambda: Product(()), ValueError, "a Product needs two expressions or more; got 0"),
         (lambda: Sum((SE, "PER")), TypeError, r"a Sum is made of expressions; got 'PER'. Read text with parse\(\)"),
@@ -231,6 +242,19 @@ def test_expressions_combine_with_text():
 def test_malformed_values_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_of_a_single_input_an_index_makes_no_other_model():
+    x = np.linspace(0, 1, 9)[:, None]
+    y = np.sin(5 * x[:, 0])
+    indexed, plain = (pma.composite_gp(x, y, text) for text in ("SE[0] * (LIN[0] + PER)", "SE * (LIN + PER)"))
+    assert indexed.expression == plain.expression
+    assert repr(indexed) == repr(plain)
+    assert indexed.recipe() == plain.recipe()
+    assert plain.with_expression("RQ[0]").expression == RQ
+    with pytest.raises(ValueError, match="are the same model"):
+        check_distinct({"indexed": indexed, "plain": plain})
+    assert str(pma.composite_gp(np.hstack([x, x**2]), y, "SE[0] + LIN").expression) == "SE[0] + LIN"
 
 
 # Neighbours and grids.

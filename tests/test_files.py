@@ -409,6 +409,9 @@ MODELS = {
         WIDE, priors={"log_lengthscale": pm.Exponential.dist(3, shape=9), "log_noise": pm.StudentT.dist(3, sigma=2)}
     ),
     "embedding": lambda: pma.embedding_gp(WIDE, truth(WIDE), n_components=2, prior_scale=np.arange(1.0, 10)),
+    "embedding with a prior of its own": lambda: pma.embedding_gp(
+        WIDE, truth(WIDE), n_components=2, priors={"R": pm.Normal.dist(0, 0.3)}
+    ),
     "kernel expression": lambda: pma.composite_gp(
         WIDE, truth(WIDE), "SE[0] * (LIN[1] + SE[0])", priors={"log_lengthscale_SE": pm.Normal.dist(0, 0.5)}
     ),

@@ -422,18 +422,51 @@ def test_rounding_errors_of_an_angle_are_not_shown(plane_fit):
     assert not any("e-" in text.get_text() for text in ax.texts)
 
 
+def dimensions(evidence, doubtful=False, evidence_is_poor=False):
+    """What embedding_dimension would return for d = 1, 2, ..."""
+    weight, nothing = np.exp(evidence), np.zeros(len(evidence), bool)
+    columns = {
+        "log_evidence": evidence,
+        "probability": weight / weight.sum(),
+        "doubtful": nothing | doubtful,
+        "evidence_is_poor": nothing | evidence_is_poor,
+    }
+    d = np.arange(1, len(evidence) + 1)
+    table = xr.Dataset({k: ("n_components", v) for k, v in columns.items()}, coords={"n_components": d})
+    return pma.search.EmbeddingDimension({}, table)
+
+
 @pytest.mark.parametrize("evidence", [[-30, 0, -3], [-0.3, 0, -0.5], [0], [-4000, -300, -1, 0]])
 def test_evidences_fill_their_panel(evidence):
     evidence = np.array(evidence, float)
-    weight = np.exp(evidence)
-    columns = {"log_evidence": evidence, "probability": weight / weight.sum(), "doubtful": evidence < -1}
-    d = np.arange(1, len(evidence) + 1)
-    table = xr.Dataset({k: ("n_components", v) for k, v in columns.items()}, coords={"n_components": d})
-    ax = plots.plot_embedding_dimension(pma.search.EmbeddingDimension({}, table))
+    ax = plots.plot_embedding_dimension(dimensions(evidence, doubtful=evidence < -1))
     ax.figure.canvas.draw()
     low, zero, high = (ax.transData.transform((1, y))[1] for y in (ax.get_ylim()[0], 0, ax.get_ylim()[1]))
     assert (high - zero) < 0.15 * (high - low)
     assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
+
+
+@pytest.mark.parametrize("evidence", [[0.0, -2.64], [0.0, -9.0], [0.0, -1.4, -5.0]])
+def test_a_few_nats_can_be_read_off_the_ticks(evidence):
+    """Straight lines between the ticks give the evidence back."""
+    evidence = np.array(evidence)
+    ax = plots.plot_embedding_dimension(dimensions(evidence))
+    ticks = np.sort(ax.get_yticks())
+    places = ax.transData.transform(np.column_stack([np.ones_like(ticks), ticks]))[:, 1]
+    points = ax.transData.transform(np.column_stack([np.ones_like(evidence), evidence]))[:, 1]
+    line = np.polynomial.Polynomial.fit(places, ticks, 1)
+    assert_allclose(line(points), evidence, atol=1e-6)
+    # None lies much below the lowest tick, and the ticks are more than two.
+    assert len(ticks) > 2
+    assert evidence.min() > 1.9 * ticks.min()
+
+
+def test_poor_evidences_are_hollow():
+    ax = plots.plot_embedding_dimension(dimensions(np.array([0.0, -1, -2]), evidence_is_poor=np.array([0, 1, 0]) > 0))
+    full, hollow = ax.lines[1:]
+    assert_array_equal(hollow.get_xdata(), [2])
+    assert hollow.get_markerfacecolor() == "white"
+    assert_array_equal(full.get_xdata(), [1, 3])
 
 
 def curves():

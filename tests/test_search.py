@@ -1,6 +1,8 @@
 """Posterior over models and over the number of components: against plain averages over the prior."""
 
 import copy
+import warnings
+from functools import partial
 
 import matplotlib
 
@@ -114,9 +116,13 @@ def test_bad_fits_and_priors(fits):
 def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, lowest):
     """Two inputs, known noise: a quasi-Monte-Carlo average knows neither modes nor rotations."""
     X, y = problem(2, true, 20, seed)
-    found = pma.search.embedding_dimension(
-        X, y, (1, 2), random_seed=1, progressbar=False, priors=KNOWN, fit_keywords=QUICK
-    )
+    with warnings.catch_warnings():
+        # That Laplace's evidence of the surplus component is too low, it says itself.
+        warnings.filterwarnings("ignore" if true == 1 else "error", "the Laplace evidence of d = 2 is poor")
+        found = pma.search.embedding_dimension(
+            X, y, (1, 2), random_seed=1, progressbar=False, priors=KNOWN, fit_keywords=QUICK
+        )
+    assert found.table.evidence_is_poor.to_numpy().tolist() == [False, true == 1]
     exact = {d: average_over_the_prior(X, y, d) for d in (1, 2)}
     assert max(exact, key=exact.get) == true
     assert found.best is found.fits[true]
@@ -203,12 +209,39 @@ def test_bad_candidates():
     for wrong in ((), (1, 1)):
         with pytest.raises(ValueError, match="different numbers of components"):
             pma.search.embedding_dimension(X, y, wrong)
+    with pytest.raises(TypeError, match=r"a sequence of candidates such as \(1, 2, 3\); got 2"):
+        pma.search.embedding_dimension(X, y, 2)
     with pytest.raises(ValueError, match="between 1 and the number of inputs, 3; got 4"):
         pma.search.embedding_dimension(X, y, (1, 4))
     with pytest.raises(ValueError, match="leave R out of it"):
         pma.search.embedding_dimension(X, y, (1,), priors={"R": np.ones((1, 3))})
     with pytest.raises(ValueError, match="a weight >= 0 for each of the 2 models"):
         pma.search.embedding_dimension(X, y, (1, 2), prior=[1])
+
+
+def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters():
+    """One component is needed; whether there is a second one twelve points cannot say."""
+    X, y = problem(3, 1, 12, 5)
+    search = partial(pma.search.embedding_dimension, X, y, (1, 2), random_seed=1, progressbar=False, fit_keywords=QUICK)
+    with pytest.warns(UserWarning, match="the Laplace evidence of d = 2 is poor") as caught:
+        found = search()
+    assert [warning.filename for warning in caught] == [__file__]
+    assert 'model_posterior(found.fits, method="importance")' in str(caught[0].message)
+    assert found.table.evidence_is_poor.to_numpy().tolist() == [False, True]
+    # That is what the fit says of itself, and nothing else is wrong with it.
+    assert "Laplace evidence is poor" in found.fits[2].diagnostics["warnings"][0]
+    assert not found.table.doubtful.any()
+    assert "evidence_is_poor" in repr(found)
+    # Of a candidate that nobody believes in there is no news.
+    assert search(prior=[1, 1e-6]).table.evidence_is_poor.to_numpy().tolist() == [False, True]
+
+
+def test_by_default_there_are_no_more_components_than_inputs():
+    X, y = problem(2, 1, 12, 0)
+    found = pma.search.embedding_dimension(
+        X, y, prior=[1, 1e-6], random_seed=1, progressbar=False, fit_keywords={"n_restarts": 1, "population": 0}
+    )
+    assert list(found.fits) == [1, 2]
 
 
 def test_how_it_shows_itself(plane):

@@ -17,7 +17,16 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.cov import Embedding, Rescaled
 from pymc_active.data import Scale
 from pymc_active.kernels import arrays
-from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
+from pymc_active.kernels.expressions import (
+    BASE_KERNELS,
+    Base,
+    Expression,
+    Sum,
+    base_kernels,
+    numbered,
+    parse,
+    without_inputs,
+)
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.plan import ModelPlan, Priors
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
@@ -142,7 +151,7 @@ def embedding_gp(
     Raises
     ------
     TypeError, ValueError
-        As :func:`ard_gp`; and if ``n_components`` is not in 1..D.
+        As :func:`ard_gp`; if ``n_components`` is not in 1..D; and for ``prior_scale`` beside a prior of R.
 
     References
     ----------
@@ -165,6 +174,10 @@ def embedding_gp(
     d = int(n_components)
     if not 1 <= d <= D:
         raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
+    if prior_scale is not None and "R" in plan.priors:
+        raise ValueError(
+            "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
+        )
     sd = np.asarray(1.25 * np.sqrt(3 / D) if prior_scale is None else prior_scale, float)
     if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
         raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {prior_scale!r}")
@@ -191,7 +204,14 @@ def embedding_gp(
         mean,
         posterior,
         f"embedding_gp({kernel}, d={d})",
-        plan.recipe("embedding_gp", mean, priors, kernel=kernel, n_components=d, prior_scale=sd.tolist()),
+        plan.recipe(
+            "embedding_gp",
+            mean,
+            priors,
+            kernel=kernel,
+            n_components=d,
+            prior_scale=None if "R" in plan.priors else sd.tolist(),
+        ),
         embedding="R" if not plan.is_fixed("R") else None,
         noise=(np.log(0.1), 0.5),
     )
@@ -255,7 +275,7 @@ def composite_gp(
     expression : str or Expression
         Text, or a value made with :mod:`pymc_active.kernels`. Base kernels SE, PER, RQ, LIN (with a location), LIN0
         (through the origin), MAT12, MAT32, MAT52, joined by ``+ * ( )``. ``SE[1]`` acts on input 1 only; without an
-        index a kernel acts on all inputs, with one lengthscale.
+        index a kernel acts on all inputs, with one lengthscale; of a single input ``SE[0]`` is ``SE``.
     priors : {"wide", "toolbox"} or dict, optional
         ``"toolbox"`` are the priors of the authors' toolbox. ``"wide"``, the default, are the same but for the noise:
         the toolbox expects a noise sd of about 0.01, which few data cannot overrule. Or a dict by name; what it leaves
@@ -306,6 +326,10 @@ def composite_gp(
     for base in bases:
         if base.input is not None and base.input >= plan.n_inputs:
             raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {plan.n_inputs - 1}")
+    if plan.n_inputs == 1:
+        # One model, one expression: by it searches and averages know which models they have.
+        tree = without_inputs(tree)
+        bases = base_kernels(tree)
     for base, name in zip(bases, names, strict=True):
         _add_parameters(plan, base, name)
 
@@ -338,6 +362,7 @@ def composite_gp(
         f"composite_gp({tree})",
         plan.recipe("composite_gp", mean, priors, expression=str(tree)),
         noise=noise,
+        scaled_inputs="unit",
         expression=tree,
         kernel=kernel,
         rebuild=rebuild,

@@ -204,6 +204,7 @@ class ModelPlan:
         recipe: Recipe,
         *,
         noise: tuple[float, float] = (np.log(0.1), 1.0),
+        scaled_inputs: str = "box",
         embedding: str | None = None,
         expression: Expression | None = None,
         kernel: Callable[[], Node] | None = None,
@@ -222,6 +223,8 @@ class ModelPlan:
         recipe : Recipe
         noise : tuple
             Mean and sd of the default prior of ``log_noise``.
+        scaled_inputs : {"box", "unit", "standardize"}
+            The ``x_scale`` for which the default priors are stated.
         embedding : str, optional
             The parameter that is an embedding matrix.
         expression : Expression, optional
@@ -235,7 +238,7 @@ class ModelPlan:
         self.exponential("noise", "log_noise", self.y_map.scale)
         self.check_priors()
         if any(name not in self.priors for name in self.parameters):
-            _warn_about_units(self.X, self.y, self.x_map, self.y_map)
+            _warn_about_units(self.X, self.y, self.x_map, self.y_map, scaled_inputs)
 
         self._covariance, self._mean = covariance, mean
 
@@ -386,17 +389,20 @@ def _linear_basis(X: np.ndarray) -> np.ndarray:
     return np.column_stack([np.ones(len(X)), X])
 
 
-def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine) -> None:
+def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine, scaled_inputs: str) -> None:
     """Warn once where the default priors, stated for scaled data, cannot be meant for these."""
     problems = []
-    for what, values, scale in (("X", x_map(X), "x_scale"), ("y", y_map(y)[:, None], "y_scale")):
+    for what, values, remedy in (
+        ("X", x_map(X), f"x_scale={scaled_inputs!r}"),
+        ("y", y_map(y)[:, None], "y_scale='standardize'"),
+    ):
         if len(values) < 3:
             continue
         size = np.abs(values).max(0)
         # Years, pascals or counts; or values that are all tiny beside the priors' unit.
         strange = (size > 100) | (0 < size.max() < 0.01)
         if strange.any():
-            problems.append(f"{scale}='{'box' if what == 'X' else 'standardize'}' ({what} reaches {size.max():.3g})")
+            problems.append(f"{remedy} ({what} reaches {size.max():.3g})")
     if problems:
         warnings.warn(
             "the default priors are meant for data of about unit scale around zero, and these are not: pass "

@@ -28,7 +28,11 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
     builder, priors = recipe["builder"], recipe["priors"]
     if builder not in _BUILDERS:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
+    options = dict(recipe["options"])
     if isinstance(priors, dict):
+        if "R" in priors:
+            # Files of old state it though the prior of R stood in its place.
+            options.pop("prior_scale", None)
         priors = {name: read_prior(prior) for name, prior in priors.items()}
     columns = pd.Index([read_label(label) for label in recipe["inputs"]], dtype=object, tupleize_cols=False)
     with warnings.catch_warnings():
@@ -41,5 +45,5 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
             priors=priors,
             x_scale=recipe["x_scale"],
             y_scale=recipe["y_scale"],
-            **recipe["options"],
+            **options,
         )

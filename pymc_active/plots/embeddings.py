@@ -14,7 +14,7 @@ from pymc_active.embeddings import embedding_draws, principal_rotation, relevanc
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.model_average import check_one_fit
 from pymc_active.plots.measurements import band, data_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, legend_above, new_axes
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, legend_above, nats_axis, new_axes
 from pymc_active.predictions import predict
 
 if TYPE_CHECKING:
@@ -325,15 +325,13 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     Returns
     -------
     matplotlib Axes
-        Evidences relative to the largest, logarithmic below one nat; hollow points are doubtful fits.
+        Evidences relative to the largest, linear down to ten nats; hollow points are doubtful fits or poor evidences.
 
     Raises
     ------
     TypeError
         For another object.
     """
-    from matplotlib.ticker import FuncFormatter
-
     from pymc_active.search import EmbeddingDimension
 
     if not isinstance(result, EmbeddingDimension):
@@ -345,9 +343,10 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     below = evidence - evidence.max()
     ax = new_axes(ax, (float(np.clip(2.0 + 0.8 * len(d), 4.2, 9.0)), 3.6))
     ax.plot(d, below, color=BLUE, lw=1.4, zorder=1)
-    for doubtful in (False, True):
-        shown = table.doubtful.to_numpy() == doubtful
-        face = "white" if doubtful else BLUE
+    is_doubtful = (table.doubtful | table.evidence_is_poor).to_numpy()
+    for hollow in (False, True):
+        shown = is_doubtful == hollow
+        face = "white" if hollow else BLUE
         ax.plot(d[shown], below[shown], "o", ms=6, color=face, mec=BLUE, mew=1.6)
     for x, y, p in zip(d, below, table.probability.to_numpy(), strict=True):
         text = f"{p:.2f}" if p >= 0.005 else "< 0.01"
@@ -361,9 +360,8 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
             color=INK,
             bbox={"fc": "white", "ec": "none", "pad": 1},
         )
-    ax.set_yscale("symlog", linthresh=1)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    bottom, scale = 1.5 * min(below.min(), -1), ax.yaxis.get_transform()
+    nats_axis(ax, "y", float(below.min()))
+    bottom, scale = 1.2 * min(below.min(), -1), ax.yaxis.get_transform()
     # The largest evidence is at zero; an eighth of the axis above it is for its number.
     ax.set_ylim(bottom, scale.inverted().transform(-scale.transform([bottom]) / 7)[0])
     ax.set_xticks(d)

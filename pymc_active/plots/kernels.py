@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, Z95, label_ends, new_axes, pyplot
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, Z95, label_ends, nats_axis, new_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,8 @@ def plot_decomposition(
     decomposition: Decomposition, *, input: int = 0, data: bool = True, figsize: tuple[float, float] | None = None
 ) -> np.ndarray:
     """The posterior with the data, one panel for each additive component, and what is left.
+
+    The mean function has no panel.
 
     Parameters
     ----------
@@ -100,17 +102,6 @@ def plot_decomposition(
     return axes
 
 
-def _nats_axis(ax: Axes, which: str, low: float) -> None:
-    """An axis of nats below the best: linear down to ten, then logarithmic, with plain numbers."""
-    getattr(ax, f"set_{which}scale")("symlog", linthresh=10.0)
-    coarse = (0, -2, -5, -10, -20, -50, -100, -300, -1000, -3000, -10000)
-    # The axis reaches to -1 at least.
-    end = min(1.2 * low, -1.0)
-    ticks = [tick for tick in ((0, -0.5, -1, -1.5, -2, -3) if end > -3 else coarse) if tick >= end]
-    getattr(ax, f"set_{which}ticks")(ticks, [f"{tick:g}" for tick in ticks])
-    getattr(ax, f"set_{which}ticks")([], minor=True)
-
-
 def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axes | None = None) -> Axes:
     """The evidence of all kernels of a search over its levels, with lines from the parents of the best.
 
@@ -168,7 +159,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
                 bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8},
             )
     low = float(below.min())
-    _nats_axis(ax, "y", low)
+    nats_axis(ax, "y", low)
     ax.set_ylim(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0)))
     ax.set_xticks(np.unique(level))
     ax.set_xlim(level.min() - 0.3, level.max() + 0.9)
@@ -226,7 +217,7 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     ax.set_yticks(rows, [str(model) for model in table.model.to_numpy()])
     ax.set_ylim(len(rows) - 0.5, -1.4)
     ax.tick_params(axis="y", length=0)
-    _nats_axis(ax, "x", float(below.min()))
+    nats_axis(ax, "x", float(below.min()))
     ax.set_xlim(min(1.2 * float(below.min()), -1.0), 0.5)
     ax.set_xlabel("log evidence below the best (nats)")
     return ax

@@ -70,6 +70,18 @@ def log_axis(ax: Axes, which: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def nats_axis(ax: Axes, which: str, low: float) -> None:
+    """An axis of nats below the best: linear down to ten, then logarithmic, with plain numbers."""
+    getattr(ax, f"set_{which}scale")("symlog", linthresh=10.0)
+    halves, ones = (0, -0.5, -1, -1.5, -2, -2.5), range(0, -7, -1)
+    coarse = (0, -2, -5, -10, -20, -50, -100, -300, -1000, -3000, -10000)
+    # The axis reaches to -1 at least.
+    end = min(1.2 * low, -1.0)
+    ticks = [tick for tick in (halves if end > -3 else ones if end > -7 else coarse) if tick >= end]
+    getattr(ax, f"set_{which}ticks")(ticks, [f"{tick:g}" for tick in ticks])
+    getattr(ax, f"set_{which}ticks")([], minor=True)
+
+
 def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
     """Names at the right ends of lines, moved apart where they would overlap; also after a change of scale."""
     gap = 12.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.data import read_inputs
 from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace, quiet_fits
 from pymc_active.laplace.search import SAME
 from pymc_active.model_average import model_posterior, prior_weights
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.warn import warn_user
 
 __all__ = ["EmbeddingDimension", "embedding_dimension"]
+
+# Numbers of components that are worth a word about their poor evidence.
+_MATTERS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,8 @@ class EmbeddingDimension:
         Number of components -> LaplaceFit.
     table : xarray.Dataset
         Over ``n_components``: ``probability``, ``log_evidence`` (summed over modes), ``log_posterior`` (of the best
-        mode), ``n_modes``, ``doubtful``.
+        mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), ``evidence_is_poor`` (the smallest singular
+        value of R is below its posterior sd, where Laplace's evidence can be some nats too low).
     """
 
     fits: dict[int, LaplaceFit]
@@ -65,7 +71,7 @@ class EmbeddingDimension:
 def embedding_dimension(
     X: Any,
     y: Any,
-    n_components: Sequence[int] = (1, 2, 3),
+    n_components: Sequence[int] | None = None,
     *,
     prior: Mapping[int, float] | Sequence[float] | None = None,
     random_seed: int | np.random.Generator | None = None,
@@ -82,8 +88,8 @@ def embedding_dimension(
     ----------
     X, y
         As in :func:`embedding_gp`.
-    n_components : sequence of int
-        Candidates.
+    n_components : sequence of int, optional
+        Candidates. Default: 1, 2 and 3, as far as there are inputs.
     prior : dict or sequence, optional
         Prior weights of the candidates; default equal.
     random_seed, progressbar, executor
@@ -106,8 +112,8 @@ def embedding_dimension(
     Warns
     -----
     UserWarning
-        If the fit of the highest evidence is doubtful. What is doubtful about the others stands in
-        ``fits[d].diagnostics["warnings"]``.
+        If the fit of the highest evidence is doubtful, or the evidence of a number of components is poor that has a
+        probability above 0.001. What is doubtful about the others stands in ``fits[d].diagnostics["warnings"]``.
 
     Notes
     -----
@@ -117,8 +123,9 @@ def embedding_dimension(
     The prior sd of R's entries is the same for every d, so a function of more components is a rougher one a priori.
 
     Laplace's method errs on the side of fewer components: its evidence is low by some tenths of a nat where every
-    component is well determined, and by several nats where one is not, as it misses the tails of the posterior. Where
-    candidates differ by no more than that, ask for more data.
+    component is well determined, and by several nats where one is not (``evidence_is_poor``), as it misses the tails of
+    the posterior. Where candidates differ by no more than that, ask for more data, or for evidences by importance
+    sampling: ``model_posterior(found.fits, method="importance")``.
 
     Examples
     --------
@@ -134,6 +141,10 @@ def embedding_dimension(
     >>> found.best.gpm.description
     'embedding_gp(ExpQuad, d=1)'
     """
+    if n_components is None:
+        n_components = range(1, min(3, read_inputs(X).shape[1]) + 1)
+    elif not isinstance(n_components, Iterable):
+        raise TypeError(f"n_components must be a sequence of candidates such as (1, 2, 3); got {n_components!r}")
     dimensions = sorted(n_components)
     if not dimensions or len(set(dimensions)) < len(dimensions):
         raise ValueError(f"n_components must hold different numbers of components; got {n_components!r}")
@@ -166,12 +177,20 @@ def embedding_dimension(
         "log_posterior": [fit.log_posterior for fit in fits.values()],
         "n_modes": [len(fit.modes) for fit in fits.values()],
         "doubtful": posterior.doubtful.to_numpy(),
+        "evidence_is_poor": [fit.best.smallest_singular_value_is_uncertain() for fit in fits.values()],
     }
     table = xr.Dataset(
         {name: ("n_components", values) for name, values in per_model.items()}, coords={"n_components": list(fits)}
     )
     for name in ("log_evidence", "log_posterior"):
         table[name].attrs["units"] = "nats"
+    rough = table.n_components[table.evidence_is_poor & (table.probability > _MATTERS)]
+    if rough.size:
+        warn_user(
+            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, for R has a component that "
+            "the data hardly determine, and so are the probabilities: collect more data, or compare the fits by "
+            'model_posterior(found.fits, method="importance")'
+        )
     return EmbeddingDimension(fits, table)
 
 
