@@ -433,6 +433,13 @@ def test_a_model_made_again_has_the_same_posterior(kind):
     assert again.recipe() == gpm.recipe()
 
 
+def test_recipes_that_state_a_scale_beside_the_prior_of_an_embedding_are_still_read():
+    gpm = MODELS["embedding with a prior of its own"]()
+    recipe = gpm.recipe()
+    recipe["options"]["prior_scale"] = 1.0
+    assert rebuild(recipe, gpm.X, gpm.y).recipe() == gpm.recipe()
+
+
 def test_scales_stay_those_of_the_first_data(tmp_path):
     active = Learner(ard(x_scale="unit", y_scale="standardize"), criterion="random", pool=GRID, random_seed=1)
     active.tell([[2.9]], 7.0)
