@@ -435,7 +435,7 @@ def test_a_model_made_again_has_the_same_posterior(kind):
 
 def test_recipes_that_state_a_scale_beside_the_prior_of_an_embedding_are_still_read():
     gpm = MODELS["embedding with a prior of its own"]()
-    recipe = gpm.recipe()
+    recipe = json.loads(json.dumps(gpm.recipe()))
     recipe["options"]["prior_scale"] = 1.0
     assert rebuild(recipe, gpm.X, gpm.y).recipe() == gpm.recipe()
 
