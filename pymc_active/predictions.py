@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -343,6 +344,9 @@ def predict(
     >>> list(pma.predict(fit, [[0.5], [3.0]]).data_vars)
     ['f_mean', 'f_variance', 'y_variance']
     """
+    # These are a mapping and sequences, but not of fits.
+    if isinstance(source, xr.Dataset | str | PathLike):
+        check_trace(source)
     if isinstance(source, xr.DataTree):
         if model is None:
             raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
@@ -405,14 +409,32 @@ def draw_moments(
     return means, variances, noises
 
 
+def check_trace(trace: Any) -> None:
+    """Raise a TypeError for anything but a DataTree."""
+    if isinstance(trace, xr.DataTree):
+        return
+    hint = ""
+    if isinstance(trace, str | PathLike):
+        hint = ": open the file first, xarray.open_datatree(path)"
+    elif isinstance(trace, xr.Dataset):
+        hint = ': of draws make xarray.DataTree.from_dict({"posterior": dataset})'
+    raise TypeError(
+        'trace must be an xarray.DataTree with a group "posterior", as pm.sample returns it; got '
+        f"{type(trace).__name__}{hint}"
+    )
+
+
 def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
     """Unconstrained draws (S, P) of a trace, chains one after another.
 
     Raises
     ------
+    TypeError
+        For anything but a DataTree.
     ValueError
         If the trace lacks the group ``posterior`` or a parameter of the model, or has more or fewer numbers of them.
     """
+    check_trace(trace)
     if "posterior" not in trace.children:
         raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}")
     posterior = trace["posterior"].to_dataset()

@@ -323,9 +323,9 @@ def test_upper_confidence_bound_is_mean_and_sds(mixed, beta):
     assert_allclose(got, p["f_mean"] + np.sqrt(beta) * np.sqrt(p["f_variance"]), rtol=1e-10)
 
 
-@pytest.mark.parametrize("beta", [-1.0, np.nan])
-def test_a_negative_beta_is_refused(beta):
-    with pytest.raises(ValueError, match="beta must not be negative"):
+@pytest.mark.parametrize("beta", [-1.0, np.nan, np.inf, "4", None])
+def test_a_beta_that_is_negative_or_no_finite_number_is_refused(beta):
+    with pytest.raises(ValueError, match="beta must be a finite number that is not negative; got"):
         UpperConfidenceBound(beta)
 
 

@@ -109,6 +109,67 @@ def test_wrong_scales_are_noticed():
         check.warn()
 
 
+def test_failed_evaluations_are_left_out_of_the_estimate():
+    """As many as leave sixteen; f is called once."""
+    f = noisy(draw(0.3, [5, 40], 1), 0.3)
+
+    def failing(X, n=20):
+        return np.where(np.arange(len(X)) < n, [np.nan, np.inf] * (len(X) // 2), f(X))
+
+    with pytest.warns(UserWarning, match="NaN or infinity at 20 of 48 points"):
+        scales = estimate_scales(failing, 50, random_seed=1)
+    assert scales.X.shape == (28, 50)
+    assert np.isfinite(scales.y).all()
+    assert 0.1 < scales.bandwidth < 1
+    with pytest.raises(ValueError, match="at 33 of 48 points; at least 16 must succeed"):
+        estimate_scales(lambda X: failing(X, 33), 50, random_seed=1)
+
+
+def test_an_estimate_holds_what_was_asked_whatever_f_does_to_it():
+    def writes(X):
+        X[:, 5] *= 100
+        return np.sin(X[:, 5] / 30)
+
+    assert abs(estimate_scales(writes, 50, random_seed=1).X).max() <= 1
+
+
+def noise_free(name):
+    """Functions of inputs 3 and 70 that answer the same whenever they are asked."""
+    return {
+        "product": lambda X: 2 * np.sin(5 * X[:, 3]) * np.cos(4 * X[:, 70]),
+        "bowl": lambda X: -((X[:, 3] - 0.3) ** 2) - (X[:, 70] + 0.2) ** 2,
+        "skewed": lambda X: np.exp(3 * X[:, 3]) + X[:, 70],
+        "linear": lambda X: X[:, 3] - 2 * X[:, 70],
+    }[name]
+
+
+@pytest.mark.filterwarnings("ignore:the data are unlike", "ignore:on the inputs found")
+@pytest.mark.parametrize("name", ["product", "bowl", "skewed", "linear"])
+def test_scales_of_a_simulator_without_noise_find_its_inputs(name):
+    for seed in range(5):
+        scales = estimate_scales(noise_free(name), 100, random_seed=seed)
+        assert scales.noise_variance >= 0.99e-8 * scales.signal_variance
+        assert hds(noise_free(name), 100, random_seed=seed, **scales.keywords()).active == [3, 70]
+
+
+@pytest.mark.filterwarnings("ignore:the data are unlike", "ignore:on the inputs found")
+def test_steps_without_noise_have_scales():
+    """Unlike a Gaussian process, so that not all inputs need be found."""
+    for seed in range(4):
+        f = lambda X: np.where(X[:, 3] > 0.2, 1.0, 0.0) + np.where(X[:, 70] > -0.3, 1.0, 0.0)  # noqa: E731
+        scales = estimate_scales(f, 100, random_seed=seed)
+        assert hds(f, 100, random_seed=seed, **scales.keywords()).stopped == "decided"
+
+
+def test_data_without_noise_are_checked():
+    x = np.linspace(0, 1, 40)
+    scales = {"bandwidth": 0.5, "signal_variance": 1.0}
+    none, least = (
+        check_assumptions(x[:, None], np.sin(5 * x), noise_variance=noise, **scales) for noise in (0.0, 1e-10)
+    )
+    assert np.array_equal(none.residual, least.residual)
+
+
 # Rivals
 
 
@@ -167,7 +228,7 @@ def test_lasso_without_scikit_learn_names_the_extra(monkeypatch):
         (lambda: estimate_scales(np.sum, 5, n_evaluations=4), "at least 16"),
         (lambda: estimate_scales(np.sum, 5, n_active=0), "n_active"),
         (lambda: estimate_scales(lambda X: np.ones(len(X)), 5), "f is constant"),
-        (lambda: estimate_scales(lambda X: np.full(len(X), np.nan), 5), "48 NaN"),
+        (lambda: estimate_scales(lambda X: np.full(len(X), np.nan), 5), "48 of 48 points"),
         (lambda: check_assumptions(np.ones((3, 1)), np.ones(3), bandwidth=1, signal_variance=1, noise_variance=1), "8"),
         (lambda: coordinate_wise(np.sum, 5, n_pairs=2), "either n_active"),
         (lambda: coordinate_wise(np.sum, 5, n_pairs=0, n_active=1), "n_pairs"),
@@ -179,6 +240,18 @@ def test_lasso_without_scikit_learn_names_the_extra(monkeypatch):
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_model_without_lengthscales_is_refused_before_it_is_fitted(monkeypatch):
+    def never(*args, **keywords):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr("pymc_active.active.hierarchical.baselines.fit_laplace", never)
+    X = np.random.default_rng(1).uniform(-1, 1, (20, 6))
+    with pytest.raises(ValueError, match="lengthscale for each"):
+        ard_screening(pma.embedding_gp(X, X[:, 0], n_components=1))
+    with pytest.raises(ValueError, match="n_active"):
+        ard_screening(pma.ard_gp(X, X[:, 0]), n_active=7)
 
 
 def test_other_objects_are_refused():

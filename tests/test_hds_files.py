@@ -32,7 +32,8 @@ def test_a_loaded_search_asks_the_same_bit_for_bit(test, n, tmp_path):
     learner = HDSLearner(30, test=test, random_seed=3, **SCALES)
     ask_and_tell(learner, n)
     waiting = learner.ask(2)
-    learner.tell(np.zeros(30), 1.0)
+    with pytest.warns(UserWarning, match="not asked for"):
+        learner.tell(np.zeros(30), 1.0)
     learner.save(tmp_path / "search.nc")
     loaded = HDSLearner.load(tmp_path / "search.nc")
     assert np.array_equal(loaded.pending, waiting)
@@ -79,6 +80,19 @@ def test_failed_evaluations_are_kept(tmp_path):
     assert np.isnan(loaded.result().history.y).sum() == learner.n_evaluations
     loaded.run(two)
     assert loaded.recommend() == [4, 20]
+
+
+def test_where_it_was_measured_is_kept(tmp_path):
+    learner = HDSLearner(30, random_seed=3, **SCALES)
+    asked = learner.ask(4)
+    learner.tell(asked[:2].round(2), two(asked[:2]), asked=asked[:2])
+    learner.save(tmp_path / "search.nc")
+    loaded = HDSLearner.load(tmp_path / "search.nc")
+    assert np.array_equal(loaded.pending, asked[2:])
+    assert np.array_equal(loaded.result().history.X(), asked[:2].round(2))
+    for one in (learner, loaded):
+        one.tell(asked[2:], two(asked[2:]))
+    assert np.array_equal(ask_and_tell(learner), ask_and_tell(loaded))
 
 
 def test_others_can_read_what_was_told(tmp_path):

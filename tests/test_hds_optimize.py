@@ -1,11 +1,14 @@
 """The maximum on the inputs found, and the picture of the tree."""
 
+import pickle
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from pymc_active.active.hierarchical.gp_ucb import _Surrogate, gp_ucb, theorem_beta
+from pymc_active.active.hierarchical.learner import EvaluationError
 from pymc_active.active.hierarchical.optimize import hds_then_optimize, regret
 from pymc_active.active.hierarchical.search import hds
 from pymc_active.plots.hierarchy import plot_search_tree
@@ -169,8 +172,16 @@ def test_beta_may_be_a_function_of_time():
         (lambda: hds_then_optimize(bump, 30, n=5, method="pes", beta=2.0, **SCALES), "beta belongs to"),
         (lambda: gp_ucb(bump, 30, n=5, inputs=[30], **SCALES), "from 0 to 29"),
         (lambda: gp_ucb(bump, 30, n=5, beta=-1.0, **SCALES), "beta must not be negative"),
-        (lambda: gp_ucb(bump, 30, n=5, **(SCALES | {"noise_variance": 0.0})), "noise_variance"),
-        (lambda: gp_ucb(lambda X: X[:, 0] * np.nan, 3, n=2, **SCALES), "finite number"),
+        (lambda: gp_ucb(never, 30, n=5, **(SCALES | {"noise_variance": -1.0})), "noise_variance"),
+        (lambda: gp_ucb(never, 30, n=5, inputs=[3, 3], **SCALES), "each once"),
+        (lambda: gp_ucb(never, 30, n=5, inputs=[3], X=[[0.0], [0.5]], y=[1, np.nan], **SCALES), "y must be finite"),
+        (lambda: gp_ucb(never, 30, n=5, inputs=[3], X=[[0.0], [0.5]], y=[1.0], **SCALES), "equally many points"),
+        (lambda: gp_ucb(never, 30, n=5, inputs=[3], X=[[0.0], [0.5]], **SCALES), "both or neither"),
+        (lambda: gp_ucb(never, 30, n=5, inputs=[3], y=[0.0], **SCALES), "both or neither"),
+        (lambda: gp_ucb(never, 30, n=5, inputs=[3], X=[[0.0, 1.0]], y=[1.0], **SCALES), "X must have 1 columns"),
+        (lambda: gp_ucb(never, 30, n=5, others=np.zeros(3), **SCALES), "others must have a value for each of the 30"),
+        (lambda: hds_then_optimize(never, 30, n=5, beta=-1, **SCALES), "beta must not be negative"),
+        (lambda: hds_then_optimize(never, 30, n=5, beta="wide", **SCALES), "beta must not be negative"),
         (lambda: theorem_beta(0, 2, signal_variance=1.0, bandwidth=0.1), "t >= 1"),
     ],
 )
@@ -184,6 +195,128 @@ def test_nothing_to_optimise_keeps_the_selection():
     with pytest.raises(ValueError, match="no active input was found") as caught:
         hds_then_optimize(lambda X: rng.normal(0, 0.03, len(X)), 20, n=5, random_seed=1, **SCALES)
     assert caught.value.selection.n_evaluations > 10
+
+
+# What goes wrong
+
+METHODS = ("gp_ucb", "expected_improvement", "pes")
+
+
+def never(X):
+    raise AssertionError("f was called")
+
+
+class Failing:
+    """The bump of eight inputs, which does something else from an evaluation on, or at every other one."""
+
+    def __init__(self, otherwise, after=0, every=1):
+        self.otherwise, self.after, self.every = otherwise, after, every
+        self.seen, self.rng = [], np.random.default_rng(0)
+
+    def __call__(self, X):
+        self.seen.extend(X.copy())
+        n = len(self.seen) - self.after
+        if n > 0 and n % self.every == 0:
+            return self.otherwise(X)
+        return bump_of_eight(X) + self.rng.normal(0, 0.03, len(X))
+
+
+def breaks(X):
+    raise OSError("the robot is stuck")
+
+
+@pytest.fixture(scope="module")
+def n_selected():
+    f = Failing(never, 1000)
+    return hds(f, 8, random_seed=np.random.default_rng(1), **SCALES).n_evaluations
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("otherwise", [breaks, lambda X: X])
+def test_nothing_is_lost_when_f_fails_in_the_search_for_the_maximum(method, otherwise, n_selected):
+    f = Failing(otherwise, n_selected + 1)
+    with pytest.raises(EvaluationError, match=r"the robot is stuck.*error\.X|shape \(1,\); got shape") as caught:
+        hds_then_optimize(f, 8, n=3, method=method, random_seed=1, **SCALES)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert error.selection.active == [4, 6]
+    assert error.selection.n_evaluations == n_selected
+    assert_allclose(error.X, [f.seen[n_selected][[4, 6]]])
+    X, y = error.selection.data()
+    X, y = np.concatenate([X, error.X]), np.concatenate([y, error.y])
+    assert_allclose(bump_of_eight(np.array(f.seen[: n_selected + 1])), y, atol=0.2)
+    run = gp_ucb(bump_of_eight, 8, n=2, inputs=[4, 6], X=X, y=y, beta=4.0, random_seed=1, **SCALES)
+    best = np.zeros((1, 8))
+    best[0, [4, 6]] = run.best
+    assert bump_of_eight(best)[0] > 0.9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_failed_evaluation_counts_and_another_point_is_asked(method, n_selected):
+    f = Failing(lambda X: np.full(len(X), np.nan), n_selected, every=2)
+    with pytest.warns(UserWarning, match=r"NaN or infinity at 1 point"):
+        found = hds_then_optimize(f, 8, n=3, method=method, random_seed=1, **SCALES)
+    assert np.isnan(found.y).tolist() == [False, True, False]
+    assert len(np.unique(found.X, axis=0)) == 3
+    assert bump_of_eight(found.best[None])[0] > 0.9
+    assert np.isfinite(regret(found.values, 1.0).minimum).all()
+    assert "y at these" in found._repr_html_()
+
+
+def test_a_place_that_fails_is_left():
+    """Nothing can be evaluated around the maximum."""
+    seen = []
+
+    def f(X):
+        seen.append(X[0, [4, 21]])
+        return np.where(bump(X) > 0.8, np.nan, bump(X))
+
+    with pytest.warns(UserWarning, match="NaN or infinity at"):
+        run = gp_ucb(f, 30, n=30, inputs=[4, 21], beta=4.0, random_seed=1, **SCALES)
+    assert 0 < np.isnan(run.y).sum() < 25
+    assert len(np.unique(np.round(seen, 6), axis=0)) == 30
+    assert "of 30 evaluations" in repr(run)
+    assert "nan" not in run._repr_html_()
+
+
+def test_a_search_for_the_maximum_that_always_fails_ends():
+    nowhere = lambda X: np.full(len(X), np.nan)  # noqa: E731
+    with pytest.raises(EvaluationError, match="at all 2 point"):
+        gp_ucb(nowhere, 3, n=2, **SCALES)
+    for start in ({}, {"X": np.zeros((1, 3)), "y": [1.0]}):
+        with pytest.raises(EvaluationError, match="NaN or infinity 20 times in a row") as caught:
+            gp_ucb(nowhere, 3, n=50, random_seed=1, **SCALES, **start)
+        assert caught.value.X.shape == (0, 3)
+
+
+def test_other_errors_keep_the_selection(n_selected):
+    with pytest.raises(ZeroDivisionError) as caught:
+        hds_then_optimize(
+            Failing(bump_of_eight, n_selected), 8, n=3, beta=lambda t: 1 / (2 - t), random_seed=1, **SCALES
+        )
+    assert caught.value.selection.active == [4, 6]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore:on the inputs found")
+def test_the_maximum_of_a_simulator_without_noise(method):
+    keywords = SCALES | {"noise_variance": 0.0}
+    found = hds_then_optimize(bump_of_eight, 8, n=2, method=method, random_seed=1, **keywords)
+    assert found.selection.active == [4, 6]
+    assert bump_of_eight(found.best[None])[0] > 0.9
+
+
+def test_many_evaluations_without_noise_near_one_place():
+    keywords = SCALES | {"noise_variance": 0.0}
+    run = gp_ucb(bump, 30, n=60, inputs=[4, 21], beta=0.0, random_seed=1, **keywords)
+    assert_allclose(run.best, [0.4, -0.3], atol=0.02)
+
+
+def test_regret_leaves_out_what_failed():
+    curve = regret([np.nan, 1.0, np.nan, 3.0], 3.5)
+    assert_allclose(curve.instantaneous, [np.nan, 2.5, np.nan, 0.5])
+    assert_allclose(curve.cumulative, [0, 2.5, 2.5, 3.0])
+    assert_allclose(curve.average, [np.nan, 2.5, 2.5, 1.5])
+    assert_allclose(curve.minimum, [np.nan, 2.5, 2.5, 0.5])
 
 
 # The picture

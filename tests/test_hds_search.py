@@ -1,6 +1,7 @@
 """Hierarchical diagonal sampling as a whole: what it finds, what it costs, and what it survives."""
 
 import json
+import pickle
 import warnings
 
 import numpy as np
@@ -169,6 +170,11 @@ def test_no_active_input():
         assert result.tree_table().status.tolist() == ["inactive"] * n_roots
     with pytest.raises(ValueError, match="no active input was found"):
         result.to_model()
+    for n_foreign in range(2):
+        X, y = result.data()
+        assert X.shape == (result.n_evaluations + n_foreign, 0)
+        assert len(y) == len(X)
+        result.learner.tell(np.zeros(30), 5.0)
 
 
 @unlike_a_draw
@@ -262,6 +268,35 @@ def test_a_hundred_thousand_inputs():
     assert "X" not in result.to_datatree()["constant_data"]
 
 
+# Without noise
+
+
+@unlike_a_draw
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("noise_variance", [0.0, 1e-16, 1e-12])
+def test_the_noise_may_be_zero(test, noise_variance):
+    f = two_of(50, 10, 40, noise=0.0)
+    for seed in range(3):
+        result = hds(f, 50, test=test, random_seed=seed, **(SMOOTH | {"noise_variance": noise_variance}))
+        assert result.active == [10, 40]
+        assert result.n_evaluations < 60
+
+
+@unlike_a_draw
+@pytest.mark.parametrize("offset_variance", [10.0, 1e9])
+def test_an_offset_without_noise_does_not_matter(offset_variance):
+    f = two_of(50, 10, 40, noise=0.0)
+    keywords = SMOOTH | {"noise_variance": 0.0, "test": "gpt", "offset_variance": offset_variance, "retest": True}
+    assert hds(lambda X: 3 + f(X), 50, random_seed=1, **keywords).active == [10, 40]
+
+
+@pytest.mark.parametrize("test", ["anchored", "gpt"])
+def test_a_constant_without_noise_is_given_up(test):
+    keywords = SMOOTH | {"noise_variance": 0.0, "test": test}
+    result = hds(lambda X: np.zeros(len(X)), 50, batch_size=5, random_seed=1, **keywords)
+    assert (result.active, result.undecided) == ([], [])
+
+
 # The learner
 
 
@@ -342,6 +377,72 @@ def test_answers_may_come_in_any_order_and_unasked():
     assert_allclose(X[-5:], extra[:, [4, 20]])
 
 
+def test_answers_at_rounded_settings_name_what_they_answer():
+    learner, f = HDSLearner(30, random_seed=3, **SMOOTH), two_of(30, 4, 20)
+    while not learner.is_finished:
+        asked = learner.ask()
+        measured = asked.round(3)
+        learner.tell(measured[::-1], f(measured)[::-1], asked=asked[::-1])
+    result = learner.result()
+    assert result.active == [4, 20]
+    X, _ = result.data()
+    assert len(X) == learner.n_evaluations
+    assert np.array_equal(X, X.round(3))
+    assert np.array_equal(result.history.X(), result.history.X().round(3))
+    resumed = HDSLearner.from_state_dict(learner.state_dict())
+    assert np.array_equal(resumed.result().history.X(), result.history.X())
+
+
+def test_answers_that_went_through_single_precision_are_answers():
+    low = np.linspace(-5, 5, 30)
+    bounds = np.stack([low, low + 3], 1)
+    learner = HDSLearner(30, bounds=bounds, random_seed=3, **SMOOTH)
+    x = learner.ask()
+    learner.tell(x.astype(np.float32)[::-1], np.arange(len(x), dtype=float))
+    assert len(learner.pending) == 0
+    assert np.array_equal(learner.result().history.X(), x[::-1])
+    assert learner.result().history.y.tolist() == list(range(len(x)))
+
+
+def test_points_that_nobody_asked_for_are_warned_of_once_while_others_are_pending():
+    learner = HDSLearner(30, random_seed=3, **SMOOTH)
+    learner.tell(np.zeros(30), 1.0)
+    x = learner.ask()
+    with pytest.warns(
+        UserWarning, match=r"12 of the point\(s\) told were not asked for, while 12 .*pass those as asked="
+    ):
+        learner.tell(x.round(3), np.ones(12))
+    learner.tell(x.round(2), np.ones(12))
+    assert len(learner.pending) == 12
+    assert len(learner.result().data()[1]) == 25
+
+
+def test_what_is_told_twice_is_kept_once():
+    """As after a retry; another value at the same point is a repeat."""
+    learner = HDSLearner(30, random_seed=3, **SMOOTH)
+    x = learner.ask()
+    for _ in range(2):
+        learner.tell(x, np.arange(12.0))
+        learner.tell(np.zeros((2, 30)), [5.0, 5.0])
+    assert len(learner.result().data()[1]) == 14
+    learner.tell(x[0], 0.5)
+    assert len(learner.result().data()[1]) == 15
+
+
+def test_what_is_answered_must_be_pending():
+    learner = HDSLearner(30, random_seed=3, **SMOOTH)
+    x = learner.ask()
+    for asked, message in (
+        (x[:2], "asked must have a row for each point told; got 2 row"),
+        (x[[0, 1, 1]], r"asked must be among the 12 point\(s\) asked and not told yet.*row 2"),
+        (x[:3].round(2), r"row 0, \(.*, \.\.\.\), is not"),
+        (x[:3, :4], "asked must have 30 columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learner.tell(x[:3], np.ones(3), asked=asked)
+    assert len(learner.pending) == 12
+
+
 def test_two_asks_in_a_row_give_different_points():
     learner = HDSLearner(30, random_seed=3, **SMOOTH)
     X = np.concatenate([learner.ask(1) for _ in range(20)])
@@ -409,6 +510,37 @@ def test_a_function_that_always_fails_ends():
         hds(lambda X: np.full(len(X), np.nan), 30, random_seed=1, **SMOOTH)
 
 
+def test_infinite_values_are_named():
+    with pytest.raises(EvaluationError, match=r"NaN or infinity \d+ times in a row"):
+        hds(lambda X: np.full(len(X), np.inf), 30, random_seed=1, **SMOOTH)
+
+
+def test_a_function_may_write_into_its_argument():
+    def writes(X):
+        X[:, 3] *= 2
+        return np.sin(2 * X[:, 3])
+
+    result = hds(writes, 30, random_seed=1, **SMOOTH)
+    assert result.active == [3]
+    assert abs(result.history.X()).max() <= 1
+
+
+def test_a_round_that_settles_nothing_ends(monkeypatch):
+    learner = HDSLearner(30, random_seed=1, **SMOOTH)
+    monkeypatch.setattr(HDSLearner, "_distance", lambda self, row, point: 1.0)
+    with pytest.raises(ValueError, match="asked must be among the 12"):
+        learner.run(lambda X: X[:, 0])
+
+
+def test_errors_of_evaluations_come_back_from_other_processes():
+    learner = HDSLearner(30, random_seed=1, **SMOOTH)
+    with pytest.raises(EvaluationError) as caught:
+        learner.run(lambda X: X[:, 100])
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value)
+    assert np.array_equal(error.learner.pending, learner.pending)
+
+
 def test_a_function_of_the_wrong_shape_is_named():
     with pytest.raises(EvaluationError, match=r"shape \(12,\); got shape \(12, 1\)"):
         hds(lambda X: X[:, :1], 30, random_seed=1, **SMOOTH)
@@ -423,7 +555,7 @@ def test_a_function_of_the_wrong_shape_is_named():
         ({"bandwidth": 0.0}, "bandwidth must be a positive"),
         ({"bandwidth": np.ones(3)}, r"array of shape \(30,\)"),
         ({"signal_variance": -1.0}, "signal_variance must be a positive"),
-        ({"noise_variance": 0.0}, "noise_variance must be a positive"),
+        ({"noise_variance": -1.0}, "noise_variance must be a positive"),
         ({"noise_variance": np.nan}, "noise_variance must be a positive"),
         ({"accept": -5.0}, "accept > 0 > reject"),
         ({"reject": 10.0}, "accept > 0 > reject"),

@@ -295,6 +295,8 @@ def test_fdt_errs_no_more_often_than_declared(is_active):
     [
         (lambda: fixed_sample_size(1.0, 0.5, 0.01), "smallest_mean <= largest"),
         (lambda: fixed_sample_size(1.0, 2.0, 0.7), "alpha"),
+        (lambda: fixed_sample_test([], 0.1, 0.01), "at least one difference"),
+        (lambda: fixed_sample_test([1.0], 0.0, 0.01), "noise_variance must be a positive"),
         (lambda: FDTest(0.1, 1e-9, 1.0).fixed_pairs(0.01), "more than 1,000,000 pairs"),
         (lambda: thresholds(4, 5, 0.9), "n_active=5 is more than n_dims=4"),
         (lambda: thresholds(4, 0, 0.9), "n_active must be a positive whole number"),

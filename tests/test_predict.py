@@ -1,6 +1,7 @@
 """``predict``: MAP, BBQ, MGP, mixtures over modes and draws, labels, and the places where V vanishes."""
 
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -365,6 +366,27 @@ def test_a_trace_of_another_model_is_refused(ard_fit):
         pma.predict(xr.DataTree.from_dict({"fit": trace["fit"].to_dataset()}), NEW, model=other)
     with pytest.raises(ValueError, match="it has 4 parameters, the model has 3"):
         pma.predict(trace, NEW[:, :1], model=pma.ard_gp(X[:, :1], y))
+
+
+def test_what_is_no_trace_is_refused_by_whatever_reads_one(ard_fit):
+    gpm = ard_fit.gpm
+    draws = ard_fit.to_datatree(draws=2, random_seed=1)["posterior"].to_dataset()
+    reads = (
+        lambda trace: pma.predict(trace, NEW, model=gpm),
+        lambda trace: pma.draw_paths(gpm, trace=trace, n_paths=2),
+        lambda trace: pma.active.pes(gpm, NEW, trace=trace),
+    )
+    for read in reads:
+        for trace, got in (
+            ("run.nc", r"got str: open the file first, xarray.open_datatree\(path\)"),
+            (Path("run.nc"), "got .*Path: open the file first"),
+            (xr.Dataset(), r"got Dataset: of draws make xarray.DataTree.from_dict\("),
+            (draws, "got Dataset"),
+        ):
+            with pytest.raises(TypeError, match=f'trace must be an xarray.DataTree with a group "posterior".*({got})'):
+                read(trace)
+    with pytest.raises(TypeError, match="got Dataset: of draws make"):
+        pma.active.expected_improvement(draws, NEW, model=gpm)
 
 
 def test_other_sources_are_refused():

@@ -82,12 +82,15 @@ def exact_moments(gp, T):
 
 
 def assert_moments(gp, n_features, batches=100, size=50, D=1, low=-0.2, high=1.2):
-    """Means and covariances within their standard errors; batches have different features and are independent."""
+    """Means and covariances of the paths of one call within their standard errors, from batches with other features.
+
+    If all shared their features all batches would err alike.
+    """
     T = np.random.default_rng(2).uniform(low, high, size=(4, D))
     mean, covariance = exact_moments(gp, T)
     root = np.sqrt(np.diag(covariance) + 1e-12)
     box = np.full(D, low), np.full(D, high)
-    draws = np.stack([Paths(gp, size, n_features, seed, *box).value(T) for seed in range(batches)])
+    draws = Paths(gp, batches * size, n_features, 1, *box).value(T).reshape(batches, size, -1)
     z = (draws - mean) / root
     means = z.mean(1)
     products = np.einsum("bsi,bsj->bij", z, z) / size
@@ -119,6 +122,39 @@ def test_moments_of_an_embedding():
 
 def test_moments_with_more_data_than_features():
     assert_moments(conditioned("Matern52", n=60, lengthscale=0.2), 20)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "D", "n", "lengthscale"), [("Matern52", 2, 200, 0.3), ("Matern52", 1, 60, 0.2), ("ExpQuad", 2, 200, 0.3)]
+)
+def test_moments_of_many_paths_of_one_call_are_those_of_the_posterior(kernel, D, n, lengthscale):
+    """With the default features, where the data leave about a thousandth of the prior variance."""
+    X = np.random.default_rng(1).uniform(size=(n, D))
+    gpm = pma.ard_gp(X, np.sin(5 * X.sum(1)), kernel=kernel)
+    point = {"log_lengthscale": np.full(D, np.log(lengthscale)), "log_outputscale": 0.0, "log_noise": np.log(0.03)}
+    T = np.random.default_rng(2).uniform(size=(100, D))
+    mean, covariance = exact_moments(ConditionedGP(gpm.posterior(), gpm.flatten(point)), T)
+    variance = np.diag(covariance)
+    draws = draw_paths(gpm, point=point, n_paths=4000, random_seed=1)(T).to_numpy()
+    # The largest of 100 errors; what groups of paths have in common adds a sixth to those of variances.
+    assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / 4000)).all()
+    assert_allclose(draws.var(0), variance, rtol=5 * np.sqrt(2 / 4000))
+
+
+def test_one_set_of_features_shows_the_variance_that_many_data_leave():
+    """Waves that are fast enough for it have a thousandth of the prior variance, less than one of 500 frequencies."""
+    gp = conditioned("Matern52", n=200, D=2, noise=0.03, lengthscale=0.3)
+    T = np.random.default_rng(2).uniform(size=(100, 2))
+    exact = np.diag(exact_moments(gp, T)[1])
+    solved = gp.factor.solve(exact_kernel(gp, gp.X, T))
+    found = terms(gp.posterior.kernel, gp.theta, 2)
+    errors = []
+    for seed in range(10):
+        [waves] = spread(found, 1000, np.random.default_rng(seed), np.zeros(2), np.ones(2))
+        missed = np.exp(1j * T @ waves.frequencies.T) - solved.T @ np.exp(1j * gp.X @ waves.frequencies.T)
+        variance = np.square(np.abs(missed)) @ np.square(waves.amplitudes) + gp.noise_variance(gp.X) @ solved**2
+        errors.append(variance / exact - 1)
+    assert np.sqrt(np.mean(np.square(errors))) < 0.25
 
 
 def test_moments_on_a_basis():
@@ -180,13 +216,20 @@ def test_features_reproduce_the_kernel_the_better_the_more_there_are(kernel):
     assert many < 0.25 * few
 
 
-def test_paths_of_one_gp_share_features_and_the_seed_decides_them():
+def test_a_few_paths_share_features_and_others_have_their_own():
+    gp = conditioned("Matern52", lengthscale=0.05)
+    grid = np.linspace(0, 1, 200)[:, None]
+    few, many = (Paths(gp, n_paths, 10, 1).value(grid) - gp.prior_mean(grid)[0] for n_paths in (25, 50))
+    # Ten features of each group, and the kernel at six data.
+    assert [np.linalg.matrix_rank(few), np.linalg.matrix_rank(many)] == [16, 26]
+
+
+def test_the_seed_decides_the_paths():
     gp = conditioned("SE * LIN", D=2)
     X = np.random.default_rng(1).uniform(size=(5, 2))
     a, b, c = (Paths(gp, 3, 100, seed).value(X) for seed in (1, 1, 2))
     assert_array_equal(a, b)
     assert not np.allclose(a, c)
-    assert np.linalg.matrix_rank(np.diff(Paths(gp, 200, 10, 1).value(np.linspace(0, 1, 400).reshape(200, 2)))) < 60
 
 
 @pytest.mark.parametrize("relative_variance", [1e-4, 1e-6, 1e-8])
@@ -234,8 +277,9 @@ def test_a_basis_of_a_smooth_kernel_is_small_and_misses_nothing():
 def test_gradient_and_hessian_are_derivatives(kernel, D, known):
     gp = conditioned(kernel, D=D, n=5, lengthscale=0.5)
     rng = np.random.default_rng(4)
-    paths = Paths(gp if known else unknown(gp), 3, 400, 1, np.zeros(D), np.ones(D))
-    X, which = rng.uniform(size=(4, D)), np.array([2, 0, 1, 2])
+    paths = Paths(gp if known else unknown(gp), 60, 400, 1, np.zeros(D), np.ones(D))
+    # Of groups with different features.
+    X, which = rng.uniform(size=(4, D)), np.array([59, 0, 1, 59])
     value, gradient, hessian = paths.derivatives(X, which)
     assert_allclose(value, paths.value(X)[which, range(4)], rtol=1e-8)
     scale = np.abs(value).max()

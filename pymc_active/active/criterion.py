@@ -19,6 +19,7 @@ from pymc_active.predictions import (
     MIXTURE_METHODS,
     Mixture,
     Predictive,
+    check_trace,
     draw_moments,
     marginal_gradients,
     marginal_moments,
@@ -69,6 +70,9 @@ class Criterion(ABC):
         """Over a pool of any kind; lazily over a dask array."""
         if isinstance(source, xr.DataTree):
             raise TypeError(f"{self.name} takes fits, not a trace")
+        if isinstance(source, xr.Dataset):
+            # A mapping, but not of fits.
+            check_trace(source)
         known = source if isinstance(source, LaplaceFit) else as_model_average(source)
         return score_pool(lambda X: self.score(known, X), known.gpm, X_pool, self.name, self.units)
 

@@ -76,7 +76,7 @@ def upper_confidence_bound(
     model : GPModel
         Needed for a trace.
     beta : float
-        Not negative.
+        Finite, not negative.
     minimize : bool
     method, draws, random_seed
         As in :func:`expected_improvement`.
@@ -182,8 +182,8 @@ class UpperConfidenceBound(MomentCriterion):
         self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0
     ):
         super().__init__(method, draws, random_seed)
-        if not beta >= 0:
-            raise ValueError(f"beta must not be negative; got {beta!r}")
+        if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
+            raise ValueError(f"beta must be a finite number that is not negative; got {beta!r}")
         self.width, self.sign = float(np.sqrt(beta)), -1.0 if minimize else 1.0
 
     @override

@@ -1,10 +1,13 @@
 """Functions with weights drawn at random whose covariance is that of a Gaussian process.
 
 Stationary kernels are mixtures of cosines (Bochner): frequencies are drawn from the kernel's spectral density, and a
-cosine and a sine of each get independent normal weights. The variance is then exact everywhere, and the covariance is
-unbiased with an error that falls with the number of frequencies. Sums of kernels share the frequencies out, products
-of stationary kernels add frequencies, and a linear kernel multiplies by the input. A kernel without a known density
-gets a basis of its own values at points spread over the box.
+cosine and a sine of each get independent normal weights. The variance is then exact everywhere, and the covariance errs
+by a share of the prior variance that falls with the number of frequencies. Functions with the same frequencies err
+alike, hence only a few have the same. Between many data hardly anything but rare fast waves is left of the variance:
+densities with heavy tails have more frequencies there than their share, of smaller weights.
+
+Sums of kernels share the frequencies out, products of stationary kernels add frequencies, and a linear kernel
+multiplies by the input. A kernel without a known density gets a basis of its own values at points spread over the box.
 
 References
 ----------
@@ -32,6 +35,8 @@ from pymc_active.sample_paths.kernel_sums import Functions, KernelSums, blocks
 # The frequency of a Matern kernel has Student's t distribution with these degrees of freedom.
 _DEGREES_OF_FREEDOM: dict[Profile, float] = {exp_quad: np.inf, matern12: 1.0, matern32: 3.0, matern52: 5.0}
 
+# Functions that share features, at most: with fewer the moments of many are better, and maxima take longer to find.
+_GROUP = 25
 # A term of a sum has at least this many frequencies, however small its variance.
 _FEWEST = 16
 # Points that stand for the box: where variances are compared, and among which a basis is chosen.
@@ -45,10 +50,14 @@ Factors = tuple[tuple[int, float], ...]
 
 
 class Spectrum(NamedTuple):
-    """A spectral density, as a map from uniform numbers (F, width) to frequencies (F, D)."""
+    """A spectral density, as a map from uniform numbers (F, width) to frequencies (F, D).
+
+    With heavy tails, small numbers in the last column stand for the fastest waves.
+    """
 
     width: int
     frequencies: Callable[[np.ndarray], np.ndarray]
+    heavy: bool = False
 
 
 class Term(NamedTuple):
@@ -77,8 +86,12 @@ def radial_spectrum(profile: Profile, turn: np.ndarray) -> Spectrum:
     d, dof = len(turn), _DEGREES_OF_FREEDOM[profile]
     if np.isinf(dof):
         return Spectrum(d, lambda U: ndtri(U) @ turn)
-    # A normal vector over the root of chi-squared / dof.
-    return Spectrum(d + 1, lambda U: (ndtri(U[:, :d]) * np.sqrt(dof / (2 * gammaincinv(dof / 2, U[:, d:])))) @ turn)
+
+    def frequencies(U):
+        # A normal vector over the root of chi-squared / dof.
+        return (ndtri(U[:, :d]) * np.sqrt(dof / (2 * gammaincinv(dof / 2, U[:, d:])))) @ turn
+
+    return Spectrum(d + 1, frequencies, heavy=True)
 
 
 @terms.register
@@ -203,6 +216,36 @@ def cosine_and_sine(phase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return square, tangent
 
 
+class Groups:
+    """Functions of several groups, one after another; those of a group are sums of its parts.
+
+    Parameters
+    ----------
+    groups : list of list of Functions
+    sizes : list of int
+        Numbers of functions.
+    """
+
+    def __init__(self, groups: list[list[Functions]], sizes: list[int]):
+        self.groups, self.ends = groups, np.cumsum([0, *sizes])
+
+    def value(self, X):
+        """See :class:`Functions`."""
+        return np.concatenate([sum(part.value(X) for part in group) for group in self.groups])
+
+    def derivatives(self, X, which):
+        """See :class:`Functions`."""
+        m, D = X.shape
+        out = np.zeros(m), np.zeros((m, D)), np.zeros((m, D, D))
+        owners = np.searchsorted(self.ends, which, side="right") - 1
+        for owner in np.unique(owners):
+            rows = np.flatnonzero(owners == owner)
+            for part in self.groups[owner]:
+                for whole, share in zip(out, part.derivatives(X[rows], which[rows] - self.ends[owner]), strict=True):
+                    whole[rows] += share
+        return out
+
+
 class Features(NamedTuple):
     """Functions whose weights are normal with sds ``amplitudes`` (F,); see :class:`Waves`."""
 
@@ -225,14 +268,15 @@ class Prior(NamedTuple):
 def draw_prior(
     gp: ConditionedGP, n_paths: int, n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
 ) -> Prior:
-    """Functions from the prior of a Gaussian process, on features that all of them share.
+    """Functions from the prior of a Gaussian process, on features that about 25 of them share.
 
     Parameters
     ----------
     gp : ConditionedGP
         Its data join the candidates for a basis.
     n_paths, n_features : int
-        Features are cosines and sines, or points of a basis, for which half the number is enough.
+        Features are cosines and sines; or points of a basis, which all functions share and half the number is enough
+        for.
     rng : Generator
     low, high : ndarray, shape (D,)
         The box that matters, in the kernel's units.
@@ -246,7 +290,9 @@ def draw_prior(
         found = [Term(np.exp(2 * full[posterior.log_outputscale]), (), (spectrum,))]
     else:
         return draw_on_basis(gp, n_paths, n_features, rng, low, high)
-    return draw_waves(spread(found, n_features, rng, low, high), n_paths, rng)
+    sizes = np.diff(np.linspace(0, n_paths, -(-n_paths // _GROUP) + 1).round().astype(int)).tolist()
+    priors = [draw_waves(spread(found, n_features, rng, low, high), size, rng) for size in sizes]
+    return Prior([Groups([prior.parts for prior in priors], sizes)], priors[0].diagnostics)
 
 
 def spread(
@@ -261,8 +307,8 @@ def spread(
     # Terms with the same factors make one sum of waves.
     merged: dict[Factors, list[tuple[np.ndarray, np.ndarray]]] = {}
     for term, n in zip(found, numbers.tolist(), strict=True):
-        frequencies = _frequencies(term.spectra, n, len(low), rng)
-        amplitudes = np.full(len(frequencies), np.sqrt(term.variance / len(frequencies)))
+        frequencies, weights = _frequencies(term.spectra, n, len(low), rng)
+        amplitudes = np.sqrt(term.variance * weights / weights.sum())
         merged.setdefault(tuple(sorted(term.factors)), []).append((frequencies, amplitudes))
     return [Features(factors, *map(np.concatenate, zip(*each, strict=True))) for factors, each in merged.items()]
 
@@ -283,10 +329,12 @@ def _square(factors: Factors, X: np.ndarray) -> np.ndarray:
     return out
 
 
-def _frequencies(spectra: tuple[Spectrum, ...], n: int, n_inputs: int, rng: np.random.Generator) -> np.ndarray:
-    """Frequencies of a product of stationary kernels, (n, D); one of zero for none."""
+def _frequencies(
+    spectra: tuple[Spectrum, ...], n: int, n_inputs: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies of a product of stationary kernels (n, D) and their weights (n,); one of zero for none."""
     if not spectra:
-        return np.zeros((1, n_inputs))
+        return np.zeros((1, n_inputs)), np.ones(1)
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
@@ -295,7 +343,14 @@ def _frequencies(spectra: tuple[Spectrum, ...], n: int, n_inputs: int, rng: np.r
     # whole multiples of 2⁻³⁰, so zero is moved off.
     U = qmc.Sobol(int(ends[-1]), rng=rng).random_base2(max(n - 1, 0).bit_length())[:n]
     U = U * (1 - 2.0**-30) + 2.0**-31
-    return np.sum([s.frequencies(U[:, a:b]) for s, a, b in zip(spectra, ends[:-1], ends[1:], strict=True)], axis=0)
+    weights = np.ones(len(U))
+    for spectrum, last in zip(spectra, ends[1:] - 1, strict=True):
+        if spectrum.heavy:
+            # The square of a uniform number u has the density 1 / 2u.
+            weights *= 2 * U[:, last]
+            U[:, last] *= U[:, last]
+    frequencies = [s.frequencies(U[:, a:b]) for s, a, b in zip(spectra, ends[:-1], ends[1:], strict=True)]
+    return np.sum(frequencies, axis=0), weights
 
 
 def draw_on_basis(

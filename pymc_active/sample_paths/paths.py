@@ -42,7 +42,7 @@ class Paths:
     n_paths : int
         S.
     n_features : int
-        Of the prior, shared by all paths: about half as many frequencies.
+        Of the prior, shared by about 25 paths: half as many frequencies.
     rng : Generator
     low, high : ndarray, shape (D,), optional
         The box that matters; by default that of the data.
@@ -247,8 +247,10 @@ def draw_paths(
         trace.
     n_paths : int
     n_features : int
-        Random features of the prior, shared by the paths of one draw of the hyperparameters: the covariance of paths
-        errs by about the prior variance over the root of it. What the data say is exact whatever it is.
+        Random features of the prior, shared by about 25 paths. The mean of paths is exact whatever it is. Their
+        covariance errs by a share of the *prior* variance, about one over the root of it: where the data leave little
+        of that variance the share of what is left is larger. Other paths have other features, so that the moments of
+        many become exact.
     draws : int
         Draws of the hyperparameters, at most, of a fit or a trace; they share the paths evenly.
     bounds : list of (low, high), optional

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import chdtr, chdtrc
 
-from pymc_active.active.hierarchical.cholesky import cholesky
+from pymc_active.active.hierarchical.cholesky import cholesky, least_noise
 from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
@@ -99,6 +99,7 @@ def check_assumptions(
     bandwidth : float or ndarray of shape (d,)
         √2 times PyMC's ``ls``.
     signal_variance, noise_variance : float
+        As in :func:`hds`, the noise may be 0.
     random_seed : int or Generator
         Of the draws behind ``flat_p``.
 
@@ -123,6 +124,7 @@ def check_assumptions(
     X, y = np.asarray(X, float) / bandwidth, np.asarray(y, float)
     if len(y) < _FEWEST or X.shape[0] != len(y):
         raise ValueError(f"a check needs at least {_FEWEST} points, one row of X for each; got {X.shape} and {y.shape}")
+    noise_variance = least_noise(signal_variance, noise_variance)
     rng = np.random.default_rng(random_seed)
     with one_blas_thread():
         residual = whitened(X, y, signal_variance, noise_variance)

@@ -146,17 +146,20 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
     TypeError, ValueError
         For other objects, or a model without a lengthscale for each input.
     """
+    if not isinstance(fit, GPModel | LaplaceFit):
+        raise TypeError(f"ard_screening takes a GPModel or a LaplaceFit; got {type(fit).__name__}")
+    gpm = fit if isinstance(fit, GPModel) else fit.gpm
+    # Before a fit, which takes long.
+    anywhere = gpm.constrain(np.zeros((1, gpm.n_parameters)))
+    if anywhere.get("lengthscale", np.empty(0)).shape != (1, gpm.X.shape[1]):
+        raise ValueError(f"ard_screening needs a lengthscale for each input, as of ard_gp; this is {gpm!r}")
+    if n_active is not None:
+        _check_count("n_active", n_active, gpm.X.shape[1])
     if isinstance(fit, GPModel):
         with quiet_fits():
             fit = fit_laplace(fit, random_seed=0, progressbar=False)
-    if not isinstance(fit, LaplaceFit):
-        raise TypeError(f"ard_screening takes a GPModel or a LaplaceFit; got {type(fit).__name__}")
-    n, n_dims = fit.X.shape
-    lengthscale = np.asarray(fit.constrained_point.get("lengthscale", np.nan))
-    if lengthscale.shape != (n_dims,):
-        raise ValueError(f"ard_screening needs a lengthscale for each input, as of ard_gp; this is {fit.gpm!r}")
-    score = fit.X.std(0) / lengthscale
-    return Screening(_choose(score, n_active), score, n)
+    score = fit.X.std(0) / fit.constrained_point["lengthscale"]
+    return Screening(_choose(score, n_active), score, len(fit.X))
 
 
 def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed: int | None = None) -> Screening:

@@ -5,6 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
+# Covariances of less noise are singular to rounding.
+_LEAST_NOISE = 1e-10
+
+
+def least_noise(signal_variance: float, noise_variance: float) -> float:
+    """The noise variance, at least 1e-10 of the signal variance: that of f without noise is 0."""
+    return max(noise_variance, _LEAST_NOISE * signal_variance)
+
 
 def cholesky(K: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
     """L of K = L Lᵀ, noise included, (n, n).

@@ -13,12 +13,15 @@ from pymc_active.active.hierarchical.assumptions import AssumptionCheck, check_a
 from pymc_active.active.hierarchical.settings import read_box
 from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.warn import warn_user
 
 # Lines are far apart in the coordinate that the fit sees.
 _APART = 1e3
 # Log-normal priors, (log of the median, sd): bandwidth along a line as a fraction of it; noise over signal.
 _BANDWIDTH, _RATIO = (np.log(0.15), 1.0), (np.log(0.05), 2.5)
 _FEWEST = 16
+# Of noise over signal: repeats of f without noise agree exactly, which no noise is too little for.
+_LEAST_RATIO = 1e-8
 
 
 class EstimatedScales(NamedTuple):
@@ -32,7 +35,7 @@ class EstimatedScales(NamedTuple):
     check : AssumptionCheck
         Whether the design looks like a draw from the fitted process.
     X, y : ndarray, shapes (n, D) and (n,)
-        What was evaluated; :meth:`HDSLearner.tell` takes it as data for the model that follows.
+        What was evaluated without failure; :meth:`HDSLearner.tell` takes it as data for the model that follows.
     """
 
     bandwidth: float
@@ -83,10 +86,10 @@ def estimate_scales(
     Parameters
     ----------
     f : callable
-        Takes (n, D), returns (n,).
+        Takes (n, D), returns (n,), NaN where an evaluation failed.
     n_dims : int
     n_evaluations : int
-        At least 16; a quarter of them are repeats, which tell noise from signal.
+        At least 16, and as many must succeed; a quarter of them are repeats, which tell noise from signal.
     n_active : int
         A guess of how many inputs matter: the bandwidth of f along a line is 1/√n_active of that along one input.
         The search is not sensitive to it.
@@ -98,17 +101,19 @@ def estimate_scales(
     -------
     EstimatedScales
         Maximum a posteriori, under wide priors: the bandwidth along a line within a factor of 2.7 (one sd) around
-        0.15 of its length, the noise variance within 12 around 0.05 of the signal variance.
+        0.15 of its length, the noise variance within 12 around 0.05 of the signal variance. Where repeats agree
+        exactly, as of a simulator without noise, it is 1e-8 of the signal variance, and never less.
 
     Raises
     ------
     ValueError
-        For too few evaluations, or an f that returns NaN or is constant.
+        For too few evaluations, or an f that fails at too many of them or is constant.
 
     Warns
     -----
     UserWarning
-        If f does not look like a draw from a Gaussian process, see :func:`check_assumptions`.
+        If f returned NaN somewhere, or if it does not look like a draw from a Gaussian process, see
+        :func:`check_assumptions`.
 
     Examples
     --------
@@ -135,9 +140,18 @@ def estimate_scales(
     phase = rng.uniform(0, 2, (2, n_dims))
     unit = 1 - np.abs((phase[line] + z[:, None]) % 2 - 1)
     X = low + (high - low) * unit
-    y = np.asarray(f(X), float)
-    if y.shape != (len(X),) or not np.isfinite(y).all():
-        raise ValueError(f"f must return {len(X)} finite numbers; got shape {y.shape} with {np.isnan(y).sum()} NaN")
+    # A copy, since f may write into it.
+    y = np.asarray(f(X.copy()), float)
+    if y.shape != (len(X),):
+        raise ValueError(f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}")
+    succeeded = np.isfinite(y)
+    if succeeded.sum() < _FEWEST:
+        raise ValueError(
+            f"f returned NaN or infinity at {(~succeeded).sum()} of {len(X)} points; at least {_FEWEST} must succeed"
+        )
+    if not succeeded.all():
+        warn_user(f"f returned NaN or infinity at {(~succeeded).sum()} of {len(X)} points; the others tell the scales")
+        X, y, z, line = X[succeeded], y[succeeded], z[succeeded], line[succeeded]
     if not y.std() > 0:
         raise ValueError("f is constant, without any noise: there is nothing to estimate")
     coordinate = z + _APART * line
@@ -171,7 +185,13 @@ def _fit(z: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
     values = [solve(np.array(theta))[0] for theta in grid]
     best = min(
         (
-            minimize(lambda t: solve(t)[0], grid[i], method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-4})
+            minimize(
+                lambda t: solve(t)[0],
+                grid[i],
+                method="Nelder-Mead",
+                bounds=[(None, None), (np.log(_LEAST_RATIO), None)],
+                options={"xatol": 1e-3, "fatol": 1e-4},
+            )
             for i in np.argsort(values)[:3]
         ),
         key=lambda found: found.fun,

@@ -145,9 +145,18 @@ def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: floa
     Returns
     -------
     statistic, threshold : float
+
+    Raises
+    ------
+    ValueError
+        Without a difference, or for an alpha outside (0, 0.5) or a noise variance that is not positive.
     """
     _check_alpha(alpha)
     difference = np.asarray(difference, float)
+    if difference.ndim != 1 or not len(difference):
+        raise ValueError(f"a test needs a vector of at least one difference; got shape {difference.shape}")
+    if not 0 < noise_variance < np.inf:
+        raise ValueError(f"noise_variance must be a positive, finite number; got {noise_variance!r}")
     return float(np.square(difference).sum() / (2 * noise_variance)), float(chdtri(len(difference), alpha))
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from pymc_active.active.hierarchical.cholesky import cholesky
-from pymc_active.active.hierarchical.settings import positive, read_bandwidth, read_box
+from pymc_active.active.hierarchical.cholesky import cholesky, least_noise
+from pymc_active.active.hierarchical.evaluation import EvaluationError, Record, warn_of_failures
+from pymc_active.active.hierarchical.settings import not_negative, positive, read_bandwidth, read_box
+from pymc_active.data import read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
 
@@ -65,6 +67,7 @@ class UCBRun(NamedTuple):
     X : ndarray, shape (n, d)
         Inputs that were searched, in the user's units.
     y : ndarray, shape (n,)
+        NaN where an evaluation failed.
     best : ndarray, shape (d,)
         Where the posterior mean is largest in the end.
     """
@@ -81,9 +84,23 @@ class UCBRun(NamedTuple):
         facts = {
             "best at": ", ".join(f"{value:.4g}" for value in self.best),
             "evaluations": len(self.y),
-            "y": f"{self.y.min():.4g} to {self.y.max():.4g}" if len(self.y) else None,
+            "y": value_range(self.y),
         }
         return html_summary("UCBRun of GP-UCB", facts)
+
+
+def value_range(y: np.ndarray) -> str | None:
+    """Smallest and largest y, of evaluations that succeeded."""
+    y = y[np.isfinite(y)]
+    return f"{y.min():.4g} to {y.max():.4g}" if len(y) else None
+
+
+def check_beta(beta: float | Callable[[int], float] | None) -> None:
+    """Refuse a number that is negative."""
+    if beta is None or callable(beta):
+        return
+    if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
+        raise ValueError(f"beta must not be negative; got {beta!r}")
 
 
 class _Surrogate:
@@ -154,20 +171,21 @@ def gp_ucb(
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns (k,).
+        Takes (k, D), returns (k,). NaN says that the evaluation failed: it counts, and until the end the place is taken
+        to have the value predicted for it.
     n_dims : int
     n : int
         Evaluations.
     bandwidth : float or ndarray of shape (d,)
         As in :func:`hds`, of the inputs that are searched; known.
     signal_variance, noise_variance : float
-        Known.
+        Known. As in :func:`hds`, the noise may be 0.
     inputs : list of int, optional
         Which to search; by default all.
     others : ndarray, shape (D,), optional
         Where the other inputs stay; by default in the middle of their intervals.
     X, y : ndarray, shapes (m, d) and (m,), optional
-        Data, of the searched inputs.
+        Data, of the searched inputs; both or neither.
     beta : float or callable, optional
         A number, or a function of the evaluation's number (from 1); by default that of :func:`theorem_beta`.
     minimize : bool
@@ -180,25 +198,42 @@ def gp_ucb(
 
     Raises
     ------
-    ValueError
-        For scales that are not positive, an f that returns NaN, or inputs that are not there.
+    EvaluationError
+        If f raises, returns the wrong number of values, or fails 20 times in a row or always. Its ``X`` and ``y`` hold
+        what was evaluated before.
+    TypeError, ValueError
+        For scales that are not positive, data that are malformed, or inputs that are not there or named twice.
+
+    Warns
+    -----
+    UserWarning
+        Once, if f returned NaN somewhere.
     """
     low, high = (np.broadcast_to(end, n_dims) for end in read_box(bounds, n_dims))
     inputs = list(range(n_dims)) if inputs is None else list(inputs)
-    if not inputs or min(inputs) < 0 or max(inputs) >= n_dims:
-        raise ValueError(f"inputs must be numbers from 0 to {n_dims - 1}, at least one; got {inputs!r}")
-    for name, value in (("signal_variance", signal_variance), ("noise_variance", noise_variance)):
-        positive(name, value)
+    is_number = all(isinstance(i, int | np.integer) and 0 <= i < n_dims for i in inputs)
+    if not inputs or not is_number or len(set(inputs)) < len(inputs):
+        raise ValueError(f"inputs must be numbers from 0 to {n_dims - 1}, at least one and each once; got {inputs!r}")
+    signal_variance = positive("signal_variance", signal_variance)
+    noise = least_noise(signal_variance, not_negative("noise_variance", noise_variance))
     if not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n must be a positive whole number; got {n!r}")
+    check_beta(beta)
+    if (X is None) != (y is None):
+        raise ValueError("data are X and y: pass both or neither")
     base = (low + high) / 2 if others is None else np.asarray(others, float)
+    if base.shape != (n_dims,):
+        raise ValueError(f"others must have a value for each of the {n_dims} inputs; got shape {base.shape}")
     rng = np.random.default_rng(random_seed)
     start, width = low[inputs], (high - low)[inputs]
     relative = read_bandwidth(bandwidth, len(inputs)) / width
     sign = -1.0 if minimize else 1.0
-    U = np.empty((0, len(inputs))) if X is None else (np.asarray(X, float) - start) / width
-    values = np.empty(0) if y is None else sign * np.asarray(y, float)
-    n_before = len(values)
+    U, values = np.empty((0, len(inputs))), np.empty(0)
+    if X is not None:
+        given = read_inputs(X, width=len(inputs))
+        U, values = (given - start) / width, sign * read_outputs(y, len(given), X)
+    # With predictions where an evaluation failed, so that another place is asked.
+    assumed, record = values, Record(f, inputs, base)
     with one_blas_thread():
         for t in range(1, n + 1):
             if beta is None:
@@ -207,15 +242,15 @@ def gp_ucb(
                 b = float(beta(t)) if callable(beta) else float(beta)
             if not b >= 0:
                 raise ValueError(f"beta must not be negative; got {b!r}")
-            if len(values):
-                u = _Surrogate(U, values, relative, signal_variance, noise_variance).maximum(np.sqrt(b), rng)
-            else:
-                u = rng.random(len(inputs))
-            x = base.copy()
-            x[inputs] = start + width * u
-            answer = np.asarray(f(x[None]), float)
-            if answer.shape != (1,) or not np.isfinite(answer).all():
-                raise ValueError(f"f must return one finite number for a single point; got {answer!r}")
-            U, values = np.concatenate([U, u[None]]), np.concatenate([values, sign * answer])
-        best = _Surrogate(U, values, relative, signal_variance, noise_variance).maximum(0.0, rng)
-    return UCBRun(start + width * U[n_before:], sign * values[n_before:], start + width * best)
+            known = np.isfinite(assumed)
+            surrogate = _Surrogate(U[known], assumed[known], relative, signal_variance, noise) if known.any() else None
+            u = surrogate.maximum(np.sqrt(b), rng) if surrogate else rng.random(len(inputs))
+            value = sign * record.evaluate(start + width * u)
+            guess = float(surrogate.bound(u[None], 0.0)[0]) if surrogate and np.isnan(value) else value
+            U, values, assumed = np.vstack([U, u]), np.append(values, value), np.append(assumed, guess)
+        known = np.isfinite(values)
+        if not known.any():
+            raise EvaluationError(f"f returned NaN or infinity at all {n} point(s)")
+        best = _Surrogate(U[known], values[known], relative, signal_variance, noise).maximum(0.0, rng)
+    warn_of_failures(int(np.isnan(record.y).sum()))
+    return UCBRun(record.X, record.y, start + width * best)

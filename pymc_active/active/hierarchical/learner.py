@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pymc_active.active.files import read, read_generator, write, write_generator
-from pymc_active.active.hierarchical.evaluation import ASKED, FAILED, TOLD, Evaluation
+from pymc_active.active.hierarchical.evaluation import (
+    ASKED,
+    FAILED,
+    MOST_FAILURES,
+    TOLD,
+    Evaluation,
+    EvaluationError,
+    evaluate,
+    warn_of_failures,
+)
 from pymc_active.active.hierarchical.fdt import fixed_sample_test
 from pymc_active.active.hierarchical.gpt import GPTest
 from pymc_active.active.hierarchical.lines import Background
@@ -22,6 +30,7 @@ from pymc_active.active.hierarchical.tree import Node, Trial
 from pymc_active.data import read_inputs
 from pymc_active.html_summary import html_summary
 from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.warn import warn_user
 
 if TYPE_CHECKING:
     from pymc_active.active.hierarchical.search import HDSResult
@@ -30,18 +39,15 @@ if TYPE_CHECKING:
 _PLACES = 64
 # Indices so close are a tie: far from all data they differ by rounding only.
 _TIE = 1e-6
-# So many failed evaluations in a row, and the search gives up.
-_MOST_FAILURES = 20
+# Points that differ by less, in every input and as a part of its interval, are the same: they went through a file or
+# single precision.
+_SAME = 1e-6
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _STATE_VERSION = 1
-
-
-class EvaluationError(RuntimeError):
-    """The function could not be evaluated; ``learner`` holds everything told before and can go on."""
-
-    def __init__(self, message: str, learner: HDSLearner):
-        super().__init__(message)
-        self.learner = learner
+_REMEDY = (
+    "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to leave these "
+    "points out."
+)
 
 
 class HDSLearner:
@@ -67,7 +73,8 @@ class HDSLearner:
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. Where b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
     signal_variance, noise_variance : float
-        Variances of f and of the noise, in squared units of y.
+        Variances of f and of the noise, in squared units of y. The noise of a simulator may be 0: less than 1e-10 of
+        the signal variance counts as that much, since covariances of less are singular to rounding.
     accept, reject : float, optional
         Thresholds of the log likelihood ratio, accept > 0 > reject, in nats; the paper has 5 and -10. By default those
         of :func:`thresholds` for ``recovery``.
@@ -98,8 +105,8 @@ class HDSLearner:
     Raises
     ------
     TypeError, ValueError
-        For scales that are missing or not positive, thresholds of the wrong sign, an unknown test, malformed bounds,
-        or a budget smaller than one test.
+        For scales that are missing or not positive (a noise variance may be 0), thresholds of the wrong sign, an
+        unknown test, malformed bounds, or a budget smaller than one test.
 
     References
     ----------
@@ -169,6 +176,9 @@ class HDSLearner:
         self._n_failures = 0
         self._foreign_X: list[np.ndarray] = []
         self._foreign_y: list[float] = []
+        # Where it is not what was asked.
+        self._measured: dict[int, np.ndarray] = {}
+        self._has_warned = False
 
     def __repr__(self) -> str:
         status = "finished" if self.is_finished else f"{len(self._open)} node(s) open"
@@ -245,37 +255,107 @@ class HDSLearner:
         """Points asked for and not told yet, (k, D)."""
         return self._points(self._asked)
 
-    def tell(self, x: Any, y: Any) -> None:
+    def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
         """Tell results.
 
         Parameters
         ----------
         x : array_like, shape (k, D) or (D,)
-            Points asked for, in any order; others are kept as data for :meth:`HDSResult.to_model` and do not enter the
-            tests.
+            Points asked for, in any order. Each may differ from what was asked by 1e-6 of every input's interval, as
+            after single precision. Others are kept as data for :meth:`HDSResult.to_model` and do not enter the tests;
+            what was told before, with the same y, is not kept twice.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
+        asked : array_like, shape (k, D) or (D,), optional
+            The pending points that these answer, where settings were rounded or missed. The tests take y for the value
+            at the point asked, so that x should be near; :meth:`HDSResult.to_model` gets what was measured.
 
         Raises
         ------
         ValueError
-            For wrong shapes or infinite y; nothing is told then.
+            For wrong shapes or infinite y, or if ``asked`` is not pending; nothing is told then.
+
+        Warns
+        -----
+        UserWarning
+            Once, if a point is told that nobody asked for while others are pending.
         """
-        X = read_inputs(np.atleast_2d(np.asarray(x, float)), "x", width=self.settings.n_dims)
+        X = self._read_points(x, "x")
         values = np.asarray(y, float).reshape(-1) if np.ndim(y) < 2 else np.empty(0)
         if values.shape != (len(X),) or np.isinf(values).any():
             raise ValueError(
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
                 f"failed; got {y!r}"
             )
+        rows = self._find(X) if asked is None else self._find_pending(asked)
+        if len(rows) != len(X):
+            raise ValueError(f"asked must have a row for each point told; got {len(rows)} row(s) for {len(X)}")
+        if None in rows and self._asked and not self._has_warned:
+            self._has_warned = True
+            warn_user(
+                f"{rows.count(None)} of the point(s) told were not asked for, while {len(self._asked)} others are "
+                "pending: they enter no test. If they answer pending points, pass those as asked="
+            )
+        is_new = [
+            row is None and bool(np.isfinite(value)) and not self._is_known(point, float(value))
+            for point, value, row in zip(X, values, rows, strict=True)
+        ]
         with one_blas_thread():
-            for point, value in zip(X, values, strict=True):
-                row = next((row for row in self._asked if np.array_equal(self._points([row])[0], point)), None)
+            for point, value, row, is_foreign in zip(X, values, rows, is_new, strict=True):
                 if row is not None:
+                    if asked is not None and self._distance(row, point) > _SAME:
+                        self._measured[row] = point.copy()
                     self._settle(row, float(value))
-                elif np.isfinite(value):
-                    self._foreign_X.append(point)
+                elif is_foreign:
+                    self._foreign_X.append(point.copy())
                     self._foreign_y.append(float(value))
+
+    def _read_points(self, x: Any, what: str) -> np.ndarray:
+        return read_inputs(np.atleast_2d(np.asarray(x, float)), what, width=self.settings.n_dims)
+
+    def _distance(self, row: int, point: np.ndarray) -> float:
+        """From the point of an evaluation, in parts of the input's interval, of the input that differs most."""
+        return self._largest_step(self._point(row), point)
+
+    def _largest_step(self, a: np.ndarray, b: np.ndarray) -> float:
+        return float((np.abs(a - b) / (self.settings.high - self.settings.low)).max())
+
+    def _find(self, X: np.ndarray) -> list[int | None]:
+        """The evaluations asked for that points answer, the nearest, each once; None for other points."""
+        left, found = list(self._asked), []
+        for point in X:
+            best, least = None, _SAME
+            for row in left:
+                distance = self._distance(row, point)
+                if distance < least:
+                    best, least = row, distance
+                if distance == 0:
+                    break
+            if best is not None:
+                left.remove(best)
+            found.append(best)
+        return found
+
+    def _find_pending(self, asked: Any) -> list[int | None]:
+        """As :meth:`_find`, for points that all must be."""
+        X = self._read_points(asked, "asked")
+        rows = self._find(X)
+        if None in rows:
+            row = rows.index(None)
+            point = ", ".join(f"{value:g}" for value in X[row, :5]) + (", ..." if X.shape[1] > 5 else "")
+            raise ValueError(
+                f"asked must be among the {len(self._asked)} point(s) asked and not told yet, learner.pending; row "
+                f"{row}, ({point}), is not"
+            )
+        return rows
+
+    def _is_known(self, point: np.ndarray, y: float) -> bool:
+        """Whether just this was told before: once more it would pass for a repeat without noise."""
+        rows = (row for row in self._told if self.evaluations[row].y == y)
+        others = (x for x, value in zip(self._foreign_X, self._foreign_y, strict=True) if value == y)
+        return any(self._distance(row, point) < _SAME for row in rows) or any(
+            self._largest_step(x, point) < _SAME for x in others
+        )
 
     def run(
         self,
@@ -316,30 +396,18 @@ class HDSLearner:
                 X = self.ask(batch_size)
             X = X[: stop - self.n_evaluations]
             try:
-                y = np.asarray(f(X), float)
-            except Exception as error:
-                raise EvaluationError(
-                    f"f raised {type(error).__name__}: {error}. Nothing told is lost: go on with error.learner.run(f), "
-                    "or tell NaN for error.learner.pending to leave these points out.",
-                    self,
-                ) from error
-            if y.shape != (len(X),):
-                raise EvaluationError(
-                    f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}", self
-                )
-            y = np.where(np.isfinite(y), y, np.nan)
+                y = evaluate(f, X, _REMEDY)
+            except EvaluationError as error:
+                error.learner = self
+                raise
             n_failed += int(np.isnan(y).sum())
-            self.tell(X, y)
+            # What settles nothing is refused, or this would go on for ever.
+            self.tell(X, y, asked=X)
             if save_to is not None:
                 self.save(save_to)
-            if self._n_failures >= _MOST_FAILURES:
-                raise EvaluationError(f"f returned NaN {self._n_failures} times in a row", self)
-        if n_failed:
-            warnings.warn(
-                f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place",
-                UserWarning,
-                stacklevel=2,
-            )
+            if self._n_failures >= MOST_FAILURES:
+                raise EvaluationError(f"f returned NaN or infinity {self._n_failures} times in a row", self)
+        warn_of_failures(n_failed)
 
     def result(self) -> HDSResult:
         """What was found so far."""
@@ -361,9 +429,16 @@ class HDSLearner:
         """Points of evaluations in the user's units, (k, D)."""
         X = np.empty((len(rows), self.settings.n_dims))
         for i, row in enumerate(rows):
-            at = self.evaluations[row]
-            X[i] = self.settings.scale(self.backgrounds[at.background].columns(self.nodes[at.node], at.z, at.rest))
+            X[i] = self._point(row)
         return X
+
+    def _point(self, row: int, inputs: Any = slice(None)) -> np.ndarray:
+        """Some inputs of one of them, as measured, or else as planned."""
+        if row in self._measured:
+            return self._measured[row][inputs]
+        at = self.evaluations[row]
+        columns = self.backgrounds[at.background].columns(self.nodes[at.node], at.z, at.rest, inputs)
+        return self.settings.scale(columns, inputs)
 
     def _new_background(self) -> int:
         number, D = len(self.backgrounds), self.settings.n_dims
@@ -792,6 +867,8 @@ class HDSLearner:
             "n_failures": self._n_failures,
             "foreign_X": np.array(self._foreign_X, float).reshape(-1, D),
             "foreign_y": np.array(self._foreign_y, float),
+            "measured_rows": np.array(list(self._measured), int),
+            "measured_X": np.array(list(self._measured.values()), float).reshape(-1, D),
         }
 
     @classmethod
@@ -814,6 +891,10 @@ class HDSLearner:
         learner._n_failures = int(state["n_failures"])
         learner._foreign_X = list(np.asarray(state["foreign_X"], float).reshape(-1, learner.settings.n_dims).copy())
         learner._foreign_y = np.asarray(state["foreign_y"], float).tolist()
+        if "measured_rows" in state:
+            # Not in the first files.
+            measured = np.asarray(state["measured_X"], float).reshape(-1, learner.settings.n_dims).copy()
+            learner._measured = dict(zip(np.asarray(state["measured_rows"]).tolist(), measured, strict=True))
         return learner
 
 

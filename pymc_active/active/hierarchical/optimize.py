@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_active.active.hierarchical.gp_ucb import gp_ucb
+from pymc_active.active.hierarchical.evaluation import Record, warn_of_failures
+from pymc_active.active.hierarchical.gp_ucb import check_beta, gp_ucb, value_range
 from pymc_active.active.hierarchical.search import HDSResult, hds
 from pymc_active.active.hierarchical.settings import read_box
 from pymc_active.html_summary import html_summary
@@ -18,6 +19,9 @@ METHODS = ("expected_improvement", "gp_ucb", "pes")
 class Regret(NamedTuple):
     """How far evaluations were from the maximum, (n,) each, in units of y.
 
+    Evaluations that failed are NaN in ``instantaneous`` and left out of the others, which are NaN (``cumulative`` 0)
+    before the first that succeeded.
+
     Attributes
     ----------
     instantaneous : ndarray
@@ -25,7 +29,7 @@ class Regret(NamedTuple):
     cumulative : ndarray
         Its running sum, the paper's R_T.
     average : ndarray
-        R_T / T.
+        R_T / T, over evaluations that succeeded.
     minimum : ndarray
         The smallest so far.
     """
@@ -55,6 +59,7 @@ def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Reg
     Parameters
     ----------
     values : array_like, shape (n,)
+        NaN where an evaluation failed.
     optimum : float
         The largest (smallest) value of f.
     minimize : bool
@@ -65,8 +70,10 @@ def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Reg
     array([2.5, 0.5, 0.5])
     """
     step = (np.asarray(values, float) - optimum) * (1 if minimize else -1)
-    cumulative = step.cumsum()
-    return Regret(step, cumulative, cumulative / np.arange(1, len(step) + 1), np.minimum.accumulate(step))
+    cumulative = np.nancumsum(step)
+    count = (~np.isnan(step)).cumsum()
+    average = np.where(count > 0, cumulative / np.maximum(count, 1), np.nan)
+    return Regret(step, cumulative, average, np.fmin.accumulate(step))
 
 
 class HDSOptimization(NamedTuple):
@@ -78,10 +85,11 @@ class HDSOptimization(NamedTuple):
     X : ndarray, shape (n, d)
         Inputs found, at the evaluations made for the maximum, in the user's units.
     y : ndarray, shape (n,)
+        NaN where an evaluation failed.
     best : ndarray, shape (D,)
         Where f is thought to be largest; inputs that do not matter stay in the middle of their intervals.
     values : ndarray
-        y of all evaluations, those of the selection first (NaN where one failed): what :func:`regret` takes, unless f
+        y of all evaluations, those of the selection first: what :func:`regret` takes, unless f
         without noise is known.
     """
 
@@ -98,7 +106,7 @@ class HDSOptimization(NamedTuple):
         facts = {
             "best": self._place,
             "evaluations": f"{len(self.values)}, of which {len(self.y)} for the optimum",
-            "y at these": f"{self.y.min():.4g} to {self.y.max():.4g}" if len(self.y) else None,
+            "y at these": value_range(self.y),
             "selection": repr(self.selection)[1:-1],
         }
         return html_summary("HDSOptimization", facts)
@@ -131,7 +139,7 @@ def hds_then_optimize(
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns (k,).
+        Takes (k, D), returns (k,), of which NaN says that the evaluation failed: it counts, and another point is asked.
     n_dims : int
     n : int
         Evaluations after the selection.
@@ -152,9 +160,17 @@ def hds_then_optimize(
 
     Raises
     ------
+    EvaluationError
+        If f raises or keeps returning NaN. In the search for the inputs its ``learner`` holds everything evaluated so
+        far; in that for the maximum ``selection``, ``X`` and ``y`` do.
     ValueError
-        For an unknown method, or if no active input was found: the selection is spent then, but is part of the error
-        (``selection``).
+        For an unknown method or a negative ``beta``, or if no active input was found: the selection is spent then, but
+        is part of the error (``selection``).
+
+    Warns
+    -----
+    UserWarning
+        As :func:`hds`, and once if f returned NaN in the search for the maximum.
 
     Examples
     --------
@@ -172,12 +188,30 @@ def hds_then_optimize(
         raise ValueError("beta belongs to method='gp_ucb'")
     if not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n must be a positive whole number; got {n!r}")
+    check_beta(beta)
     rng = np.random.default_rng(random_seed)
     selection = hds(f, n_dims, bounds=bounds, random_seed=rng, **keywords)
-    if not selection.active:
-        error = ValueError(f"no active input was found in {selection.n_evaluations} evaluations: nothing to optimise")
+    try:
+        return _optimize(f, selection, n, method, beta, minimize, bounds, rng)
+    except Exception as error:
+        # It is paid for.
         error.selection = selection  # type: ignore[attr-defined]
-        raise error
+        raise
+
+
+def _optimize(
+    f: Callable[[np.ndarray], Any],
+    selection: HDSResult,
+    n: int,
+    method: str,
+    beta: float | Callable[[int], float] | None,
+    minimize: bool,
+    bounds: Any,
+    rng: np.random.Generator,
+) -> HDSOptimization:
+    """The maximum on the inputs found."""
+    if not selection.active:
+        raise ValueError(f"no active input was found in {selection.n_evaluations} evaluations: nothing to optimise")
     low, high = (np.broadcast_to(end, selection.settings.n_dims) for end in read_box(bounds, selection.settings.n_dims))
     best = (low + high) / 2
     active = selection.active
@@ -229,12 +263,12 @@ def _learn(
         minimize=minimize,
         random_seed=int(rng.integers(2**32)),
     )
-    n_before = len(learner.y)
-
-    def on_active(X: np.ndarray) -> np.ndarray:
-        points = np.tile((low + high) / 2, (len(X), 1))
-        points[:, active] = X
-        return np.asarray(f(points), float)
-
-    learner.run(on_active, n, progressbar=False)
-    return learner.X[n_before:], learner.y[n_before:], np.asarray(learner.recommend())[0]
+    record = Record(f, active, (low + high) / 2)
+    for _ in range(n):
+        x = np.asarray(learner.ask())
+        value = record.evaluate(x[0])
+        # What failed stays pending: the learner takes it to be as predicted, and asks for another point.
+        if np.isfinite(value):
+            learner.tell(x, value)
+    warn_of_failures(int(np.isnan(record.y).sum()))
+    return record.X, record.y, np.asarray(learner.recommend())[0]

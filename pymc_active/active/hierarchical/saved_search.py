@@ -22,7 +22,8 @@ def to_contents(learner: HDSLearner) -> Contents:
     """Everything that a search needs to go on.
 
     ``observed_data`` and ``design`` are what was told, in order; ``evaluations`` everything planned, with its place;
-    ``lines`` the backgrounds; ``foreign`` data that nobody asked for; ``box`` bounds that differ between inputs.
+    ``lines`` the backgrounds; ``foreign`` data that nobody asked for; ``measured`` where it was not where it was asked;
+    ``box`` bounds that differ between inputs.
     """
     state, history = learner.state_dict(), learner.result().history
     design = {name: ("obs", getattr(history, name)) for name in ("node", "trial", "background", "z", "rest")}
@@ -31,6 +32,9 @@ def to_contents(learner: HDSLearner) -> Contents:
         "design": xr.Dataset(design),
         "evaluations": xr.Dataset({name: ("evaluation", column) for name, column in state.pop("evaluations").items()}),
         "foreign": xr.Dataset({"X": (("obs", "input"), state.pop("foreign_X")), "y": ("obs", state.pop("foreign_y"))}),
+        "measured": xr.Dataset(
+            {"X": (("obs", "input"), state.pop("measured_X")), "row": ("obs", state.pop("measured_rows"))}
+        ),
         "lines": xr.Dataset(),
     }
     for name in _LINES:
@@ -64,6 +68,8 @@ def _to_state(contents: Contents) -> dict[str, Any]:
     D = state["settings"]["n_dims"]
     state["evaluations"] = {name: array.to_numpy() for name, array in groups["evaluations"].data_vars.items()}
     state["foreign_X"], state["foreign_y"] = (groups["foreign"][name].to_numpy() for name in ("X", "y"))
+    if "measured" in groups:
+        state["measured_X"], state["measured_rows"] = (groups["measured"][name].to_numpy() for name in ("X", "row"))
     for number, background in enumerate(state["backgrounds"]):
         for name in _LINES:
             line = groups["lines"][name].to_numpy()[number] if name in groups["lines"] else None

@@ -63,12 +63,10 @@ class History:
 
     def columns(self, inputs: Any) -> np.ndarray:
         """Some inputs of all points, (n, k), without making the others."""
-        learner, inputs = self._learner, np.asarray(inputs, int)
+        inputs = np.asarray(inputs, int)
         out = np.empty((len(self), len(inputs)))
         for i, row in enumerate(self._rows):
-            at = learner.evaluations[row]
-            columns = learner.backgrounds[at.background].columns(learner.nodes[at.node], at.z, at.rest, inputs)
-            out[i] = learner.settings.scale(columns, inputs)
+            out[i] = self._learner._point(row, inputs)
         return out
 
 
@@ -188,11 +186,12 @@ class HDSResult:
         Returns
         -------
         X, y : ndarray
-            In the user's units; X has the columns of ``active``.
+            In the user's units; X has the columns of ``active``, where they were measured.
         """
         keep = np.isfinite(self.history.y)
         X = self.history.columns(self.active)[keep]
-        foreign = np.array([x[self.active] for x in self.learner._foreign_X]).reshape(-1, len(self.active))
+        told = [x[self.active] for x in self.learner._foreign_X]
+        foreign = np.array(told).reshape(len(told), len(self.active))
         return np.concatenate([X, foreign]), np.concatenate([self.history.y[keep], self.learner._foreign_y])
 
     def to_model(self, **keywords: Any) -> GPModel:
@@ -321,7 +320,7 @@ def hds(
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns k noisy values, of which NaN says that the evaluation failed.
+        Takes (k, D), returns k values, noisy or not, of which NaN says that the evaluation failed.
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
     model : GPModel or LaplaceFit, optional

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_active.active.hierarchical.cholesky import least_noise
 from pymc_active.active.hierarchical.fdt import LONGEST_SPACING, FDTest
 from pymc_active.active.hierarchical.gpt import GPTest
 from pymc_active.active.hierarchical.guarantees import thresholds
@@ -143,12 +144,15 @@ def read_settings(
             f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, a fitted model as model=, "
             "or the result of estimate_scales"
         )
-    numbers = {name: positive(name, value) for name, value in scales.items()}
+    signal_variance = positive("signal_variance", signal_variance)
+    noise_variance = not_negative("noise_variance", noise_variance)
     low, high = read_box(bounds, n_dims)
     if not (isinstance(offset_variance, int | float | np.number) and 0 <= offset_variance < np.inf):
         raise ValueError(f"offset_variance must be a number >= 0; got {offset_variance!r}")
     if not (isinstance(share, int | float | np.number) and 0 < share <= 1):
         raise ValueError(f"share, a part of the variance, must be above 0 and at most 1; got {share!r}")
+    # The offset is in the covariances as well.
+    noise_variance = least_noise(max(signal_variance, offset_variance / _VAGUE), noise_variance)
     default = thresholds(n_dims, min(n_active, n_dims), recovery)
     accept = default.accept if accept is None else accept
     reject = default.reject if reject is None else reject
@@ -162,8 +166,8 @@ def read_settings(
         n_dims,
         test,
         relative_bandwidth(bandwidth, low, high, n_dims),
-        numbers["signal_variance"],
-        numbers["noise_variance"],
+        signal_variance,
+        noise_variance,
         float(accept),
         float(reject),
         int(budget),
@@ -186,6 +190,11 @@ def positive(name: str, value: Any) -> float:
     if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < np.inf:
         raise ValueError(f"{name} must be a positive, finite number; got {value!r}")
     return float(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """The number, refused by name unless it is 0 or more and finite."""
+    return 0.0 if isinstance(value, int | float | np.number) and value == 0 else positive(name, value)
 
 
 def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:

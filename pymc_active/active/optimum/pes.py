@@ -305,6 +305,8 @@ def pes(
     a candidate); C3, f(x) < f(x*). C1 and C2 are imposed on all x* at once, by expectation propagation first, whose
     convergence is reported. Where the noise depends on the input its mean over the data is taken.
 
+    A model of :func:`from_marginal`, whose kernel is a compiled graph, takes several times as long as an ``ard_gp``.
+
     References
     ----------
     .. [1] Hernandez-Lobato, Hoffman & Ghahramani (2014), Predictive entropy search for efficient global optimization of
