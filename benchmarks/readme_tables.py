@@ -99,11 +99,19 @@ def mgp() -> str:
 
 def table1() -> str:
     names = {"map": "MAP", "bbq": "BBQ", "mgp": "MGP", "modes": "modes", "cubature": "cubature", "draws": "draws"}
-    rows = []
+    tables = {"skl": [], "nll": []}
     for row, cell in load("table1", PAPER)["results"]["table"].items():
-        skl = {m: cell["methods"][m]["skl"] for m in names if m in cell["methods"]}
-        rows.append([row, str(cell["n_repeats"]), *(f"{skl[m]['median']:.3g}" if m in skl else "" for m in names)])
-    return markdown(["problem", "repeats", *names.values()], rows)
+        for metric, rows in tables.items():
+            found = {m: cell["methods"][m][metric]["median"] for m in names if m in cell["methods"]}
+            line = [row, str(cell["n_repeats"]), *(f"{found[m]:.3g}" if m in found else "" for m in names)]
+            if metric == "skl":
+                slices = cell.get("slice")
+                line.append(f"{slices['skl_to_nuts']['median']:.2g} ({slices['n_repeats']})" if slices else "")
+            rows.append([*line, " / ".join(f"{value:.3g}" for value in cell["paper"][metric].values())])
+    paper = "paper's MAP / BBQ / MGP"
+    skl = markdown(["SKLD", "repeats", *names.values(), "slice sampling (repeats)", paper], tables["skl"])
+    nll = markdown(["NLL", "repeats", *names.values(), paper], tables["nll"])
+    return f"{skl}\n\n{nll}"
 
 
 def table2() -> str:

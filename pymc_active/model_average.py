@@ -190,8 +190,9 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
         raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
     labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
     check_labels(labels)
-    if len(set(map(id, members))) < len(members):
-        raise ValueError(f"a fit occurs twice among {labels}, and its model would count twice: leave one out")
+    for (label, fit), (other_label, other) in combinations(zip(labels, members, strict=True), 2):
+        if fit is other:
+            raise _twice(label, other_label)
     for label, fit in zip(labels, members, strict=True):
         if not isinstance(fit, LaplaceFit):
             raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
@@ -447,9 +448,11 @@ def check_distinct(models: Mapping[Any, GPModel]) -> None:
     """Raise a ValueError if a model occurs twice; kernels are equal up to the order of terms and factors."""
     for (label, gpm), (other_label, other) in combinations(models.items(), 2):
         if gpm is other or _are_equal(gpm, other):
-            raise ValueError(
-                f"{label!r} and {other_label!r} are the same model, whose probability would count twice: leave one out"
-            )
+            raise _twice(label, other_label)
+
+
+def _twice(label: Any, other: Any) -> ValueError:
+    return ValueError(f"{label!r} and {other!r} are the same model, whose probability would count twice: leave one out")
 
 
 def _are_equal(gpm: GPModel, other: GPModel) -> bool:

@@ -148,7 +148,7 @@ def test_model_posterior_by_importance_sampling():
     assert_allclose(found, np.exp(found.log_evidence - logsumexp(found.log_evidence)))
     with pytest.raises(ValueError, match="laplace, importance"):
         pma.active.model_posterior(fits, method="exact")
-    with pytest.raises(ValueError, match="a fit occurs twice"):
+    with pytest.raises(ValueError, match="0 and 2 are the same model"):
         pma.active.model_posterior([*fits.values(), fits["ExpQuad"]])
 
 
