@@ -76,6 +76,33 @@ class ArrayPosterior(Posterior):
         factor.nll += len(K) * np.log(self.y_map.scale)
         return factor
 
+    def values(self, thetas):
+        n = len(self.y)
+        if n > _SMALL:
+            return super().values(thetas)
+        step = _STACKED // n**2
+        return np.concatenate([self._values(thetas[i : i + step]) for i in range(0, len(thetas), step)])
+
+    def _values(self, thetas):
+        full = np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
+        residual = self.y - full[:, self.mean_indices] @ self._basis.T
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            G = self._matrices(full)
+            G += np.exp(2 * full[:, self.log_noise])[:, None, None] * np.eye(len(self.y))
+            try:
+                L = np.linalg.cholesky(G)
+            except np.linalg.LinAlgError:
+                # It does not say which of them is not positive definite.
+                return super().values(thetas)
+            z = np.linalg.solve(L, residual[..., None])[..., 0]
+            nll = 0.5 * np.square(z).sum(1) + np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1)
+            values = self.prior.values(thetas) - nll - len(self.y) * (0.5 * LOG_2PI + np.log(self.y_map.scale))
+        return np.where(np.isfinite(values), values, -np.inf)
+
+    @abstractmethod
+    def _matrices(self, full: np.ndarray) -> np.ndarray:
+        """K among the data for every row (theta, constants) of ``full``, (S, n, n)."""
+
     def moments(self, state, X_new, *, gradient=False):
         moments = self._moments(state, self.x_map(X_new), gradient)
         if self.y_map.is_identity:
@@ -174,28 +201,8 @@ class KernelPosterior(ArrayPosterior):
         at = self.kernel.at(full, self.X)
         return State(theta, self._factor(full, at.K.copy(), extra_noise), at)
 
-    def values(self, thetas):
-        n = len(self.y)
-        if n > _SMALL:
-            return super().values(thetas)
-        step = _STACKED // n**2
-        return np.concatenate([self._values(thetas[i : i + step]) for i in range(0, len(thetas), step)])
-
-    def _values(self, thetas):
-        full = np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
-        residual = self.y - full[:, self.mean_indices] @ self._basis.T
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            G = self.kernel.matrices(full, self.X)
-            G += np.exp(2 * full[:, self.log_noise])[:, None, None] * np.eye(len(self.y))
-            try:
-                L = np.linalg.cholesky(G)
-            except np.linalg.LinAlgError:
-                # It does not say which of them is not positive definite.
-                return super().values(thetas)
-            z = np.linalg.solve(L, residual[..., None])[..., 0]
-            nll = 0.5 * np.square(z).sum(1) + np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1)
-            values = self.prior.values(thetas) - nll - len(self.y) * (0.5 * LOG_2PI + np.log(self.y_map.scale))
-        return np.where(np.isfinite(values), values, -np.inf)
+    def _matrices(self, full):
+        return self.kernel.matrices(full, self.X)
 
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)
@@ -344,6 +351,11 @@ class EmbeddingPosterior(ArrayPosterior):
         diagonal_noise = np.exp(2 * full[self.log_noise]) + extra_noise
         extra = _Embedded(U, s, variance, K, k1, diagonal_noise)
         return State(theta, self._factor(full, K.copy(), extra_noise), extra)
+
+    def _matrices(self, full):
+        U = self.X @ full[:, self.R].reshape(-1, *self.shape).transpose(0, 2, 1)
+        s = np.square(U[:, :, None] - U[:, None]).sum(-1)
+        return np.exp(2 * full[:, self.log_outputscale])[:, None, None] * self.profile(s, 0)[0]
 
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)
