@@ -367,7 +367,9 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         other._fits = fits
         if len(fits) < len(self):
             kept = [label in fits for label in self]
-            other.probability, other.prior, other.weights = self.probability[kept], self.prior[kept], self.weights[kept]
+            other.probability = self.probability[kept] / self.probability[kept].sum()
+            other.prior = self.prior[kept] / self.prior[kept].sum()
+            other.weights = self.weights[kept] / self.weights[kept].sum()
         if reweigh:
             evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in fits.values()])}
             other.probability = _probabilities(list(fits), list(fits.values()), evidences, other.prior)

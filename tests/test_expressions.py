@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 import pymc_active as pma
 from pymc_active.kernels import BASE_KERNELS, Base, Expression, Product, Sum, grid, paper_models, parse
 from pymc_active.kernels.expressions import base_kernels
-from pymc_active.model_average import check_distinct
 
 SE, PER, RQ, LIN = Base("SE"), Base("PER"), Base("RQ"), Base("LIN")
 
@@ -242,19 +241,6 @@ def test_expressions_combine_with_text():
 def test_malformed_values_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
-
-
-def test_of_a_single_input_an_index_makes_no_other_model():
-    x = np.linspace(0, 1, 9)[:, None]
-    y = np.sin(5 * x[:, 0])
-    indexed, plain = (pma.composite_gp(x, y, text) for text in ("SE[0] * (LIN[0] + PER)", "SE * (LIN + PER)"))
-    assert indexed.expression == plain.expression
-    assert repr(indexed) == repr(plain)
-    assert indexed.recipe() == plain.recipe()
-    assert plain.with_expression("RQ[0]").expression == RQ
-    with pytest.raises(ValueError, match="are the same model"):
-        check_distinct({"indexed": indexed, "plain": plain})
-    assert str(pma.composite_gp(np.hstack([x, x**2]), y, "SE[0] + LIN").expression) == "SE[0] + LIN"
 
 
 # Neighbours and grids.

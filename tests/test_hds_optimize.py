@@ -280,8 +280,9 @@ def test_a_place_that_fails_is_left():
 
 def test_a_search_for_the_maximum_that_always_fails_ends():
     nowhere = lambda X: np.full(len(X), np.nan)  # noqa: E731
-    with pytest.raises(EvaluationError, match="at all 2 point"):
+    with pytest.raises(EvaluationError, match="at all 2 point") as caught:
         gp_ucb(nowhere, 3, n=2, **SCALES)
+    assert caught.value.X.shape == (0, 3)
     for start in ({}, {"X": np.zeros((1, 3)), "y": [1.0]}):
         with pytest.raises(EvaluationError, match="NaN or infinity 20 times in a row") as caught:
             gp_ucb(nowhere, 3, n=50, random_seed=1, **SCALES, **start)
@@ -294,6 +295,25 @@ def test_other_errors_keep_the_selection(n_selected):
             Failing(bump_of_eight, n_selected), 8, n=3, beta=lambda t: 1 / (2 - t), random_seed=1, **SCALES
         )
     assert caught.value.selection.active == [4, 6]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interrupt_keeps_what_was_evaluated(method, n_selected):
+    calls = []
+
+    def f(X):
+        calls.extend(X)
+        if len(calls) > n_selected + 2:
+            raise KeyboardInterrupt
+        return bump_of_eight(X)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        hds_then_optimize(f, 8, n=5, method=method, random_seed=1, **SCALES)
+    assert caught.value.selection.active == [4, 6]
+    evaluated = np.array(calls[caught.value.selection.n_evaluations : -1])
+    assert len(evaluated) > 1
+    assert_allclose(caught.value.X, evaluated[:, [4, 6]])
+    assert_allclose(caught.value.y, bump_of_eight(evaluated))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -424,8 +424,12 @@ def test_what_is_told_twice_is_kept_once():
     for _ in range(2):
         learner.tell(x, np.arange(12.0))
         learner.tell(np.zeros((2, 30)), [5.0, 5.0])
-    assert len(learner.result().data()[1]) == 14
+    assert len(learner.result().data()[1]) == 13
     learner.tell(x[0], 0.5)
+    assert len(learner.result().data()[1]) == 14
+    x = learner.ask()
+    with pytest.warns(UserWarning, match="were not asked for"):
+        learner.tell(x[[0, 0]], [1.0, 1.0])
     assert len(learner.result().data()[1]) == 15
 
 

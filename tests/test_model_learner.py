@@ -204,21 +204,64 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
     assert len(caught) == 1
 
 
+def singular(expression="LIN"):
+    """No model of five points that lie on no line: there is no noise in it."""
+    X = POOL[START]
+    keywords = {"x_scale": (0.0, 1.0), "y_scale": (1.0, 1.0), "priors": {"log_noise": -400.0}}
+    return pma.composite_gp(X, truth(X), expression, **keywords)
+
+
+LEFT_OUT = "ignore:models that cannot be fitted are left out"
+
+
 def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
-    singular = pma.composite_gp(
-        POOL[START], truth(POOL[START]), "LIN", x_scale=(0.0, 1.0), y_scale=(1.0, 1.0), priors={"log_noise": -400.0}
-    )
-    it = Learner([*models(["SE", "PER"]), singular], learn="model", pool=POOL, random_seed=3)
-    # Two points may lie on a line without noise; five do not.
+    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
     rows = [3, 17, 30]
     it.tell(POOL[rows], truth(POOL[rows]))
-    with pytest.warns(UserWarning, match="models that cannot be fitted are left out; LIN: the log posterior") as caught:
-        it.ask()
-    assert [warning.filename for warning in caught] == [__file__]
-    assert list(it.fit) == ["SE", "PER"]
-    assert list(it.models) == ["SE", "PER", "LIN"]
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="are left out; LIN: the log posterior is not finite") as caught:
+            x = it.ask()
+        assert [warning.filename for warning in caught] == [__file__]
+        assert list(it.fit) == ["SE", "PER"]
+        assert list(it.models) == ["SE", "PER", "LIN"]
+        it.tell(x, truth(x))
+    with pytest.warns(UserWarning, match="are left out; LIN"):
+        assert it.recommend() in ("SE", "PER")
     with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
         pma.fit_laplace_models(it.models, n_restarts=1)
+    with pytest.raises(ValueError, match="errors must be raise or warn"):
+        pma.fit_laplace_models(it.models, errors="ignore")
+
+
+@pytest.mark.filterwarnings(LEFT_OUT)
+def test_two_models_must_be_fitted():
+    it = Learner([*models(["SE"]), singular()], learn="model", pool=POOL)
+    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
+    with pytest.raises(ValueError, match="two that can be fitted, and these cannot: LIN"):
+        it.ask()
+
+
+@pytest.mark.filterwarnings(LEFT_OUT)
+def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
+    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
+    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
+    x = it.ask()
+    it.save(tmp_path / "run.nc")
+    other = Learner.load(tmp_path / "run.nc")
+    assert_array_equal(other.pending, x)
+    for one in (it, other):
+        one.tell(x, truth(x))
+    assert_array_equal(it.ask(), other.ask())
+    assert list(other.models) == ["SE", "PER", "LIN"]
+
+
+@pytest.mark.filterwarnings(LEFT_OUT)
+def test_exploring_keeps_a_model_that_could_not_be_fitted():
+    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, explore_every=3)
+    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
+    it.fit  # noqa: B018
+    assert "LIN" in it.models
+    assert len(it.models) > 3
 
 
 def test_a_model_of_no_weight_that_cannot_take_what_is_imagined_does_not_stop_the_others(learned):
@@ -238,6 +281,7 @@ def test_a_model_of_no_weight_that_cannot_take_what_is_imagined_does_not_stop_th
         given = broken.given(X, y, reweigh=reweigh)
         assert list(given) == others
         assert given.probability.model.to_numpy().tolist() == others
+        assert_allclose([given.prior.sum(), given.probability.sum()], 1.0, rtol=1e-12)
         assert np.isfinite(pma.predict(given, X).f_mean).all()
         assert np.isfinite(pma.active.bams(given, X)).all()
     broken.weights = np.array([0.4, 0.1, 0.2, 0.3])

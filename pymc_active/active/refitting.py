@@ -169,6 +169,9 @@ class SeveralModels:
                     executor=executor,
                     errors="warn",
                 )
+        if len(fits) < 2:
+            missing = ", ".join(str(label) for label in self.models if label not in fits)
+            raise ValueError(f"choosing between models needs two that can be fitted, and these cannot: {missing}")
         self._keep(fits)
         average = self.average()
         self.probabilities[len(self.y)] = average.probability
@@ -211,11 +214,11 @@ class SeveralModels:
                 executor=executor,
                 errors="warn",
             )
-            self.models |= children
+            self.models |= {label: gpm for label, gpm in children.items() if label in self.fits}
         probability = self.average().probability
         ranked = probability.sortby(-probability)
-        keep = set(ranked.model.to_numpy()[:_FEWEST]) | set(ranked.model[ranked > _HOPELESS].to_numpy())
-        self.models = {label: gpm for label, gpm in self.models.items() if label in keep}
+        leave = set(ranked.model.to_numpy()[_FEWEST:]) - set(ranked.model[ranked > _HOPELESS].to_numpy())
+        self.models = {label: gpm for label, gpm in self.models.items() if label not in leave}
         self._keep(self.fits)
         return self.average()
 

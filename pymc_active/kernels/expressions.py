@@ -268,13 +268,6 @@ def repeats_a_factor(expression: Expression) -> bool:
     return any(repeats_a_factor(child) for child in expression.children)
 
 
-def without_inputs(expression: Expression) -> Expression:
-    """The expression with each base kernel on all inputs: the same kernel where there is one input."""
-    if isinstance(expression, Base):
-        return Base(expression.name)
-    return expression._kind(tuple(without_inputs(child) for child in expression.children))
-
-
 def numbered(names: Sequence[str]) -> list[str]:
     """Names with a number where they repeat: SE_1, PER, SE_2."""
     return [f"{name}_{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]

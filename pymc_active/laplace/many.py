@@ -52,7 +52,7 @@ def fit_laplace_models[Label: Hashable](
         without an array route are fitted here, and so is what a killed process had to do, with one warning.
     progressbar : bool
     errors : {"raise", "warn"}
-        What a model comes to whose log posterior is finite nowhere: ``"warn"`` leaves it out, unless it is the last.
+        What a model comes to whose log posterior is finite nowhere: ``"warn"`` leaves it out.
 
     Returns
     -------
@@ -75,6 +75,8 @@ def fit_laplace_models[Label: Hashable](
         if not isinstance(gpm, GPModel):
             raise TypeError(f"fit_laplace_models takes GPModel objects; {label!r} is {type(gpm).__name__}")
     starts = {} if starts is None else starts
+    if errors not in ("raise", "warn"):
+        raise ValueError(f"errors must be raise or warn; got {errors!r}")
     unknown = [label for label in starts if label not in models]
     if unknown:
         raise ValueError(f"starts for unknown models: {', '.join(map(repr, unknown))}")
@@ -115,7 +117,7 @@ def fit_laplace_models[Label: Hashable](
         }
     if failed:
         what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
-        if errors == "raise" or not fits:
+        if errors == "raise":
             raise ValueError(what)
         warn_user(f"models that cannot be fitted are left out; {what}")
     doubtful = {label: problems for label, fit in fits.items() if (problems := find_problems(fit))}

@@ -17,16 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.cov import Embedding, Rescaled
 from pymc_active.data import Scale
 from pymc_active.kernels import arrays
-from pymc_active.kernels.expressions import (
-    BASE_KERNELS,
-    Base,
-    Expression,
-    Sum,
-    base_kernels,
-    numbered,
-    parse,
-    without_inputs,
-)
+from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.plan import ModelPlan, Priors
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
@@ -275,7 +266,7 @@ def composite_gp(
     expression : str or Expression
         Text, or a value made with :mod:`pymc_active.kernels`. Base kernels SE, PER, RQ, LIN (with a location), LIN0
         (through the origin), MAT12, MAT32, MAT52, joined by ``+ * ( )``. ``SE[1]`` acts on input 1 only; without an
-        index a kernel acts on all inputs, with one lengthscale; of a single input ``SE[0]`` is ``SE``.
+        index a kernel acts on all inputs, with one lengthscale.
     priors : {"wide", "toolbox"} or dict, optional
         ``"toolbox"`` are the priors of the authors' toolbox. ``"wide"``, the default, are the same but for the noise:
         the toolbox expects a noise sd of about 0.01, which few data cannot overrule. Or a dict by name; what it leaves
@@ -326,10 +317,6 @@ def composite_gp(
     for base in bases:
         if base.input is not None and base.input >= plan.n_inputs:
             raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {plan.n_inputs - 1}")
-    if plan.n_inputs == 1:
-        # One model, one expression: by it searches and averages know which models they have.
-        tree = without_inputs(tree)
-        bases = base_kernels(tree)
     for base, name in zip(bases, names, strict=True):
         _add_parameters(plan, base, name)
 

@@ -95,7 +95,7 @@ def warn_of_failures(n_failed: int) -> None:
 
 
 class Record:
-    """Evaluations one after another, on some inputs, which an error takes along.
+    """Evaluations one after another, on some inputs: a context that hands them to whatever error ends it.
 
     Parameters
     ----------
@@ -131,18 +131,17 @@ class Record:
         """
         point = self._others.copy()
         point[self._inputs] = x
-        try:
-            value = evaluate(self._f, point[None], "Nothing is lost: error.X and error.y are data for gp_ucb.")[0]
-            self._X.append(x)
-            self._y.append(float(value))
-            if len(self._y) >= MOST_FAILURES and np.isnan(self._y[-MOST_FAILURES:]).all():
-                raise EvaluationError(f"f returned NaN or infinity {MOST_FAILURES} times in a row")
-        except EvaluationError as error:
-            self.hand_over(error)
-            raise
-        return float(value)
+        value = float(evaluate(self._f, point[None], "Nothing is lost: error.X and error.y are data for gp_ucb.")[0])
+        self._X.append(x)
+        self._y.append(value)
+        if len(self._y) >= MOST_FAILURES and np.isnan(self._y[-MOST_FAILURES:]).all():
+            raise EvaluationError(f"f returned NaN or infinity {MOST_FAILURES} times in a row")
+        return value
 
-    def hand_over(self, error: EvaluationError) -> None:
-        """Give an error what succeeded."""
-        succeeded = np.isfinite(self.y)
-        error.X, error.y = self.X[succeeded], self.y[succeeded]
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is not None:
+            succeeded = np.isfinite(self.y)
+            error.X, error.y = self.X[succeeded], self.y[succeeded]  # type: ignore[attr-defined]

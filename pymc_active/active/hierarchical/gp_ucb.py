@@ -234,7 +234,7 @@ def gp_ucb(
         U, values = (given - start) / width, sign * read_outputs(y, len(given), X)
     # With predictions where an evaluation failed, so that another place is asked.
     assumed, record = values, Record(f, inputs, base)
-    with one_blas_thread():
+    with one_blas_thread(), record:
         for t in range(1, n + 1):
             if beta is None:
                 b = theorem_beta(t, len(inputs), signal_variance=signal_variance, bandwidth=float(relative.min()))

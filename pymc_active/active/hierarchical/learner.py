@@ -296,29 +296,25 @@ class HDSLearner:
                 f"{rows.count(None)} of the point(s) told were not asked for, while {len(self._asked)} others are "
                 "pending: they enter no test. If they answer pending points, pass those as asked="
             )
-        is_new = [
-            row is None and bool(np.isfinite(value)) and not self._is_known(point, float(value))
-            for point, value, row in zip(X, values, rows, strict=True)
-        ]
+        known = self._known() if None in rows else set()
         with one_blas_thread():
-            for point, value, row, is_foreign in zip(X, values, rows, is_new, strict=True):
+            for point, value, row in zip(X, values, rows, strict=True):
+                told = (point.tobytes(), float(value))
                 if row is not None:
                     if asked is not None and self._distance(row, point) > _SAME:
                         self._measured[row] = point.copy()
                     self._settle(row, float(value))
-                elif is_foreign:
+                elif np.isfinite(value) and told not in known:
                     self._foreign_X.append(point.copy())
                     self._foreign_y.append(float(value))
+                known.add(told)
 
     def _read_points(self, x: Any, what: str) -> np.ndarray:
         return read_inputs(np.atleast_2d(np.asarray(x, float)), what, width=self.settings.n_dims)
 
     def _distance(self, row: int, point: np.ndarray) -> float:
         """From the point of an evaluation, in parts of the input's interval, of the input that differs most."""
-        return self._largest_step(self._point(row), point)
-
-    def _largest_step(self, a: np.ndarray, b: np.ndarray) -> float:
-        return float((np.abs(a - b) / (self.settings.high - self.settings.low)).max())
+        return float((np.abs(self._point(row) - point) / (self.settings.high - self.settings.low)).max())
 
     def _find(self, X: np.ndarray) -> list[int | None]:
         """The evaluations asked for that points answer, the nearest, each once; None for other points."""
@@ -349,13 +345,11 @@ class HDSLearner:
             )
         return rows
 
-    def _is_known(self, point: np.ndarray, y: float) -> bool:
-        """Whether just this was told before: once more it would pass for a repeat without noise."""
-        rows = (row for row in self._told if self.evaluations[row].y == y)
-        others = (x for x, value in zip(self._foreign_X, self._foreign_y, strict=True) if value == y)
-        return any(self._distance(row, point) < _SAME for row in rows) or any(
-            self._largest_step(x, point) < _SAME for x in others
-        )
+    def _known(self) -> set[tuple[bytes, float]]:
+        """Points and values told before: once more they would pass for repeats without noise."""
+        points = [*self._points(self._told), *self._foreign_X]
+        values = [*(self.evaluations[row].y for row in self._told), *self._foreign_y]
+        return {(point.tobytes(), float(y)) for point, y in zip(points, values, strict=True)}
 
     def run(
         self,

@@ -193,8 +193,8 @@ def hds_then_optimize(
     selection = hds(f, n_dims, bounds=bounds, random_seed=rng, **keywords)
     try:
         return _optimize(f, selection, n, method, beta, minimize, bounds, rng)
-    except Exception as error:
-        # It is paid for.
+    except BaseException as error:
+        # It is paid for, also if the user interrupts.
         error.selection = selection  # type: ignore[attr-defined]
         raise
 
@@ -263,12 +263,13 @@ def _learn(
         minimize=minimize,
         random_seed=int(rng.integers(2**32)),
     )
-    record = Record(f, active, (low + high) / 2)
-    for _ in range(n):
-        x = np.asarray(learner.ask())
-        value = record.evaluate(x[0])
-        # What failed stays pending: the learner takes it to be as predicted, and asks for another point.
-        if np.isfinite(value):
-            learner.tell(x, value)
+    with Record(f, active, (low + high) / 2) as record:
+        for _ in range(n):
+            x = np.asarray(learner.ask())
+            value = record.evaluate(x[0])
+            # What failed stays pending: the learner takes it to be as predicted, and asks for another point.
+            if np.isfinite(value):
+                learner.tell(x, value)
+        best = np.asarray(learner.recommend())[0]
     warn_of_failures(int(np.isnan(record.y).sum()))
-    return record.X, record.y, np.asarray(learner.recommend())[0]
+    return record.X, record.y, best
