@@ -23,7 +23,7 @@ from pymc_active.warn import warn_user
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
 # Models that are worth a word about their rough evidence, and draws that are too few for its standard error.
-_MATTERS, _FEW_EFFECTIVE = 1e-3, 100
+MATTERS, _FEW_EFFECTIVE = 1e-3, 100
 # The weight of models that are left out where they cannot be expanded for other data.
 _IMPOSSIBLE = 1e-9
 EVIDENCES = ("laplace", "importance")
@@ -164,7 +164,7 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
     if "pareto_k" in probability.coords:
         # What is wrong with a model that nobody believes in anyway is no news.
         is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)
-        rough = probability[is_rough & (probability > _MATTERS)]
+        rough = probability[is_rough & (probability > MATTERS)]
         if rough.size:
             worst = zip(
                 rough.model.values.tolist(), rough.pareto_k.values, rough.effective_sample_size.values, strict=True

@@ -22,7 +22,6 @@ from pymc_active.predictions import draw_moments
 from pymc_active.truth import pareto_k, relative_utility
 from pymc_active.warn import warn_user
 
-# Warnings are of the line that asked.
 # Above this R-hat the chains have not seen the same posterior.
 RHAT_LIMIT = 1.05
 # "sometimes" means so many times the points of the last verification.

@@ -33,7 +33,8 @@ _AROUND_WIDTH, _AROUND_SHARE = 0.7, 0.5
 # With fewer points than this much of the evidence may lie where no mode is, and so many draws, for each of the others,
 # are from the prior.
 _FEW, _FROM_PRIOR = 30, 2
-# Of embeddings with more parameters than this no draw from the prior has weight.
+# Embeddings with more parameters are drawn around their modes alone: from the prior hardly any draw has weight there
+# with more than about ten points, and all would cost an evaluation.
 _FEW_PARAMETERS = 10
 
 

@@ -14,15 +14,12 @@ from pymc_active.data import read_inputs
 from pymc_active.html_summary import html_summary
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace, quiet_fits
 from pymc_active.laplace.search import SAME
-from pymc_active.model_average import model_posterior, prior_weights
+from pymc_active.model_average import MATTERS, model_posterior, prior_weights
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.warn import warn_user
 
 __all__ = ["EmbeddingDimension", "embedding_dimension"]
-
-# Numbers of components that are worth a word about their poor evidence.
-_MATTERS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -184,7 +181,7 @@ def embedding_dimension(
     )
     for name in ("log_evidence", "log_posterior"):
         table[name].attrs["units"] = "nats"
-    rough = table.n_components[table.evidence_is_poor & (table.probability > _MATTERS)]
+    rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
     if rough.size:
         warn_user(
             f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, for R has a component that "

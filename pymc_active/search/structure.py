@@ -386,14 +386,12 @@ def _warn(result: StructureSearch) -> None:
     scores = _scores(result.table, result.criterion)
     top = str(result.table.model.to_numpy()[int(np.nanargmax(scores))])
     best = result._best_label()
-    doubts = "; ".join(find_problems(result.fits[top]))
     if bool(result.table.doubtful.sel(model=best)):
-        problems.append(f"every fit is doubtful, that of {top}, for one: {doubts}")
-    elif top != best:
-        problems.append(
-            f"{top} has a better {result.criterion} than {best}, but its fit is doubtful, so it was passed over: "
-            + doubts
-        )
+        what = f"every fit is doubtful, that of {top}, for one"
+    else:
+        what = f"{top} has a better {result.criterion} than {best}, but its fit is doubtful, so it was passed over"
+    if bool(result.table.doubtful.sel(model=top)):
+        problems.append(f"{what}: {'; '.join(find_problems(result.fits[top]))}")
     if result.stopped == "interrupted":
         problems.append(f"it was interrupted after {len(result.fits)} fits, which are all here")
     if problems:
