@@ -80,15 +80,16 @@ def laplace():
 
 def evidence():
     results = load("results/evidence_accuracy")["results"]
-    rows = []
-    for few, more in zip(*results.values(), strict=True):
-        cells = [
-            f"{r['difference']:+.2f} ± {r['standard_error']:.2f} ({r['pareto_k']:.2f})"
-            if r["effective_sample_size"] >= 50
-            else f"unknown ({r['pareto_k']:.2f})"
-            for r in (few, more)
-        ]
-        rows.append([f"`{few['model']}`", *cells])
+
+    def cell(r):
+        if r is None:
+            return ""
+        if r["effective_sample_size"] < 50:
+            return f"unknown ({r['pareto_k']:.2f})"
+        return f"{r['difference']:+.2f} ± {r['standard_error']:.2f} ({r['pareto_k']:.2f})"
+
+    by_model = [{r["model"]: r for r in column} for column in results.values()]
+    rows = [[f"`{model}`", *(cell(column.get(model)) for column in by_model)] for model in by_model[0]]
     quadrature = {
         target["what"].partition("D = ")[2]: f"{target['value']:.2f}"
         for target in targets("results/embedding_dimension")

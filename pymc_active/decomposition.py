@@ -8,13 +8,13 @@ from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.data import read_inputs
-from pymc_active.descriptions import Words
+from pymc_active.data import Affine, read_inputs
+from pymc_active.descriptions import Words, plus_minus
 from pymc_active.html_summary import html_summary
 from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
 from pymc_active.kernels.expressions import numbered
@@ -199,7 +199,7 @@ def decompose(
                 "at_data": at_data,
                 "share": _share(at_data, fit.y),
                 "amplitude": float(at_data.std()),
-                "words": words.product(term) + _slope(part, term, y_unit, units[0] if n_inputs == 1 else ""),
+                "words": words.product(term) + _slope(expansion, term, y_unit, units),
             }
         )
     rows.sort(key=lambda row: -row["share"])
@@ -208,7 +208,7 @@ def decompose(
     mean_function_share = _share(offset_at_data, fit.y)
 
     def described(row: dict[str, Any]) -> str:
-        size = f"amplitude {row['amplitude']:.3g}" + (f" {y_unit}" if y_unit else "")
+        size = f"standard deviation {row['amplitude']:.3g}" + (f" {y_unit}" if y_unit else "")
         return f"{row['words'][0].upper()}{row['words'][1:]} ({_percent(row['share'])} of the variance, {size})"
 
     components = xr.Dataset(
@@ -383,21 +383,23 @@ def _share(part: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean((part - part.mean()) * deviation)) / variance if variance > 0 else np.nan
 
 
-def _slope(part: Expansion, leaves: Sequence[Node], y_unit: str, x_unit: str) -> str:
-    """How steep a linear component of one input is."""
+def _slope(expansion: Expansion, leaves: Sequence[Node], y_unit: str, units: Sequence[str]) -> str:
+    """How steep a linear component of one input is, with its sd (``method="bbq"``)."""
     if len(leaves) > 1 or not isinstance(leaves[0], Linear) or len(leaves[0].columns) > 1:
         return ""
-    X = np.zeros((2, part.posterior.X.shape[1]))
-    X[1, _columns(leaves[0])] = 1.0
-    # A difference of two points: the data are far enough from zero for rounding to show, so take it on their scale.
-    X = part.posterior.x_map.shift + part.posterior.x_map.scale * X  # type: ignore[attr-defined]
-    low, high = part.moments(X).mean
-    step = float(np.ptp(X, axis=0).max())
-    verb = "rising" if high > low else "falling"
+    column, x_map = _columns(leaves[0])[0], cast("Affine", expansion.posterior.x_map)
+    low, high = np.zeros((2, 1, expansion.posterior.X.shape[1]))
+    high[:, column] = 1.0
+    # f(high) - f(low), a unit of the priors' scale apart.
+    rise = marginal_moments(_part(expansion, _Centred(leaves[0], low)), x_map.shift + x_map.scale * high, "bbq")
+    step = float((x_map.scale * (high - low)).max())
+    x_unit, slope = units[column], float(rise.mean[0]) / step
+    verb = "rising" if slope > 0 else "falling"
     # One of "years" is a year, but one of "s" or "Celsius" is not.
     is_plural = len(x_unit) > 2 and x_unit.endswith("s") and not x_unit.endswith(("ss", "us"))
     per = x_unit.removesuffix("s") if is_plural else x_unit or "unit of the input"
-    return f", {verb} by {abs(high - low) / step:.3g}{' ' + y_unit if y_unit else ''} per {per}"
+    size = plus_minus(abs(slope), float(np.sqrt(rise.variance[0])) / step)
+    return f", {verb} by {size}{' ' + y_unit if y_unit else ''} per {per}"
 
 
 def _percent(share: float) -> str:

@@ -23,6 +23,10 @@ _WIDE, _Z89 = 0.3, 1.598
 _CONSTANT = 5.0
 # Distances between data are even if they are whole multiples of their median to this fraction of it.
 _EVEN = 0.1
+# So many periods among the data show that something comes again.
+_REPEATED = 1.5
+# Within this fraction of their range the end of the data is reached.
+_AT_THE_END = 0.05
 # A rational quadratic with more than this alpha looks like a squared exponential.
 _ONE_SCALE = 5.0
 
@@ -67,7 +71,10 @@ class Words:
         if linear:
             growth = {1: "linearly", 2: "quadratically"}.get(len(linear), f"like a polynomial of degree {len(linear)}")
             origins = list(dict.fromkeys(self._origin(leaf) for leaf in linear))
-            text += f", with an amplitude that grows {growth} away from {' and '.join(origins)}"
+            change = f"falls {growth} towards" if all(map(self._ends_the_data, linear)) else f"grows {growth} away from"
+            text += f", with an amplitude that {change} {' and '.join(origins)}"
+        if any(self._is_hardly_repeated(leaf) for leaf in periodic):
+            text += "; the data span not much more than one period, so that none was seen to come again"
         if any(self._has_longer_aliases(leaf) for leaf in periodic):
             text += "; below two spacings of the data, a period can hardly be told from a longer alias"
         return text
@@ -105,6 +112,18 @@ class Words:
         if changes:
             return f"an approximately {text}, whose shape changes {' and '.join(changes)}"
         return f"a {text}"
+
+    def _ends_the_data(self, leaf: Linear) -> bool:
+        """Whether a line of one input comes to zero at the upper end of the data, or beyond it."""
+        if len(leaf.columns) > 1:
+            return False
+        column = int(leaf.columns[0])
+        location = 0.0 if leaf.location is None else self.theta[int(leaf.location[0])]
+        return bool(location > self.posterior.X[:, column].max() - _AT_THE_END * self.range[column])
+
+    def _is_hardly_repeated(self, leaf: Periodic) -> bool:
+        period = np.exp(self.theta[leaf.log_period])
+        return len(leaf.columns) == 1 and bool(_REPEATED * period > self.range[int(leaf.columns[0])])
 
     def _has_longer_aliases(self, leaf: Periodic) -> bool:
         """Whether the period is below two distances of data at even ones, where a longer period has the same values."""
@@ -192,7 +211,8 @@ class Words:
                 index = int(leaf.location[d])
                 value += scale * float(self.theta[index])
                 sd = scale * self._sd(itemgetter(index), [index])
-            texts.append(f"{self.names[int(column)]} = {plus_minus(value, sd)}")
+            unit = f" {self.units[int(column)]}" if self.units[int(column)] else ""
+            texts.append(f"{self.names[int(column)]} = {plus_minus(value, sd)}{unit}")
         return ", ".join(texts)
 
     def _positive(self, log_value: Callable[[np.ndarray], Any], indices: Sequence[int], scale: float) -> str:

@@ -12,7 +12,7 @@ from pymc_active.posterior.factor import LOG_2PI
 # A component ends this many sds from its mean: 8e-11 of its mass is beyond.
 _REACH = 6.5
 # Panels over a component are at most this many of its sds long and carry this many Gauss-Legendre nodes.
-_LENGTH, _N_NODES = 5.0, 12
+_LENGTH, _N_NODES = 3.0, 12
 # Parts of a panel at a time: the finest component may reach into one of them only.
 _LARGEST_SPLIT = 8
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
@@ -43,7 +43,7 @@ def quadrature(means: np.ndarray, variances: np.ndarray) -> Quadrature:
 
     Notes
     -----
-    Panels are split until none is longer than 5 sds of any component within 6.5 sds of it, and dropped where no
+    Panels are split until none is longer than 3 sds of any component within 6.5 sds of it, and dropped where no
     component reaches: a component 10,000 times narrower than another, or 100 sds away, costs a few panels more.
     """
     sd = np.sqrt(variances)

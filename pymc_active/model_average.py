@@ -14,6 +14,8 @@ import xarray as xr
 from scipy.special import logsumexp, softmax
 
 from pymc_active.html_summary import html_summary
+from pymc_active.kernels.expressions import Expression, on_inputs
+from pymc_active.laplace.exchange import kernel_priors
 from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
 from pymc_active.models.gpmodel import GPModel
@@ -70,14 +72,14 @@ def model_posterior(
     Raises
     ------
     TypeError, ValueError
-        For anything but fits, a fit that occurs twice, fits of different y, labels that are neither all text nor all
+        For anything but fits, a model that occurs twice, fits of different y, labels that are neither all text nor all
         numbers, a prior that does not match, or if no evidence is finite.
 
     Warns
     -----
     UserWarning
-        Once, if the evidence of a model is not finite (it is excluded, with probability 0), the fit of the highest
-        evidence is doubtful, or a sampled evidence has a Pareto k above 0.7 or fewer than 100 effective draws where
+        Once, if the evidence of a model is not finite (it is excluded, with probability 0), the fit of the most
+        probable one is doubtful, or a sampled evidence has a Pareto k above 0.7 or fewer than 100 effective draws where
         the model has a probability above 0.001.
 
     Notes
@@ -155,10 +157,10 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
             f"the evidence of {excluded} is not finite, hence probability 0: fit again, or give log_noise a prior that "
             "keeps it away from zero"
         )
-    best = int(np.argmax(np.where(finite, probability.log_evidence.values, -np.inf)))
+    best = int(np.argmax(probability.values))
     if probability.doubtful.values[best]:
         problems.append(
-            f"model {labels[best]!r} has the highest evidence, but its fit is doubtful: "
+            f"model {labels[best]!r} is the most probable, but its fit is doubtful: "
             + "; ".join(find_problems(members[best]))
         )
     if "pareto_k" in probability.coords:
@@ -190,9 +192,6 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
         raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
     labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
     check_labels(labels)
-    for (label, fit), (other_label, other) in combinations(zip(labels, members, strict=True), 2):
-        if fit is other:
-            raise _twice(label, other_label)
     for label, fit in zip(labels, members, strict=True):
         if not isinstance(fit, LaplaceFit):
             raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
@@ -201,6 +200,7 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
                 f"evidences compare models of the same observations, but the fits {labels[0]!r} and {label!r} have "
                 "different y: fit every model again with the same data (gpm.set_data, then fit_laplace)"
             )
+    check_distinct({label: fit.gpm for label, fit in zip(labels, members, strict=True)})
     return labels, list(members)
 
 
@@ -400,11 +400,12 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         return other
 
     def with_prior(self, prior: Prior) -> ModelAverage:
-        """The same models and evidences with other prior weights (dict or sequence)."""
+        """The same models and evidences with other prior weights (dict or sequence); warns as the first ones did."""
         other = copy(self)
         other.prior = prior_weights(prior, list(self))
         other.weights = softmax(_log_weights(self.probability.log_evidence.values, other.prior))
         other.probability = self.probability.copy(data=other.weights)
+        _warn(other.probability, list(self.values()))
         return other
 
     @property
@@ -450,19 +451,23 @@ def check_distinct(models: Mapping[Any, GPModel]) -> None:
     """Raise a ValueError if a model occurs twice; kernels are equal up to the order of terms and factors."""
     for (label, gpm), (other_label, other) in combinations(models.items(), 2):
         if gpm is other or _are_equal(gpm, other):
-            raise _twice(label, other_label)
+            raise ValueError(
+                f"{label!r} and {other_label!r} are the same model, whose probability would count twice: leave one out"
+            )
 
 
-def _twice(label: Any, other: Any) -> ValueError:
-    return ValueError(f"{label!r} and {other!r} are the same model, whose probability would count twice: leave one out")
+def _kernel(gpm: GPModel) -> Expression | None:
+    return None if gpm.expression is None else on_inputs(gpm.expression, gpm.X.shape[1])
 
 
 def _are_equal(gpm: GPModel, other: GPModel) -> bool:
-    if gpm.expression != other.expression or (gpm.expression is None and gpm.description != other.description):
+    if _kernel(gpm) != _kernel(other) or (gpm.expression is None and gpm.description != other.description):
         return False
     if sorted(gpm.shapes.values()) != sorted(other.shapes.values()):
         return False
-    # Where all parameters are alike their order does not matter, and means, priors and scales show.
+    posteriors = [one.posterior().with_data(gpm.X, gpm.y) for one in (gpm, other)]
+    if len({kernel_priors(posterior) for posterior in posteriors}) > 1:
+        return False
+    # Where all parameters are alike their order does not matter, and means, noise and scales show.
     theta = np.full(gpm.n_parameters, 0.3)
-    values = [one.posterior().with_data(gpm.X, gpm.y).value(theta) for one in (gpm, other)]
-    return isclose(*values)
+    return isclose(*(posterior.value(theta) for posterior in posteriors))

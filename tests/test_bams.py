@@ -13,7 +13,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 import pymc_active as pma
-from pymc_active import model_average
+from pymc_active import entropy, model_average
 from pymc_active.active.bald import Bald, Uncertainty
 from pymc_active.active.bams import Bams, Committee
 from pymc_active.entropy import mixture_entropy
@@ -82,6 +82,21 @@ def test_information_of_hard_mixtures_is_that_of_monte_carlo(case):
     information = Bams().mixture_value(gaussians(*case))[0]
     assert abs(information - gains.mean()) < 4 * gains.std() / np.sqrt(n)
     assert 0 <= information <= entropy_of(weights) + 1e-6
+
+
+def test_entropy_of_ordinary_mixtures_is_right_to_1e_6(monkeypatch):
+    """Against panels a third as long with twice the nodes; bends between components some sds apart are the hardest."""
+    rng = np.random.default_rng(0)
+    S, m = 4, 400
+    variances = np.exp(2 * rng.uniform(np.log(0.03), 0.0, (S, m)))
+    variances[0] = 1.0
+    means = rng.uniform(-6.0, 6.0, (S, m))
+    weights = rng.dirichlet(np.ones(S))
+    found = mixture_entropy(means, variances, weights)
+    nodes = np.polynomial.legendre.leggauss(24)
+    for name, value in {"_LENGTH": 1.0, "_N_NODES": 24, "_NODES": nodes[0], "_WEIGHTS": nodes[1], "_REACH": 9}.items():
+        monkeypatch.setattr(entropy, name, value)
+    assert_allclose(found, mixture_entropy(means, variances, weights), rtol=0, atol=1e-6)
 
 
 def test_nothing_is_learned_where_models_agree():

@@ -495,7 +495,7 @@ def test_negative_curvature_is_floored_counted_and_warned_of_once():
     assert result.diagnostics["smallest_eigenvalue"] < 0
     assert len(result.diagnostics["warnings"]) == 1
     assert np.linalg.eigvalsh(result.covariance)[0] > 0
-    # Directions of positive curvature keep it; the other has a tenth of the prior's, whose sds are one.
+    # Directions of positive curvature keep it; the other has a fraction of the prior's, whose sds are one.
     values, vectors = np.linalg.eigh(result.hessian)
     variances = np.einsum("pi,pq,qi->i", vectors, result.covariance, vectors)
     assert_allclose(variances, [1 / FLOOR, *(1 / values[1:])], rtol=1e-9)

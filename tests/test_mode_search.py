@@ -12,9 +12,11 @@ from scipy.special import logsumexp
 
 import pymc_active as pma
 from pymc_active.laplace import fit_laplace_models
-from pymc_active.laplace.exchange import exchanges, log_multiplicity
+from pymc_active.laplace.curvature import FLOOR
+from pymc_active.laplace.exchange import exchanges, log_multiplicity, log_separation, same_place
 from pymc_active.laplace.parents import starts_from_parent
 from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
+from pymc_active.laplace.search import Found, distinct
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.posterior.mode import vm_mode
 
@@ -294,7 +296,7 @@ def test_evidence_of_exchangeable_terms_by_quadrature():
     fixed = {"log_outputscale_SE_1": 0.0, "log_outputscale_SE_2": 0.0, "log_noise": np.log(0.1)}
     gpm = pma.composite_gp(x, y, "SE + SE", mean="zero", priors=fixed)
     result = fit(gpm)
-    assert_allclose(result.best.log_multiplicity, np.log(2))
+    assert_allclose(result.best.log_multiplicity, np.log(2), rtol=1e-3)
     # The other image is not a mode of its own.
     assert len(result.modes) == 1
     posterior = gpm.posterior()
@@ -306,6 +308,80 @@ def test_evidence_of_exchangeable_terms_by_quadrature():
     exact = top + np.log(simpson(simpson(np.exp(value - top), x=grid), x=grid))
     # Laplace's own error here is below 0.1; a forgotten copy costs 0.69.
     assert_allclose(result.log_evidence, exact, rtol=0, atol=0.2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_terms_that_have_grown_together_are_not_counted_twice(seed):
+    """One smooth function, two terms for it: copies of the mode overlap, in a direction that is nearly flat."""
+    rng = np.random.default_rng(seed)
+    x = np.linspace(0, 1, 40)[:, None]
+    K = np.exp(-0.5 * ((x - x.T) / 0.15) ** 2)
+    y = np.linalg.cholesky(K + 1e-8 * np.eye(40)) @ rng.normal(size=40) + 0.05 * rng.normal(size=40)
+    fixed = {"log_lengthscale_SE_1": np.log(0.15), "log_lengthscale_SE_2": np.log(0.15), "log_noise": np.log(0.05)}
+    gpm = pma.composite_gp(x, y, "SE + SE", mean="zero", priors=fixed)
+    result = fit(gpm)
+    posterior = gpm.posterior()
+    grid = np.linspace(-8.0, 4.0, 97)
+    with one_blas_thread():
+        value = np.array([[posterior.value_and_gradient(np.array([a, b]))[0] for b in grid] for a in grid])
+    top = value.max()
+    exact = top + np.log(simpson(simpson(np.exp(value - top), x=grid), x=grid))
+    # Counted twice and without a floor it was up to 1.8 too high.
+    assert_allclose(summed(result), exact, rtol=0, atol=0.6)
+    # The prior's sds are one.
+    assert np.linalg.eigvalsh(result.covariance).max() < 1 / FLOOR + 1e-6
+
+
+@pytest.mark.parametrize(("expression", "apart"), [("SE + SE", 0.1), ("SE + SE", 0.6), ("SE + SE + SE", 0.3)])
+def test_a_copy_counts_by_the_share_nearer_to_its_own_mode(expression, apart):
+    gpm = composite(expression)
+    posterior = gpm.posterior()
+    rng = np.random.default_rng(4)
+    center, sd = posterior.prior_scale()
+    theta = center + sd * apart * rng.normal(size=len(sd))
+    root = 0.5 * sd[:, None] * rng.normal(size=(len(sd), len(sd))) / np.sqrt(len(sd))
+    images = exchanges(posterior)
+    draws = (theta + rng.normal(size=(200_000, len(sd))) @ root.T) / sd
+    distances = np.array([np.square(draws - theta[image] / sd).sum(1) for image in images])
+    share = np.mean(distances.argmin(0) == 0)
+    assert 1 / len(images) < share < 0.99
+    assert_allclose(np.exp(log_separation(posterior, theta, root)), share, rtol=0, atol=0.02)
+    # Far from its copies all of a mode is its own.
+    assert log_separation(posterior, theta, 1e-4 * root) == 0.0
+
+
+def test_modes_of_equal_height_at_different_places_are_two():
+    posterior = composite("SE + SE").posterior()
+    _, sd = posterior.prior_scale()
+    a = np.zeros(len(sd))
+    b = a + np.eye(len(sd))[posterior.log_noise] * sd
+    _, second, *others = exchanges(posterior)
+    assert not others
+    c = a.copy()
+    c[0] += sd[0]
+    found = [Found(theta, value, True) for theta, value in ((a, 1.0), (b, 0.999), (c, 0.998), (c[second], 0.998))]
+    kept = distinct(found, 0.01, same_place(posterior, 0.5))
+    assert [mode.theta.tolist() for mode in kept] == [a.tolist(), b.tolist(), c.tolist()]
+    assert distinct(found, 0.01) == found[:1]
+
+
+def test_starts_alone_are_all_followed():
+    """The best start is the last of five."""
+    gpm = composite("SE + PER")
+    good = fit(gpm, n_restarts=12)
+    poor = [{name: value + shift for name, value in good.point.items()} for shift in (1.5, -1.5, 2.0, -2.0)]
+    poor = [start for start in poor if fit(gpm, start=start, n_restarts=0).log_posterior < good.log_posterior - 1]
+    assert len(poor) >= 3
+    again = fit(gpm, start=[*poor, good.point], n_restarts=0)
+    assert_allclose(again.log_posterior, good.log_posterior, rtol=0, atol=1e-6)
+
+
+def test_following_the_modes_of_few_data_keeps_their_evidence():
+    gpm = composite("SE + PER", seasonal(12))
+    searched = fit(gpm, n_restarts=20, random_seed=0)
+    assert len(searched.modes) > 3
+    followed = fit(gpm, start=searched, n_restarts=1, random_seed=0)
+    assert summed(followed) > summed(searched) - 0.2
 
 
 # Many models.

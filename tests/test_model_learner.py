@@ -199,7 +199,7 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
         return fits
 
     monkeypatch.setattr(refitting, "fit_laplace_models", doubtful)
-    with pytest.warns(UserWarning, match=f"'{best}' has the highest evidence, but its fit is doubtful") as caught:
+    with pytest.warns(UserWarning, match=f"'{best}' is the most probable, but its fit is doubtful") as caught:
         it.recommend()
     assert len(caught) == 1
 

@@ -17,6 +17,7 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
+from pymc_active.model_average import ModelAverage
 from pymc_active.search import dimension
 from pymc_active.search.dimension import _resized
 
@@ -87,12 +88,26 @@ def test_a_doubtful_fit_never_wins_silently(fits):
     best = pma.active.model_posterior(fits).idxmax().item()
     worst = pma.active.model_posterior(fits).idxmin().item()
     for doubt in ({"converged": False}, {"n_floored": 1}):
-        with pytest.warns(UserWarning, match=f"{best!r} has the highest evidence, but its fit is doubtful") as caught:
+        with pytest.warns(UserWarning, match=f"{best!r} is the most probable, but its fit is doubtful") as caught:
             found = pma.active.model_posterior({**fits, best: changed(fits[best], **doubt)})
         assert len(caught) == 1
         assert found.doubtful.sel(model=best)
         # A doubtful loser is marked; nobody is warned.
         assert pma.active.model_posterior({**fits, worst: changed(fits[worst], **doubt)}).doubtful.sum() == 1
+
+
+def test_a_doubtful_fit_that_its_prior_makes_win_does_not_do_so_silently(fits):
+    worst = pma.active.model_posterior(fits).idxmin().item()
+    doubted = {**fits, worst: changed(fits[worst], converged=False)}
+    prior = {label: 1e12 if label == worst else 1.0 for label in fits}
+
+    def another_prior(fits, prior):
+        return ModelAverage(fits).with_prior(prior).probability
+
+    for ask in (pma.active.model_posterior, another_prior):
+        with pytest.warns(UserWarning, match=f"{worst!r} is the most probable, but its fit is doubtful") as caught:
+            assert ask(doubted, prior=prior).idxmax().item() == worst
+        assert len(caught) == 1
 
 
 def test_bad_fits_and_priors(fits):

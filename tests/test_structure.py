@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 import pymc_active as pma
 from pymc_active.kernels import parse
-from pymc_active.kernels.expressions import repeats_a_factor
+from pymc_active.kernels.expressions import is_redundant
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.search import priors as priors_module
 from pymc_active.search import structure
@@ -204,10 +204,15 @@ def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
         ("SE * (SE + PER)", False),
         ("LIN * LIN", False),
         ("SE[0] * SE[1]", False),
+        ("LIN + PER + LIN", False),
+        ("LIN + LIN[0] + LIN", False),
+        ("SE * (LIN + PER + LIN + LIN)", True),
+        ("LIN0 + LIN0", True),
+        ("LIN0 * LIN0 + SE + SE + SE", False),
     ],
 )
-def test_a_squared_exponential_squared_is_known(text, expected):
-    assert repeats_a_factor(parse(text)) is expected
+def test_a_redundant_kernel_is_known(text, expected):
+    assert is_redundant(parse(text)) is expected
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.predictions import mixture, posterior_mean
 from pymc_active.progress import progress
+from pymc_active.warn import warn_user
 
 GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
 # By name; all are told whether the goal is to minimize.
@@ -91,6 +92,9 @@ _FUNCTIONS: dict[Callable, str] = {
 _UNLIKELY = 0.05
 # Rows and inputs of a summary: what was told last.
 _SHOWN = 5
+# Candidates whose span is looked at, and spans that no scaling meant for them has: on the scale of the priors (where
+# those of standardised inputs are below ten), and beside that of the data.
+_PLACES, _WIDEST, _WIDER = 1000, 12.0, 5.0
 
 
 class Learner:
@@ -129,9 +133,10 @@ class Learner:
     prior : dict or sequence, optional
         Prior weights of several models, by label or in their order; default equal.
     explore_every : int
-        With several models: every so many told points one step of compositional kernel search. Up to 12 neighbours of
-        the most probable kernel expression join, each fitted from its modes, and models with a posterior
-        probability below 1e-4 leave, but for the best five. 0: never. See also :meth:`add_model`.
+        With several models: every so many told points a step of compositional kernel search. Up to 12 neighbours of
+        kernel expressions join, each fitted from its parent's modes: parents are drawn by their posterior probability,
+        and a base kernel more makes a neighbour a quarter as likely. Then models with a posterior probability below
+        1e-4 leave, but for the best five, and so do those behind the best 25. 0: never. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
         Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it, nor on
         processes that are killed; the attribute ``executor`` may be set to a new one.
@@ -213,6 +218,7 @@ class Learner:
             raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
         self.executor = executor
         self._candidates = _read_candidates(pool, bounds, self._inputs, repeat)
+        _warn_about_scale(self._subject.models, self._candidates)
         if criterion is None:
             criterion = GOALS[learn]
         elif callable(criterion):
@@ -813,7 +819,7 @@ class Learner:
 def _quiet() -> Iterator[None]:
     """Doubtful fits are normal with few data."""
     with quiet_fits():
-        warnings.filterwarnings("ignore", message="model .* has the highest evidence, but its fit is doubtful")
+        warnings.filterwarnings("ignore", message="model .* is the most probable, but its fit is doubtful")
         yield
 
 
@@ -844,7 +850,33 @@ def _read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> One
     prior_weights(prior, list(models))  # refused before anything long is run
     if explore_every and any(gpm.expression is None for gpm in models.values()):
         raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+    if explore_every and not all(isinstance(label, str) for label in models):
+        raise ValueError(
+            "explore_every names new models by their kernel expressions, so the labels of the others must be text; got "
+            f"{list(models)}"
+        )
     return SeveralModels(models, prior, int(explore_every))
+
+
+def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> None:
+    """Warn if the inputs were scaled by data that span a small part of the candidates."""
+    if isinstance(candidates, LazyPool):
+        return
+    places = candidates.places(_PLACES)
+    for label, gpm in models.items():
+        scaled = gpm.x_map(places)
+        is_scaled = scaled.shape == places.shape and not np.array_equal(scaled, places)
+        if not is_scaled:
+            continue
+        spans = np.ptp(scaled, axis=0)
+        if (wide := (spans > _WIDEST) & (spans > _WIDER * np.ptp(gpm.x_map(gpm.X), axis=0))).any():
+            span = spans[wide].max()
+            what = "" if label == ONLY else f" of {label!r} (the first such model)"
+            return warn_user(
+                f"on the scale of the priors{what} the candidates span {span:.3g}, so that lengthscales and periods of "
+                "about one are short there: the inputs were scaled by data that span little of them. Pass "
+                "x_scale=(low, high - low) of the candidates"
+            )
 
 
 def _read_criterion(criterion: str | AnyCriterion, learner: Learner, several: bool) -> tuple[AnyCriterion | None, str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_active.kernels.expressions import repeats_a_factor
+from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, on_inputs
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.model_average import ModelAverage, Prior, check_distinct, check_labels
@@ -22,9 +22,9 @@ _SEARCH_EVERY = 15
 _SMALL = 30
 # Fresh starts of a model's first fit, and of one that is seeded by the model it was made from.
 _FULL_SEARCH, _CHILD_SEARCH = 20, 4
-# Neighbours that may join at a time; models that stay whatever their probability; and the probability below which the
-# others leave.
-_NEIGHBOURS, _FEWEST, _HOPELESS = 12, 5, 1e-4
+# Neighbours that may join at a time; models that stay whatever their probability; the probability below which the
+# others leave; and the most that there are.
+_NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
 
 # The label of a single model.
 ONLY = "model"
@@ -95,7 +95,7 @@ class SeveralModels:
     prior : dict or sequence, optional
         Prior weights; default equal. Models that join have the mean weight.
     explore_every : int
-        Every so many told points neighbours of the most probable kernel expression join, and hopeless models leave.
+        Every so many told points neighbours of probable kernel expressions join, and hopeless models leave.
 
     Attributes
     ----------
@@ -192,35 +192,47 @@ class SeveralModels:
         return ModelAverage(fits, prior={label: self.prior.get(label, mean) for label in fits})
 
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
-        """One step of compositional kernel search from the most probable model, then pruning."""
-        parent_label = average.probability.idxmax().item()
-        parent = average[parent_label]
-        assert parent.gpm.expression is not None, "checked by the learner"
-        known = {gpm.expression for gpm in self.models.values()}
-        neighbours = [
-            e
-            for e in parent.gpm.expression.neighbours(n_inputs=self.X.shape[1])
-            if e not in known and not repeats_a_factor(e)
-        ]
-        chosen = rng.permutation(len(neighbours))[:_NEIGHBOURS]
-        children = {str(neighbours[i]): parent.gpm.with_expression(neighbours[i]) for i in chosen}
-        children = {label: gpm for label, gpm in children.items() if label not in self.models}
-        if children:
-            self.fits |= fit_laplace_models(
-                children,
-                starts={label: [parent] for label in children},
-                n_restarts=_CHILD_SEARCH,
-                random_seed=rng,
-                executor=executor,
-                errors="warn",
-            )
-            self.models |= {label: gpm for label, gpm in children.items() if label in self.fits}
-        probability = self.average().probability
-        ranked = probability.sortby(-probability)
-        leave = set(ranked.model.to_numpy()[_FEWEST:]) - set(ranked.model[ranked > _HOPELESS].to_numpy())
-        self.models = {label: gpm for label, gpm in self.models.items() if label not in leave}
-        self._keep(self.fits)
+        """A step of compositional kernel search from the probable models, then pruning."""
+        children = self._children(average, rng)
+        fits = self.fits | fit_laplace_models(
+            {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()},
+            starts={str(child): [average[parent]] for child, parent in children.items()},
+            n_restarts=_CHILD_SEARCH,
+            random_seed=rng,
+            executor=executor,
+            errors="warn",
+        )
+        probability = self.average(fits).probability
+        ranked = probability.sortby(-probability)[:_MOST]
+        stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
+        # A model that could not be fitted this time has no probability to leave for.
+        models = self.models | {label: fit.gpm for label, fit in fits.items()}
+        self.models = {label: gpm for label, gpm in models.items() if label in stay or label not in fits}
+        self._keep(fits)
         return self.average()
+
+    def _children(self, average: ModelAverage, rng: np.random.Generator) -> dict[Expression, Any]:
+        """New kernel expressions, and the labels of the models whose neighbours they are."""
+        n_inputs = self.X.shape[1]
+        known = {on_inputs(e, n_inputs) for gpm in self.models.values() if (e := gpm.expression) is not None}
+        probability = dict(zip(average, average.weights, strict=True))
+        children: dict[Expression, Any] = {}
+        while len(children) < _NEIGHBOURS and sum(probability.values()) > 0:
+            p = np.array(list(probability.values()))
+            parent = list(probability)[rng.choice(len(p), p=p / p.sum())]
+            expression = average[parent].gpm.expression
+            assert expression is not None, "checked by the learner"
+            new = [
+                e
+                for e in expression.neighbours(n_inputs=n_inputs)
+                if e not in known | children.keys() and str(e) not in self.models and not is_redundant(e)
+            ]
+            if new:
+                share = 0.25 ** np.array([len(base_kernels(e)) for e in new])
+                children[new[rng.choice(len(new), p=share / share.sum())]] = parent
+            else:
+                del probability[parent]
+        return children
 
     def _keep(self, fits: Mapping[Any, LaplaceFit]) -> None:
         # A model that could not be fitted may be so with more data.

@@ -59,7 +59,7 @@ class ProbitFit:
         Of the hyperparameters.
     diagnostics : dict
         ``converged``, ``latent_converged``, ``gradient_norm`` (nats a prior sd), ``n_starts``, ``n_best`` (starts that
-        reached the mode), ``n_floored`` (directions of no or negative curvature, given three prior sds), ``warnings``.
+        reached the mode), ``n_floored`` (directions of no or negative curvature, given 1.8 prior sds), ``warnings``.
 
     References
     ----------

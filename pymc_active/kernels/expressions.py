@@ -122,6 +122,7 @@ class Expression:
         bases : sequence of str or Base
         n_inputs : int
             With more than one, a base kernel without an index stands for one on each input: ``SE[0]``, ``SE[1]``, ...
+            With one, ``SE[0]`` is ``SE``.
 
         Returns
         -------
@@ -146,13 +147,14 @@ class Expression:
         """
         choices = _read_bases(bases, n_inputs)
         _check_inputs(base_kernels(self), n_inputs)
+        here = on_inputs(self, n_inputs)
         steps: list[Callable[[Expression], Iterable[Expression]]] = [
             lambda part: [part + base for base in choices],
             lambda part: [part * base for base in choices],
             lambda part: choices if isinstance(part, Base) else (),
         ]
-        found = dict.fromkeys(new for step in steps for new in self._with_one_part_replaced(step))
-        return [new for new in found if new != self]
+        found = dict.fromkeys(new for step in steps for new in here._with_one_part_replaced(step))
+        return [new for new in found if new != here]
 
     def _with_one_part_replaced(self, step: Callable[[Expression], Iterable[Expression]]) -> Iterator[Expression]:
         yield from step(self)
@@ -259,13 +261,26 @@ def base_kernels(expression: Expression) -> list[Base]:
     return [base for child in expression.children for base in base_kernels(child)]
 
 
-def repeats_a_factor(expression: Expression) -> bool:
-    """Whether a product has the same squared exponential twice, which is one again."""
-    if isinstance(expression, Product):
-        smooth = [factor for factor in expression.factors if isinstance(factor, Base) and factor.name == "SE"]
-        if len(set(smooth)) < len(smooth):
-            return True
-    return any(repeats_a_factor(child) for child in expression.children)
+def on_inputs(expression: Expression, n_inputs: int) -> Expression:
+    """The expression as it is for several inputs; without indices for a single one, where they say nothing."""
+    if n_inputs > 1:
+        return expression
+    if isinstance(expression, Base):
+        return Base(expression.name)
+    return expression._kind(tuple(on_inputs(child, n_inputs) for child in expression.children))
+
+
+def is_redundant(expression: Expression) -> bool:
+    """Whether fewer base kernels make the same functions.
+
+    A squared exponential times itself is one again; two lines with locations make every straight line already, and a
+    line through the origin is one however often it is added.
+    """
+    enough = {"SE": 1} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1}
+    own = [child for child in expression.children if isinstance(child, Base)]
+    if any(own.count(base) > enough.get(base.name, len(own)) for base in own):
+        return True
+    return any(is_redundant(child) for child in expression.children)
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -308,6 +323,7 @@ def grid(
     others = [parse(expression) for expression in _sequence("extra", extra)]
     _check_inputs([base for expression in others for base in base_kernels(expression)], n_inputs)
     pairs = list(combinations(choices, 2))
+    others = [on_inputs(expression, n_inputs) for expression in others]
     return list(dict.fromkeys([*choices, *(a + b for a, b in pairs), *(a * b for a, b in pairs), *others]))
 
 
@@ -358,11 +374,11 @@ def _read_bases(bases: Iterable[str | Expression], n_inputs: int) -> list[Base]:
         base = parse(given)
         if not isinstance(base, Base):
             raise ValueError(f"bases must be base kernels such as 'SE' or 'SE[1]'; got {str(base)!r}")
+        _check_inputs([base], n_inputs)
         indices = range(n_inputs) if base.input is None and n_inputs > 1 else [base.input]
-        choices |= dict.fromkeys(Base(base.name, i) for i in indices)
+        choices |= dict.fromkeys(on_inputs(Base(base.name, i), n_inputs) for i in indices)  # type: ignore[misc]
     if not choices:
         raise ValueError(f"bases is empty: name at least one of {', '.join(sorted(BASE_KERNELS))}")
-    _check_inputs(choices, n_inputs)
     return list(choices)
 
 

@@ -2,22 +2,30 @@
 
 In ``SE + PER * SE + RQ + SE`` the first and the last term are the same kernel with the same priors. Exchanging their
 parameters leaves the posterior as it is, so that every mode at which they differ has a copy. Laplace's evidence of one
-mode counts one of them.
+mode counts one of them. Where copies are so close that their Gaussians overlap, two of them are less than twice one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations, product
-from math import lgamma
+from math import exp, lgamma
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
+from scipy.stats.qmc import MultivariateNormalQMC
 
 from pymc_active.kernels.arrays import Multiply, Node
 from pymc_active.posterior.base import Posterior
 
 # Parameters that agree to this many prior sds are equal: the mode lies where the terms are alike, and is no copy.
 _EQUAL = 1e-4
+# Copies this many posterior sds from the border to the nearest one do not overlap.
+_APART = 5.0
+# Points for the volume of a Gaussian that is nearer to its own mode than to several copies. Of more copies than that
+# none is looked at: five like terms have 120.
+_N_POINTS, _MOST_COPIES = 1024, 24
 
 
 class _Term(NamedTuple):
@@ -51,6 +59,57 @@ def log_multiplicity(posterior: Posterior, theta: np.ndarray) -> float:
         return 0.0
     center, sd = posterior.prior_scale()
     return _read(kernel, posterior, (theta - center) / sd).log_images
+
+
+def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) -> float:
+    """Log of the share of a mode's Gaussian that is nearer to the mode than to its copies.
+
+    The copies of that region fill the space just once, so that their number times the Gaussian's integral over it is
+    the integral over all of them: k! for copies far apart, one for those that have grown together.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    theta : ndarray, shape (P,)
+        The mode.
+    root : ndarray, shape (P, r)
+        Square root of the Gaussian's covariance.
+
+    Returns
+    -------
+    float
+        Zero for modes without copies or far from them.
+    """
+    if not 0 < (log_images := log_multiplicity(posterior, theta)) < np.log(_MOST_COPIES) + 1e-9:
+        return 0.0
+    center, sd = posterior.prior_scale()
+    scaled = (theta - center) / sd
+    # Exchanges keep distances in prior sds. Copies have the mode's norm: the border is where z' (mode - copy) = 0.
+    differences = np.array([scaled - scaled[image] for image in exchanges(posterior)])
+    differences = differences[np.abs(differences).max(1) > _EQUAL]
+    distances = differences @ scaled
+    spread = differences @ (root / sd[:, None])
+    sds = np.linalg.norm(spread, axis=1)
+    if (distances > _APART * sds).all():
+        return 0.0
+    if len(differences) == 1:
+        return float(log_ndtr(distances[0] / sds[0]))
+    points = MultivariateNormalQMC(np.zeros(root.shape[1]), rng=0).random(_N_POINTS)
+    share = float((distances + points @ spread.T >= 0).all(1).mean())
+    return float(np.log(max(share, exp(-log_images))))
+
+
+def same_place(posterior: Posterior, apart: float) -> Callable[[np.ndarray, np.ndarray], bool]:
+    """Whether two points, or copies of them, are within so many prior sds of each other in every parameter."""
+    images, sd = exchanges(posterior), posterior.prior_scale()[1]
+    return lambda a, b: any((np.abs(a - b[image]) <= apart * sd).all() for image in images)
+
+
+def kernel_priors(posterior: Posterior) -> tuple | None:
+    """A tree of kernels with the priors of their parameters, up to the order of terms and factors; None without one."""
+    if posterior.kernel is None:
+        return None
+    return _read(posterior.kernel, posterior, np.zeros(posterior.n_parameters)).structure
 
 
 def exchanges(posterior: Posterior) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pymc_active.laplace.curvature import Curvature, invert
-from pymc_active.laplace.exchange import log_multiplicity
+from pymc_active.laplace.exchange import log_multiplicity, log_separation
 from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry, log_orbit_volume
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.factor import LOG_2PI
@@ -33,8 +33,8 @@ class Expansion:
     Attributes
     ----------
     log_multiplicity : float
-        Log of the number of copies of this mode that exchanging like terms of a kernel makes; ``log_evidence`` counts
-        them. See :mod:`pymc_active.laplace.exchange`.
+        Log of the number of copies of this mode that exchanging like terms of a kernel makes, less for copies that
+        overlap; ``log_evidence`` counts them. See :mod:`pymc_active.laplace.exchange`.
     """
 
     def __init__(
@@ -57,7 +57,9 @@ class Expansion:
         )
         null = self.symmetry.directions.reshape(len(self.symmetry.directions), P)
         self.curvature: Curvature = invert(self.hessian, null, -posterior.prior_hessian(theta))
-        self.log_multiplicity = log_multiplicity(posterior, theta)
+        self.log_multiplicity = log_multiplicity(posterior, theta) + log_separation(
+            posterior, theta, self.curvature.root
+        )
         self.log_evidence = (
             self.log_posterior
             + 0.5 * (P - len(null)) * LOG_2PI

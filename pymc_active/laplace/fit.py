@@ -469,7 +469,7 @@ def find_problems(fit: LaplaceFit, optimized: bool = True) -> list[str]:
         problems.append("the mode search did not converge (raise n_restarts, or rescale X and y)")
     if d["n_floored"]:
         problems.append(
-            f"{d['n_floored']} direction(s) have no positive curvature and were given a tenth of the prior's "
+            f"{d['n_floored']} direction(s) have no positive curvature and were given 0.3 of the prior's "
             "(the point is no proper mode; raise n_restarts or use tighter priors)"
         )
     if d["condition_number"] > ILL_CONDITIONED:

@@ -2,7 +2,7 @@
 
 In a search over kernel expressions a model differs from its parent by a term, a factor or a base kernel. What they
 share is learned already: it keeps its parameters. What is new starts so that little changes at first: a new term
-small, a new factor nearly constant.
+small, a new factor nearly constant. A line is so only far from its zero, and as good from near it: both are starts.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from itertools import islice, permutations, product
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Multiply, Node
+from pymc_active.kernels.arrays import Linear, Multiply, Node
 from pymc_active.posterior.array import KernelPosterior
 
 # Modes of the parent that are followed, and ways to tell which of its base kernels is which.
 _MODES, _MATCHES = 3, 3
-# Output sd of a new term, as a fraction of the sd of y, and lengthscale of a new factor in prior sds above its mean.
-_SMALL, _LONG = 0.2, 1.5
+# Output sd of a new term, as a fraction of the sd of y; lengthscale of a new factor in prior sds above its mean; and
+# location of a new line among the factors in prior sds below its mean.
+_SMALL, _LONG, _FAR = 0.2, 1.5, 3.0
 
 
 def starts_from_parent(
@@ -52,8 +53,21 @@ def starts_from_parent(
             start[child.log_noise] = known[parent.log_noise]
             if len(child.mean_indices) == len(parent.mean_indices):
                 start[child.mean_indices] = known[parent.mean_indices]
-            starts.append(start[: child.n_parameters])
+            starts.append(start[: child.n_parameters].copy())
+            pairs = zip(mine, match, is_factor, strict=True)
+            lines = [leaf for leaf, other, factor in pairs if factor and other is None and isinstance(leaf, Linear)]
+            if any(_set_far(start, leaf, child) for leaf in lines):
+                starts.append(start[: child.n_parameters])
     return starts
+
+
+def _set_far(start: np.ndarray, line: Linear, child: KernelPosterior) -> bool:
+    """Make a line nearly constant over the data, in place; False if its location is fixed."""
+    free = [] if line.location is None else [i for i in line.location if i < child.n_parameters]
+    start[free] = child.prior.mean[free] - _FAR * child.prior.sd[free]
+    if free:
+        start[line.log_outputscale] = -0.5 * np.log(np.mean(np.square(line.centred(start, child.X)).sum(1)))
+    return bool(free)
 
 
 def _are_factors(node: Node, inside: bool = False) -> list[bool]:

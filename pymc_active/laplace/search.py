@@ -40,7 +40,7 @@ NEGLIGIBLE = 10.0
 # Two polished modes whose densities agree to this (nats) are one mode, or copies of it under a symmetry.
 SAME = 1e-3
 # Modes that are kept at most.
-_MOST_MODES = 8
+MOST_MODES = 8
 
 
 class Found(NamedTuple):
@@ -247,18 +247,27 @@ def search(
     return SearchResult(modes, len(found), n_evaluations, count_best(found), used_population)
 
 
-def distinct(found: list[Found], apart: float) -> list[Found]:
-    """Finite maxima, best first, but for those within ``apart`` nats of the one before."""
+def anywhere(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two points may be one mode where symmetries take it to any place: their densities have to tell."""
+    return True
+
+
+def distinct(
+    found: list[Found], apart: float, is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
+) -> list[Found]:
+    """Finite maxima, best first, but for those near a better one and within ``apart`` nats of it."""
     kept: list[Found] = []
     for mode in sorted(found, key=lambda mode: -mode.log_posterior):
-        if np.isfinite(mode.log_posterior) and (not kept or kept[-1].log_posterior - mode.log_posterior > apart):
+        if np.isfinite(mode.log_posterior) and not any(
+            other.log_posterior - mode.log_posterior <= apart and is_near(other.theta, mode.theta) for other in kept
+        ):
             kept.append(mode)
     return kept
 
 
 def weighty(modes: list[Found]) -> list[Found]:
     """Those of the first few, best first, that carry weight."""
-    return [mode for mode in modes[:_MOST_MODES] if mode.log_posterior >= modes[0].log_posterior - NEGLIGIBLE]
+    return [mode for mode in modes[:MOST_MODES] if mode.log_posterior >= modes[0].log_posterior - NEGLIGIBLE]
 
 
 def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray) -> Found:

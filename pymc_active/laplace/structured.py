@@ -19,8 +19,9 @@ from functools import partial
 
 import numpy as np
 
+from pymc_active.laplace.exchange import same_place
 from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
-from pymc_active.laplace.search import Found, Searcher, SearchResult, distinct, weighty
+from pymc_active.laplace.search import MOST_MODES, Found, Searcher, SearchResult, distinct, weighty
 from pymc_active.laplace.workers import run_calls
 from pymc_active.posterior.array import KernelPosterior
 
@@ -30,10 +31,10 @@ _LADDER = (0.6, 0.3, 0.15)
 _RUNG, _ROUGH = 25, 60
 # Share of the starts that change modes found by the others, and among how many of these.
 _CHANGES, _BEST = 0.4, 3
-# Up to so many starts modes found before are followed; as many of them are kept warm.
-FOLLOW, _WARM = 2, 3
-# Rough climbs that end this close to each other (nats) have most likely found one mode.
-_ALIKE = 0.02
+# Up to so many starts modes found before are followed, and so many of these, or all of fewer data than that.
+FOLLOW, _WARM, _FEW_DATA = 2, 3, 30
+# Rough climbs that end this close to each other, in nats and in prior sds, have most likely found one mode.
+_ALIKE, _NEAR = 0.02, 0.5
 
 
 def structured_search(
@@ -54,14 +55,17 @@ def structured_search(
     starts : sequence of ndarray
         Warm starts, best first.
     n_restarts : int
-        Fresh starts. At most two follow the best warm starts; which kinds they are depends on ``rng``.
+        Fresh starts, whose kinds depend on ``rng``. With one or two the best warm starts are followed: three, or eight
+        with fewer than 30 data. With none all of them are.
     executor, advance
         As in :func:`~pymc_active.laplace.search.search`.
     """
     follows = bool(len(starts)) and n_restarts <= FOLLOW
     n_changes = int(_CHANGES * n_restarts)
     if follows:
-        starts = starts[:_WARM]
+        # With few data many modes have weight, and fits are cheap. Starts alone are all that was asked for.
+        few = len(searcher.posterior.y) < _FEW_DATA
+        starts = starts[: MOST_MODES if few else _WARM] if n_restarts else starts
         # A single start is a change as often as it is something new.
         n_changes = int(rng.binomial(n_restarts, 0.5))
     turn = int(rng.integers(len(_KINDS)))
@@ -69,6 +73,7 @@ def structured_search(
     seeds = rng.integers(2**63, size=n_restarts)
     run = partial(run_calls, executor)
     found: list[Found] = []
+    is_near = same_place(searcher.posterior, _NEAR)
 
     def collect(climbs) -> None:
         for mode in climbs:
@@ -81,12 +86,12 @@ def structured_search(
     collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
-        best = [mode.theta for mode in distinct(found, _ALIKE)[:_BEST]]
+        best = [mode.theta for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
             collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
-    kept = weighty(distinct(found, _ALIKE))
+    kept = weighty(distinct(found, _ALIKE, is_near))
     best_value = kept[0].log_posterior if kept else -np.inf
     n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
     return SearchResult(kept, len(found), sum(mode.n_evaluations for mode in found), n_best, False)
@@ -143,7 +148,7 @@ _KINDS = (_scan, _ladder, _scan_in_noise)
 
 
 def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
-    """Draw one base kernel anew, or the noise, or only the periods."""
+    """Draw one base kernel anew, and its period given everything else; some noise leaves it room to fit in."""
     rng = np.random.default_rng(seed)
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
     P, leaves = posterior.n_parameters, posterior.kernel.leaves

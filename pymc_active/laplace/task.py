@@ -9,17 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_active.kernels.arrays import Stationary
+from pymc_active.laplace.exchange import same_place
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.search import (
     FEW_PARAMETERS,
     N_LEVELS,
-    NEGLIGIBLE,
     SAME,
     Found,
     Searcher,
     SearchResult,
+    anywhere,
+    distinct,
     newton,
     search,
+    weighty,
 )
 from pymc_active.laplace.structured import structured_search
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
@@ -27,6 +30,12 @@ from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.posterior.row_space import RowSpace, row_space
 
+# Polished modes this close, in prior sds, are one.
+_POLISHED = 0.05
+_NOT_FINITE = (
+    "the log posterior is not finite at any start: K + noise is never positive definite. "
+    "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
+)
 # Nats that a Newton step may still gain at a mode.
 _GAIN = 1e-6
 
@@ -109,7 +118,9 @@ def _search_and_expand(task, executor, advance) -> FoundModes:
         executor = None
     center, sd = posterior.prior_scale()
     searcher, rng = Searcher(posterior, center, sd, posterior.noise_unit), np.random.default_rng(random_seed)
+    is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
     if isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not population:
+        is_near = same_place(posterior, _POLISHED)
         result = structured_search(
             searcher, rng, starts=starts, n_restarts=n_restarts, executor=executor, advance=advance
         )
@@ -128,19 +139,14 @@ def _search_and_expand(task, executor, advance) -> FoundModes:
             advance=advance,
         )
     if not result.modes:
-        raise NoFiniteStartError(
-            "the log posterior is not finite at any start: K + noise is never positive definite. "
-            "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
-        )
-    expanded = [_settle(posterior, mode, sd, embedding, space) for mode in result.modes]
-    expanded.sort(key=lambda pair: -pair[1].log_posterior)
-    best = expanded[0][1].log_posterior
-    kept: list[tuple[Found, Expansion]] = []
-    for pair in expanded:
-        value = pair[1].log_posterior
-        if value > best - NEGLIGIBLE and (not kept or kept[-1][1].log_posterior - value > SAME):
-            kept.append(pair)
-    return FoundModes([expansion for _, expansion in kept], result, kept[0][0].converged)
+        raise NoFiniteStartError(_NOT_FINITE)
+    settled = [_settle(posterior, mode, sd, embedding, space) for mode in result.modes]
+    expansions = {id(mode): expansion for mode, expansion in settled}
+    kept = weighty(distinct([mode for mode, _ in settled], SAME, is_near))
+    # What is finite to the search need not be so at the mode, a rounding error away.
+    if not kept:
+        raise NoFiniteStartError(_NOT_FINITE)
+    return FoundModes([expansions[id(mode)] for mode in kept], result, kept[0].converged)
 
 
 def _n_climbs(posterior, embedding, n_restarts: int) -> int:
@@ -180,4 +186,4 @@ def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace |
     if not mode.converged and not expansion.curvature.n_floored:
         # In a narrow mode rounding keeps the gradient from vanishing; what counts is what a Newton step would gain.
         mode = mode._replace(converged=bool(expansion.gradient @ expansion.covariance @ expansion.gradient < _GAIN))
-    return mode, expansion
+    return mode._replace(log_posterior=expansion.log_posterior), expansion

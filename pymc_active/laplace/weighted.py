@@ -83,9 +83,10 @@ def weighted_draws(
     # Modes expanded off the row space of an embedding have coordinates of their own.
     expansions = [e for e in expansions if e.posterior is best.posterior]
     share = softmax([0.5 * e.log_evidence for e in expansions])
-    proposals: list[_Proposal | _PriorProposal] = [_Proposal(e, width) for width in _WIDTHS for e in expansions]
+    images = exchanges(best.posterior)
+    proposals: list[_Proposal | _PriorProposal] = [_Proposal(e, images, width) for width in _WIDTHS for e in expansions]
     with one_blas_thread():
-        around = _around(moved, expansions)
+        around = _around(moved, expansions, images)
         shares = np.concatenate([part * share for part in _WIDTHS.values()])
         if around:
             shares = np.append((1 - _AROUND_SHARE) * shares, np.full(len(around), _AROUND_SHARE / len(around)))
@@ -112,12 +113,12 @@ def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
     return prior if few and isinstance(prior, GaussianPrior) else None
 
 
-def _around(moved: np.ndarray, expansions: Sequence[Expansion]) -> list[_Proposal]:
+def _around(moved: np.ndarray, expansions: Sequence[Expansion], images: list[np.ndarray]) -> list[_Proposal]:
     """Narrower proposals around draws by MCMC, which know where the posterior bends."""
-    wide = [_Proposal(e, 1.0) for e in expansions]
+    wide = [_Proposal(e, images, 1.0) for e in expansions]
     nearest = np.argmax([p.log_density(moved) for p in wide], axis=0)
     return [
-        _Proposal(expansions[k], _AROUND_WIDTH, wide[k].nearest(theta[None])[0])
+        _Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(theta[None])[0])
         for k, theta in zip(nearest, moved, strict=True)
         # At a mode of lower rank some rotations move nothing, and a proposal beside it would need all their images.
         if (orbit := wide[k].orbit) is None or orbit.is_of_full_rank
@@ -146,7 +147,7 @@ class _PriorProposal:
 class _Proposal:
     """A Student-t around one mode, and its density on the posterior's quotient by its symmetries."""
 
-    def __init__(self, e: Expansion, width: float, center: np.ndarray | None = None):
+    def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
         self.theta, self.root = e.theta if center is None else center, width * e.curvature.root
         r = self.root.shape[1]
         self.inverse_root = e.inverse_root / width
@@ -157,7 +158,7 @@ class _Proposal:
             + 0.5 * e.curvature.log_determinant
             - r * np.log(width)
         )
-        self.images = exchanges(e.posterior)
+        self.images = images
         self.orbit = _Orbit(e) if e.embedding is not None and e.symmetry.log_volume else None
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -109,7 +109,7 @@ def embedding_dimension(
     Warns
     -----
     UserWarning
-        If the fit of the highest evidence is doubtful, or the evidence of a number of components is poor that has a
+        If the fit of the most probable number is doubtful, or the evidence of a number of components is poor that has a
         probability above 0.001. What is doubtful about the others stands in ``fits[d].diagnostics["warnings"]``.
 
     Notes

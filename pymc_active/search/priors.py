@@ -158,7 +158,7 @@ def prior_sensitivity(
     fits: dict[str, dict[str, LaplaceFit]] = {}
     given = {str(tree): fit for tree in trees for fit in (start or {}).values() if fit.gpm.expression == tree}
     with quiet_fits(), progress("Fitting under each prior", len(models), progressbar) as advance:
-        warnings.filterwarnings("ignore", "model .* has the highest evidence, but its fit is doubtful", UserWarning)
+        warnings.filterwarnings("ignore", "model .* is the most probable, but its fit is doubtful", UserWarning)
         for name, members in models.items():
             starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in members.items()}
             fits[name] = fit_laplace_models(

@@ -15,7 +15,7 @@ import xarray as xr
 
 from pymc_active.data import Scale, read_inputs, read_outputs
 from pymc_active.html_summary import html_summary
-from pymc_active.kernels.expressions import Base, Expression, Product, grid, parse, repeats_a_factor
+from pymc_active.kernels.expressions import Base, Expression, Product, grid, is_redundant, on_inputs, parse
 from pymc_active.laplace.fit import LaplaceFit, find_problems, quiet_fits
 from pymc_active.laplace.many import fit_laplace_models
 from pymc_active.model_average import model_posterior
@@ -175,9 +175,9 @@ def compositional_kernel_search(
 
     Notes
     -----
-    No kernel is fitted twice, in whatever order it is written; products with the same squared exponential twice are
-    left out, since they are one squared exponential again. Each fit is also started from its parent's modes. A fit that
-    raises is recorded and passed over.
+    No kernel is fitted twice, in whatever order it is written. Redundant ones are left out: products with the same
+    squared exponential twice, which are one again, and sums of three lines or of two through the origin. Each fit is
+    also started from its parent's modes. A fit that raises is recorded and passed over.
 
     References
     ----------
@@ -208,7 +208,12 @@ def compositional_kernel_search(
         choices = grid(bases, n_inputs=n_inputs)
         first = [expression for expression in choices if isinstance(expression, Base)]
     else:
-        first = [parse(one) for one in ([start] if isinstance(start, str | Expression) else start)]
+        given = [start] if isinstance(start, str | Expression) else list(start)
+        if not given:
+            raise ValueError(
+                "start is empty: name at least one kernel expression, or leave it out for the base kernels"
+            )
+        first = [on_inputs(parse(one), n_inputs) for one in given]
     parse("SE").neighbours(bases, n_inputs)  # refuses bases before anything long is run
 
     keywords = {"mean": mean, "x_scale": x_scale, "y_scale": y_scale}
@@ -240,7 +245,7 @@ def compositional_kernel_search(
                     for parent in reversed(best)
                     if parent not in expanded
                     for child in parent.neighbours(bases, n_inputs)
-                    if child not in search.records and not repeats_a_factor(child)
+                    if child not in search.records and not is_redundant(child)
                 }
                 expanded.update(best)
                 if not candidates:
