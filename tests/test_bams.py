@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pymc as pm
 import pytest
 from differences import central_difference
 from numpy.testing import assert_allclose
@@ -230,6 +231,27 @@ def test_one_kernel_with_other_priors_or_another_mean_is_another_model(fits):
     with pytest.raises(ValueError, match="the same model"):
         check_distinct({"a": twin, "b": other})
     check_distinct({"a": twin, "b": pma.ard_gp(X, y, kernel="Matern32")})
+
+
+def test_the_input_of_a_kernel_on_one_input_makes_no_other_model(fits):
+    X, y = fits["SE"].X, fits["SE"].y
+    twins = {e: pma.composite_gp(X, y, e) for e in ("SE + PER", "PER + SE[0]")}
+    with pytest.raises(ValueError, match=r"'SE \+ PER' and 'PER \+ SE\[0\]' are the same model"):
+        check_distinct(twins)
+    with pytest.raises(ValueError, match="are the same model"):
+        pma.active.model_posterior(pma.fit_laplace_models(twins, n_restarts=1))
+    both = np.column_stack([X, X[::-1]])
+    check_distinct({e: pma.composite_gp(both, y, e) for e in ("SE", "SE[0]", "SE[1]")})
+
+
+def test_priors_that_change_places_make_another_model(fits):
+    X, y = fits["SE"].X, fits["SE"].y
+    short, unit = pm.Normal.dist(-2.0, 1.0), pm.Normal.dist(0.0, 1.0)
+    models = {
+        "a": pma.composite_gp(X, y, "SE", priors={"log_lengthscale_SE": short, "log_outputscale_SE": unit}),
+        "b": pma.composite_gp(X, y, "SE", priors={"log_lengthscale_SE": unit, "log_outputscale_SE": short}),
+    }
+    check_distinct(models)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Additive components against brute-force conditioning, and their words against numbers worked out by hand."""
 
+import re
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -261,6 +263,13 @@ def test_numbers_in_words_have_the_laplace_uncertainty(mode):
         ("SE * PER", {"log_lengthscale_SE": 3.0, "log_period_PER": -2}, "A periodic function with period"),
         ("SE * PER", {"log_lengthscale_SE": -4.0, "log_period_PER": -2}, "A weakly periodic function with period"),
         ("PER * LIN", {"log_period_PER": -2}, "with an amplitude that grows linearly away from x = "),
+        ("PER * LIN", {"log_period_PER": -2, "location_LIN": [1.0]}, "with an amplitude that falls linearly towards x"),
+        (
+            "PER * LIN",
+            {"log_period_PER": -2, "location_LIN": [-1.0]},
+            "with an amplitude that grows linearly away from",
+        ),
+        ("PER", {"log_period_PER": -0.1}, "; the data span not much more than one period, so that none was seen to"),
         ("LIN * SE * LIN", {}, "with an amplitude that grows quadratically away from x = "),
         ("PER * PER", {"log_period_PER_1": -2, "log_period_PER_2": -3}, ", times one with period "),
     ],
@@ -268,6 +277,22 @@ def test_numbers_in_words_have_the_laplace_uncertainty(mode):
 def test_words_say_what_the_kernel_does(expression, point, expected):
     [text] = decompose(fit_at(expression, **point), NEW[:, None]).descriptions
     assert expected in text
+
+
+def test_words_of_several_inputs_have_their_units():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"dose": rng.uniform(0, 10, 40), "time": rng.uniform(0, 48, 40)})
+    y = (10 - frame.dose) * np.sin(2 * np.pi * frame.time / 12) + 0.1 * rng.normal(size=40)
+    unit = {"dose": "mg", "time": "h"}
+    for values, kernel, expected in (
+        (y, "LIN[0] * PER[1]", r"falls linearly towards dose = (9|10)\.\d+ ± 0\.\d+ mg \("),
+        (y + 3 * frame.dose, "LIN[0] + PER[1]", r"of dose, rising by \d\.\d+ ± 0\.\d+ mmHg per mg \("),
+    ):
+        gpm = pma.composite_gp(frame, values, kernel, x_scale="unit", y_scale="standardize")
+        result = decompose(
+            pma.fit_laplace(gpm, n_restarts=6, random_seed=0, progressbar=False), unit=unit, y_unit="mmHg"
+        )
+        assert re.search(expected, result.descriptions[0] + result.descriptions[-1])
 
 
 ALIAS = "below two spacings of the data, a period can hardly be told from a longer alias"

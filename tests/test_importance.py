@@ -105,6 +105,22 @@ def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_th
     assert prior_for_few_data(fitted.best) is not None
 
 
+def test_draws_that_are_nearer_to_the_other_side_of_an_embedding_do_not_count():
+    """Few data and one input: R and -R are close, and a wide proposal reaches from one to the other."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(4, 1))
+    y = np.sin(1.5 * X[:, 0]) + 0.3 * rng.normal(size=4)
+    fixed = {"log_outputscale": 0.0, "log_noise": np.log(0.5)}
+    gpm = pma.embedding_gp(X, y, n_components=1, priors=fixed)
+    estimate = importance_evidence(pma.fit_laplace(gpm, n_restarts=4, random_seed=0, progressbar=False), 4000)
+    posterior = gpm.posterior()
+    draws = posterior.prior.mean + posterior.prior.sd * np.random.default_rng(5).normal(size=(60_000, 1))
+    likelihoods = posterior.values(draws) - posterior.prior.values(draws)
+    expected = logsumexp(likelihoods) - np.log(len(likelihoods))
+    # It counts 0.08 too much with them; either standard error is below 0.005.
+    assert_allclose(estimate.log_evidence, expected, rtol=0, atol=0.02)
+
+
 def test_images_of_like_terms_leave_the_posterior_as_it_is():
     x = np.linspace(0, 1, 8)
     gpm = pma.composite_gp(x[:, None], np.sin(9 * x), "SE + PER * SE + RQ + SE * PER + SE")

@@ -202,6 +202,17 @@ def test_shared_base_kernels_keep_their_parameters(fits):
         assert np.exp(point["log_lengthscale_RQ"]) > 0.4
 
 
+@pytest.mark.parametrize(("expression", "change"), [("SE + PER + RQ", 0.1), ("(SE + PER) * LIN", 0.4)])
+def test_what_is_new_changes_little_in_one_of_the_starts(fits, expression, change):
+    parent, child = fits["SE + PER"], composite(expression).posterior()
+    starts = starts_from_parent(child, parent.best.posterior, [parent.theta], np.random.default_rng(0))
+    before = parent.best.posterior.kernel.at(parent.theta, child.X).K
+    changes = [np.abs(child.kernel.at(start, child.X).K - before).max() / np.abs(before).max() for start in starts]
+    assert min(changes) < change
+    # A new line starts near its zero as well.
+    assert ("LIN" in expression) == (max(changes) > 0.9)
+
+
 def test_a_base_kernel_that_occurs_twice_may_be_either(fits):
     parent = fits["SE + PER"]
     child = composite("SE * PER + SE")

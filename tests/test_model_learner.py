@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner, refitting
-from pymc_active.laplace import many
+from pymc_active.laplace import many, task
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 
 POOL = np.linspace(0, 1, 60)[:, None]
@@ -253,6 +253,74 @@ def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
         one.tell(x, truth(x))
     assert_array_equal(it.ask(), other.ask())
     assert list(other.models) == ["SE", "PER", "LIN"]
+
+
+def test_exploring_finds_a_kernel_that_was_not_given_and_stays_small():
+    it = learner(("SE", "PER", "LIN", "RQ"), explore_every=4, random_seed=0)
+    it.run(truth, 26, progressbar=False)
+    assert it.recommend() == "LIN + PER"
+    assert len(it.models) <= 25
+    # No model that was left had more than a ten-thousandth, but for those behind the best 25.
+    assert it.fit.probability.min() > 1e-9
+
+
+def test_exploring_names_models_by_their_kernels_so_that_numbers_are_refused():
+    numbered = dict(enumerate(models(("SE", "PER"))))
+    with pytest.raises(ValueError, match=r"the labels of the others must be text; got \[0, 1\]"):
+        Learner(numbered, learn="model", pool=POOL, explore_every=2)
+
+
+def test_a_failed_step_of_exploring_leaves_the_models_as_they_were(monkeypatch):
+    it = learner(("SE", "PER"), explore_every=3)
+    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
+    known, fit_models = set(it.models), refitting.fit_laplace_models
+
+    def failing(models, **keywords):
+        if set(models) - known:
+            raise RuntimeError("no memory")
+        return fit_models(models, **keywords)
+
+    monkeypatch.setattr(refitting, "fit_laplace_models", failing)
+    with pytest.raises(RuntimeError, match="no memory"):
+        it.ask()
+    monkeypatch.undo()
+    assert set(it.models) == known
+    it.ask()
+
+
+def test_a_model_that_joins_by_exploring_has_the_mean_prior():
+    it = learner(("SE", "LIN"), explore_every=1, prior={"SE": 3.0, "LIN": 1.0})
+    it.tell(POOL[[3]], truth(POOL[[3]]))
+    prior = dict(zip(it.fit, it.fit.prior, strict=True))
+    joined = [label for label in prior if label not in ("SE", "LIN")]
+    assert joined
+    assert_allclose([prior[label] / prior["SE"] for label in joined], 2 / 3)
+
+
+@pytest.mark.parametrize("kind", ["pool", "bounds"])
+def test_candidates_far_beyond_the_data_that_scaled_the_inputs_are_warned_of(kind):
+    X = np.array([[0.0], [0.02], [0.05], [0.1]])
+    candidates = {"pool": {"pool": np.linspace(0, 10, 50)[:, None]}, "bounds": {"bounds": [(0, 10)]}}[kind]
+
+    def made(x_scale):
+        return [pma.composite_gp(X, truth(X), e, x_scale=x_scale, y_scale=(1.0, 1.0)) for e in ("SE", "LIN")]
+
+    with pytest.warns(UserWarning, match=r"of 'SE' \(the first such model\) the candidates span 1?\d\d") as caught:
+        Learner(made("unit"), learn="model", **candidates)
+    assert [warning.filename for warning in caught] == [__file__]
+    Learner(made((0.0, 10.0)), learn="model", **candidates)
+
+
+def test_modes_that_are_not_finite_once_polished_are_no_modes(monkeypatch):
+    def broken(*args):
+        mode, expansion = settle(*args)
+        expansion.log_posterior = np.nan
+        return mode._replace(log_posterior=np.nan), expansion
+
+    settle = task._settle
+    monkeypatch.setattr(task, "_settle", broken)
+    with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
+        pma.fit_laplace_models({"LIN": models(["LIN"])[0]}, n_restarts=1)
 
 
 @pytest.mark.filterwarnings(LEFT_OUT)

@@ -221,6 +221,7 @@ def test_a_redundant_kernel_is_known(text, expected):
         ({"bases": ()}, "bases is empty"),
         ({"bases": ("SE", "XX")}, "unknown kernel 'XX'"),
         ({"start": "SE["}, "cannot read the kernel expression"),
+        ({"start": []}, "start is empty: name at least one"),
         ({"criterion": "aic"}, "criterion must be one of bic, evidence; got 'aic'"),
         ({"depth": 0}, "depth must be a whole number from 1; got 0"),
         ({"beam": 1.5}, "beam must be a whole number"),
