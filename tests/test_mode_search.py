@@ -340,7 +340,10 @@ def test_terms_that_have_grown_together_are_not_counted_twice(seed):
     # Counted twice and without a floor it was up to 1.8 too high.
     assert_allclose(summed(result), exact, rtol=0, atol=0.6)
     # The prior's sds are one.
-    assert np.linalg.eigvalsh(result.covariance).max() < 1 / FLOOR + 1e-6
+    n_weak = (np.linalg.eigvalsh(result.hessian) < FLOOR).sum()
+    assert result.diagnostics["n_weak"] == n_weak
+    assert result.diagnostics["n_floored"] == 0
+    assert (np.linalg.eigvalsh(result.covariance) > 1 / FLOOR - 1e-6).sum() == n_weak
 
 
 @pytest.mark.parametrize(("expression", "apart"), [("SE + SE", 0.1), ("SE + SE", 0.6), ("SE + SE + SE", 0.3)])

@@ -865,8 +865,7 @@ def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> 
     places = candidates.places(_PLACES)
     for label, gpm in models.items():
         scaled = gpm.x_map(places)
-        is_scaled = scaled.shape == places.shape and not np.array_equal(scaled, places)
-        if not is_scaled:
+        if np.array_equal(scaled, places):
             continue
         spans = np.ptp(scaled, axis=0)
         if (wide := (spans > _WIDEST) & (spans > _WIDER * np.ptp(gpm.x_map(gpm.X), axis=0))).any():

@@ -15,8 +15,9 @@ FLOOR = 0.3
 class Curvature(NamedTuple):
     """Pseudo-inverse and determinant of a Hessian outside its null directions.
 
-    ``root`` (P, P - q) is a square root of the covariance, root rootᵀ. ``n_floored`` counts directions of no
-    or negative curvature, at which there is no mode.
+    ``root`` (P, P - q) is a square root of the covariance, root rootᵀ. ``n_floored`` counts directions of no or
+    negative curvature, at which there is no mode, ``n_weak`` those of less than :data:`FLOOR` of the prior's; both were
+    given that much.
     """
 
     root: np.ndarray
@@ -24,6 +25,7 @@ class Curvature(NamedTuple):
     smallest: float
     largest: float
     n_floored: int
+    n_weak: int
 
 
 def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -> Curvature:
@@ -46,12 +48,22 @@ def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -
     # Rounding leaves this much in a flat direction.
     scale = np.abs(values).max(initial=0.0)
     flat = values <= max(len(values), 10) * np.finfo(float).eps * scale
+    n_raised = 0
     if not _is_positive_definite(hessian - FLOOR * prior_precision):
-        values, vectors = np.linalg.eigh(_floored(hessian, prior_precision))
+        raised, n_raised = _floored(hessian, prior_precision)
+        values, vectors = np.linalg.eigh(raised)
         values = np.maximum(values, np.finfo(float).eps * scale)
     if basis is not None:
         vectors = basis @ vectors
-    return Curvature(vectors / np.sqrt(values), float(np.log(values).sum()), smallest, largest, int(flat.sum()))
+    n_floored = int(flat.sum())
+    return Curvature(
+        vectors / np.sqrt(values),
+        float(np.log(values).sum()),
+        smallest,
+        largest,
+        n_floored,
+        max(n_raised - n_floored, 0),
+    )
 
 
 def _is_positive_definite(matrix: np.ndarray) -> bool:
@@ -62,15 +74,17 @@ def _is_positive_definite(matrix: np.ndarray) -> bool:
     return True
 
 
-def _floored(hessian: np.ndarray, prior_precision: np.ndarray) -> np.ndarray:
-    """At least :data:`FLOOR` times the prior's curvature in every direction, whatever the coordinates."""
+def _floored(hessian: np.ndarray, prior_precision: np.ndarray) -> tuple[np.ndarray, int]:
+    """At least :data:`FLOOR` times the prior's curvature in every direction, and in how many that is more than before.
+
+    Directions are those of the prior's own coordinates, so that other coordinates give the same.
+    """
     if not _is_positive_definite(prior_precision):
         # A prior that is no normal one may have directions without curvature itself.
         values, vectors = np.linalg.eigh(hessian)
         prior = np.einsum("pi,pi->i", vectors, prior_precision @ vectors)
         least = np.where(prior > 0, FLOOR * prior, np.sqrt(np.finfo(float).eps) * np.abs(values).max())
-        return (vectors * np.maximum(values, least)) @ vectors.T
-    # In prior sds.
+        return (vectors * np.maximum(values, least)) @ vectors.T, int((values < least).sum())
     values, vectors = eigh(hessian, prior_precision)
     images = prior_precision @ vectors
-    return (images * np.maximum(values, FLOOR)) @ images.T
+    return (images * np.maximum(values, FLOOR)) @ images.T, int((values < FLOOR).sum())

@@ -75,7 +75,8 @@ class LaplaceFit:
     diagnostics : dict
         ``converged``, ``gradient_norm``, ``n_starts``, ``n_best`` (starts that reached the mode), ``n_evaluations``,
         ``used_population``, ``smallest_eigenvalue``, ``largest_eigenvalue`` (of the Hessian outside symmetries),
-        ``n_symmetry``, ``log_orbit_volume``, ``log_multiplicity`` (of exchanges), ``n_floored``,
+        ``n_symmetry``, ``log_orbit_volume``, ``log_multiplicity`` (of exchanges), ``n_floored``
+        (directions of no curvature) and ``n_weak`` (of less than 0.3 of the prior's; both were given that much),
         ``condition_number`` (of K + noise), ``n_duplicate_rows``, ``noise_below_prior`` (log_noise at the mode, in
         prior sds below its mean), ``warnings``.
     """
@@ -117,6 +118,7 @@ class LaplaceFit:
             "log_orbit_volume": best.symmetry.log_volume,
             "log_multiplicity": best.log_multiplicity,
             "n_floored": best.curvature.n_floored,
+            "n_weak": best.curvature.n_weak,
             "condition_number": best.state.factor.condition_number(),
             "n_duplicate_rows": _count_duplicates(self.X),
             "noise_below_prior": best.posterior.noise_below_prior(best.theta),
@@ -192,7 +194,10 @@ class LaplaceFit:
 
     @property
     def covariance(self) -> np.ndarray:
-        """Inverse Hessian (P, P); a pseudo-inverse over directions of symmetry. Raises as ``hessian`` does."""
+        """Inverse Hessian (P, P); a pseudo-inverse over directions of symmetry. Raises as ``hessian`` does.
+
+        No direction has more than 1.8 prior sds, see ``n_weak`` in ``diagnostics``.
+        """
         return self.best.full_covariance
 
     def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
