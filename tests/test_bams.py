@@ -87,12 +87,10 @@ def test_information_of_hard_mixtures_is_that_of_monte_carlo(case):
 
 def test_entropy_of_ordinary_mixtures_is_right_to_1e_6(monkeypatch):
     """Against panels a third as long with twice the nodes; bends between components some sds apart are the hardest."""
-    rng = np.random.default_rng(0)
-    S, m = 4, 400
-    variances = np.exp(2 * rng.uniform(np.log(0.03), 0.0, (S, m)))
-    variances[0] = 1.0
-    means = rng.uniform(-6.0, 6.0, (S, m))
-    weights = rng.dirichlet(np.ones(S))
+    rng, m = np.random.default_rng(1), 1500
+    sds = np.stack([np.ones(m), *np.exp(rng.uniform(np.log(0.03), np.log(0.3), (2, m)))])
+    means = np.stack([np.zeros(m), *rng.uniform(3.0, 7.0, (2, m)) * rng.choice([-1, 1], (2, m))])
+    variances, weights = np.square(sds), np.array([0.4, 0.3, 0.3])
     found = mixture_entropy(means, variances, weights)
     nodes = np.polynomial.legendre.leggauss(24)
     for name, value in {"_LENGTH": 1.0, "_N_NODES": 24, "_NODES": nodes[0], "_WEIGHTS": nodes[1], "_REACH": 9}.items():

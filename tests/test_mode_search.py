@@ -390,12 +390,14 @@ def test_starts_alone_are_all_followed():
     assert_allclose(again.log_posterior, good.log_posterior, rtol=0, atol=1e-6)
 
 
-def test_following_the_modes_of_few_data_keeps_their_evidence():
-    gpm = composite("SE + PER", seasonal(12))
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_following_the_modes_of_few_data_keeps_their_evidence(seed):
+    gpm = composite("PER", seasonal(10, seed))
     searched = fit(gpm, n_restarts=20, random_seed=0)
     assert len(searched.modes) > 3
     followed = fit(gpm, start=searched, n_restarts=1, random_seed=0)
-    assert summed(followed) > summed(searched) - 0.2
+    # The best three have 0.2 to 0.45 nats less than all.
+    assert summed(followed) > summed(searched) - 0.05
 
 
 # Many models.
