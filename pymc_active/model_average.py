@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from itertools import combinations
 from math import isclose
 from typing import Any
 
@@ -301,7 +300,6 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
             raise ValueError(f"an average needs at least two models; got {len(fits)} (take the fit itself)")
         labels, members = _read_fits(fits)
         self._fits = dict(zip(labels, members, strict=True))
-        check_distinct({label: fit.gpm for label, fit in self._fits.items()})
         for label, fit in self._fits.items():
             if not np.array_equal(fit.X, members[0].X):
                 raise ValueError(
@@ -449,20 +447,21 @@ def as_model_average(fits: Any, prior: Prior = None) -> ModelAverage:
 
 def check_distinct(models: Mapping[Any, GPModel]) -> None:
     """Raise a ValueError if a model occurs twice; kernels are equal up to the order of terms and factors."""
-    for (label, gpm), (other_label, other) in combinations(models.items(), 2):
-        if gpm is other or _are_equal(gpm, other):
-            raise ValueError(
-                f"{label!r} and {other_label!r} are the same model, whose probability would count twice: leave one out"
-            )
+    alike: dict[Expression | str, dict[Any, GPModel]] = {}
+    for label, gpm in models.items():
+        kernel = gpm.description if gpm.expression is None else on_inputs(gpm.expression, gpm.X.shape[1])
+        others = alike.setdefault(kernel, {})
+        for other_label, other in others.items():
+            if gpm is other or _have_equal_priors(gpm, other):
+                raise ValueError(
+                    f"{other_label!r} and {label!r} are the same model, whose probability would count twice: leave one "
+                    "out"
+                )
+        others[label] = gpm
 
 
-def _kernel(gpm: GPModel) -> Expression | None:
-    return None if gpm.expression is None else on_inputs(gpm.expression, gpm.X.shape[1])
-
-
-def _are_equal(gpm: GPModel, other: GPModel) -> bool:
-    if _kernel(gpm) != _kernel(other) or (gpm.expression is None and gpm.description != other.description):
-        return False
+def _have_equal_priors(gpm: GPModel, other: GPModel) -> bool:
+    """Whether two models of one kernel have the same priors, mean and scales too."""
     if sorted(gpm.shapes.values()) != sorted(other.shapes.values()):
         return False
     posteriors = [one.posterior().with_data(gpm.X, gpm.y) for one in (gpm, other)]

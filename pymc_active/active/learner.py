@@ -92,9 +92,9 @@ _FUNCTIONS: dict[Callable, str] = {
 _UNLIKELY = 0.05
 # Rows and inputs of a summary: what was told last.
 _SHOWN = 5
-# Candidates whose span is looked at, and spans that no scaling meant for them has: on the scale of the priors (where
-# those of standardised inputs are below ten), and beside that of the data.
-_PLACES, _WIDEST, _WIDER = 1000, 12.0, 5.0
+# Spans that no scaling meant for the candidates has: on the scale of the priors (where those of standardised inputs are
+# below ten), and beside that of the data.
+_WIDEST, _WIDER = 12.0, 5.0
 
 
 class Learner:
@@ -862,10 +862,11 @@ def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> 
     """Warn if the inputs were scaled by data that span a small part of the candidates."""
     if isinstance(candidates, LazyPool):
         return
-    places = candidates.places(_PLACES)
+    domain = candidates.domain
+    corners = np.stack([domain.low, domain.high] if domain.pool is None else [domain.pool.min(0), domain.pool.max(0)])
     for label, gpm in models.items():
-        scaled = gpm.x_map(places)
-        if np.array_equal(scaled, places):
+        scaled = gpm.x_map(corners)
+        if np.array_equal(scaled, corners):
             continue
         spans = np.ptp(scaled, axis=0)
         if (wide := (spans > _WIDEST) & (spans > _WIDER * np.ptp(gpm.x_map(gpm.X), axis=0))).any():

@@ -225,11 +225,13 @@ class SeveralModels:
             new = [
                 e
                 for e in expression.neighbours(n_inputs=n_inputs)
-                if e not in known | children.keys() and str(e) not in self.models and not is_redundant(e)
+                if e not in known and str(e) not in self.models and not is_redundant(e)
             ]
             if new:
                 share = 0.25 ** np.array([len(base_kernels(e)) for e in new])
-                children[new[rng.choice(len(new), p=share / share.sum())]] = parent
+                child = new[rng.choice(len(new), p=share / share.sum())]
+                children[child] = parent
+                known.add(child)
             else:
                 del probability[parent]
         return children

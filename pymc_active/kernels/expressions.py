@@ -375,8 +375,8 @@ def _read_bases(bases: Iterable[str | Expression], n_inputs: int) -> list[Base]:
         if not isinstance(base, Base):
             raise ValueError(f"bases must be base kernels such as 'SE' or 'SE[1]'; got {str(base)!r}")
         _check_inputs([base], n_inputs)
-        indices = range(n_inputs) if base.input is None and n_inputs > 1 else [base.input]
-        choices |= dict.fromkeys(on_inputs(Base(base.name, i), n_inputs) for i in indices)  # type: ignore[misc]
+        indices = [None] if n_inputs == 1 else range(n_inputs) if base.input is None else [base.input]
+        choices |= dict.fromkeys(Base(base.name, i) for i in indices)
     if not choices:
         raise ValueError(f"bases is empty: name at least one of {', '.join(sorted(BASE_KERNELS))}")
     return list(choices)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
-from scipy.stats.qmc import MultivariateNormalQMC
 
 from pymc_active.kernels.arrays import Multiply, Node
 from pymc_active.posterior.base import Posterior
@@ -82,6 +81,9 @@ def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) ->
     """
     if not 0 < (log_images := log_multiplicity(posterior, theta)) < np.log(_MOST_COPIES) + 1e-9:
         return 0.0
+    # scipy.stats takes long to load, and few kernels have like terms.
+    from scipy.stats.qmc import MultivariateNormalQMC
+
     center, sd = posterior.prior_scale()
     scaled = (theta - center) / sd
     # Exchanges keep distances in prior sds. Copies have the mode's norm: the border is where z' (mode - copy) = 0.

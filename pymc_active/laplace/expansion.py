@@ -57,9 +57,9 @@ class Expansion:
         )
         null = self.symmetry.directions.reshape(len(self.symmetry.directions), P)
         self.curvature: Curvature = invert(self.hessian, null, -posterior.prior_hessian(theta))
-        self.log_multiplicity = log_multiplicity(posterior, theta) + log_separation(
-            posterior, theta, self.curvature.root
-        )
+        self.log_multiplicity = log_multiplicity(posterior, theta)
+        if self.log_multiplicity:
+            self.log_multiplicity += log_separation(posterior, theta, self.curvature.root)
         self.log_evidence = (
             self.log_posterior
             + 0.5 * (P - len(null)) * LOG_2PI
