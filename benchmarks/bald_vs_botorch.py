@@ -163,8 +163,9 @@ def install() -> None:
 def truth(data: dict, seed: int) -> dict[str, np.ndarray]:
     """True utility of each candidate, and that under the first and last two chains alone."""
     import pymc_active as pma
-    from pymc_active.outcomes import normal
-    from pymc_active.predictions import draw_moments, trace_thetas
+    from pymc_active.information.outcome_divergences import normal
+    from pymc_active.models.traces import trace_thetas
+    from pymc_active.predictions.moments import draw_moments
 
     gpm = pma.ard_gp(data["X"], data["y"], kernel="Matern52")
     trace = pma.sample(gpm, random_seed=seed, progressbar=False, cores=1, nuts_sampler="pymc", target_accept=0.95)

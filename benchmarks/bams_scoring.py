@@ -27,7 +27,7 @@ def make_average():
     import numpy as np
 
     import pymc_active as pma
-    from pymc_active.model_average import ModelAverage
+    from pymc_active.predictions.model_average import ModelAverage
 
     time_, passengers = pma.datasets.airline()
     rows = np.sort(np.random.default_rng(0).choice(len(passengers), N, replace=False))
@@ -45,7 +45,7 @@ def run(rounds: int) -> dict:
     import numpy as np
 
     import pymc_active as pma
-    from pymc_active.predictions import marginal_moments
+    from pymc_active.predictions.moments import marginal_moments
 
     average = make_average()
     low, high = average.X.min(), average.X.max()

@@ -64,7 +64,7 @@ def compare(fit, criterion, candidates, rounds: int) -> dict:
     """Utility and time of the search and of the candidates."""
     import numpy as np
 
-    from pymc_active.active.box import maximize
+    from pymc_active.criteria.maximize_in_box import maximize
 
     high = np.ones(candidates.shape[1])
     calls = {
@@ -89,8 +89,8 @@ def paper(fit, D: int, rng) -> dict:
     import numpy as np
 
     import pymc_active as pma
-    from pymc_active.active.bald import Bald
-    from pymc_active.active.box import extreme_corners
+    from pymc_active.criteria.bald import Bald
+    from pymc_active.criteria.maximize_in_box import extreme_corners
 
     R = fit.theta[fit.gpm.embedding_slice[0]].reshape(fit.gpm.embedding_slice[1])
     corners = 2 * extreme_corners(R, N_PLACES, rng) - 1
@@ -106,8 +106,8 @@ def paper(fit, D: int, rng) -> dict:
 def run_family(D: int, d: int, problems: int, n_paper: int, n_further: int, rounds: int, seed: int) -> list[dict]:
     import numpy as np
 
-    from pymc_active.active.bald import Bald
-    from pymc_active.active.improvement import ExpectedImprovement
+    from pymc_active.criteria.bald import Bald
+    from pymc_active.criteria.improvement import ExpectedImprovement
 
     warnings.simplefilter("ignore", UserWarning)
     sizes = np.linspace(10, 80, problems).round().astype(int)

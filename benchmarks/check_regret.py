@@ -41,12 +41,13 @@ from decision_regret import Family, make, nuts
 from scipy.special import logsumexp, softmax
 
 import pymc_active as pma
-from pymc_active.active.bams import Bams
-from pymc_active.active.optimum.optima import Domain
-from pymc_active.active.optimum.pes import Pes
+from pymc_active.criteria.bams import Bams
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.predictions import Mixture, average_mixtures, draw_moments, mixture_of_draws
+from pymc_active.predictions.mixtures import Mixture, average_mixtures, mixture_of_draws
+from pymc_active.predictions.moments import draw_moments
+from pymc_active.support.threads import one_blas_thread
 
 REPEATS, N_GRID = 10, 150
 KERNELS = ("SE", "LIN", "PER", "LIN + PER", "SE * PER")

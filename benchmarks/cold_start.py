@@ -148,7 +148,7 @@ def stock_hessian(seed: int, started: float) -> dict:
     from _reference import draw_problem
 
     import pymc_active as pma
-    from pymc_active.posterior.factor import one_blas_thread
+    from pymc_active.support.threads import one_blas_thread
 
     X, y, R = draw_problem(N, D, COMPONENTS, seed)
     gpm = pma.embedding_gp(X, y, n_components=COMPONENTS)

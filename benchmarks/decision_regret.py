@@ -35,11 +35,12 @@ from _report import RESULTS, parser, target, write
 from scipy.special import logsumexp, softmax
 
 import pymc_active as pma
-from pymc_active.entropy import gaussian_entropy, mixture_entropy
+from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_moments, symmetrized_kl
+from pymc_active.models.traces import trace_thetas
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.factor import LOG_2PI, one_blas_thread
-from pymc_active.predictions import draw_moments, mixture_moments, trace_thetas
-from pymc_active.truth import symmetrized_kl
+from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.predictions.moments import draw_moments
+from pymc_active.support.threads import one_blas_thread
 
 CACHE = RESULTS / "decision_regret_cache"
 N_POOL, N_TEST, REPEATS = 300, 50, 5

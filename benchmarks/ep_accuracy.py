@@ -54,7 +54,7 @@ def sampled_moments(mean, V, bound, softness, draws, rng):
 def _propagated(*problem):
     import numpy as np
 
-    from pymc_active.active.optimum.ep import propagate
+    from pymc_active.criteria.maximum.expectation_propagation import propagate
 
     sites = propagate(*problem)
     return sites.mean, np.diagonal(sites.covariance, axis1=1, axis2=2)
@@ -63,7 +63,7 @@ def _propagated(*problem):
 def _drawn(mean, V, bound, softness):
     import numpy as np
 
-    from pymc_active.active.optimum.truncated import truncated_moments
+    from pymc_active.criteria.maximum.truncated import truncated_moments
 
     M, h, _ = truncated_moments(mean, V, bound, softness)
     return mean + np.einsum("sij,sj->si", V, h), np.diagonal(V - V @ M @ V, axis1=1, axis2=2)
@@ -75,8 +75,9 @@ def run(D: int, n_maxima: int, draws: int) -> dict:
     import numpy as np
 
     import pymc_active as pma
-    from pymc_active.active.optimum import maxima
-    from pymc_active.active.optimum.optima import Domain, best_inside, sample_optima
+    from pymc_active.criteria.maximum import constraints as maxima
+    from pymc_active.criteria.maximum.base import sample_optima
+    from pymc_active.criteria.maximum.domain import Domain, best_inside
     from pymc_active.posterior.conditioned import ConditionedGP
 
     n, lengthscale = PROBLEMS[D]

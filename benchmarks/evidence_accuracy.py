@@ -29,8 +29,8 @@ def run(n: int, draws: int, n_restarts: int, rooted: bool = False) -> list[dict]
     import numpy as np
 
     import pymc_active as pma
-    from pymc_active.laplace.importance import importance_evidence
-    from pymc_active.model_average import summed_over_modes
+    from pymc_active.laplace.draws.importance import importance_evidence
+    from pymc_active.predictions.model_average import summed_over_modes
 
     year, passengers = pma.datasets.airline()
     rows = np.sort(np.random.default_rng(0).choice(len(passengers), n, replace=False))

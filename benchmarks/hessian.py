@@ -125,7 +125,7 @@ def run(case: dict) -> dict:
     import jax
     import numpy as np
 
-    from pymc_active.posterior.factor import one_blas_thread
+    from pymc_active.support.threads import one_blas_thread
 
     jax.config.update("jax_enable_x64", True)
     is_composite = "expression" in case

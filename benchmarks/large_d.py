@@ -148,7 +148,7 @@ def run_agreement() -> dict:
 
     import pymc_active as pma
     from pymc_active.laplace.expansion import Expansion
-    from pymc_active.predictions import marginal_moments
+    from pymc_active.predictions.moments import marginal_moments
 
     X, y, pool, R, _ = make_data(D_DENSE, N_TEST)
     gpm = make_model(X, y)

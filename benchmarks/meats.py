@@ -10,8 +10,8 @@ the same model, mode search, starts and splits. The pictures are in ``results/me
 import numpy as np
 from _report import RESULTS, parser, target, write
 
-from pymc_active.demo import curves_figure
-from pymc_active.demo import main as demo
+from pymc_active.command_line.demo import curves_figure
+from pymc_active.command_line.demo import main as demo
 
 
 def main() -> None:

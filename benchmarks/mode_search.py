@@ -27,8 +27,8 @@ import numpy as np
 from _report import RESULTS, target, write
 
 import pymc_active as pma
-from pymc_active.laplace.search import Searcher, population
-from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.laplace.modes.search import Searcher, population
+from pymc_active.support.threads import one_blas_thread
 
 KNOWN = {"log_noise": float(np.log(0.1)), "log_outputscale": 0.0}
 COMPOSITES = ("SE + PER", "LIN + PER * RQ", "SE * PER", "LIN * SE + RQ", "PER + RQ")

@@ -39,7 +39,7 @@ def measure(route: str, which: str) -> dict:
     import numpy as np
 
     import pymc_active as pma
-    from pymc_active.posterior.mode import vm_mode
+    from pymc_active.posterior.compile_mode import vm_mode
 
     # The point is no mode, which is as good for this.
     warnings.filterwarnings("ignore", message="the Laplace fit is doubtful")

@@ -33,12 +33,13 @@ from pes_peers import Peer, is_installed
 from scipy.stats import spearmanr
 
 import pymc_active as pma
-from pymc_active.active.optimum.maxima import Maxima
-from pymc_active.active.optimum.optima import Domain, Optima, OptimumCriterion
-from pymc_active.active.optimum.pes import ConditionedOnMaxima, Pes
-from pymc_active.hyperparameters import conditioned_gps
+from pymc_active.criteria.maximum.base import Optima, OptimumCriterion
+from pymc_active.criteria.maximum.constraints import Maxima
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.criteria.maximum.pes import ConditionedOnMaxima, Pes
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.factor import one_blas_thread
+from pymc_active.predictions.conditioned_gps import conditioned_gps
+from pymc_active.support.threads import one_blas_thread
 
 NOISE = 1e-3
 LENGTHSCALES = {2: np.sqrt(0.1), 6: np.sqrt(0.5)}

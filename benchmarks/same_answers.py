@@ -6,8 +6,8 @@ Does a change that only moves code leave every asked point, evidence and predict
     python benchmarks/same_answers.py --record   records this machine's answers anew
 
 The record holds every number as its hexadecimal digits. Another processor, BLAS or version of NumPy or SciPy rounds
-differently: compare two revisions on one machine, recording at the first. Only the public contract is called, with every
-seed given, so the same script runs before and after a change of the layout.
+differently: compare two revisions on one machine, recording at the first. Only the public contract is called, with
+every seed given, so the same script runs before and after a change of the layout.
 """
 
 from __future__ import annotations

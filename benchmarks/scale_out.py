@@ -72,7 +72,7 @@ def clocked(work, peak_before: int) -> dict:
 def run_lazy(n_candidates: int) -> dict:
     import dask
 
-    from pymc_active.active import bald
+    from pymc_active.criteria import bald
 
     fit = make_fit()
     bald(fit, make_pool(1000)).compute(scheduler="threads")
@@ -85,7 +85,7 @@ def run_array(n_candidates: int) -> dict:
     """All candidates and scores in memory; also whether these are the bits of the lazy ones."""
     import numpy as np
 
-    from pymc_active.active import bald
+    from pymc_active.criteria import bald
 
     fit = make_fit()
     bald(fit, make_pool(1000)).compute(scheduler="threads")

@@ -5,17 +5,17 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pymc_active import active, cov, datasets, graphs, kernels, plots, problems, search
+    from pymc_active import active, datasets, kernels, plots, problems, search
     from pymc_active.checking import check
     from pymc_active.classification import ProbitFit, ProbitGP, fit_probit, probit_gp
-    from pymc_active.decomposition import Decomposition, decompose
-    from pymc_active.embeddings import relevance, subspace_angles
     from pymc_active.laplace import LaplaceFit, fit_laplace, fit_laplace_models
-    from pymc_active.model_average import ModelAverage
-    from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal
-    from pymc_active.predictions import predict
-    from pymc_active.sample_paths import PosteriorPaths, draw_paths
-    from pymc_active.truth import sample
+    from pymc_active.models import GPModel, ard_gp, composite_gp, embedding_gp, from_marginal, graphs
+    from pymc_active.models.sampling import sample
+    from pymc_active.paths import PosteriorPaths, draw_paths
+    from pymc_active.predictions.model_average import ModelAverage
+    from pymc_active.predictions.predict import predict
+    from pymc_active.structure.decompose import Decomposition, decompose
+    from pymc_active.structure.relevance import relevance, subspace_angles
 
 __version__ = version("pymc-active")
 
@@ -57,13 +57,13 @@ _HOME = {
     **dict.fromkeys(("GPModel", "ard_gp", "composite_gp", "embedding_gp", "from_marginal"), "models"),
     **dict.fromkeys(("LaplaceFit", "fit_laplace", "fit_laplace_models"), "laplace"),
     **dict.fromkeys(("ProbitFit", "ProbitGP", "fit_probit", "probit_gp"), "classification"),
-    **dict.fromkeys(("Decomposition", "decompose"), "decomposition"),
-    **dict.fromkeys(("PosteriorPaths", "draw_paths"), "sample_paths"),
-    **dict.fromkeys(("relevance", "subspace_angles"), "embeddings"),
-    "ModelAverage": "model_average",
+    **dict.fromkeys(("Decomposition", "decompose"), "structure.decompose"),
+    **dict.fromkeys(("PosteriorPaths", "draw_paths"), "paths"),
+    **dict.fromkeys(("relevance", "subspace_angles"), "structure.relevance"),
+    "ModelAverage": "predictions.model_average",
     "check": "checking",
-    "predict": "predictions",
-    "sample": "truth",
+    "predict": "predictions.predict",
+    "sample": "models.sampling",
 }
 
 

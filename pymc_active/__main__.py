@@ -50,7 +50,7 @@ def _in_one_line(message: str) -> str:
 def _run(given: Namespace) -> None:
     # Imported late: --help should not load PyMC's samplers and plots.
     if given.command == "demo":
-        from pymc_active.demo import main as run_demo
+        from pymc_active.command_line.demo import main as run_demo
 
         run_demo(given.output, n_splits=given.splits, n_asks=given.asks)
         return

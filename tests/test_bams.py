@@ -14,13 +14,16 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 import pymc_active as pma
-from pymc_active import entropy, model_average
-from pymc_active.active.bald import Bald, Uncertainty
-from pymc_active.active.bams import Bams, Committee
-from pymc_active.entropy import mixture_entropy
-from pymc_active.laplace.importance import ImportanceEvidence
-from pymc_active.model_average import ModelAverage, check_distinct
-from pymc_active.predictions import Mixture, marginal_moments, mixture, posterior_mean
+from pymc_active.criteria.bald import Bald, Uncertainty
+from pymc_active.criteria.bams import Bams, Committee
+from pymc_active.information import mixture_entropy as entropy
+from pymc_active.information.mixture_entropy import mixture_entropy
+from pymc_active.laplace.draws.importance import ImportanceEvidence
+from pymc_active.predictions import model_average
+from pymc_active.predictions.mixtures import Mixture, mixture
+from pymc_active.predictions.model_average import ModelAverage, check_distinct
+from pymc_active.predictions.moments import marginal_moments
+from pymc_active.predictions.predict import posterior_mean
 
 CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())["cases"]
 NEW = np.linspace(-0.3, 1.4, 9)[:, None]

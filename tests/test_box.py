@@ -11,9 +11,9 @@ from scipy.spatial import ConvexHull
 
 import pymc_active as pma
 from pymc_active.active import Learner, surest_input
-from pymc_active.active.bald import Bald, Uncertainty
-from pymc_active.active.box import extreme_corners, maximize
-from pymc_active.active.improvement import ExpectedImprovement, UpperConfidenceBound
+from pymc_active.criteria.bald import Bald, Uncertainty
+from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
+from pymc_active.criteria.maximize_in_box import extreme_corners, maximize
 
 BOX = [(-1.0, 1.0)] * 3
 

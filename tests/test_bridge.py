@@ -11,8 +11,8 @@ from test_importance import fit, reflected, skewed, two_alike
 from traces import as_trace, resample
 
 import pymc_active as pma
-from pymc_active.bridge import _Quotient, bridge_evidence
-from pymc_active.laplace.importance import importance_evidence
+from pymc_active.laplace.draws.importance import importance_evidence
+from pymc_active.predictions.bridge_sampling import _Quotient, bridge_evidence
 
 BOXES = {skewed: ((-6, -5), (6, 5)), two_alike: ((-8, -8), (4, 4)), reflected: ((-9, -9), (9, 9))}
 

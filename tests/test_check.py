@@ -12,16 +12,16 @@ from scipy.stats import norm
 from traces import as_trace, mutual_information
 
 import pymc_active as pma
-from pymc_active.bridge import bridge_evidence
 from pymc_active.checking import report as report_module
 from pymc_active.checking.decisions import CRITERIA
 from pymc_active.checking.evidences import _reference
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
-from pymc_active.entropy import mixture_entropy
-from pymc_active.laplace.importance import importance_evidence
-from pymc_active.model_average import summed_over_modes
-from pymc_active.predictions import draw_moments, trace_thetas
-from pymc_active.truth import pareto_k, symmetrized_kl
+from pymc_active.information.mixture_entropy import mixture_entropy, symmetrized_kl
+from pymc_active.laplace.draws.importance import importance_evidence, pareto_k
+from pymc_active.models.traces import trace_thetas
+from pymc_active.predictions.bridge_sampling import bridge_evidence
+from pymc_active.predictions.model_average import summed_over_modes
+from pymc_active.predictions.moments import draw_moments
 
 NEW = np.linspace(-3, 3, 7)[:, None]
 POOL = np.linspace(-4, 4, 9)[:, None]

@@ -14,13 +14,15 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.__main__ import main
-from pymc_active.active import Learner, verification
-from pymc_active.active.learner import CRITERIA, GOALS, MODEL_CRITERIA, OPTIMUM_CRITERIA
+from pymc_active.active import Learner
 from pymc_active.command_line import arguments
 from pymc_active.command_line.output import Console
 from pymc_active.command_line.records import Measurements, find_new
 from pymc_active.command_line.settings import Settings
 from pymc_active.command_line.state import _read_notes, load_run, open_choices
+from pymc_active.criteria.by_name import CRITERIA, MODEL_CRITERIA, OPTIMUM_CRITERIA
+from pymc_active.learner import verification
+from pymc_active.learner.learner import GOALS
 
 rng = np.random.default_rng(0)
 POOL = pd.DataFrame(

@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose
 from scipy.linalg import block_diag
 
 import pymc_active as pma
-from pymc_active.decomposition import additive_terms, decompose
-from pymc_active.descriptions import plus_minus
-from pymc_active.laplace.particles import particles
+from pymc_active.laplace.draws.short_chains import particles
+from pymc_active.structure.decompose import additive_terms, decompose
+from pymc_active.support.numbers import plus_minus
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(1990, 2002, size=30))
@@ -346,7 +346,7 @@ def test_columns_name_their_inputs_and_units():
     assert "function of dose with a typical lengthscale" in texts["SE[1]"]
     assert "linear function of time and dose" in texts["LIN"]
     assert_allclose(result.X_new, frame)
-    assert result.plot(input=1)[-1].get_xlabel() == "dose"
+    assert pma.plots.plot(result, input=1)[-1].get_xlabel() == "dose"
     plt.close("all")
 
 

@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import ortho_group
 
 import pymc_active as pma
-from pymc_active import embeddings, plots
+from pymc_active import plots
+from pymc_active.structure import relevance as embeddings
 
 RNG = np.random.default_rng(20260401)
 X = RNG.uniform(-1, 1, size=(50, 4))

@@ -7,10 +7,11 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import truncnorm
 from test_pes import problem
 
-from pymc_active.active.optimum import maxima
-from pymc_active.active.optimum.ep import hazard, propagate
-from pymc_active.active.optimum.optima import Domain, best_inside, sample_optima
-from pymc_active.active.optimum.truncated import truncated_moments
+from pymc_active.criteria.maximum import constraints as maxima
+from pymc_active.criteria.maximum.base import sample_optima
+from pymc_active.criteria.maximum.domain import Domain, best_inside
+from pymc_active.criteria.maximum.expectation_propagation import hazard, propagate
+from pymc_active.criteria.maximum.truncated import truncated_moments
 from pymc_active.posterior.conditioned import ConditionedGP
 
 # α, φ(α) / Φ(α) and the variance that is left, by mpmath with 60 digits.

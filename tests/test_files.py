@@ -21,10 +21,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal, assert_index_equal
 
 import pymc_active as pma
-from pymc_active.active import Learner, files
-from pymc_active.active.saved_learner import from_contents
-from pymc_active.labels import read_index, write_index
+from pymc_active.active import Learner
+from pymc_active.learner.saved import from_contents
 from pymc_active.models.rebuilding import rebuild
+from pymc_active.support import files
+from pymc_active.support.labels import read_index, write_index
 
 GRID = np.linspace(-3, 3, 25)[:, None]
 START = GRID[[4, 12, 20]]
@@ -130,7 +131,7 @@ def test_a_fit_comes_back_without_a_search(tmp_path, monkeypatch):
     active = learner()
     fit = active.fit
     other = reopened(active, tmp_path)
-    monkeypatch.setattr("pymc_active.laplace.task.search", None)
+    monkeypatch.setattr("pymc_active.laplace.modes.task.search", None)
     assert_array_equal(other.fit.theta, fit.theta)
     assert_array_equal(other.fit.covariance, fit.covariance)
     assert other.fit.diagnostics == fit.diagnostics

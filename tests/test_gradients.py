@@ -13,12 +13,13 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 import pymc_active as pma
-from pymc_active.active import box
-from pymc_active.active.bald import Bald, Uncertainty
-from pymc_active.active.improvement import ExpectedImprovement, UpperConfidenceBound, log_h
+from pymc_active.criteria import maximize_in_box as box
+from pymc_active.criteria.bald import Bald, Uncertainty
+from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound, log_h
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.predictions import marginal_gradients, marginal_moments, mixture, mixture_gradients
+from pymc_active.predictions.mixtures import mixture, mixture_gradients
+from pymc_active.predictions.moments import marginal_gradients, marginal_moments
 
 # Most fits here are made at points that are no modes.
 pytestmark = pytest.mark.filterwarnings("ignore:the draws from the posterior hardly move")

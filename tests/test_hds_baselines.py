@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
 import pymc_active as pma
-from pymc_active.active.hierarchical.assumptions import check_assumptions, whitened
-from pymc_active.active.hierarchical.baselines import ard_screening, coordinate_wise, lasso_screening
-from pymc_active.active.hierarchical.estimate import estimate_scales
-from pymc_active.active.hierarchical.learner import HDSLearner
-from pymc_active.active.hierarchical.search import hds
 from pymc_active.problems import beale, gp_draw
+from pymc_active.relevant_inputs.assumptions import check_assumptions, whitened
+from pymc_active.relevant_inputs.baselines import ard_screening, coordinate_wise, lasso_screening
+from pymc_active.relevant_inputs.estimate import estimate_scales
+from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.search import hds
 
 
 def draw(bandwidth, inputs, seed):
@@ -246,7 +246,7 @@ def test_a_model_without_lengthscales_is_refused_before_it_is_fitted(monkeypatch
     def never(*args, **keywords):
         raise AssertionError("it was fitted")
 
-    monkeypatch.setattr("pymc_active.active.hierarchical.baselines.fit_laplace", never)
+    monkeypatch.setattr("pymc_active.relevant_inputs.baselines.fit_laplace", never)
     X = np.random.default_rng(1).uniform(-1, 1, (20, 6))
     with pytest.raises(ValueError, match="lengthscale for each"):
         ard_screening(pma.embedding_gp(X, X[:, 0], n_components=1))

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from pymc_active.active.hierarchical.diagnostics import SearchDiagnostics
-from pymc_active.active.hierarchical.learner import HDSLearner
-from pymc_active.active.hierarchical.search import hds
 from pymc_active.problems import gp_draw, quad
+from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
+from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.search import hds
 
 SCALES = {"bandwidth": 0.3, "signal_variance": 1.0, "noise_variance": 0.05}
 INPUTS = [4, 20]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_active.active.hierarchical.learner import EvaluationError, HDSLearner
+from pymc_active.relevant_inputs.learner import EvaluationError, HDSLearner
 
 SCALES = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pymc_active.active.hierarchical.gp_ucb import _Surrogate, gp_ucb, theorem_beta
-from pymc_active.active.hierarchical.learner import EvaluationError
-from pymc_active.active.hierarchical.optimize import hds_then_optimize, regret
-from pymc_active.active.hierarchical.search import hds
 from pymc_active.plots.hierarchy import plot_search_tree
 from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin
+from pymc_active.relevant_inputs.gp_ucb import _Surrogate, gp_ucb, theorem_beta
+from pymc_active.relevant_inputs.learner import EvaluationError
+from pymc_active.relevant_inputs.optimize import hds_then_optimize, regret
+from pymc_active.relevant_inputs.search import hds
 
 mpl.use("agg")
 
@@ -352,7 +352,7 @@ def test_tree_shows_every_node_once():
     assert "found: 4, 21" in ax.get_title(loc="left")
     places = [text.get_position() for text in ax.texts]
     assert len(set(places)) == len(places)
-    shallow = result.plot(max_depth=1)
+    shallow = pma.plots.plot(result, max_depth=1)
     # The root with its halves, and the test of the rest.
     assert len(shallow.texts) == 4
     mpl.pyplot.close("all")

@@ -9,12 +9,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
-from pymc_active.active.hierarchical.gpt import GPTest
-from pymc_active.active.hierarchical.learner import EvaluationError, HDSLearner
-from pymc_active.active.hierarchical.lines import Background
-from pymc_active.active.hierarchical.search import hds
-from pymc_active.active.hierarchical.settings import TESTS
 from pymc_active.problems import gp_draw
+from pymc_active.relevant_inputs.backgrounds import Background
+from pymc_active.relevant_inputs.gpt import GPTest
+from pymc_active.relevant_inputs.learner import EvaluationError, HDSLearner
+from pymc_active.relevant_inputs.search import hds
+from pymc_active.relevant_inputs.settings import TESTS
 
 SCALES = {"bandwidth": 0.1, "signal_variance": 1.0, "noise_variance": 0.1}
 SMOOTH = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
@@ -694,7 +694,7 @@ def test_without_retests_each_node_is_rejected_by_itself():
 
 def test_an_input_that_was_set_aside_is_found_in_the_rest(monkeypatch):
     """As soon as one half is active the other is set aside, here, whatever is known of it."""
-    monkeypatch.setattr("pymc_active.active.hierarchical.settings._SET_ASIDE", 8.0)
+    monkeypatch.setattr("pymc_active.relevant_inputs.settings._SET_ASIDE", 8.0)
     learner = HDSLearner(40, random_seed=2, **SMOOTH)
     f = two_of(40, 7, 30)
     while not any(node.without for node in learner.nodes):
@@ -739,7 +739,7 @@ def test_a_node_set_aside_comes_back_if_its_sibling_is_contradicted():
 @pytest.mark.parametrize(("make", "share"), [(draw_of_two, 0.6), (sum_of_two, 0.5)])
 def test_the_rest_is_misjudged_no_more_often_than_declared(make, share, monkeypatch):
     """With low thresholds, and one active input in nearly every rest."""
-    monkeypatch.setattr("pymc_active.active.hierarchical.settings._SET_ASIDE", 1.9)
+    monkeypatch.setattr("pymc_active.relevant_inputs.settings._SET_ASIDE", 1.9)
     wrong, total = np.zeros(2), np.zeros(2)
     for seed in range(45):
         rng = np.random.default_rng(seed)

@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-from pymc_active.active.hierarchical.error_rates import simulated_false_inactive
-from pymc_active.active.hierarchical.fdt import FDTest, fixed_sample_size, fixed_sample_test
-from pymc_active.active.hierarchical.gpt import GPTest
-from pymc_active.active.hierarchical.guarantees import expected_evaluations, n_levels, node_error_rate, thresholds
-from pymc_active.active.hierarchical.plane import PlaneTest
+from pymc_active.relevant_inputs.error_rates import simulated_false_inactive
+from pymc_active.relevant_inputs.fdt import FDTest, fixed_sample_size, fixed_sample_test
+from pymc_active.relevant_inputs.gpt import GPTest
+from pymc_active.relevant_inputs.guarantees import expected_evaluations, n_levels, node_error_rate, thresholds
+from pymc_active.relevant_inputs.plane import PlaneTest
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "hds_independent.json").read_text())
 SCALES = REFERENCE["b"], REFERENCE["sigma_s2"], REFERENCE["sigma2"]

@@ -9,11 +9,11 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
-from pymc_active import model_average
-from pymc_active.laplace.exchange import exchanges
-from pymc_active.laplace.importance import importance_evidence
-from pymc_active.laplace.weighted import WeightedDraws, prior_for_few_data
-from pymc_active.model_average import summed_over_modes
+from pymc_active.laplace.draws.importance import importance_evidence
+from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data
+from pymc_active.laplace.like_terms import exchanges
+from pymc_active.predictions import model_average
+from pymc_active.predictions.model_average import summed_over_modes
 
 
 def fit(gpm, **keywords):

@@ -1,4 +1,4 @@
-"""The parts of the package know each other in one direction, so that any of them can be imported first."""
+"""Imports of the package only go down, wherever they stand: at the top of a file, in a function, or for types alone."""
 
 import ast
 import subprocess
@@ -6,22 +6,85 @@ import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parent.parent / "pymc_active"
 
+# From the bottom up. A room imports from its own files and from the rooms above it in this list; rooms of one line do
+# not know each other.
+LAYERS = [
+    ["support"],
+    ["kernels"],
+    ["posterior"],
+    ["models"],
+    ["information"],
+    ["laplace"],
+    ["predictions"],
+    ["paths"],
+    ["structure"],
+    ["criteria"],
+    ["learner"],
+    ["checking", "classification", "relevant_inputs"],
+    ["plots"],
+    ["problems", "datasets"],
+    ["active", "cov", "graphs", "search"],
+    ["__init__"],
+    ["command_line"],
+    ["__main__"],
+]
+FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
-def imported_when_loaded():
-    """Part -> the parts that loading any of its modules loads. What functions and type checkers import is left out."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pymc_active."):
-                found.setdefault(parts[0], set()).add(node.module.split(".")[1])
-    return {name: others - {name} for name, others in found.items()}
+
+def name_of(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_parts_of_the_package_import_each_other_in_one_direction():
-    TopologicalSorter(imported_when_loaded()).prepare()  # raises a CycleError that names the parts
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def room_of(module):
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imported_by(module):
+    """Modules of the package that any line of a module imports."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pymc_active":
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield node.lineno, submodule if submodule in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "pymc_active":
+                    yield node.lineno, alias.name
+
+
+def test_every_room_has_a_floor():
+    assert {room_of(module) for module in MODULES} == set(FLOOR)
+
+
+@pytest.mark.parametrize("room", sorted(FLOOR))
+def test_imports_only_go_down(room):
+    upward = [
+        f"{module}:{line} imports {other}"
+        for module in MODULES
+        if room_of(module) == room
+        for line, other in imported_by(module)
+        if room_of(other) != room and FLOOR[room_of(other)] >= FLOOR[room]
+    ]
+    # The export list names what it loads on first use, for type checkers.
+    assert not upward
+
+
+def test_no_files_import_each_other_in_a_circle():
+    graph = {module: {other for _, other in imported_by(module)} - {module} for module in MODULES}
+    TopologicalSorter(graph).prepare()  # raises a CycleError that names the files
+
+
+def test_no_file_is_longer_than_600_lines():
+    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
+    assert max(lengths.values()) <= 600, {name: n for name, n in lengths.items() if n > 600}
 
 
 def test_what_is_at_the_bottom_can_be_imported_first():

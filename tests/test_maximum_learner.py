@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner
-from pymc_active.active.learner import CRITERIA, MODEL_CRITERIA, OPTIMUM_CRITERIA
+from pymc_active.criteria.by_name import CRITERIA, MODEL_CRITERIA, OPTIMUM_CRITERIA
 
 BOUNDS = [(-3.0, 3.0)]
 START = np.array([[-2.0], [-0.5], [1.0], [2.0]])
@@ -239,7 +239,7 @@ def brute_force(active, n_draws=4000):
     x = active.recommend()
     grid = np.concatenate([np.linspace(-3, 3, 241)[:, None], x])
     rng = np.random.default_rng(5)
-    from pymc_active.hyperparameters import conditioned_gps
+    from pymc_active.predictions.conditioned_gps import conditioned_gps
 
     draws = []
     for gp in conditioned_gps(None, fit=active.fit, n=20, random_seed=active.random_seed):

@@ -12,10 +12,11 @@ from scipy.stats import norm
 from traces import mutual_information
 
 import pymc_active as pma
-from pymc_active.active.bald import Bald
-from pymc_active.laplace.hmc import Place, trajectory
-from pymc_active.laplace.particles import particles
-from pymc_active.predictions import draw_moments, hyperparameter_points, marginal_moments, mixture
+from pymc_active.criteria.bald import Bald
+from pymc_active.laplace.draws.hmc import Place, trajectory
+from pymc_active.laplace.draws.short_chains import particles
+from pymc_active.predictions.mixtures import hyperparameter_points, mixture
+from pymc_active.predictions.moments import draw_moments, marginal_moments
 
 NEW = np.linspace(-2, 2, 7)[:, None]
 

@@ -13,12 +13,12 @@ from scipy.special import logsumexp
 import pymc_active as pma
 from pymc_active.laplace import fit_laplace_models
 from pymc_active.laplace.curvature import FLOOR
-from pymc_active.laplace.exchange import exchanges, log_multiplicity, log_separation, same_place
-from pymc_active.laplace.parents import starts_from_parent
-from pymc_active.laplace.periods import free_periods, period_grid, scan_periods
-from pymc_active.laplace.search import Found, distinct
-from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.posterior.mode import vm_mode
+from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
+from pymc_active.laplace.modes.periods import free_periods, period_grid, scan_periods
+from pymc_active.laplace.modes.search import Found, distinct
+from pymc_active.laplace.modes.warm_starts import starts_from_parent
+from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.support.threads import one_blas_thread
 
 PERIOD = 0.13
 

@@ -12,8 +12,10 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.active import Learner, refitting
-from pymc_active.laplace import many, task
+from pymc_active.active import Learner
+from pymc_active.laplace import several_models as many
+from pymc_active.laplace.modes import task
+from pymc_active.learner import models_followed as refitting
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 
 POOL = np.linspace(0, 1, 60)[:, None]

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytensor.compile.maker import FunctionMaker
 
 import pymc_active as pma
-from pymc_active.posterior.mode import vm_mode
+from pymc_active.posterior.compile_mode import vm_mode
 
 
 def data(n=10, D=2, seed=1):

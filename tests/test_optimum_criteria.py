@@ -10,13 +10,14 @@ from scipy.stats import norm, truncnorm
 from test_pes import criterion, problem
 
 import pymc_active as pma
-from pymc_active.active.improvement import ExpectedImprovement
-from pymc_active.active.optimum.entropy_search import EntropySearch, _Representers
-from pymc_active.active.optimum.max_value import JointEntropy, MaxValueEntropy, Thompson
-from pymc_active.active.optimum.optima import Domain, mean_over
-from pymc_active.active.optimum.recommendation import find_optimum
+from pymc_active.criteria.improvement import ExpectedImprovement
+from pymc_active.criteria.maximum.base import mean_over
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.criteria.maximum.entropy_search import EntropySearch, _Representers
+from pymc_active.criteria.maximum.max_value import JointEntropy, MaxValueEntropy, Thompson
+from pymc_active.learner.optimum import find_optimum
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions import hyperparameter_points
+from pymc_active.predictions.mixtures import hyperparameter_points
 
 T = np.random.default_rng(9).uniform(size=(6, 2))
 BOX = [(0, 1), (0, 1)]

@@ -78,7 +78,7 @@ def interval(ax, label):
 @pytest.mark.parametrize("D", [1, 3])
 def test_bands_are_those_of_predict_along_each_input(D):
     found = optimum(D)
-    axes = found.plot(n_points=11)
+    axes = pma.plots.plot(found, n_points=11)
     assert axes.shape == (2, D)
     for d in range(D):
         grid = np.tile(found.x, (11, 1))
@@ -95,7 +95,7 @@ def test_bands_are_those_of_predict_along_each_input(D):
 @pytest.mark.parametrize("D", [1, 3])
 def test_histograms_count_the_possible_places(D):
     found = optimum(D)
-    axes = found.plot()
+    axes = pma.plots.plot(found)
     for d, ax in enumerate(axes[1]):
         counts, edges = np.histogram(found.samples.x[:, d], bins=len(ax.patches), range=(0, 1))
         assert_allclose([bar.get_x() for bar in ax.patches], edges[:-1], atol=1e-12)
@@ -106,7 +106,7 @@ def test_histograms_count_the_possible_places(D):
 @pytest.mark.parametrize("D", [1, 3])
 def test_the_recommended_point_carries_its_uncertainty(D):
     found = optimum(D)
-    for d, ax in enumerate(found.plot()[0]):
+    for d, ax in enumerate(pma.plots.plot(found)[0]):
         [middle], [ends] = interval(ax, "recommended")
         assert_allclose(middle, [found.x[0, d], found.f_mean])
         assert_allclose(ends[:, 1], found.f_mean + 1.959964 * found.f_sd * np.array([-1, 1]))
@@ -118,19 +118,20 @@ def test_the_recommended_point_carries_its_uncertainty(D):
 def test_one_input_shows_the_heights_of_possible_maxima():
     found = optimum(1)
     assert_allclose(
-        line(found.plot()[0, 0], "possible maximum"), [found.samples.x.to_numpy()[:, 0], found.samples.f.to_numpy()]
+        line(pma.plots.plot(found)[0, 0], "possible maximum"),
+        [found.samples.x.to_numpy()[:, 0], found.samples.f.to_numpy()],
     )
-    assert_allclose(line(optimum(1, True).plot()[0, 0], "possible minimum")[1], optimum(1, True).samples.f)
+    assert_allclose(line(pma.plots.plot(optimum(1, True))[0, 0], "possible minimum")[1], optimum(1, True).samples.f)
 
 
 def test_data_outside_the_box_are_left_out():
     found = optimum(1)
-    x, y = line(found.plot()[0, 0], "data")
+    x, y = line(pma.plots.plot(found)[0, 0], "data")
     inside = (found.fit.X[:, 0] >= 0) & (found.fit.X[:, 0] <= 1)
     assert 0 < inside.sum() < len(inside)
     assert_allclose(np.sort(x), np.sort(found.fit.X[inside, 0]))
     assert_allclose(np.sort(y), np.sort(found.fit.y[inside]))
-    assert line(optimum(3).plot()[0, 1], "data off the line").shape[1] < 8
+    assert line(pma.plots.plot(optimum(3))[0, 1], "data off the line").shape[1] < 8
 
 
 def test_many_inputs_take_several_rows_of_the_figure():
@@ -147,7 +148,7 @@ def test_many_inputs_take_several_rows_of_the_figure():
 
 def test_the_map_is_the_posterior_mean():
     found = optimum(2)
-    axes = found.plot(n_points=7)
+    axes = pma.plots.plot(found, n_points=7)
     assert axes.shape == (1, 1)
     ax = axes[0, 0]
     filled = ax.collections[0]
@@ -165,7 +166,7 @@ def test_the_map_is_the_posterior_mean():
 
 def test_the_map_shows_places_data_and_recommendation():
     found = optimum(2)
-    ax = found.plot()[0, 0]
+    ax = pma.plots.plot(found)[0, 0]
     assert_allclose(line(ax, "possible maximum"), found.samples.x.to_numpy().T)
     best = f"recommended: {found.f_mean:.4g} ± {1.959964 * found.f_sd:.2g} (95 %)"
     assert_allclose(line(ax, best), found.x.T)
@@ -180,7 +181,7 @@ def test_the_map_shows_places_data_and_recommendation():
 @pytest.mark.parametrize("minimize", [False, True])
 def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
     found = of_pool(minimize)
-    left, right = found.plot(labels=POOL.index, n_candidates=6)[0]
+    left, right = pma.plots.plot(found, labels=POOL.index, n_candidates=6)[0]
     names = [text.get_text() for text in left.get_yticklabels()]
     heights = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in left.patches}
     places = found.samples.x.to_numpy()
@@ -201,21 +202,21 @@ def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
 
 def test_the_recommended_row_is_shown_even_if_no_path_prefers_it():
     found = of_pool()
-    axes = found.plot(labels=POOL.index, n_candidates=1)[0]
+    axes = pma.plots.plot(found, labels=POOL.index, n_candidates=1)[0]
     assert [text.get_text() for text in axes[0].get_yticklabels()] == [found.x.index[0]]
     assert all(same_color(bar.get_facecolor()[:3], plots.VERMILION) for bar in axes[0].patches)
 
 
 def test_rows_have_the_labels_of_the_data_frame():
     found = of_pool()
-    names = [text.get_text() for text in found.plot()[0, 0].get_yticklabels()]
+    names = [text.get_text() for text in pma.plots.plot(found)[0, 0].get_yticklabels()]
     assert found.x.index[0] in names
 
 
 def test_measured_rows_of_a_pool_show_their_data():
     found = of_pool()
-    right = found.plot(n_candidates=30)[0, 1]
-    labels = [text.get_text() for text in found.plot(n_candidates=30)[0, 0].get_yticklabels()]
+    right = pma.plots.plot(found, n_candidates=30)[0, 1]
+    labels = [text.get_text() for text in pma.plots.plot(found, n_candidates=30)[0, 0].get_yticklabels()]
     measured = [row for row in POOL.index.get_indexer(labels) if row < 4]
     shown = [artist for artist in right.lines if artist.get_label() == "data"]
     assert len(shown) == bool(measured)
@@ -230,23 +231,23 @@ def test_units_come_by_position_or_by_name():
     named = of_pool().fit.X
     gpm = pma.ard_gp(pd.DataFrame(named, columns=["acid", "heat"]), bowl(named))
     found = Learner(gpm, "maximum", bounds=[(0, 1)] * 2, random_seed=1).optimum(4)
-    ax = found.plot(units={"heat": "°C"}, y_unit="%", n_points=5)[0, 0]
+    ax = pma.plots.plot(found, units={"heat": "°C"}, y_unit="%", n_points=5)[0, 0]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("acid", "heat (°C)")
     assert ax.figure.axes[-1].get_ylabel() == "posterior mean of y (%)"
-    ax = found.plot(units=["mol/l", "°C"], n_points=5)[0, 0]
+    ax = pma.plots.plot(found, units=["mol/l", "°C"], n_points=5)[0, 0]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("acid (mol/l)", "heat (°C)")
-    assert optimum(1).plot(units=["mm"])[1, 0].get_xlabel() == "x (mm)"
+    assert pma.plots.plot(optimum(1), units=["mm"])[1, 0].get_xlabel() == "x (mm)"
 
 
 def test_axes_that_are_given_are_used():
     _, given = plt.subplots(2, 3)
-    assert (optimum(3).plot(axes=given) == given).all()
+    assert (pma.plots.plot(optimum(3), axes=given) == given).all()
     _, ax = plt.subplots()
-    assert optimum(2).plot(axes=ax, n_points=5)[0, 0] is ax
+    assert pma.plots.plot(optimum(2), axes=ax, n_points=5)[0, 0] is ax
     _, pair = plt.subplots(1, 2)
-    assert (of_pool().plot(axes=pair)[0] == pair).all()
+    assert (pma.plots.plot(of_pool(), axes=pair)[0] == pair).all()
     with pytest.raises(ValueError, match=r"needs 2 Axes, shape \(2, 1\); got 1"):
-        optimum(1).plot(axes=ax)
+        pma.plots.plot(optimum(1), axes=ax)
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import spearmanr
 
 import pymc_active as pma
-from pymc_active.active.optimum import pes as pes_module
-from pymc_active.active.optimum.entropy_search import EntropySearch
-from pymc_active.active.optimum.ep import propagate
-from pymc_active.active.optimum.improvement import improvement
-from pymc_active.active.optimum.max_value import JointEntropy
-from pymc_active.active.optimum.maxima import Maxima
-from pymc_active.active.optimum.optima import Domain, best_inside, read_domain
-from pymc_active.active.optimum.pes import ConditionedOnMaxima, Pes, pes
+from pymc_active.criteria.maximum import pes as pes_module
+from pymc_active.criteria.maximum.constraints import Maxima
+from pymc_active.criteria.maximum.domain import Domain, best_inside, read_domain
+from pymc_active.criteria.maximum.entropy_search import EntropySearch
+from pymc_active.criteria.maximum.expectation_propagation import propagate
+from pymc_active.criteria.maximum.log_improvement import improvement
+from pymc_active.criteria.maximum.max_value import JointEntropy
+from pymc_active.criteria.maximum.pes import ConditionedOnMaxima, Pes, pes
+from pymc_active.paths import PathMaxima
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.sample_paths import PathMaxima
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "pes_constraints.json").read_text())
 
@@ -246,7 +246,7 @@ class TestFallbacks:
             sites = propagate(mean, covariance, bound, softness)
             return sites._replace(converged=sites.converged & ~np.isfinite(bound))
 
-        monkeypatch.setattr("pymc_active.active.optimum.maxima.propagate", failing)
+        monkeypatch.setattr("pymc_active.criteria.maximum.constraints.propagate", failing)
         result = self.score()
         assert result.attrs["constraints"] == "C3"
         assert (result > 0).all()
@@ -256,7 +256,7 @@ class TestFallbacks:
             sites = propagate(mean, covariance, bound, softness)
             return sites._replace(converged=np.zeros_like(sites.converged))
 
-        monkeypatch.setattr("pymc_active.active.optimum.maxima.propagate", failing)
+        monkeypatch.setattr("pymc_active.criteria.maximum.constraints.propagate", failing)
 
     def test_then_the_height_of_the_maximum(self, monkeypatch):
         self.fail(monkeypatch)
@@ -288,7 +288,7 @@ class TestFallbacks:
             sites.converged[:3] = False
             return sites
 
-        monkeypatch.setattr("pymc_active.active.optimum.maxima.propagate", failing)
+        monkeypatch.setattr("pymc_active.criteria.maximum.constraints.propagate", failing)
         result = pes(self.gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, n_optima=10, random_seed=1)
         assert result.attrs["n_dropped"] == 3
         assert result.attrs["constraints"] == "C1, C2 and C3"

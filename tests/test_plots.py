@@ -18,7 +18,7 @@ from scipy.stats import ortho_group
 
 import pymc_active as pma
 from pymc_active import plots
-from pymc_active.decomposition import decompose
+from pymc_active.structure.decompose import decompose
 
 RNG = np.random.default_rng(20260301)
 X = RNG.uniform(-1, 1, size=(25, 4))
@@ -83,12 +83,12 @@ def test_import_needs_no_matplotlib():
 def test_missing_matplotlib_names_the_extra(curve_fit, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'pymc-active\[plots\]'"):
-        curve_fit.plot()
+        pma.plots.plot(curve_fit)
 
 
 def test_all_lists_every_function():
     functions = {name for name in vars(plots) if name.startswith("plot_")}
-    assert set(plots.__all__) == functions
+    assert set(plots.__all__) == functions | {"plot"}
 
 
 @pytest.mark.parametrize("target", ["f", "y"])
@@ -518,16 +518,16 @@ def test_a_learner_numbers_what_it_asked(plane_fit):
     gpm = pma.embedding_gp(X[:20], Y[:20], n_components=2)
     learner = pma.active.Learner(gpm, pool=X)
     learner.tell(X[20:22], Y[20:22])
-    ax = learner.plot()
+    ax = pma.plots.plot(learner)
     u, rings = (np.asarray(collection.get_offsets()) for collection in ax.collections)
     assert_array_equal(rings, u[20:22])
-    assert len(learner.plot(X=X).collections) == 1
+    assert len(pma.plots.plot(learner, X=X).collections) == 1
     gpm = pma.ard_gp(X[:5, :1], Y[:5])
     learner = pma.active.Learner(gpm, pool=X[:, :1])
-    ax = learner.plot()
+    ax = pma.plots.plot(learner)
     assert not ax.texts
     learner.tell(X[7, :1], Y[7])
-    assert_array_equal(learner.plot().collections[1].get_offsets(), [[X[7, 0], Y[7]]])
+    assert_array_equal(pma.plots.plot(learner).collections[1].get_offsets(), [[X[7, 0], Y[7]]])
 
 
 def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
@@ -727,13 +727,13 @@ def test_sensitivity_is_a_table_in_shades():
         {"probability": (("prior", "model"), p), "doubtful": (("prior", "model"), p == 0.7)},
         coords={"prior": ["wide", "toolbox"], "model": ["SE", "LIN", "PER"]},
     ).isel(model=[2, 1, 0])
-    ax = pma.search.PriorSensitivity(table, {}).plot(n=2)
+    ax = pma.plots.plot(pma.search.PriorSensitivity(table, {}), n=2)
     assert_allclose(ax.images[0].get_array(), [[0.9, 0.2], [0.1, 0.7]])
     assert [text.get_text() for text in ax.texts] == ["0.90", "0.20", "0.10", "0.70*"]
     frames = [tuple(artist.get_xydata()[:4].mean(0)) for artist in ax.lines]
     assert_allclose(frames, [(0, 0), (1, 1)], atol=1e-12)
     # The best under a set of priors may not be among those shown.
-    [frame] = pma.search.PriorSensitivity(table, {}).plot(n=1).lines
+    [frame] = pma.plots.plot(pma.search.PriorSensitivity(table, {}), n=1).lines
     assert_allclose(frame.get_xydata()[:4].mean(0), (0, 0), atol=1e-12)
 
 

@@ -14,7 +14,9 @@ from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.predictions import blocks, mixture_moments, trace_thetas
+from pymc_active.information.mixture_entropy import mixture_moments
+from pymc_active.models.traces import trace_thetas
+from pymc_active.support.tables import blocks
 
 
 def data(n=12, D=2, seed=1):
@@ -238,7 +240,7 @@ def test_the_size_of_blocks_changes_nothing(fit, method, monkeypatch):
     X_new = np.tile(points(fit), (30, 1)) + np.linspace(0, 0.1, 30 * len(NEW))[:, None]
     whole = pma.predict(fit, X_new, method=method)
     # The size of a block is private to the module.
-    monkeypatch.setattr(import_module("pymc_active.predictions"), "_BLOCK", 1)
+    monkeypatch.setattr(import_module("pymc_active.predictions.mixtures"), "_BLOCK", 1)
     assert len(list(blocks(len(X_new), 10))) == 5
     in_blocks = pma.predict(fit, X_new, method=method)
     # BLAS sums in another order.

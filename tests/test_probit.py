@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal, norm
 import pymc_active as pma
 from pymc_active import plots
 from pymc_active.active import bald_from_trace, bald_probit
-from pymc_active.active.probit_bald import expected_entropy
+from pymc_active.classification.bald import expected_entropy
 from pymc_active.classification.latent import LatentEP, LatentMode
 
 
@@ -372,7 +372,7 @@ def closed_figures():
 
 @pytest.mark.usefixtures("closed_figures")
 def test_curve_is_the_prediction(fit):
-    ax = fit.plot(inputs=[0], n_points=50)
+    ax = pma.plots.plot(fit, inputs=[0], n_points=50)
     x, p = ax.lines[0].get_data()
     grid = np.column_stack([x, np.full(50, np.median(fit.X[:, 1]))])
     assert_allclose(p, fit.predict(grid).probability, atol=1e-12)
@@ -389,13 +389,13 @@ def test_curve_is_the_prediction(fit):
 
 @pytest.mark.usefixtures("closed_figures")
 def test_map_shows_both_inputs_and_all_labels(fit):
-    ax = fit.plot(n_points=12)
+    ax = pma.plots.plot(fit, n_points=12)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("input 0", "input 1")
     assert sum(len(line.get_xdata()) for line in ax.lines if line.get_label() in ("yes", "no")) == 12
-    assert fit.plot(inputs=1, n_points=12).get_xlabel() == "input 1"
+    assert pma.plots.plot(fit, inputs=1, n_points=12).get_xlabel() == "input 1"
     for inputs, message in (([5], "or a position"), ([0, 0], "different"), ([], "one or two")):
         with pytest.raises(ValueError, match=message):
-            fit.plot(inputs=inputs)
+            pma.plots.plot(fit, inputs=inputs)
     with pytest.raises(TypeError, match="ProbitFit"):
         plots.plot_probability(fit.gp)
 

@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 
 import pymc_active as pma
-from pymc_active.entropy import gaussian_entropy, mixture_entropy
-from pymc_active.posterior.mode import vm_mode
+from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy
+from pymc_active.posterior.compile_mode import vm_mode
 
 FOLDER = Path(__file__).parent / "reference"
 

@@ -9,8 +9,8 @@ import pymc as pm
 import pytest
 
 import pymc_active as pma
-from pymc_active.html_summary import html_summary
-from pymc_active.laplace.parameters import parameter_table
+from pymc_active.laplace.parameter_table import parameter_table
+from pymc_active.support.summaries import html_summary
 
 RNG = np.random.default_rng(20260401)
 NAMES = ["heat <°C>", "acid & salt", "time"]
@@ -79,7 +79,7 @@ def test_a_fit_shows_parameters_in_the_users_units(fit):
 
 def test_sds_are_those_of_draws(fit):
     """The delta method for exp(log noise): its sd over its value is the sd of the draws' logarithm."""
-    table = parameter_table(fit)
+    table = parameter_table(fit.gpm, fit.best)
     drawn = fit.gpm.constrain(fit.draw(20_000, 0))
     for row, values in (("noise", drawn["noise"]), ("lengthscale[time]", drawn["lengthscale"][:, 2])):
         relative = float(table.sd[row]) / float(table["mode"][row])
@@ -99,12 +99,13 @@ def test_many_inputs_leave_the_other_parameters_their_sds():
     assert wide.best.row_space is not None
     at = wide.labels.index("log_noise")
     expected = np.exp(wide.theta[at]) * np.sqrt(wide.covariance[at, at]) * gpm.y_map.scale
-    assert float(parameter_table(wide).sd["noise"]) == pytest.approx(expected, rel=0.05)
+    assert float(parameter_table(wide.gpm, wide.best).sd["noise"]) == pytest.approx(expected, rel=0.05)
     assert "R, 1 × 30" in text_of(wide)
 
 
 def test_fixed_parameters_have_no_uncertainty():
-    table = parameter_table(pma.fit_laplace(model(priors={"log_noise": np.log(0.03)}), **QUICK))
+    fit = pma.fit_laplace(model(priors={"log_noise": np.log(0.03)}), **QUICK)
+    table = parameter_table(fit.gpm, fit.best)
     assert table.loc["noise"].tolist() == ["0.3", "0", "fixed"]
 
 
@@ -115,7 +116,8 @@ def test_parameters_of_the_users_own_model():
         gp = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(shift), cov_func=scale**2 * pm.gp.cov.Matern52(1, ls=2.0))
         gp.marginal_likelihood("y", X=pm.Data("X", t[:, None]), y=pm.Data("y_data", np.sin(t)), sigma=0.1)
     point = {"eta_log__": 0.2, "shift": 0.1}
-    table = parameter_table(pma.fit_laplace(pma.from_marginal(gp, "y", model=own), point=point, optimize=False))
+    fit = pma.fit_laplace(pma.from_marginal(gp, "y", model=own), point=point, optimize=False)
+    table = parameter_table(fit.gpm, fit.best)
     assert set(table.index) == {"eta", "shift"}
     low, high = table["89 % interval"]["eta"].split(" to ")
     mode = float(table["mode"]["eta"])
@@ -273,6 +275,7 @@ def test_a_mean_is_told_in_units_of_y():
         x[:, None], 40 + 0.3 * x, mean="linear", x_scale=(150, 50), y_scale=(80, 10),
         priors={"log_lengthscale": 3.0, "log_outputscale": np.log(0.01), "log_noise": np.log(0.01)},
     )  # fmt: skip
-    table = parameter_table(pma.fit_laplace(gpm, random_seed=1, progressbar=False))
+    fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+    table = parameter_table(fit.gpm, fit.best)
     assert float(table.loc["mean_constant", "mode"]) == pytest.approx(85, abs=0.1)
     assert float(table.loc["mean_slope[0]", "mode"]) == pytest.approx(0.3, abs=0.005)

@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2_contingency
 
 import pymc_active as pma
+from pymc_active.paths import Paths, draw_paths, maximize_over_pool, maximize_paths
+from pymc_active.paths.features import Waves, draw_on_basis, draw_waves, spread, terms
+from pymc_active.paths.maximizers import newton_step
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.sample_paths import Paths, draw_paths, maximize_over_pool, maximize_paths
-from pymc_active.sample_paths.features import Waves, draw_on_basis, draw_waves, spread, terms
-from pymc_active.sample_paths.maximizers import newton_step
 
 NOISE = 0.1
 

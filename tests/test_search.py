@@ -17,9 +17,9 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
-from pymc_active.model_average import ModelAverage
-from pymc_active.search import dimension
-from pymc_active.search.dimension import _resized
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.structure import dimension
+from pymc_active.structure.dimension import _resized
 
 QUICK = {"n_restarts": 4, "population": 0}
 KNOWN = {"log_outputscale": 0.0, "log_noise": np.log(0.1)}

@@ -12,10 +12,10 @@ from scipy.stats import multivariate_normal
 import pymc_active as pma
 from pymc_active.kernels import parse
 from pymc_active.kernels.expressions import is_redundant
-from pymc_active.laplace.many import fit_laplace_models
-from pymc_active.search import priors as priors_module
-from pymc_active.search import structure
-from pymc_active.search.structure import _count
+from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.structure import kernel_search as structure
+from pymc_active.structure import priors as priors_module
+from pymc_active.structure.kernel_search import _count
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(0, 10, size=30))[:, None]

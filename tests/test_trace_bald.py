@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytensor.compile.ops import wrap_py
 from scipy import integrate, stats
 
-from pymc_active import outcomes
 from pymc_active.active import bald_from_trace
-from pymc_active.active.trace_bald import standard_error
-from pymc_active.entropy import gaussian_entropy, mixture_entropy
+from pymc_active.criteria.bald_from_trace import standard_error
+from pymc_active.information import outcome_divergences as outcomes
+from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy
 
 CHAINS = 4
 

@@ -14,8 +14,14 @@ from scipy.stats import norm
 from traces import mutual_information
 
 import pymc_active as pma
-from pymc_active.entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient, mixture_symmetrized_kl
-from pymc_active.truth import pareto_k, symmetrized_kl
+from pymc_active.information.mixture_entropy import (
+    gaussian_entropy,
+    mixture_entropy,
+    mixture_entropy_gradient,
+    mixture_symmetrized_kl,
+    symmetrized_kl,
+)
+from pymc_active.laplace.draws.importance import pareto_k
 
 CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())
 

@@ -11,12 +11,17 @@ from scipy.special import logsumexp
 from traces import mutual_information
 
 import pymc_active as pma
-from pymc_active.active import Learner, bald, files, verification
-from pymc_active.active.verification import Verdict, Verification, regret_ratio
-from pymc_active.laplace.nuts import nuts
-from pymc_active.laplace.trace_draws import TraceDraws
-from pymc_active.predictions import draw_moments, posterior_mean, trace_thetas
-from pymc_active.truth import pareto_k
+from pymc_active.active import Learner
+from pymc_active.criteria import bald
+from pymc_active.laplace.draws.importance import pareto_k
+from pymc_active.laplace.draws.nuts import nuts
+from pymc_active.laplace.draws.trace_draws import TraceDraws
+from pymc_active.learner import verification
+from pymc_active.learner.verification import Verdict, Verification, regret_ratio
+from pymc_active.models.traces import trace_thetas
+from pymc_active.predictions.moments import draw_moments
+from pymc_active.predictions.predict import posterior_mean
+from pymc_active.support import files
 
 GRID = np.linspace(-3, 3, 25)[:, None]
 FEW, MANY = [2, 8, 14, 20, 24], list(range(0, 25, 2))

@@ -3,8 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from pymc_active import outcomes
-from pymc_active.datatree import to_dataset
+from pymc_active.information import outcome_divergences as outcomes
+from pymc_active.models.datatrees import to_dataset
 
 
 def as_trace(gpm, thetas, chains=2):

@@ -38,12 +38,12 @@ from _report import table, write
 from _runs import BLOCK, accuracy, block, gather, gp_problem, mean_and_error, plus_minus, run_hds
 from scipy.special import logsumexp, softmax
 
-from pymc_active.active.hierarchical import search, settings
-from pymc_active.active.hierarchical.gpt import GPTest, LLRMoments, Predictive, llr_moments_of
-from pymc_active.active.hierarchical.learner import HDSLearner
-from pymc_active.active.hierarchical.plane import PlaneTest
-from pymc_active.active.hierarchical.settings import Settings
-from pymc_active.active.hierarchical.tree import Trial
+from pymc_active.relevant_inputs import search, settings
+from pymc_active.relevant_inputs.gpt import GPTest, LLRMoments, Predictive, llr_moments_of
+from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.plane import PlaneTest
+from pymc_active.relevant_inputs.settings import Settings
+from pymc_active.relevant_inputs.tree import Trial
 
 SEED, D = 20261122, 200
 DRAWS = [f"d={d}, noise={noise}, share={share}" for d in (2, 3) for noise in (0.1, 0.36) for share in (0.6, 1.0)]

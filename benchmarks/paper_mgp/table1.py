@@ -40,7 +40,7 @@ from mgp_vs_trace import draw_problem
 
 import pymc_active as pma
 from pymc_active import datasets
-from pymc_active.truth import symmetrized_kl
+from pymc_active.information.mixture_entropy import symmetrized_kl
 
 
 class Row(NamedTuple):

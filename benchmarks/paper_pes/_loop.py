@@ -13,8 +13,8 @@ import pymc as pm
 from _runs import NOT_A_LEARNERS, PEERS, SCREEN, peer
 
 import pymc_active as pma
-from pymc_active.active.improvement import ExpectedImprovement
-from pymc_active.active.optimum.entropy_search import EntropySearch
+from pymc_active.criteria.improvement import ExpectedImprovement
+from pymc_active.criteria.maximum.entropy_search import EntropySearch
 from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin, cosines, hartmann6
 
 LOOP_METHODS = ("pes", "pes_nb", "ei", "es", "LogEI", "qPES")

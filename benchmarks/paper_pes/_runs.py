@@ -12,10 +12,10 @@ from _methods import PEERS as PEERS
 from pes_peers import Peer
 
 import pymc_active as pma
-from pymc_active.active.box import maximize
-from pymc_active.active.candidates import Box
-from pymc_active.active.improvement import ExpectedImprovement
+from pymc_active.criteria.improvement import ExpectedImprovement
+from pymc_active.criteria.maximize_in_box import maximize
 from pymc_active.laplace.fit import quiet_fits
+from pymc_active.learner.candidates import Box
 
 # A criterion of the Learner for those that choose without it.
 NOT_A_LEARNERS = "random"

@@ -36,9 +36,9 @@ from pes_peers import is_installed
 from scipy.stats import spearmanr
 
 import pymc_active as pma
-from pymc_active.active.optimum.optima import Domain
-from pymc_active.active.optimum.pes import Pes
-from pymc_active.hyperparameters import conditioned_gps
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.criteria.maximum.pes import Pes
+from pymc_active.predictions.conditioned_gps import conditioned_gps
 
 ROWS = {"10 points": 10, "20 points": 20}
 OURS = ("pes", "jes", "mes", "es", "pes_path", "pes_zero", "pes_stationary")

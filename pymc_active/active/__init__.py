@@ -1,27 +1,27 @@
 """What to measure next."""
 
-from pymc_active.active.bald import bald, uncertainty
-from pymc_active.active.bams import bams, committee
-from pymc_active.active.designs import latin_hypercube, random_design
-from pymc_active.active.embedded import surest_input
-from pymc_active.active.hierarchical.assumptions import check_assumptions
-from pymc_active.active.hierarchical.baselines import ard_screening, coordinate_wise, lasso_screening
-from pymc_active.active.hierarchical.estimate import estimate_scales
-from pymc_active.active.hierarchical.fdt import fixed_sample_size, fixed_sample_test
-from pymc_active.active.hierarchical.gp_ucb import gp_ucb, theorem_beta
-from pymc_active.active.hierarchical.guarantees import expected_evaluations, thresholds
-from pymc_active.active.hierarchical.learner import EvaluationError, HDSLearner
-from pymc_active.active.hierarchical.optimize import hds_then_optimize, regret
-from pymc_active.active.hierarchical.search import HDSResult, hds
-from pymc_active.active.improvement import expected_improvement, upper_confidence_bound
-from pymc_active.active.learner import Learner
-from pymc_active.active.optimum.entropy_search import entropy_search
-from pymc_active.active.optimum.ground_truth import pes_ground_truth
-from pymc_active.active.optimum.max_value import joint_entropy_search, max_value_entropy, thompson
-from pymc_active.active.optimum.pes import pes
-from pymc_active.active.probit_bald import bald_probit
-from pymc_active.active.trace_bald import bald_from_trace
-from pymc_active.model_average import model_posterior
+from pymc_active.classification.bald import bald_probit
+from pymc_active.criteria.bald import bald, uncertainty
+from pymc_active.criteria.bald_from_trace import bald_from_trace
+from pymc_active.criteria.bams import bams, committee
+from pymc_active.criteria.improvement import expected_improvement, upper_confidence_bound
+from pymc_active.criteria.maximum.entropy_search import entropy_search
+from pymc_active.criteria.maximum.max_value import joint_entropy_search, max_value_entropy, thompson
+from pymc_active.criteria.maximum.pes import pes
+from pymc_active.criteria.maximum.rejection_sampling import pes_ground_truth
+from pymc_active.criteria.surest_input import surest_input
+from pymc_active.learner.designs import latin_hypercube, random_design
+from pymc_active.learner.learner import Learner
+from pymc_active.predictions.model_average import model_posterior
+from pymc_active.relevant_inputs.assumptions import check_assumptions
+from pymc_active.relevant_inputs.baselines import ard_screening, coordinate_wise, lasso_screening
+from pymc_active.relevant_inputs.estimate import estimate_scales
+from pymc_active.relevant_inputs.fdt import fixed_sample_size, fixed_sample_test
+from pymc_active.relevant_inputs.gp_ucb import gp_ucb, theorem_beta
+from pymc_active.relevant_inputs.guarantees import expected_evaluations, thresholds
+from pymc_active.relevant_inputs.learner import EvaluationError, HDSLearner
+from pymc_active.relevant_inputs.optimize import hds_then_optimize, regret
+from pymc_active.relevant_inputs.search import HDSResult, hds
 
 __all__ = [
     "EvaluationError",

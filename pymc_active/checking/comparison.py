@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from pymc_active.entropy import mixture_symmetrized_kl
+from pymc_active.information.mixture_entropy import mixture_moments, mixture_symmetrized_kl, symmetrized_kl
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.factor import LOG_2PI
-from pymc_active.predictions import mixture, mixture_moments
-from pymc_active.truth import symmetrized_kl
+from pymc_active.predictions.mixtures import mixture
 
 APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
 # Mixture components used where a grid is integrated for every point.

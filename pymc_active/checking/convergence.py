@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.exchange import exchanges
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.like_terms import exchanges
 
 
 def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:

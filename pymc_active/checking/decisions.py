@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from pymc_active.active.bald import Bald, Uncertainty
-from pymc_active.active.criterion import MomentCriterion
-from pymc_active.active.improvement import ExpectedImprovement, UpperConfidenceBound
-from pymc_active.active.optimum.max_value import MaxValueEntropy
-from pymc_active.active.optimum.optima import Domain, OptimumCriterion, check_data, read_domain
-from pymc_active.active.optimum.pes import Pes
 from pymc_active.checking.comparison import evenly
+from pymc_active.criteria.bald import Bald, Uncertainty
+from pymc_active.criteria.base import MomentCriterion, relative_utility
+from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
+from pymc_active.criteria.maximum.base import OptimumCriterion
+from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
+from pymc_active.criteria.maximum.max_value import MaxValueEntropy
+from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions import Mixture, draw_moments, mixture_of_draws
-from pymc_active.truth import relative_utility
+from pymc_active.predictions.mixtures import Mixture, mixture_of_draws
+from pymc_active.predictions.moments import draw_moments
 
 _METHODS = ("mgp", "bbq", "modes", "draws", "cubature")
 # Functions of predictive moments, by name: how their hyperparameters are marginalised, and whether f is to be small.

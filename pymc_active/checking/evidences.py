@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from pymc_active.bridge import bridge_evidence
+from pymc_active.laplace.draws.importance import PARETO_LIMIT, importance_evidence
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.importance import PARETO_LIMIT, importance_evidence
-from pymc_active.model_average import summed_over_modes
+from pymc_active.predictions.bridge_sampling import bridge_evidence
+from pymc_active.predictions.model_average import summed_over_modes
 
 ESTIMATORS = ("laplace", "importance", "bridge")
 # A bridge with a smaller standard error tells models apart whose odds differ by 2 (0.7 nats, two standard errors).

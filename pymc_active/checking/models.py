@@ -9,12 +9,14 @@ import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
-from pymc_active.active.bams import Bams, Committee
 from pymc_active.checking.comparison import evenly
 from pymc_active.checking.decisions import Row, to_dataset
 from pymc_active.checking.evidences import ESTIMATORS
-from pymc_active.model_average import ModelAverage
-from pymc_active.predictions import Mixture, average_mixtures, draw_moments, mixture_of_draws, trace_thetas
+from pymc_active.criteria.bams import Bams, Committee
+from pymc_active.models.traces import trace_thetas
+from pymc_active.predictions.mixtures import Mixture, average_mixtures, mixture_of_draws
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.moments import draw_moments
 
 # Draws of each model in the truth, and the weight below which a model is left out.
 _DRAWS, _NEGLIGIBLE = 200, 1e-9

@@ -14,11 +14,13 @@ from pymc_active.checking.decisions import Question, compare_decisions, read_que
 from pymc_active.checking.evidences import compare_evidences
 from pymc_active.checking.models import compare_models, decide_between, node_names
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
-from pymc_active.data import read_inputs, read_outputs
+from pymc_active.laplace.draws.importance import pareto_k
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.predictions import draw_moments, point_labels, trace_thetas
-from pymc_active.truth import pareto_k, sample
+from pymc_active.models.sampling import sample
+from pymc_active.models.traces import trace_thetas
+from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
+from pymc_active.predictions.moments import draw_moments
+from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
 
 def check(
@@ -83,8 +85,8 @@ def check(
         * ``evidence``: over ``estimator`` (laplace, importance, bridge), ``log_evidence``, ``standard_error`` (nats)
           and ``effective_sample_size``; ``pareto_k`` of the importance weights. ``attrs["reference"]`` names
           the estimate to believe: bridge sampling unless its standard error is above 0.35 nats, else the more exact of
-          the sampled ones without a problem, or "none". See :func:`pymc_active.bridge.bridge_evidence`, which
-          integrates an embedding's rotations, too.
+          the sampled ones without a problem, or "none". See
+          :func:`pymc_active.predictions.bridge_sampling.bridge_evidence`, which integrates an embedding's rotations.
         * ``decision`` (with ``pool``): over ``criterion``, ``score`` by the fit and ``true_utility`` under the trace
           (400 draws), both over ``candidate``; ``pick`` and ``best``, their largest; ``regret_ratio``, the true
           utility of the pick over the best in the pool, where 1 is perfect (of an expected improvement itself, not its

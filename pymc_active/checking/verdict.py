@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.importance import PARETO_LIMIT
+from pymc_active.laplace.draws.importance import PARETO_LIMIT
 
 # Vehtari et al. (2021): chains agree below 1.01, and below 400 effective draws neither R-hat nor quantiles are stable.
 # Up to 1.05 the traditional reading calls a trace usable.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -14,11 +13,12 @@ from scipy.special import ndtr
 
 from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
-from pymc_active.data import read_inputs
-from pymc_active.html_summary import html_summary
+from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.laplace.curvature import invert
-from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.predictions import blocks, mixture_moments, point_labels
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import blocks, point_labels, read_inputs
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 METHODS = ("cubature", "draws", "map")
 
@@ -112,12 +112,6 @@ class ProbitFit:
     def covariance(self) -> np.ndarray:
         """Of the hyperparameters on the log scale, (P, P)."""
         return self._curvature.root @ self._curvature.root.T
-
-    def plot(self, **keywords: Any) -> Any:
-        """Probabilities and labels; see ``plots.plot_probability``."""
-        from pymc_active import plots
-
-        return plots.plot_probability(self, **keywords)
 
     def hyperparameters(self, method: str = "cubature", draws: int = 32, random_seed: int = 0) -> np.ndarray:
         """Equally weighted hyperparameters, (S, P); see :meth:`predict`."""
@@ -269,7 +263,10 @@ def fit_probit(
     if doubts:
         message = f"the fit is doubtful: {'; '.join(doubts)}. Raise n_restarts, or give narrower priors."
         diagnostics["warnings"].append(message)
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warn_user(
+            message,
+            DoubtfulFitWarning,
+        )
     return fit
 
 

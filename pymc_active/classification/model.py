@@ -11,12 +11,13 @@ import pytensor.tensor as pt
 import xarray as xr
 
 from pymc_active.classification.latent import ProbitPosterior
-from pymc_active.cov import Rescaled
-from pymc_active.data import Scale, check_rows, read_inputs
-from pymc_active.html_summary import html_summary
 from pymc_active.kernels import arrays
+from pymc_active.kernels.cov import Rescaled
+from pymc_active.models.blueprint import ModelPlan, Priors
 from pymc_active.models.builders import KERNELS
-from pymc_active.models.plan import ModelPlan, Priors
+from pymc_active.support.scaling import Scale
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import check_rows, read_inputs
 
 _MEANS = ("constant", "zero")
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.active.criterion import Criterion
-from pymc_active.active.learner import Learner
 from pymc_active.command_line.records import LINE
 from pymc_active.command_line.settings import Settings
 from pymc_active.command_line.tables import Table, is_missing, read_table, write_number, write_rows
-from pymc_active.descriptions import plus_minus
+from pymc_active.criteria.base import Criterion
+from pymc_active.learner.learner import Learner
+from pymc_active.support.numbers import plus_minus
 
 # More inputs than this make a table that nobody can read.
 SHOWN = 6

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_active.active.learner import Learner
 from pymc_active.command_line.output import Suggestion
 from pymc_active.command_line.settings import Settings
+from pymc_active.learner.learner import Learner
+from pymc_active.plots.any_result import plot
 from pymc_active.plots.style import BLUE, INK, VERMILION, Z95, legend_above, new_axes, pyplot
-from pymc_active.predictions import predict
+from pymc_active.predictions.predict import predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +44,7 @@ def save_picture(path: str | os.PathLike, learner: Learner, settings: Settings, 
     """
     plt = pyplot()
     if settings.learn == "model":
-        ax = learner.plot()
+        ax = plot(learner)
     elif learner.X.shape[1] == 1:
         ax = _along_the_input(learner, settings, found)
     elif learner.domain.is_pool:

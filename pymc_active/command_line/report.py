@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from pymc_active.active.learner import Learner
 from pymc_active.command_line.output import Console
 from pymc_active.command_line.state import Run, as_set, load_run, name_of_point, open_choices
 from pymc_active.command_line.tables import listing
-from pymc_active.descriptions import plus_minus
-from pymc_active.embeddings import relevance
+from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.importance import PARETO_LIMIT
-from pymc_active.laplace.parameters import parameter_table
-from pymc_active.model_average import ModelAverage
-from pymc_active.predictions import predict
+from pymc_active.laplace.parameter_table import parameter_table
+from pymc_active.learner.learner import Learner
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.predict import predict
+from pymc_active.structure.relevance import relevance
+from pymc_active.support.numbers import plus_minus
 
 # Inputs of an embedding that are named.
 _MOST = 8
@@ -81,7 +81,7 @@ def _verification(learner: Learner) -> None:
 
 
 def _parameters(fit: LaplaceFit, console: Console) -> None:
-    table = parameter_table(fit)
+    table = parameter_table(fit.gpm, fit.best)
     rows = [[str(name), *map(str, row)] for name, row in zip(table.index, table.to_numpy(), strict=True)]
     console.table(["parameter", *table.columns], rows, f"hyperparameters of {fit.gpm.description}")
     if fit.gpm.expression is not None:

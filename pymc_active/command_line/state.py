@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pymc_active.active.learner import Learner
 from pymc_active.command_line.records import LINE
 from pymc_active.command_line.settings import Settings
+from pymc_active.learner.learner import Learner
 
 # Which of the learner's notes are the command line's own.
 _KEY = "command_line"

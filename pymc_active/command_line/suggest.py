@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pymc_active.active.designs import latin_hypercube, random_design
-from pymc_active.active.learner import Learner
 from pymc_active.command_line.modelling import default_models, make_models
 from pymc_active.command_line.output import SHOWN, Console, Suggestion, check_sheet, show, write_sheet
 from pymc_active.command_line.records import (
@@ -36,7 +34,9 @@ from pymc_active.command_line.state import (
     tell,
 )
 from pymc_active.command_line.tables import Table, listing, read_table
-from pymc_active.predictions import predict
+from pymc_active.learner.designs import latin_hypercube, random_design
+from pymc_active.learner.learner import Learner
+from pymc_active.predictions.predict import predict
 
 
 class _Call(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.kernels.profiles import PROFILES
+from pymc_active.kernels.radial import PROFILES
 
 Tangents = list[tuple[int, np.ndarray]]
 

@@ -10,7 +10,7 @@ from itertools import combinations, product
 from numbers import Integral
 from typing import Any, Literal
 
-from pymc_active.html_summary import html_summary
+from pymc_active.support.summaries import html_summary
 
 BASE_KERNELS: dict[str, str] = {
     "LIN": "linear with a location, outputscale² (x - c)ᵀ(x' - c)",

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pymc_active.laplace.curvature import Curvature, invert
-from pymc_active.laplace.exchange import log_multiplicity, log_separation
+from pymc_active.laplace.like_terms import log_multiplicity, log_separation
 from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry, log_orbit_volume
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.factor import LOG_2PI
@@ -34,7 +34,7 @@ class Expansion:
     ----------
     log_multiplicity : float
         Log of the number of copies of this mode that exchanging like terms of a kernel makes, less for copies that
-        overlap; ``log_evidence`` counts them. See :mod:`pymc_active.laplace.exchange`.
+        overlap; ``log_evidence`` counts them. See :mod:`pymc_active.laplace.like_terms`.
     """
 
     def __init__(

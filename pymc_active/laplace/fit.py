@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,19 +12,21 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_active.html_summary import html_summary
+from pymc_active.laplace.draws.short_chains import particles
+from pymc_active.laplace.draws.trace_draws import TraceDraws
+from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data, weighted_draws
 from pymc_active.laplace.expansion import Expansion, expand
-from pymc_active.laplace.parameters import parameter_table
-from pymc_active.laplace.parents import starts_from_parent
-from pymc_active.laplace.particles import particles
-from pymc_active.laplace.search import SearchResult
-from pymc_active.laplace.task import SearchTask, search_and_expand
-from pymc_active.laplace.trace_draws import TraceDraws
-from pymc_active.laplace.weighted import WeightedDraws, prior_for_few_data, weighted_draws
+from pymc_active.laplace.modes.search import SearchResult
+from pymc_active.laplace.modes.task import SearchTask, search_and_expand
+from pymc_active.laplace.modes.warm_starts import starts_from_parent
+from pymc_active.laplace.parameter_table import parameter_table
+from pymc_active.models.datatrees import data_groups, to_dataset
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.posterior.factor import one_blas_thread
-from pymc_active.progress import progress
+from pymc_active.support.progress import progress
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring, warn_user
 
 # Beyond this condition number half of the digits of a prediction are noise.
 ILL_CONDITIONED = 1e12
@@ -34,6 +34,8 @@ ILL_CONDITIONED = 1e12
 FAR_BELOW_PRIOR = 3.0
 # Weighted draws to resample from, and their effective sample size below which short chains are better.
 _WEIGHTED, _ENOUGH = 2000, 10
+# Beyond this many parameters a dense covariance is neither made nor stored.
+_LARGEST_STORED = 1000
 # Draws by MCMC around which others are proposed.
 _AROUND = 64
 
@@ -154,7 +156,7 @@ class LaplaceFit:
             "embedding": gpm.embedding and f"{gpm.embedding}, {' × '.join(map(str, gpm.shapes[gpm.embedding]))}",
         }
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
-        return html_summary(f"LaplaceFit of {gpm.description}", facts, parameter_table(self), remarks=doubts)
+        return html_summary(f"LaplaceFit of {gpm.description}", facts, parameter_table(gpm, self.best), remarks=doubts)
 
     @property
     def point(self) -> dict[str, np.ndarray]:
@@ -240,22 +242,33 @@ class LaplaceFit:
             Groups ``posterior``, ``fit`` (``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix``, as
             ``pm.find_MAP`` names them, and ``hessian``), ``observed_data``, ``constant_data``.
         """
-        from pymc_active.datatree import laplace_datatree
-
-        return laplace_datatree(self, draws, random_seed)
-
-    def plot(self, **keywords: Any) -> Any:
-        """The learned plane of an embedding, else predictions; see ``plot_embedding`` and ``plot_predictions``."""
-        from pymc_active import plots
-
-        return (plots.plot_embedding if self.gpm.embedding else plots.plot_predictions)(self, **keywords)
+        if draws < 1:
+            raise ValueError(f"draws must be at least 1; got {draws}")
+        gpm, n = self.gpm, len(self.y)
+        values = {name: value[None] for name, value in gpm.constrain(self.draw(draws, random_seed)).items()}
+        attrs = {name: value for name, value in self.diagnostics.items() if name != "warnings"}
+        fit = xr.Dataset(
+            {
+                "mean_vector": ("rows", self.theta),
+                "log_evidence": self.log_evidence,
+                "log_posterior": self.log_posterior,
+            },
+            coords={"rows": self.labels},
+            attrs={name: int(value) if isinstance(value, bool) else value for name, value in attrs.items()},
+        )
+        if len(self.labels) <= _LARGEST_STORED:
+            fit["covariance_matrix"] = (("rows", "columns"), self.covariance)
+            fit["hessian"] = (("rows", "columns"), self.hessian)
+            fit = fit.assign_coords(columns=self.labels)
+        posterior = to_dataset(gpm, values, ["chain", "draw"], n)
+        return xr.DataTree.from_dict({"posterior": posterior, "fit": fit, **data_groups(gpm, self.X, self.y)})
 
     def particles(self, draws: int = 128, random_seed: int = 0) -> np.ndarray:
         """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
 
-        By short chains of MCMC from the modes (:mod:`pymc_active.laplace.particles`). Of kernels other than a plain
-        stationary one, with fewer than 30 observations, much of the posterior may lie where no mode is: there they are
-        resampled from thousands of weighted draws, most of which come from the prior, unless hardly any of these has
+        By short chains of MCMC from the modes (:mod:`pymc_active.laplace.draws.short_chains`). Of kernels other than a
+        plain stationary one, with fewer than 30 observations, much of the posterior may lie where no mode is: there they
+        are resampled from thousands of weighted draws, most of which come from the prior, unless hardly any of these has
         weight; some rows repeat. Kept, so that many criteria share them. Of a fit :meth:`with_draws`: up to so many of
         these, evenly spaced.
 
@@ -293,9 +306,8 @@ class LaplaceFit:
             the evidence as their mean; ``effective_sample_size``; ``resample(draws, rng)`` for equally weighted ones.
         """
         if self._around is None:
-            with warnings.catch_warnings():
-                # Whatever they are, the weights correct it.
-                warnings.filterwarnings("ignore", message="the draws from the posterior hardly move")
+            # Whatever they are, the weights correct it.
+            with ignoring(SamplingWarning):
                 self._around = self._moved(_AROUND, np.random.default_rng(0))
         return weighted_draws(self.expansions, self._around, draws, np.random.default_rng(random_seed))
 
@@ -324,14 +336,6 @@ def _count_duplicates(X: np.ndarray) -> int:
 
 
 type Start = dict[str, Any] | LaplaceFit | Sequence[dict[str, Any] | LaplaceFit] | None
-
-
-@contextmanager
-def quiet_fits() -> Iterator[None]:
-    """Fits may be doubtful here without a warning: many are made, and their diagnostics keep what it would say."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*Laplace fits? (is|are) doubtful", UserWarning)
-        yield
 
 
 def fit_laplace(
@@ -363,15 +367,15 @@ def fit_laplace(
     n_restarts : int
         Fresh starts. For embeddings and plain stationary kernels they climb the noise ladder: the noise is annealed
         while the mode is followed. Sums and products of kernels take scans over the periods, a short ladder and
-        changes to the best modes in turn (:mod:`pymc_active.laplace.structured`); there, with warm starts, one or two
-        fresh starts mean that the three best warm modes are followed, which is cheap.
+        changes to the best modes in turn (:mod:`pymc_active.laplace.modes.composite_kernels`); there, with warm starts,
+        one or two fresh starts mean that the three best warm modes are followed, which is cheap.
     population : int, optional
         Particles of the population annealing. By default at most 64 (fewer with few or very many data, few parameters
         or a model without an array route) are sent out where the other starts do not settle the matter: for
         embeddings unless there are warm starts and every ladder start ends where they do; for other models when
         fewer than two thirds of the ladder starts (with a plain stationary kernel: fewer than three starts) agree on
         the best mode; never for sums and products of kernels. 0 never runs it, a number runs it always, after the
-        noise ladder. See :mod:`pymc_active.laplace.search`.
+        noise ladder. See :mod:`pymc_active.laplace.modes.search`.
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
     progressbar : bool
@@ -440,7 +444,10 @@ def fit_laplace(
             fit = LaplaceFit(gpm, (gpm.X, gpm.y), found.expansions, found.search, found.converged)
     problems = find_problems(fit, optimize)
     if problems:
-        warnings.warn("the Laplace fit is doubtful: " + "; ".join(problems), UserWarning, stacklevel=2)
+        warn_user(
+            "the Laplace fit is doubtful: " + "; ".join(problems),
+            DoubtfulFitWarning,
+        )
     return fit
 
 

@@ -7,10 +7,10 @@ import xarray as xr
 
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit, find_problems
-from pymc_active.laplace.search import SearchResult
+from pymc_active.laplace.modes.search import SearchResult
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.factor import one_blas_thread
 from pymc_active.posterior.row_space import row_space
+from pymc_active.support.threads import one_blas_thread
 
 
 def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:

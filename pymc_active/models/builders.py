@@ -14,14 +14,14 @@ import pytensor.tensor as pt
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.cov import Embedding, Rescaled
-from pymc_active.data import Scale
 from pymc_active.kernels import arrays
+from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
+from pymc_active.models.blueprint import ModelPlan, Priors
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.plan import ModelPlan, Priors
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.posterior.base import Posterior
+from pymc_active.support.scaling import Scale
 
 KERNELS: dict[str, type[pm.gp.cov.Stationary]] = {
     "ExpQuad": pm.gp.cov.ExpQuad,

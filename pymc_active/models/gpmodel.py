@@ -16,14 +16,15 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors
 
-from pymc_active.data import Affine, read_inputs, read_outputs
-from pymc_active.html_summary import html_summary
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.mode import vm_mode
+from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.support.scaling import Affine
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import read_inputs, read_outputs
 
 if TYPE_CHECKING:
-    from pymc_active.models.plan import ModelPlan
+    from pymc_active.models.blueprint import ModelPlan
 
 
 class Made(NamedTuple):

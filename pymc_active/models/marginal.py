@@ -7,11 +7,12 @@ import pymc as pm
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.tensor.random.basic import MvNormalRV
 
-from pymc_active.cov import Embedding, Rescaled
-from pymc_active.data import fit_scale, read_inputs, read_outputs
+from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel, data_value
+from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior
-from pymc_active.posterior.mode import vm_mode
+from pymc_active.support.scaling import fit_scale
+from pymc_active.support.tables import read_inputs, read_outputs
 
 
 def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = None) -> GPModel:

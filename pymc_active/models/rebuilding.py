@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_active.labels import read_label
 from pymc_active.models.builders import ard_gp, composite_gp, embedding_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.recipe import read_prior
+from pymc_active.support.labels import read_label
+from pymc_active.support.user_warnings import ScaleWarning, ignoring
 
 _BUILDERS: dict[str, Callable[..., GPModel]] = {f.__name__: f for f in (ard_gp, composite_gp, embedding_gp)}
 
@@ -35,9 +35,8 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
             options.pop("prior_scale", None)
         priors = {name: read_prior(prior) for name, prior in priors.items()}
     columns = pd.Index([read_label(label) for label in recipe["inputs"]], dtype=object, tupleize_cols=False)
-    with warnings.catch_warnings():
-        # Said when the model was made first.
-        warnings.filterwarnings("ignore", "the default priors are meant for data", UserWarning)
+    # Said when the model was made first.
+    with ignoring(ScaleWarning):
         return _BUILDERS[builder](
             pd.DataFrame(X, columns=columns),
             y,

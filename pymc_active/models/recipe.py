@@ -11,8 +11,8 @@ import pymc as pm
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
 
-from pymc_active.data import Affine
-from pymc_active.labels import write_label
+from pymc_active.support.labels import write_label
+from pymc_active.support.scaling import Affine
 
 # The distributions that a file may name; what has another form in PyMC's graphs is left to the user.
 _FAMILIES: dict[str, Any] = {

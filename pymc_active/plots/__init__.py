@@ -5,6 +5,7 @@ of Okabe and Ito, which colour-blind readers can tell apart. ``plt.style.use(plo
 same look.
 """
 
+from pymc_active.plots.any_result import plot
 from pymc_active.plots.checks import plot_check
 from pymc_active.plots.classification import plot_probability
 from pymc_active.plots.curves import plot_learning_curves
@@ -37,6 +38,7 @@ from pymc_active.plots.style import VERMILION as VERMILION
 from pymc_active.plots.utility import plot_utility
 
 __all__ = [
+    "plot",
     "plot_check",
     "plot_decomposition",
     "plot_embedding",

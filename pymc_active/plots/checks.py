@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.verdict import (
-    CLOSE,
-    EVIDENCE_MATTERS,
-    GOOD_DECISION,
-    PARETO_GOOD,
-    RHAT_GOOD,
-    RHAT_USABLE,
-)
-from pymc_active.laplace.importance import PARETO_LIMIT
+from pymc_active.checking.verdict import CLOSE, EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
+from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, log_axis, pyplot
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.data import read_inputs, read_outputs
-from pymc_active.embeddings import embedding_draws, principal_rotation, relevance, subspace_angles
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.model_average import check_one_fit
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.measurements import band, data_of, ring
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, legend_above, nats_axis, new_axes
-from pymc_active.predictions import predict
+from pymc_active.predictions.model_average import check_one_fit
+from pymc_active.predictions.predict import predict
+from pymc_active.structure.dimension import EmbeddingDimension
+from pymc_active.structure.relevance import embedding_draws, principal_rotation, relevance, subspace_angles
+from pymc_active.support.tables import read_inputs, read_outputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pymc_active.models.gpmodel import GPModel
-    from pymc_active.search import EmbeddingDimension
 
 # More inputs than this are drawn as a curve if their labels are numbers, such as wavelengths.
 _CONTINUOUS = 10
@@ -332,7 +332,6 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     TypeError
         For another object.
     """
-    from pymc_active.search import EmbeddingDimension
 
     if not isinstance(result, EmbeddingDimension):
         raise TypeError(

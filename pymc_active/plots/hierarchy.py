@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_active.plots.style import GREY, INK, new_axes
+from pymc_active.relevant_inputs.search import HDSResult
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from pymc_active.active.hierarchical.search import HDSResult
 
 # Fainter letters than this on the colour map are white.
 _DARK = 0.62
@@ -46,7 +46,6 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
     ----------
     .. [1] Chen, Castro & Krause (2012), figure 1.
     """
-    from pymc_active.active.hierarchical.search import HDSResult
 
     if not isinstance(result, HDSResult):
         raise TypeError(f"plot_search_tree takes the result of hds; got {type(result).__name__}")

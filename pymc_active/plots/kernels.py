@@ -10,12 +10,12 @@ import xarray as xr
 
 from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, Z95, label_ends, nats_axis, new_axes, pyplot
+from pymc_active.structure.decompose import Decomposition
+from pymc_active.structure.kernel_search import StructureSearch
+from pymc_active.structure.priors import PriorSensitivity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from pymc_active.decomposition import Decomposition
-    from pymc_active.search import PriorSensitivity, StructureSearch
 
 
 def plot_decomposition(
@@ -46,7 +46,6 @@ def plot_decomposition(
     TypeError, ValueError
         For another object or an input that is not there.
     """
-    from pymc_active.decomposition import Decomposition
 
     if not isinstance(decomposition, Decomposition):
         raise TypeError(f"plot_decomposition takes the result of decompose; got {type(decomposition).__name__}")
@@ -123,7 +122,6 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     TypeError
         For another object.
     """
-    from pymc_active.search import StructureSearch
 
     if not isinstance(result, StructureSearch):
         raise TypeError(
@@ -306,7 +304,6 @@ def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | 
     TypeError
         For another object.
     """
-    from pymc_active.search import PriorSensitivity
 
     if not isinstance(result, PriorSensitivity):
         raise TypeError(f"plot_prior_sensitivity takes the result of prior_sensitivity; got {type(result).__name__}")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.data import read_inputs, read_outputs
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.model_average import ModelAverage
 from pymc_active.plots.style import VERMILION, Z95
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.support.tables import read_inputs, read_outputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pymc_active.data import fit_scale
+from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, GREY, INK, VERMILION, Z95, legend_above, new_axes, pyplot
-from pymc_active.predictions import predict
-
-if TYPE_CHECKING:
-    from pymc_active.active.optimum.recommendation import Optimum
+from pymc_active.predictions.predict import predict
+from pymc_active.support.scaling import fit_scale
 
 # As many draws of the hyperparameters as the recommendation takes, so that its mean lies on the curve.
 _DRAWS = 32
@@ -69,7 +67,6 @@ def plot_optimum(
         For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too
         few points or candidates.
     """
-    from pymc_active.active.optimum.recommendation import Optimum
 
     if not isinstance(optimum, Optimum):
         raise TypeError(f"plot_optimum takes what learner.optimum() returns; got {type(optimum).__name__}")

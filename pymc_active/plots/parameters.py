@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.model_average import check_one_fit
 from pymc_active.plots.style import BLUE, VERMILION, legend_above, log_axis, new_axes, pyplot
+from pymc_active.predictions.model_average import check_one_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.model_average import ModelAverage, check_one_fit
 from pymc_active.plots.measurements import band, column_of, data_of, ring
 from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION, legend_above, new_axes
-from pymc_active.predictions import predict
+from pymc_active.predictions.model_average import ModelAverage, check_one_fit
+from pymc_active.predictions.predict import predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.data import input_labels, read_inputs
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, legend_above, new_axes
+from pymc_active.support.tables import input_labels, read_inputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

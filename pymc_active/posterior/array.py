@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.data import Affine, InputMap
 from pymc_active.kernels.arrays import Node, Stationary, squared_distance
-from pymc_active.kernels.lines import RadialLines, check_profile, check_twice_differentiable, lines
-from pymc_active.kernels.profiles import PROFILES
+from pymc_active.kernels.radial import PROFILES
+from pymc_active.kernels.taylor import RadialLines, check_profile, check_twice_differentiable, lines
 from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.factor import LOG_2PI, Factor
 from pymc_active.posterior.prior import GaussianPrior
+from pymc_active.support.scaling import Affine, InputMap
 
 # Its square is nothing beside one.
 _COMPLEX_STEP = 1e-30

@@ -17,11 +17,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pymc_active.kernels.arrays import Node
-from pymc_active.kernels.lines import Lines
+from pymc_active.kernels.taylor import Lines
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 if TYPE_CHECKING:
-    from pymc_active.data import Affine, InputMap
+    from pymc_active.support.scaling import Affine, InputMap
 
 
 class Moments(NamedTuple):

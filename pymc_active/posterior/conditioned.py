@@ -6,11 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_active.data import Affine
-from pymc_active.kernels.lines import Lines
+from pymc_active.kernels.taylor import Lines
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor
+from pymc_active.support.scaling import Affine
 
 # Central differences of what a user's own mean or noise gives no derivatives of, as a fraction of the inputs' range.
 _STEP = 1e-5

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_active.data import InputMap
 from pymc_active.posterior.array import EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.support.scaling import InputMap
 
 
 @dataclass(frozen=True)

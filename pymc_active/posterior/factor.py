@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from scipy.linalg import lapack
-from threadpoolctl import ThreadpoolController
 
 LOG_2PI = float(np.log(2 * np.pi))
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread():
-    """Context in which BLAS uses one thread: on small matrices several threads cost more than they give."""
-    return _controller().limit(limits=1, user_api="blas")
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):

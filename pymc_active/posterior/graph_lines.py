@@ -19,9 +19,9 @@ import pytensor.tensor as pt
 from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace, vectorize_graph
 
-from pymc_active.cov import Embedding, Rescaled
-from pymc_active.kernels.lines import Polynomial, add, compose, multiply
-from pymc_active.kernels.profiles import Profile, exp_quad, matern52
+from pymc_active.kernels.cov import Embedding, Rescaled
+from pymc_active.kernels.radial import Profile, exp_quad, matern52
+from pymc_active.kernels.taylor import Polynomial, add, compose, multiply
 
 cov = pm.gp.cov
 
@@ -261,7 +261,7 @@ class GraphLines:
         self.a, self.b = np.asarray(a, float), np.asarray(b, float)
 
     def along(self, u, v, order):
-        """See :class:`pymc_active.kernels.lines.Lines`."""
+        """See :class:`pymc_active.kernels.taylor.Lines`."""
         order = (0 if u is None else order[0], 0 if v is None else order[1])
         u = np.zeros(self.a.shape[-1]) if u is None else np.asarray(u, float)
         v = np.zeros(self.b.shape[-1]) if v is None else np.asarray(v, float)

@@ -15,11 +15,11 @@ from copy import copy
 import numpy as np
 from scipy.linalg import qr
 
-from pymc_active.data import InputMap
 from pymc_active.posterior.array import EmbeddingPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.prior import GaussianPrior
+from pymc_active.support.scaling import InputMap
 
 
 class Projection:

@@ -1,1 +1,0 @@
-"""Which of very many inputs matter: hierarchical diagonal sampling, its rivals, and optimisation on what it finds."""

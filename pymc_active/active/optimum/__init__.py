@@ -1,1 +1,0 @@
-"""Criteria that look for the maximum by what is known of its place and height."""

@@ -1,0 +1,1 @@
+"""Criteria: what a measurement is worth."""

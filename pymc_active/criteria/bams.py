@@ -1,0 +1,199 @@
+"""Criteria that learn which model is right: BAMS, and query by committee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, override
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
+from pymc_active.predictions.mixtures import Mixture
+from pymc_active.predictions.model_average import WEIGHTS, Fits, ModelAverage, Prior, as_model_average
+
+# All models of less weight than this together carry less than 1e-6 nats.
+_NEGLIGIBLE = 1e-9
+
+
+def bams(
+    fits: Fits,
+    X_pool: Any,
+    *,
+    prior: Prior = None,
+    weights: Literal["posterior", "tempered", "uniform"] = "posterior",
+    method: Literal["mgp", "modes", "draws"] = "mgp",
+    draws: int = 128,
+    random_seed: int = 0,
+) -> xr.DataArray:
+    r"""Expected information about the model from measuring each candidate, in nats.
+
+    Bayesian active model selection: the mutual information of the outcome y* and the model,
+    :math:`H[\sum_k p_k q_k(y^*)] - \sum_k p_k H[q_k(y^*)]`, noise included. It is at most the entropy of the models'
+    probabilities, and zero where all models predict the same.
+
+    Parameters
+    ----------
+    fits : dict, list of LaplaceFit or ModelAverage
+        One fit of each model, all of the same data.
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+        Candidates in the user's units. A dask array is scored lazily, block by block.
+    prior : dict or list, optional
+        Prior weights of the models, as in :func:`model_posterior`.
+    weights : {"posterior", "tempered", "uniform"}
+        The models' probabilities p_k. ``"posterior"`` is the information itself. Early on the posterior may be sure
+        of a wrong model, and then nothing seems worth asking: ``"tempered"`` takes the square roots of posterior
+        (normalised), ``"uniform"`` equal weights, with which all models count as long as they have a finite evidence.
+    method : {"mgp", "modes", "draws"}
+        A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), or its mixture over
+        the marginal GPs of all its modes, or over GPs at draws from its posterior: by far the dearest, and on few data
+        the surest. What could be learned of a model's own mode or hyperparameters does not count.
+    draws, random_seed : int
+        For ``"draws"``, of each model.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`pymc_active.ModelAverage`, and for unknown weights or methods.
+
+    Notes
+    -----
+    Models of weight below 1e-9 are left out.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes, eqs. 4-6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x, y = np.array([0.0, 0.1, 0.2, 0.3, 0.5, 0.6]), np.array([0.1, 0.2, 0.7, 1.0, 1.4, 1.9])
+    >>> models = {k: pma.composite_gp(x[:, None], y, k) for k in ("SE", "LIN")}
+    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> int(pma.active.bams(fits, np.linspace(0, 1, 6)[:, None]).to_numpy().argmax())
+    5
+    """
+    return Bams(weights, method, draws, random_seed).over(as_model_average(fits, prior), X_pool)
+
+
+def committee(
+    fits: Fits, X_pool: Any, *, method: Literal["mgp", "modes", "draws"] = "mgp", draws: int = 128, random_seed: int = 0
+) -> xr.DataArray:
+    """Query by committee: entropy of the models' common predictive for y*, all models equally weighted, in nats.
+
+    Parameters
+    ----------
+    fits : dict, list of LaplaceFit or ModelAverage
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    method : {"mgp", "modes", "draws"}
+        As in :func:`bams`.
+    draws, random_seed : int
+        For ``"draws"``, of each model.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better. An entropy of a density: it may be negative.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), footnote 4; Seung, Opper & Sompolinsky (1992).
+    """
+    return Committee(method, draws, random_seed).over(as_model_average(fits), X_pool)
+
+
+class Bams(MomentCriterion):
+    """:func:`bams` as a criterion with a gradient."""
+
+    name, units = "bams", "nats"
+
+    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 128, random_seed: int = 0):
+        if weights not in WEIGHTS:
+            raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
+        super().__init__(method, draws, random_seed)
+        self.weights = weights
+
+    @override
+    def reweigh(self, fit):
+        return fit.weighted(self.weights, _NEGLIGIBLE) if isinstance(fit, ModelAverage) else fit
+
+    # There is nothing to learn about a single model.
+
+    @override
+    def value(self, p):
+        return np.zeros_like(p.mean)
+
+    @override
+    def partials(self, p):
+        return np.zeros_like(p.mean), np.zeros_like(p.mean), np.zeros_like(p.mean)
+
+    @override
+    def mixture_value(self, p):
+        variances = _of_observations(p)
+        information = mixture_entropy(p.means, variances, p.weights)
+        for share, rows in _by_model(p):
+            information -= share * _entropy(p.means[rows], variances[rows], p.weights[rows] / share)
+        # Not negative but for the errors of the quadrature.
+        return np.maximum(information, 0.0)
+
+    @override
+    def mixture_partials(self, p):
+        variances = _of_observations(p)
+        in_mean, in_variance = mixture_entropy_gradient(p.means, variances, p.weights)
+        for share, rows in _by_model(p):
+            own = mixture_entropy_gradient(p.means[rows], variances[rows], p.weights[rows] / share)
+            in_mean[rows] -= share * own[0]
+            in_variance[rows] -= share * own[1]
+        return in_mean, in_variance, np.zeros_like(in_variance)
+
+
+class Committee(MomentCriterion):
+    """:func:`committee` as a criterion with a gradient."""
+
+    name, units = "committee", "nats"
+
+    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int = 0):
+        super().__init__(method, draws, random_seed)
+
+    @override
+    def reweigh(self, fit):
+        return fit.weighted("uniform") if isinstance(fit, ModelAverage) else fit
+
+    @override
+    def value(self, p):
+        return gaussian_entropy(p.variance + p.noise)
+
+    @override
+    def partials(self, p):
+        return np.zeros_like(p.mean), 0.5 / (p.variance + p.noise), np.zeros_like(p.mean)
+
+    @override
+    def mixture_value(self, p):
+        return mixture_entropy(p.means, _of_observations(p), p.weights)
+
+    @override
+    def mixture_partials(self, p):
+        in_mean, in_variance = mixture_entropy_gradient(p.means, _of_observations(p), p.weights)
+        return in_mean, in_variance, np.zeros_like(in_variance)
+
+
+def _of_observations(p: Mixture) -> np.ndarray:
+    return np.maximum(p.variances + p.noises, rounding(p))
+
+
+def _by_model(p: Mixture) -> Iterator[tuple[float, np.ndarray]]:
+    """Each model's weight and its components."""
+    for k in np.unique(p.owner):
+        rows = np.flatnonzero(p.owner == k)
+        yield p.weights[rows].sum(), rows
+
+
+def _entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return gaussian_entropy(variances[0]) if len(means) == 1 else mixture_entropy(means, variances, weights)

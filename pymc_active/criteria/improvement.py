@@ -1,0 +1,197 @@
+"""Criteria that look for the maximum by the predictive mean and variance alone."""
+
+from __future__ import annotations
+
+from typing import Any, override
+
+import numpy as np
+import xarray as xr
+from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
+
+from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.predictions.mixtures import MIXTURE_METHODS, Mixture, mixture
+from pymc_active.predictions.model_average import Fits, ModelAverage
+from pymc_active.predictions.predict import posterior_mean
+from pymc_active.support.threads import one_blas_thread
+
+
+def expected_improvement(
+    fit: LaplaceFit | Fits | xr.DataTree,
+    X_pool: Any,
+    *,
+    model: GPModel | None = None,
+    minimize: bool = False,
+    method: str = "mgp",
+    draws: int = 128,
+    random_seed: int = 0,
+) -> xr.DataArray:
+    r"""Log of the expected improvement over the best posterior mean at the data.
+
+    Parameters
+    ----------
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
+        Of several models: with the mean and variance of their average. Of a trace: the mean over its draws.
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    model : GPModel
+        Needed for a trace.
+    minimize : bool
+        Improve downwards.
+    method, draws, random_seed
+        How the hyperparameters are marginalised, as in :func:`pymc_active.predict`. Under ``"map"``, ``"bbq"`` and
+        ``"mgp"`` the improvement is that of one Gaussian with the marginal mean and variance; under ``"draws"``,
+        ``"modes"`` and ``"cubature"`` it is the mean of each component's improvement over its own best mean.
+
+    Returns
+    -------
+    xarray.DataArray
+        :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z): the argument is
+        in units of y. In its logarithm the criterion keeps a gradient where improvement is hopeless.
+
+    References
+    ----------
+    .. [1] Jones, Schonlau & Welch (1998); Ament et al. (2023) for the logarithm.
+    """
+    return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool, model)
+
+
+def upper_confidence_bound(
+    fit: LaplaceFit | Fits | xr.DataTree,
+    X_pool: Any,
+    *,
+    model: GPModel | None = None,
+    beta: float = 4.0,
+    minimize: bool = False,
+    method: str = "mgp",
+    draws: int = 128,
+    random_seed: int = 0,
+) -> xr.DataArray:
+    """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize`` the negative of mean minus these.
+
+    Parameters
+    ----------
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
+        Of several models, or of the draws of a trace: with the mean and variance of their average.
+    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
+    model : GPModel
+        Needed for a trace.
+    beta : float
+        Finite, not negative.
+    minimize : bool
+    method, draws, random_seed
+        As in :func:`expected_improvement`.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Srinivas et al. (2010), eq. 6.
+    """
+    return UpperConfidenceBound(beta, minimize, method, draws, random_seed).over(fit, X_pool, model)
+
+
+class ExpectedImprovement(MomentCriterion):
+    """:func:`expected_improvement` as a criterion with a gradient."""
+
+    name, units = "expected_improvement", "log of units of y"
+
+    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0):
+        super().__init__(method, draws, random_seed)
+        self.sign = -1.0 if minimize else 1.0
+        self._fit: LaplaceFit | ModelAverage | None = None
+
+    @override
+    def begin(self, fit):
+        if self._fit is fit:
+            return
+        self._fit = fit
+        if self.method in MIXTURE_METHODS:
+            self.begin_mixture(mixture(fit, fit.X, self.method, self.draws, self.random_seed))
+        else:
+            with one_blas_thread():
+                self._best = float(np.max(self.sign * posterior_mean(fit, fit.X)))
+
+    @override
+    def begin_mixture(self, p):
+        self._bests, self._owner = (self.sign * p.means).max(1), p.owner
+
+    def _standardized(self, p):
+        sd = np.sqrt(p.variance)
+        return sd, (self.sign * p.mean - self._best) / sd
+
+    @override
+    def mixture_value(self, p):
+        if self.method not in MIXTURE_METHODS:
+            return super().mixture_value(p)
+        return logsumexp(self._components(p)[2], axis=0, b=p.weights[:, None])
+
+    def _components(self, p: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sd, standardised mean and log improvement of each component, (S, m)."""
+        sd = np.sqrt(np.maximum(p.variances, rounding(p)))
+        # These may be the first few draws of each model.
+        rows = [np.flatnonzero(self._owner == owner)[: np.sum(p.owner == owner)] for owner in np.unique(p.owner)]
+        z = (self.sign * p.means - self._bests[np.concatenate(rows), None]) / sd
+        return sd, z, np.log(sd) + log_h(z)
+
+    @override
+    def mixture_partials(self, p):
+        if self.method not in MIXTURE_METHODS:
+            return super().mixture_partials(p)
+        sd, z, each = self._components(p)
+        share = p.weights[:, None] * np.exp(each - logsumexp(each, axis=0, b=p.weights[:, None]))
+        slope = np.exp(log_ndtr(z) - log_h(z))
+        in_variance = share * (0.5 - 0.5 * z * slope) / (sd * sd)
+        return share * self.sign * slope / sd, in_variance, np.zeros_like(sd)
+
+    @override
+    def value(self, p):
+        sd, z = self._standardized(p)
+        return np.log(sd) + log_h(z)
+
+    @override
+    def partials(self, p):
+        sd, z = self._standardized(p)
+        slope = np.exp(log_ndtr(z) - log_h(z))
+        in_variance = (0.5 - 0.5 * z * slope) / p.variance
+        return self.sign * slope / sd, in_variance, np.zeros_like(sd)
+
+
+def log_h(z: np.ndarray) -> np.ndarray:
+    """log(φ(z) + z Φ(z)), accurate for every z."""
+    z = np.asarray(z, float)
+    log_phi = -0.5 * (LOG_2PI + z * z)
+    low = np.minimum(z, -1.0)
+    # z Φ(z) / φ(z) by the scaled complementary error function; far out its asymptotic series has more digits.
+    ratio = 1 + low * np.sqrt(np.pi / 2) * erfcx(-low / np.sqrt(2))
+    far = low**-2 * (1 - 3 * low**-2 * (1 - 5 * low**-2))
+    tail = np.log(np.where(low < -300, far, ratio))
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        near = np.log(np.exp(log_phi) + np.where(z > -1, z, 0.0) * ndtr(z))
+    return np.where(z > -1, near, log_phi + tail)
+
+
+class UpperConfidenceBound(MomentCriterion):
+    """:func:`upper_confidence_bound` as a criterion with a gradient; ``beta=0`` is the posterior mean."""
+
+    name, units = "upper_confidence_bound", "units of y"
+
+    def __init__(
+        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0
+    ):
+        super().__init__(method, draws, random_seed)
+        if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
+            raise ValueError(f"beta must be a finite number that is not negative; got {beta!r}")
+        self.width, self.sign = float(np.sqrt(beta)), -1.0 if minimize else 1.0
+
+    @override
+    def value(self, p):
+        return self.sign * p.mean + self.width * np.sqrt(p.variance)
+
+    @override
+    def partials(self, p):
+        return np.full_like(p.mean, self.sign), 0.5 * self.width / np.sqrt(p.variance), np.zeros_like(p.mean)

@@ -1,0 +1,167 @@
+"""Maximise a criterion over a box: seeds from the box, its corners and the embedding, then a local search in x.
+
+Garnett, Osborne & Hennig (2014, section 4.1) search the low-dimensional U = {R x} and map each u back to the x that
+goes there most surely (:mod:`pymc_active.criteria.surest_input`). The surest x is seldom the most informative one, so
+U only provides seeds here: the vertices of U are the images of the corners x = sign(Rᵀw). From the best seeds one
+L-BFGS-B run climbs all at once in x, with exact gradients where the model has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pymc_active.criteria.base import Criterion
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.predictions.model_average import ModelAverage
+
+# Seeds scored, and starts among them; twice as many where the criterion is a sum over draws and rugged.
+_SEEDS, _STARTS = 800, 5
+_MAXITER = 16
+# Maxima that are climbed on, and iterations with all draws from the posterior.
+_POLISHED, _POLISH = 2, 4
+# Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
+_APART = 0.02
+# Maxima nearer than this, as a fraction of the range of all of them, are one.
+_SAME = 1e-3
+# Central differences for criteria without a gradient, as a fraction of the box.
+_STEP = 1e-5
+
+
+class Maxima(NamedTuple):
+    """Local maxima found, best first: inputs (k, D) and the criterion there (k,)."""
+
+    X: np.ndarray
+    values: np.ndarray
+
+
+def maximize(
+    criterion: Criterion | Callable[[Any, np.ndarray], Any],
+    fit: LaplaceFit | ModelAverage,
+    low: np.ndarray,
+    high: np.ndarray,
+    rng: np.random.Generator,
+) -> Maxima:
+    """Local maxima of a criterion in a box.
+
+    Parameters
+    ----------
+    criterion : Criterion or callable
+        A callable takes the fit and an array (m, D) and returns (m,).
+    fit : LaplaceFit or ModelAverage
+    low, high : ndarray, shape (D,)
+    rng : Generator
+    """
+    width = high - low
+
+    def score(Z: np.ndarray) -> np.ndarray:
+        X = low + width * Z
+        return np.asarray(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), float)
+
+    def gradient(Z: np.ndarray, all_draws: bool) -> tuple[np.ndarray, np.ndarray]:
+        found = None
+        if isinstance(criterion, Criterion):
+            found = criterion.gradient(fit, low + width * Z, all_draws=all_draws)
+        return (found[0], found[1] * width) if found is not None else _differences(score, Z)
+
+    def climb(starts: np.ndarray, max_iterations: int, all_draws: bool = False) -> Maxima:
+        """The starts and where they lead, best first, in the unit cube."""
+        # The starts do not know of each other, so the sum has the maxima of its terms: one run climbs all of them.
+
+        def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = gradient(z.reshape(starts.shape), all_draws)
+            return -float(value.sum()), -slope.ravel()
+
+        result = minimize(
+            objective,
+            starts.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0.0, 1.0)] * starts.size,
+            options={"maxiter": max_iterations, "maxcor": 20},
+        )
+        found = np.concatenate([np.clip(result.x.reshape(starts.shape), 0.0, 1.0), starts])
+        reached = np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf)
+        order = np.argsort(-reached, kind="stable")
+        return Maxima(found[order], reached[order])
+
+    seeds = _seeds(fit, low, high, rng)
+    if isinstance(criterion, Criterion):
+        likely = criterion.seeds(fit)
+        seeds = np.concatenate([seeds, np.clip((likely - low) / width, 0.0, 1.0)])
+    values = np.nan_to_num(score(seeds), nan=-np.inf, posinf=-np.inf)
+    if not np.isfinite(values).any():
+        raise ValueError("the criterion is not finite at any point of the box")
+    is_coarse = isinstance(criterion, Criterion) and criterion.is_coarse
+    best_first = seeds[np.argsort(-values, kind="stable")]
+    maxima = climb(_apart(best_first, 2 * _STARTS if is_coarse else _STARTS), _MAXITER)
+    # The best are climbed to the top. With draws from the posterior only then do all of them count, which is dear.
+    better = climb(maxima.X[:_POLISHED], _POLISH if is_coarse else 2 * _MAXITER, all_draws=True)
+    both = Maxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
+    order = np.argsort(-both.values, kind="stable")
+    maxima = Maxima(both.X[order], both.values[order])
+    return Maxima(np.clip(low + width * maxima.X, low, high), maxima.values)
+
+
+def distinct(maxima: Maxima) -> Maxima:
+    """One of those that are the same, best first."""
+    width = np.ptp(maxima.X, axis=0)
+    Z = maxima.X / np.where(width > 0, width, 1.0)
+    chosen: list[int] = []
+    for i, z in enumerate(Z):
+        if all(np.abs(z - Z[j]).max() > _SAME for j in chosen):
+            chosen.append(i)
+    return Maxima(maxima.X[chosen], maxima.values[chosen])
+
+
+def _seeds(fit: LaplaceFit | ModelAverage, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points of the unit cube: random ones, corners, points near the data, and preimages of U's boundary."""
+    D = len(low)
+    inside = rng.uniform(size=(_SEEDS // 2, D))
+    corners = rng.integers(2, size=(_SEEDS // 4, D)).astype(float)
+    data = (fit.X[rng.integers(len(fit.X), size=_SEEDS // 10)] - low) / (high - low)
+    data += 0.05 * rng.normal(size=data.shape)
+    parts = [inside, corners, data]
+    likeliest = fit.best if isinstance(fit, ModelAverage) else fit
+    where = likeliest.gpm.embedding_slice
+    if where is not None:
+        R = likeliest.theta[where[0]].reshape(where[1]) / np.asarray(likeliest.gpm.x_map.scale) * (high - low)
+        vertices = extreme_corners(R, _SEEDS // 4, rng)
+        # A vertex of U, and points on the way to it.
+        parts += [vertices, 0.5 + (vertices - 0.5) * rng.uniform(0.3, 1.0, (len(vertices), 1))]
+    return np.clip(np.concatenate(parts), 0.0, 1.0)
+
+
+def extreme_corners(R: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Corners of the unit cube that go to vertices of U = {R x}: the sign signatures of w R, w random, (k, D).
+
+    A linear function wᵀu is largest over U at the image of x = (1 + sign(Rᵀw)) / 2 (Garnett et al. 2014, section 4.1).
+    """
+    w = rng.normal(size=(n, len(R)))
+    return np.unique((w @ R > 0).astype(float), axis=0)
+
+
+def _apart(Z: np.ndarray, n: int) -> np.ndarray:
+    """The first few rows that are not almost the same."""
+    chosen: list[np.ndarray] = []
+    for z in Z:
+        if all(np.sqrt(np.mean((z - other) ** 2)) > _APART for other in chosen):
+            chosen.append(z)
+            if len(chosen) == n:
+                break
+    return np.stack(chosen)
+
+
+def _differences(score: Callable[[np.ndarray], np.ndarray], Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and central differences, one-sided at the faces of the unit cube, all in one call."""
+    m, D = Z.shape
+    up, down = np.minimum(Z + _STEP, 1.0), np.maximum(Z - _STEP, 0.0)
+    eye = np.eye(D, dtype=bool)
+    plus = np.where(eye, up[:, None], Z[:, None]).reshape(-1, D)
+    minus = np.where(eye, down[:, None], Z[:, None]).reshape(-1, D)
+    values = score(np.concatenate([Z, plus, minus]))
+    difference = (values[m : m + m * D] - values[m + m * D :]).reshape(m, D)
+    return values[:m], difference / (up - down)

@@ -1,0 +1,1 @@
+"""Criteria of the place and the height of the maximum."""

@@ -1,0 +1,302 @@
+"""What a Gaussian process is, given where its maximum lies: constraints C1 and C2 of predictive entropy search.
+
+At a maximum x* inside the box the slopes are zero and the curvatures negative (C1). Where x* lies on a face of the box
+the slope points outwards instead, and nothing is known of the curvature across it. f(x*) exceeds the largest
+observation in the box (C2). Each x* is a set of constraints of its own; all are treated at once.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from pymc_active.criteria.maximum.expectation_propagation import propagate
+from pymc_active.criteria.maximum.truncated import truncated_moments
+from pymc_active.paths import PathMaxima
+from pymc_active.posterior.conditioned import ConditionedGP
+
+Mixed = Literal["free", "zero", "path"]
+Boundary = Literal["outward", "stationary"]
+Moments = Literal["sampled", "ep"]
+
+# Variances of constraints, over those of the prior, below this are rounding errors.
+_ROUNDING = 1e-12
+# Draws that moments are taken from, at least; and coordinates, at most: of more of them, which are less correlated,
+# expectation propagation gives better ones.
+_FEWEST, _MOST_SAMPLED = 50, 5
+# Slopes with a smaller share of variance of their own are those of other inputs.
+_DEPENDENT = 1e-8
+
+
+class Maxima:
+    """A GP given each of S places x* of its maximum, as a Gaussian.
+
+    With w = [constraints, sites] at x*, in units of their prior sds, all that follows for f(x) is in its covariances B
+    with w: f(x) has mean ``m + B g`` and variance ``V - B P Bᵀ``, and its covariance with f(x*) is ``B l``, where m, V
+    and B are the GP's own, given its data.
+
+    Parameters
+    ----------
+    gp : ConditionedGP
+    maxima : PathMaxima
+        Where the paths have their maxima, and which inputs are free there.
+    derivatives : bool
+        Impose C1; not over a pool.
+    best : float
+        The observation that f(x*) exceeds, but for its noise (C2), in the kernel's units; -inf for none.
+    mixed : {"free", "zero", "path"}
+        What to assume of the mixed second derivatives: nothing; zero; or ``mixed_values``, those of the path.
+    boundary : {"outward", "stationary"}
+        ``"stationary"`` imposes zero slopes also on the boundary, as the paper does.
+    mixed_values : ndarray, shape (S, D (D - 1) / 2), optional
+        Above the diagonal, row by row.
+    moments : {"sampled", "ep"}
+        Of the height and of what must be positive: see :func:`truncated_moments`; or those of expectation propagation,
+        which are also taken for more than four inputs, and where too few draws would count.
+    directions : ndarray, shape (D, S, D), optional
+        Orthonormal ones in which each maximum is free or not, by default those of the inputs. Where it is not, a slope
+        of zero says that nothing is known.
+
+    Attributes
+    ----------
+    height_mean, height_variance : ndarray, shape (S,)
+        Of f(x*).
+    P, g, l : ndarray, shapes (S, k, k), (S, k), (S, k)
+    converged : ndarray of bool, shape (S, number of sites)
+    ok : ndarray of bool, shape (S,)
+        Whether expectation propagation converged to proper moments.
+    n_sweeps : int
+
+    Notes
+    -----
+    What the data leave no variance for is no constraint. Where f depends on fewer directions than inputs, as in an
+    embedding, signs of curvatures and slopes are imposed along as many inputs as these directions need: expectation
+    propagation would count repeated signs several times.
+    """
+
+    height_mean: np.ndarray
+    height_variance: np.ndarray
+    P: np.ndarray
+    g: np.ndarray
+    l: np.ndarray
+    converged: np.ndarray
+    ok: np.ndarray
+    n_sweeps: int
+
+    def __init__(
+        self,
+        gp: ConditionedGP,
+        maxima: PathMaxima,
+        *,
+        derivatives: bool = True,
+        best: float = -np.inf,
+        mixed: Mixed = "free",
+        boundary: Boundary = "outward",
+        mixed_values: np.ndarray | None = None,
+        moments: Moments = "sampled",
+        directions: np.ndarray | None = None,
+    ):
+        self.gp, self.X = gp, maxima.X
+        S, D = self.X.shape
+        free = np.ones((S, D), bool) if boundary == "stationary" else maxima.free
+        axes = np.broadcast_to(np.eye(D)[:, None], (D, S, D)) if directions is None else directions
+        pairs = list(combinations(range(D), 2)) if derivatives and mixed != "free" else []
+        self.slopes = axes = axes if derivatives else axes[:0]
+        # The second derivative along e_i + e_j holds the mixed one.
+        self.seconds = np.concatenate([axes, *([axes[i] + axes[j]] for i, j in pairs)])
+
+        mean, prior = self._prior()
+        cross = self.cross(gp.X)
+        n, _, q = cross.shape
+        half = gp.factor.half_solve(cross.reshape(n, -1)).reshape(cross.shape)
+        self.solved = gp.factor.solve(cross.reshape(n, -1)).reshape(cross.shape)
+        mean = mean + np.einsum("n,nsq->sq", gp.alpha, cross)
+        covariance = prior - np.einsum("nsp,nsq->spq", half, half)
+
+        T = _constraints(free, np.sign(maxima.slopes), pairs, q)
+        self.moments = moments
+        used = np.ones((S, 1 + len(axes)), bool)
+        if derivatives:
+            known = free | (maxima.slopes != 0)
+            used[:, 1:] = known & _independent(prior[:, 1 : 1 + D, 1 : 1 + D], free)
+        sd = np.sqrt(np.einsum("skp,spq,skq->sk", T, prior, T))
+        self.T = T / np.where(sd > 0, sd, 1.0)[:, :, None]
+        self.n_known = T.shape[1] - 1 - len(axes)
+        target = np.zeros((S, self.n_known))
+        if mixed == "path" and mixed_values is not None:
+            target[:, D:] = mixed_values / np.where(sd > 0, sd, 1.0)[:, D : self.n_known]
+        # That of the observation in question, where it differs between them.
+        noise = gp.noise_variance(gp.X[[np.abs(gp.y - best).argmin()]]) / np.square(sd[:, self.n_known])
+        self._condition(
+            np.einsum("skq,sq->sk", self.T, mean),
+            self.T @ covariance @ self.T.transpose(0, 2, 1),
+            target,
+            best / sd[:, self.n_known],
+            noise,
+            used,
+        )
+        height = sd[:, self.n_known]
+        self.height_mean, self.height_variance = height * self.height_mean, np.square(height) * self.height_variance
+        self.l = height[:, None] * self.l
+
+    def _prior(self) -> tuple[np.ndarray, np.ndarray]:
+        """Prior mean (S, q) and covariance (S, q, q) of [f, slopes, second derivatives] at each x*."""
+        X, slopes, seconds = self.X, self.slopes, self.seconds
+        S, a, b = len(X), len(slopes), len(seconds)
+        mean = np.zeros((S, 1 + a + b))
+        mean[:, 0], gradient = self.gp.prior_mean(X)
+        mean[:, 1 : 1 + a] = np.einsum("asi,si->sa", slopes, gradient)
+        if a:
+            mean[:, 1 + a :] = np.einsum("bsi,sij,bsj->sb", seconds, self.gp.prior_mean_hessian(X), seconds)
+        at = self.gp.lines(X, X)
+        J = np.zeros((S, 1 + a + b, 1 + a + b))
+        J[:, 0, 0] = at.along(None, None, (0, 0))[0, 0]
+        if b:
+            p = at.along(seconds[:, None], seconds, (2, 2))
+
+            def derivatives(order: tuple[int, int]) -> np.ndarray:
+                scale = math.factorial(order[0]) * math.factorial(order[1])
+                return scale * np.moveaxis(np.broadcast_to(p.get(order, 0.0), (b, b, S)), 2, 0)
+
+            # Slopes are along the first directions; what is of one order only is the same for all of the other.
+            J[:, 1 + a :, 1 + a :] = derivatives((2, 2))
+            J[:, 1 : 1 + a, 1 : 1 + a] = derivatives((1, 1))[:, :a, :a]
+            J[:, 1 : 1 + a, 1 + a :] = derivatives((1, 2))[:, :a]
+            J[:, 1 + a :, 1 : 1 + a] = J[:, 1 : 1 + a, 1 + a :].swapaxes(1, 2)
+            J[:, 0, 1 + a :] = J[:, 1 + a :, 0] = derivatives((2, 0))[:, :, 0]
+            J[:, 0, 1 : 1 + a] = J[:, 1 : 1 + a, 0] = derivatives((1, 0))[:, :a, 0]
+        return mean, J
+
+    def cross(self, X: np.ndarray) -> np.ndarray:
+        """Prior covariances of f at the rows of X with [f, slopes, second derivatives] at each x*, (m, S, q)."""
+        m, a, b = len(X), len(self.slopes), len(self.seconds)
+        at = self.gp.lines(X[:, None], self.X)
+        B = np.empty((m, len(self.X), 1 + a + b))
+        B[..., 0] = at.along(None, None, (0, 0))[0, 0]
+        for i, v in enumerate(self.seconds):
+            p = at.along(None, v, (0, 2))
+            if i < a:
+                B[..., 1 + i] = p.get((0, 1), 0.0)
+            B[..., 1 + a + i] = 2 * p.get((0, 2), 0.0)
+        return B
+
+    def cross_gradient(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Gradient in X (m, D) of the sum of ``cross(X) * weights`` over its last two axes."""
+        (m, D), S, a, b = X.shape, len(self.X), len(self.slopes), len(self.seconds)
+        at = self.gp.lines(X[:, None], self.X)
+        # X is few points here, where many small calls would cost more than their arithmetic.
+        axes = np.eye(D)[:, None, None, None]
+        B = np.empty((1 + a + b, D, m, S))
+        if not b:
+            B[0] = at.along(axes[:, 0], None, (1, 0)).get((1, 0), 0.0)
+        else:
+            p = at.along(axes, self.seconds[:, None], (1, 2))
+            slopes, seconds = (np.broadcast_to(p.get((1, j), 0.0), (D, b, m, S)) for j in (1, 2))
+            B[0] = np.broadcast_to(p.get((1, 0), 0.0), (D, b, m, S))[:, 0]
+            B[1 : 1 + a] = slopes[:, :a].swapaxes(0, 1)
+            B[1 + a :] = 2 * seconds.swapaxes(0, 1)
+        return np.einsum("msq,qdms->md", weights, B)
+
+    def _condition(
+        self,
+        mean: np.ndarray,
+        V: np.ndarray,
+        target: np.ndarray,
+        best: np.ndarray,
+        noise: np.ndarray,
+        used: np.ndarray,
+    ) -> None:
+        """Impose the constraints, then those of the sites that are used."""
+        c = self.n_known
+        values, vectors = np.linalg.eigh(V[:, :c, :c])
+        resolved = values > _ROUNDING
+        root = vectors * np.where(resolved, 1 / np.sqrt(np.where(resolved, values, 1.0)), 0.0)[:, None, :]
+        # V_cc⁺, and the regression of sites on constraints.
+        inverse = root @ root.transpose(0, 2, 1)
+        regression = inverse @ V[:, :c, c:]
+        surprise = np.einsum("sij,sj->si", inverse, target - mean[:, :c])
+        m0 = mean[:, c:] + np.einsum("sij,si->sj", regression, target - mean[:, :c])
+        V0 = V[:, c:, c:] - V[:, c:, :c] @ regression
+        k = V0.shape[1]
+        used = used & (np.diagonal(V0, axis1=1, axis2=2) > _ROUNDING)
+        V0 = V0 * used[:, :, None] * used[:, None]
+
+        bound, softness = np.zeros(m0.shape), np.zeros(m0.shape)
+        bound[:, 0], softness[:, 0] = best, noise
+        bound[~used] = -np.inf
+        sites = propagate(m0, V0, bound, softness)
+        self.converged, self.n_sweeps = sites.converged, sites.n_sweeps
+        # (V0 + 1 / precision)⁻¹, also where a site says nothing.
+        weight = np.sqrt(np.maximum(sites.precision, 0.0))
+        inner = np.eye(k) + weight[:, :, None] * V0 * weight[:, None, :]
+        proper = np.isfinite(inner).all((1, 2)) & np.isfinite(sites.shift).all(1)
+        inner[~proper] = np.eye(k)
+        M = weight[:, :, None] * np.linalg.solve(inner, weight[:, :, None] * np.eye(k))
+        h = sites.shift - np.einsum("sij,sj->si", M, np.einsum("sij,sj->si", V0, sites.shift) + m0)
+        self.ok = proper & sites.converged.all(1)
+        # Of one coordinate those of expectation propagation are exact.
+        if self.moments == "sampled" and 1 < k <= _MOST_SAMPLED and self.ok.any():
+            rows = np.flatnonzero(self.ok)
+            sampled_M, sampled_h, effective = truncated_moments(m0[rows], V0[rows], bound[rows], softness[rows])
+            enough = effective >= _FEWEST
+            rows = rows[enough]
+            M[rows] = sampled_M[enough] * used[rows, :, None] * used[rows, None]
+            h[rows] = sampled_h[enough] * used[rows]
+        spread = np.eye(k)[0] - np.einsum("sij,sj->si", M, V0[:, :, 0])
+
+        GM = regression @ M
+        self.P = np.concatenate(
+            [
+                np.concatenate([inverse + GM @ regression.transpose(0, 2, 1), -GM], axis=2),
+                np.concatenate([-GM.transpose(0, 2, 1), M], axis=2),
+            ],
+            axis=1,
+        )
+        self.g = np.concatenate([surprise - np.einsum("sij,sj->si", regression, h), h], axis=1)
+        self.l = np.concatenate([-np.einsum("sij,sj->si", regression, spread), spread], axis=1)
+        self.height_mean = m0[:, 0] + np.einsum("sj,sj->s", V0[:, 0], h)
+        self.height_variance = np.einsum("sj,sj->s", V0[:, 0], spread)
+        self.ok &= (self.height_variance >= 0) & np.isfinite(self.P).all((1, 2)) & np.isfinite(self.g).all(1)
+
+
+def _constraints(free: np.ndarray, outward: np.ndarray, pairs: list[tuple[int, int]], q: int) -> np.ndarray:
+    """Rows of what is known, then of the sites, in terms of [f, slopes, second derivatives], (S, k, q).
+
+    A row of zeros is a constraint that a path does not have.
+    """
+    S, D = free.shape
+    if q == 1:
+        return np.ones((S, 1, 1))
+    known = np.zeros((S, D + len(pairs), q))
+    sites = np.zeros((S, 1 + D, q))
+    sites[:, 0, 0] = 1.0
+    for i in range(D):
+        known[:, i, 1 + i] = free[:, i]
+        sites[:, 1 + i, 1 + D + i] = -1.0 * free[:, i]
+        sites[:, 1 + i, 1 + i] = np.where(free[:, i], 0.0, np.where(outward[:, i] < 0, -1.0, 1.0))
+    for row, (i, j) in enumerate(pairs, start=D):
+        both = free[:, i] & free[:, j]
+        known[:, row, 1 + D + row] = 0.5 * both
+        known[:, row, 1 + D + i] = known[:, row, 1 + D + j] = -0.5 * both
+    return np.concatenate([known, sites], axis=1)
+
+
+def _independent(slopes: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Inputs whose slope is not determined by those of inputs before it, free ones first, (S, D).
+
+    ``slopes`` (S, D, D) are their prior covariances.
+    """
+    sd = np.sqrt(np.diagonal(slopes, axis1=1, axis2=2))
+    sd = np.where(sd > 0, sd, 1.0)
+    left = slopes / sd[:, :, None] / sd[:, None]
+    chosen = np.zeros(sd.shape, bool)
+    for among in (free, ~free):
+        for i in range(sd.shape[1]):
+            own = left[:, i, i]
+            chosen[:, i] |= among[:, i] & (own > _DEPENDENT)
+            known = left[:, i] * np.where(among[:, i] & chosen[:, i], own, np.inf)[:, None] ** -0.5
+            left = left - known[:, :, None] * known[:, None]
+    return chosen

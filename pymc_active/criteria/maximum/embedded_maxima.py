@@ -1,0 +1,51 @@
+"""Maxima on a linear embedding, in the few inputs u = R x that f depends on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_active.criteria.maximum.base import Optima
+from pymc_active.paths import PathMaxima
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.posterior.embedded import EmbeddedGP
+
+# Directions that the free inputs move u along, over the longest, below this are none.
+_RANK = 1e-8
+
+
+class Frames(NamedTuple):
+    """What :class:`Maxima` is told: a GP, places, and the directions in which each is free or not."""
+
+    gp: ConditionedGP
+    maxima: PathMaxima
+    directions: np.ndarray | None
+
+
+def frames(optima: Optima) -> Frames:
+    """In u for an embedding, as they are for other models.
+
+    Inputs that are free in the box move u along some directions: there f has no slope and curves down. Where these are
+    not all, u lies on the boundary of the box's image and f rises along its gradient; of the rest nothing is known.
+    """
+    gp, maxima = optima.gp, optima.maxima
+    if not EmbeddedGP.applies_to(gp):
+        return Frames(gp, maxima, None)
+    view = EmbeddedGP(gp)
+    R = view.R
+    d, S = len(R), len(maxima.X)
+    directions, free, slopes = np.empty((d, S, d)), np.zeros((S, d), bool), np.zeros((S, d))
+    for s in range(S):
+        gradient = np.linalg.lstsq(R.T, maxima.slopes[s])[0]
+        left, size, _ = np.linalg.svd(R[:, maxima.free[s]], full_matrices=False)
+        moved = left[:, size > _RANK * np.linalg.norm(R)]
+        rise = gradient - moved @ (moved.T @ gradient)
+        rank = moved.shape[1]
+        # Orthonormal: what moves freely, the rise, and anything.
+        frame = np.linalg.qr(np.column_stack([moved, rise, np.eye(d)]))[0]
+        directions[:, s] = frame.T
+        free[s, :rank] = True
+        if rank < d:
+            slopes[s, rank] = frame[:, rank] @ rise
+    return Frames(view, maxima._replace(X=maxima.X @ R.T, free=free, slopes=slopes), directions)

@@ -1,0 +1,243 @@
+"""Entropy search for the maximum's height, alone or with its place, and Thompson sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, override
+
+import numpy as np
+import xarray as xr
+from scipy.special import log_ndtr
+
+from pymc_active.criteria.maximum.base import Optima, OptimumCriterion, mean_over, sample_optima, search
+from pymc_active.criteria.maximum.expectation_propagation import hazard
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.model_average import Fits
+
+_SMALLEST = 1e-10
+
+
+class MaxValueEntropy(OptimumCriterion):
+    """:func:`max_value_entropy` as a criterion with a gradient."""
+
+    name, units = "max_value_entropy", "nats"
+
+    @override
+    def set_up(self, gps, rng):
+        self.optima = sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
+        self.diagnostics = {"n_optima": self.n_optima, "n_hyperparameters": len(gps)}
+
+    @override
+    def evaluate(self, X, gradient):
+        return max_value(self.optima, X, gradient)
+
+
+def max_value(optima: Sequence[Optima], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Max-value entropy search at points in the user's units (m,), and its gradient (m, D)."""
+    return mean_over((*_max_value(o, X, gradient), len(o.maxima.values)) for o in optima)
+
+
+def _max_value(optima: Optima, X_user: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    gp = optima.gp
+    X = gp.x_map(X_user)
+    m, V = gp.moments(X)
+    V = np.maximum(V, _SMALLEST * gp.prior_variance(X))
+    sd = np.sqrt(V)
+    a = (optima.maxima.values[:, None] - m) / sd
+    r, left = hazard(a)
+    value = (0.5 * a * r - log_ndtr(a)).mean(0)
+    if not gradient:
+        return value, None
+    # r' = -r (r + a) = -(1 - left).
+    slope = 0.5 * (r - a * (1 - left)) - r
+    in_m, in_V = -(slope / sd).mean(0), -(0.5 * slope * a / V).mean(0)
+    dm, dV = gp.moment_gradients(X)
+    return value, gp.x_map.pullback(X_user, in_m[:, None] * dm + in_V[:, None] * dV)
+
+
+class JointEntropy(OptimumCriterion):
+    """:func:`joint_entropy_search` as a criterion with a gradient."""
+
+    name, units = "joint_entropy_search", "nats"
+
+    @override
+    def set_up(self, gps, rng):
+        self.optima = sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
+        self.diagnostics = {"n_optima": self.n_optima, "n_hyperparameters": len(gps)}
+        self._parts = []
+        for o in self.optima:
+            cross = o.gp.covariance(o.gp.X, o.maxima.X)
+            mean, variance = o.gp.moments(o.maxima.X)
+            # Where the data leave no variance a height is no news, and its covariances are rounding errors.
+            variance = np.maximum(variance, _SMALLEST * o.gp.prior_variance(o.maxima.X))
+            self._parts.append((o, o.gp.factor.solve(cross), mean, variance))
+
+    @override
+    def evaluate(self, X, gradient):
+        return mean_over((*_joint(*part, X, gradient), len(part[0].maxima.values)) for part in self._parts)
+
+
+def _joint(
+    optima: Optima, solved: np.ndarray, mean: np.ndarray, variance: np.ndarray, X_user: np.ndarray, gradient: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    gp, places, heights = optima.gp, optima.maxima.X, optima.maxima.values
+    X = gp.x_map(X_user)
+    noise = gp.noise_variance(X)
+    m, V = gp.moments(X)
+    floor = _SMALLEST * gp.prior_variance(X)
+    V = np.maximum(V, floor)
+    # Given f(x*) = height as a noise-free observation, then cut off above it.
+    C = (gp.covariance(X, places) - gp.covariance(gp.X, X).T @ solved).T
+    surprise = ((heights - mean) / variance)[:, None]
+    V1 = np.maximum(V - C * C / variance[:, None], floor)
+    a = (heights[:, None] - m - C * surprise) / np.sqrt(V1)
+    r, left = hazard(a)
+    v = V1 * left
+    value = 0.5 * np.log(V + noise) - 0.5 * np.log(v + noise).mean(0)
+    if not gradient:
+        return value, None
+    S = len(heights)
+    w = -0.5 / (v + noise) / S
+    # left = 1 - r (r + a), whose derivative is (r + a) (1 - left) - r left.
+    w_a = w * V1 * ((r + a) * (1 - left) - r * left)
+    w_V1 = w * left - 0.5 * w_a * a / V1
+    w_C = -2 * w_V1 * C / variance[:, None] - w_a * surprise / np.sqrt(V1)
+    w_m = -(w_a / np.sqrt(V1)).sum(0)
+    w_V = 0.5 / (V + noise) + w_V1.sum(0)
+    dm, dV = gp.moment_gradients(X)
+    at = gp.lines(X[:, None], places)
+    through = [(w_C.T * at.along(u, None, (1, 0)).get((1, 0), 0.0)).sum(1) for u in np.eye(X.shape[1])]
+    slope = w_m[:, None] * dm + w_V[:, None] * dV + np.stack(through, axis=1) - gp.pull(X, solved @ w_C)
+    slope += (0.5 / (V + noise) + w.sum(0))[:, None] * gp.noise_variance_gradient(X)
+    return value, gp.x_map.pullback(X_user, slope)
+
+
+class Thompson(OptimumCriterion):
+    """:func:`thompson` as a criterion with a gradient: one path, whose maximum is the choice."""
+
+    name, units = "thompson", "units of y"
+
+    @override
+    def set_up(self, gps, rng):
+        self.optima = sample_optima([gps[rng.integers(len(gps))]], self.domain, 1, self.n_features, rng)
+        self.diagnostics = {"n_hyperparameters": 1}
+
+    @override
+    def evaluate(self, X, gradient):
+        [(gp, paths, _)] = self.optima
+        Z = gp.x_map(X)
+        if not gradient:
+            return gp.sign * gp.to_user_y(paths.value(Z)[0]), None
+        value, slope, _ = paths.derivatives(Z, np.zeros(len(Z), int))
+        return gp.sign * gp.to_user_y(value), gp.x_map.pullback(X, float(gp.posterior.y_map.scale) * slope)
+
+
+def max_value_entropy(
+    gpm: GPModel | None,
+    X_pool: Any = None,
+    *,
+    bounds: Any = None,
+    point: dict[str, Any] | None = None,
+    fit: LaplaceFit | Fits | None = None,
+    trace: xr.DataTree | None = None,
+    minimize: bool = False,
+    n_optima: int = 50,
+    n_features: int = 1000,
+    draws: int = 10,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataArray:
+    r"""Max-value entropy search: the expected information about the maximum's height, in nats.
+
+    Parameters
+    ----------
+    gpm, X_pool, bounds, point, fit, trace, minimize, n_optima, n_features, draws, random_seed
+        As in :func:`pes`; needs no derivatives of f.
+
+    Returns
+    -------
+    xarray.DataArray
+        :math:`\mathrm{mean}_{f_*} [a \varphi(a) / (2 \Phi(a)) - \log \Phi(a)]` with a = (f* - mean) / sd, over
+        ``point``; the noise of an observation is neglected, as in the paper.
+
+    References
+    ----------
+    .. [1] Wang & Jegelka (2017), Max-value entropy search for efficient Bayesian optimization, eq. 6.
+    """
+    return search(
+        MaxValueEntropy, gpm, X_pool, bounds, point, fit, trace,
+        minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
+    )  # fmt: skip
+
+
+def joint_entropy_search(
+    gpm: GPModel | None,
+    X_pool: Any = None,
+    *,
+    bounds: Any = None,
+    point: dict[str, Any] | None = None,
+    fit: LaplaceFit | Fits | None = None,
+    trace: xr.DataTree | None = None,
+    minimize: bool = False,
+    n_optima: int = 50,
+    n_features: int = 1000,
+    draws: int = 10,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataArray:
+    """Joint entropy search: the expected information about the maximum's place and height together, in nats.
+
+    Parameters
+    ----------
+    gpm, X_pool, bounds, point, fit, trace, minimize, n_optima, n_features, draws, random_seed
+        As in :func:`pes`; needs no derivatives of f.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``: each pair of place and height is taken as a noise-free observation, and f is cut off above the
+        height.
+
+    References
+    ----------
+    .. [1] Hvarfner, Hutter & Nardi (2022), Joint entropy search for maximally-informed Bayesian optimization. Tu et al.
+       (2022), Joint entropy search for multi-objective Bayesian optimization.
+    """
+    return search(
+        JointEntropy, gpm, X_pool, bounds, point, fit, trace,
+        minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
+    )  # fmt: skip
+
+
+def thompson(
+    gpm: GPModel | None,
+    X_pool: Any = None,
+    *,
+    bounds: Any = None,
+    point: dict[str, Any] | None = None,
+    fit: LaplaceFit | Fits | None = None,
+    trace: xr.DataTree | None = None,
+    minimize: bool = False,
+    n_features: int = 1000,
+    draws: int = 10,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataArray:
+    """Thompson sampling: one sample path, with one draw of the hyperparameters, in units of y.
+
+    Parameters
+    ----------
+    gpm, X_pool, bounds, point, fit, trace, minimize, n_features, draws, random_seed
+        As in :func:`pes`. One of the ``draws`` of the hyperparameters is taken.
+
+    Returns
+    -------
+    xarray.DataArray
+        The path (with ``minimize`` its negative) over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Thompson (1933); Wilson et al. (2020) for the paths.
+    """
+    return search(
+        Thompson, gpm, X_pool, bounds, point, fit, trace,
+        minimize=minimize, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""The paper's way back from the embedded space: for each u the input that goes there most surely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog, minimize
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.predictions.model_average import check_one_fit
+from pymc_active.support.tables import read_bounds
+
+# Local searches for the smallest log determinant.
+_STARTS = 8
+
+
+def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
+    """The x in a box with E[u | x] = u that is mapped there most surely.
+
+    For one component this is the quadratic program of smallest variance, for more the smallest log determinant of
+    Cov[u | x], both under the Gaussian posterior of R. Use it to show what a place in the embedded space looks like;
+    for choosing measurements maximise a criterion in x (``Learner(bounds=...)``): the surest x is seldom the most
+    informative one.
+
+    Parameters
+    ----------
+    fit : LaplaceFit
+        Of a model with a linear embedding.
+    u : array_like, shape (d,)
+        In the coordinates of :math:`u = R x`, x scaled by ``x_scale``.
+    bounds : list of (low, high)
+        In the user's units.
+
+    Returns
+    -------
+    ndarray, shape (D,)
+        In the user's units.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but a fit of one model, if the model has no embedding, or no x in the box goes to ``u``.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), section 4.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> X = pma.active.latin_hypercube([(-1, 1)] * 3, 20, random_seed=1)
+    >>> gpm = pma.embedding_gp(X, np.sin(X.sum(1)), n_components=1, priors={"log_noise": -2.0})
+    >>> fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+    >>> x = pma.active.surest_input(fit, [0.5], [(-1, 1)] * 3)
+    >>> (fit.constrained_point["R"] @ x).round(6)
+    array([0.5])
+    """
+    check_one_fit(fit, "surest_input")
+    where = fit.gpm.embedding_slice
+    if where is None:
+        raise ValueError("surest_input needs a model with a linear embedding, such as embedding_gp")
+    rows, (d, D) = where
+    low, high = read_bounds(bounds)
+    u = np.asarray(u, float)
+    if u.shape != (d,) or len(low) != D or not np.isfinite(u).all():
+        raise ValueError(f"u must be finite with shape ({d},) and bounds have {D} pairs; got {u!r} and {len(low)}")
+    x_map = fit.gpm.x_map
+    low, high = (x_map(end[None])[0] for end in (low, high))
+    R = fit.theta[rows].reshape(d, D)
+    box = np.column_stack([low, high])
+    # Vertices of the set of feasible x; the linear program also tells whether there is one.
+    costs = [np.zeros(D)] if d == 1 else np.random.default_rng(0).normal(size=(_STARTS, D))
+    vertices = [linprog(cost, A_eq=R, b_eq=u, bounds=box, method="highs") for cost in costs]
+    if not vertices[0].success:
+        raise ValueError(f"no point of the box goes to u = {u}: the embedded box does not reach there")
+    blocks = fit.covariance[rows, rows].reshape(d, D, d, D).transpose(0, 2, 1, 3)
+
+    def spread(x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Variance of u or log determinant of its covariance, and the gradient."""
+        if d == 1:
+            Sx = blocks[0, 0] @ x
+            return float(x @ Sx), 2 * Sx
+        Sx = blocks @ x
+        covariance = Sx @ x
+        return float(np.linalg.slogdet(covariance)[1]), 2 * np.einsum("kl,klc->c", np.linalg.inv(covariance), Sx)
+
+    centre = 0.5 * (low + high)
+    centre = np.clip(centre + np.linalg.lstsq(R, u - R @ centre, rcond=None)[0], low, high)
+    # The quadratic program is convex, the log determinant is not: it has one start between each vertex and the centre.
+    results = [
+        minimize(
+            spread,
+            0.5 * (centre + vertex.x),
+            jac=True,
+            method="SLSQP",
+            bounds=box,
+            constraints={"type": "eq", "fun": lambda x: R @ x - u, "jac": lambda x: R},
+            options={"maxiter": 300, "ftol": 1e-10},
+        )
+        for vertex in vertices
+    ]
+    # A search may leave the plane R x = u; the vertices lie in it.
+    found = [np.clip(one.x, low, high) for one in (*results, *vertices)]
+    inside = [x for x in found if np.abs(R @ x - u).max() < 1e-6 * max(1.0, np.abs(u).max())]
+    x = min(inside, key=lambda x: spread(x)[0])
+    return x if x_map.is_identity else x_map.shift + x_map.scale * x

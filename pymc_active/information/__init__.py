@@ -1,0 +1,1 @@
+"""Entropies and divergences of one-dimensional distributions."""

@@ -1,0 +1,250 @@
+"""What one outcome tells about which of many distributions it comes from, for distributions known by name.
+
+For S equally likely distributions p_s with mean p̄, the mutual information of the outcome and s is
+H[p̄] - mean of H[p_s], which is the mean of the divergences KL(p_s‖p̄). The divergences are what is computed: nothing
+cancels where all p_s are nearly the same, and their scatter is the Monte-Carlo error of the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaln, gammaln, rel_entr, stdtrit
+
+from pymc_active.information.mixture_entropy import Quadrature, halves, joined, quadrature
+from pymc_active.posterior.factor import LOG_2PI
+
+# Numbers in the arrays of components of one block, and in those of log densities of one piece, as in entropy.py.
+_BLOCK, _PIECE = 200_000, 100_000
+# A probability below exp(-800) is none; infinities would make 0 * inf of it.
+_LOWEST = -800.0
+_TINY = np.finfo(float).tiny
+_N_NODES = 12
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
+# Each tail of a Student-t beyond the quadrature, and how far out that may be: squares must not overflow.
+_TAIL, _FARTHEST = 1e-8, 1e150
+# Panels in the tails of a Student-t, in distances from its centre.
+_GROWTH = 6.0
+# Counts of a sum hold all but exp(-30) = 1e-13 of either tail of every draw.
+_LOG_TAIL = 30.0
+# Panels of counts, in sds of the narrowest component that reaches into them.
+_COUNT_LENGTH = 3.0
+
+
+class Divergences(NamedTuple):
+    """Of S components from their mean, for each of m candidates.
+
+    ``kl`` (S, m) are KL(p_s‖p̄) in nats; ``chi_square`` (m,) is the mean over s of the integral of p_s²/p̄, less one.
+    """
+
+    kl: np.ndarray
+    chi_square: np.ndarray
+
+
+class Outcome(NamedTuple):
+    """A distribution: the names of its parameters, what they must satisfy, and the divergences of S of its kind."""
+
+    name: str
+    parameters: tuple[str, ...]
+    is_valid: Callable[..., np.ndarray]
+    requirement: str
+    divergences: Callable[..., Divergences]
+
+
+def bernoulli(p: np.ndarray) -> Divergences:
+    """Yes or no, with probabilities (S, m)."""
+    mean = p.mean(0)
+    kl = rel_entr(p, mean) + rel_entr(1 - p, 1 - mean)
+    return Divergences(kl, p.var(0) / np.maximum(mean * (1 - mean), _TINY))
+
+
+def normal(mu: np.ndarray, sigma: np.ndarray) -> Divergences:
+    """Normal distributions, (S, m) each; by the quadrature of :mod:`pymc_active.information.mixture_entropy`."""
+
+    def nodes(block: slice) -> Quadrature:
+        return quadrature(mu[:, block], np.square(sigma[:, block]))
+
+    def log_density(y: np.ndarray, mu: np.ndarray, precision: np.ndarray, log_height: np.ndarray) -> np.ndarray:
+        return log_height - 0.5 * np.square((y - mu) * precision)
+
+    return _integrate(nodes, log_density, mu, 1 / sigma, -np.log(sigma) - 0.5 * LOG_2PI)
+
+
+def student_t(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray) -> Divergences:
+    """Student-t distributions with nu degrees of freedom, (S, m) each; tails of any weight are integrated."""
+    reach = np.minimum(-stdtrit(nu, _TAIL) * sigma, _FARTHEST)
+
+    def nodes(block: slice) -> Quadrature:
+        return _student_t_nodes(nu[:, block], mu[:, block], sigma[:, block], reach[:, block])
+
+    def log_density(y: np.ndarray, mu: np.ndarray, scale: np.ndarray, power: np.ndarray, log_height: np.ndarray):
+        return log_height - power * np.log1p(np.square((y - mu) * scale))
+
+    log_height = -betaln(0.5, nu / 2) - 0.5 * np.log(nu) - np.log(sigma)
+    return _integrate(nodes, log_density, mu, 1 / (np.sqrt(nu) * sigma), 0.5 * (nu + 1), log_height)
+
+
+def poisson(mu: np.ndarray) -> Divergences:
+    """Counts with means (S, m), to six digits up to means of about 1e8."""
+
+    def nodes(block: slice) -> Quadrature:
+        mean = mu[:, block]
+        return _count_nodes(mean, mean, np.full(mean.shape, np.inf))
+
+    def log_probability(y: np.ndarray, mu: np.ndarray, log_mu: np.ndarray) -> np.ndarray:
+        return y * log_mu - mu - gammaln(y + 1)
+
+    return _integrate(nodes, log_probability, mu, _log(mu))
+
+
+def binomial(n: np.ndarray, p: np.ndarray) -> Divergences:
+    """Successes among n trials, (S, m) each; n may differ by candidate."""
+
+    def nodes(block: slice) -> Quadrature:
+        trials, chance = n[:, block], p[:, block]
+        return _count_nodes(trials * chance, trials * chance * (1 - chance), trials)
+
+    def log_probability(y: np.ndarray, n: np.ndarray, log_p: np.ndarray, log_q: np.ndarray) -> np.ndarray:
+        failures = n - y
+        log_choose = -np.log1p(n) - betaln(np.maximum(failures, 0) + 1, y + 1)
+        return np.where(failures >= 0, log_choose, -np.inf) + y * log_p + failures * log_q
+
+    # Nearly always n is the same in all draws.
+    trials = n[:1] if (n == n[:1]).all() else n
+    return _integrate(nodes, log_probability, trials, _log(p), _log(1 - p))
+
+
+def _log(values: np.ndarray) -> np.ndarray:
+    """Logarithm, of zero one so low that nothing is left of it and finite so that 0 log 0 = 0."""
+    return np.log(np.maximum(values, _TINY))
+
+
+OUTCOMES: dict[str, Outcome] = {
+    "BernoulliRV": Outcome("Bernoulli", ("p",), lambda p: (p >= 0) & (p <= 1), "0 <= p <= 1", bernoulli),
+    "BinomialRV": Outcome(
+        "Binomial", ("n", "p"), lambda n, p: (n >= 0) & (p >= 0) & (p <= 1), "n >= 0 and 0 <= p <= 1", binomial
+    ),
+    "NormalRV": Outcome("Normal", ("mu", "sigma"), lambda mu, sigma: sigma > 0, "sigma > 0", normal),
+    "PoissonRV": Outcome("Poisson", ("mu",), lambda mu: mu >= 0, "mu >= 0", poisson),
+    "StudentTRV": Outcome(
+        "StudentT",
+        ("nu", "mu", "sigma"),
+        lambda nu, mu, sigma: (nu > 0) & (sigma > 0),
+        "nu > 0 and sigma > 0",
+        student_t,
+    ),
+}
+
+
+def _integrate(
+    nodes: Callable[[slice], Quadrature], log_density: Callable[..., np.ndarray], *parameters: np.ndarray
+) -> Divergences:
+    """Divergences from log densities at the nodes of a quadrature or sum, in blocks of candidates.
+
+    Parameters
+    ----------
+    nodes : callable
+        From a slice of the candidates.
+    log_density : callable
+        From y (N, 1) and the parameters of whom each belongs to, (N, S) each; or (N, 1) where all draws agree.
+    *parameters : ndarray, shape (S, m) or (1, m)
+    """
+    S, m = (max(sizes) for sizes in zip(*(values.shape for values in parameters), strict=True))
+    # Whole rows are gathered several times faster than single numbers.
+    rows = [np.ascontiguousarray(values.T) for values in parameters]
+    kl, square = np.zeros((m, S)), np.zeros(m)
+    # Nodes of many candidates are made at once, and used in pieces that stay in the processor's cache.
+    many, few = max(1, _BLOCK // S), max(64, _PIECE // S)
+    for start in range(0, m, many):
+        q = nodes(slice(start, start + many))
+        order = np.argsort(q.owner, kind="stable")
+        for first in range(0, len(order), few):
+            piece = order[first : first + few]
+            owner, weight = start + q.owner[piece], q.weight[piece]
+            log_p = log_density(q.y[piece, None], *(values[owner] for values in rows))
+            np.maximum(log_p, _LOWEST, out=log_p)
+            p = np.exp(log_p)
+            mean = np.maximum(p.mean(1), _TINY)
+            begins = np.flatnonzero(np.diff(owner, prepend=-1))
+            log_p -= np.log(mean)[:, None]
+            log_p *= p
+            log_p *= weight[:, None]
+            kl[owner[begins]] += np.add.reduceat(log_p, begins)
+            chi = weight * np.einsum("ns,ns->n", p, p) / (S * mean)
+            square[owner[begins]] += np.add.reduceat(chi, begins)
+    return Divergences(kl.T, square - 1)
+
+
+def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: np.ndarray) -> Quadrature:
+    """Gauss-Legendre panels: fine at every centre, growing in proportion to the distance from all of them.
+
+    A Student-t density is analytic but at mu ± i sigma sqrt(nu): a panel converges if it is not much longer than its
+    distance from there.
+    """
+    near = np.minimum(5.0, 2.2 * np.sqrt(nu)) * sigma
+
+    def longest(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        centre, short, sd = mu[:, owner], near[:, owner], sigma[:, owner]
+        distance = np.maximum(np.maximum(a - centre, centre - b), 0.0)
+        # With many degrees of freedom the bulk is a Gaussian's, which falls too fast for long panels.
+        far = np.where(distance > 6.5 * sd, _GROWTH * distance, np.minimum(_GROWTH * distance, 5 * sd))
+        return np.maximum(short, far).min(0)
+
+    low, high, step = mu.min(0), mu.max(0), near.min(0)
+    first, last = low - (mu - reach).min(0), (mu + reach).max(0) - high
+    n_steps = int(np.ceil(np.log(np.maximum(first, last) / step).max() / np.log(1 + _GROWTH))) + 1
+    steps = np.concatenate([[0.0], (1 + _GROWTH) ** np.arange(n_steps)])[:, None] * step
+    left, right = low - np.minimum(steps, first)[::-1], high + np.minimum(steps, last)
+    edges = np.concatenate([left, right])
+    a, b = edges[:-1].ravel(), edges[1:].ravel()
+    owner = np.tile(np.arange(mu.shape[1]), len(edges) - 1)
+    owner, a, b = joined(halves(owner[a < b], a[a < b], b[a < b], longest))
+    half = 0.5 * (b - a)[:, None]
+    y = 0.5 * (a + b)[:, None] + half * _NODES
+    return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, _N_NODES))
+
+
+def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadrature:
+    """Nodes for sums over counts: every count where they are few, else Gauss nodes for sums.
+
+    Parameters
+    ----------
+    mean, variance, n : ndarray, shape (S, m)
+        Of the components, and their largest count.
+
+    Notes
+    -----
+    A panel of N > 12 successive counts, at most three sds long, has the 12 nodes between them whose weighted sum is the
+    sum over all N for polynomials of degree up to 23 (Gauss quadrature for the discrete Chebyshev polynomials). So the
+    cost does not grow with the mean, and no count that has probability is left out.
+    """
+    # Bernstein's inequality holds for both distributions.
+    reach = _LOG_TAIL / 3 + np.sqrt(_LOG_TAIL**2 / 9 + 2 * _LOG_TAIL * variance)
+    low, high = np.floor(np.maximum(mean - reach, 0)), np.minimum(np.ceil(mean + reach), n) + 1
+    sd = np.sqrt(variance)
+
+    def longest(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        touches = (low[:, owner] < b) & (high[:, owner] > a)
+        finest = np.where(touches, np.maximum(_COUNT_LENGTH * sd[:, owner], _N_NODES), np.inf).min(0)
+        return np.where(np.isfinite(finest), finest, 0.0)
+
+    owner, a, b = joined(halves(np.arange(mean.shape[1]), low.min(0), high.max(0), longest, whole=True))
+    lengths, which = np.unique(b - a, return_inverse=True)
+    rules = [_sum_rule(int(N)) for N in lengths]
+    offsets, weights = (np.stack(part)[which] for part in zip(*rules, strict=True))
+    used = weights.ravel() > 0
+    y = (a[:, None] + offsets).ravel()
+    return Quadrature(y[used], weights.ravel()[used], np.repeat(owner, _N_NODES)[used])
+
+
+def _sum_rule(N: int) -> tuple[np.ndarray, np.ndarray]:
+    """12 nodes and weights for sums over 0, 1, ..., N - 1; weights of zero if there are fewer."""
+    if N <= _N_NODES:
+        return np.arange(_N_NODES), (np.arange(_N_NODES) < N).astype(float)
+    # Golub and Welsch, with the recurrence of the discrete Chebyshev polynomials.
+    k = np.arange(1.0, _N_NODES)
+    beside = 0.5 * k * np.sqrt((N - k) * (N + k) / (4 * k * k - 1))
+    nodes, vectors = np.linalg.eigh(np.diag(beside, 1) + np.diag(beside, -1))
+    return nodes + 0.5 * (N - 1), N * np.square(vectors[0])

@@ -1,0 +1,292 @@
+"""The distribution of one outcome of any PyMC model, as a function of draws and of inputs that were not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor import TensorType
+from pytensor.tensor.random.basic import MvNormalRV
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_active.information.outcome_divergences import OUTCOMES, Outcome
+from pymc_active.models.gpmodel import data_value
+from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.support.tables import read_inputs
+
+# Draws by which it is tested whether candidates have distributions of their own.
+_PROBES = 3
+# A compiled function has one workspace, and Dask calls it from several threads.
+_ONE_CALL = Lock()
+
+_MARGINAL = (
+    "{name!r} is a multivariate normal, as of pm.gp.Marginal, whose outcomes are not independent given the parameters: "
+    "use active.bald with pma.from_marginal and pma.fit_laplace, or with a builder such as pma.ard_gp"
+)
+_LATENT = (
+    "{name!r} has no distribution at inputs that were not measured: {what} has one value for each observation. Data of "
+    "that kind must be pm.Data and be given for candidates too (X_pool as a dict); for a GP use pm.gp.Marginal with "
+    "active.bald, pma.probit_gp, or basis functions (pm.gp.HSGP)."
+)
+
+
+class Likelihood:
+    """The parameters of an observed variable's distribution, given values of the model's random variables.
+
+    The model is only read: its graph is cloned with its ``pm.Data`` and its random variables as inputs.
+
+    Parameters
+    ----------
+    model : pm.Model
+    observed : str, optional
+        The observed variable; needed if there are several.
+    replaced : collection of str, optional
+        The ``pm.Data`` that candidates replace. Default: the one on which the distribution depends and that has one row
+        for each observation.
+    compile_kwargs : dict, optional
+        For ``pytensor.function``. Default: no JIT.
+
+    Attributes
+    ----------
+    name : str
+        Of the observed variable.
+    outcome : Outcome
+    inputs : dict
+        The ``pm.Data`` that candidates replace, by name.
+    variables : list of str
+        The random variables that the distribution depends on.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`pymc_active.active.bald_from_trace`.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model,
+        observed: str | None = None,
+        replaced: Collection[str] | None = None,
+        compile_kwargs: dict | None = None,
+    ):
+        if not isinstance(model, pm.Model):
+            raise TypeError(f"model must be the pm.Model that the draws came from; got {type(model).__name__}")
+        variable = _observed_variable(model, observed)
+        self.name = str(variable.name)
+        self.outcome = _known_outcome(variable)
+        if variable.type.ndim > 1:
+            raise ValueError(
+                f"{self.name!r} must have one outcome for each observation; it has {variable.type.ndim} dimensions"
+            )
+        self._parameters = list(variable.owner.op.dist_params(variable.owner))
+        above = set(ancestors(self._parameters, blockers=model.basic_RVs))
+        self._rvs = [rv for rv in model.free_RVs if rv in above]
+        self.variables = [str(rv.name) for rv in self._rvs]
+        _check_random_variables(self.name, model, above)
+        self._n = np.size(data_value(model.rvs_to_values[variable]))
+        used = {data.name: data for data in model.data_vars if data in above}
+        self._rows = {name: data for name, data in used.items() if np.shape(data_value(data))[:1] == (self._n,)}
+        self.inputs = self._replaced(used, replaced)
+        self._check_dims(model, variable)
+        for name, data in self.inputs.items():
+            if data.type.ndim not in (1, 2):
+                raise ValueError(
+                    f"the pm.Data {name!r} must be a vector or a matrix; it has {data.type.ndim} dimensions"
+                )
+        self._function = self._compile(compile_kwargs or {"mode": vm_mode()})
+
+    def read_candidates(self, X_pool: Any) -> dict[str, np.ndarray]:
+        """A pool as arrays by the names of :attr:`inputs`, all of the same length.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For data that do not fit.
+        """
+        if isinstance(X_pool, Mapping):
+            tables = {name: _read(X_pool[name], f"X_pool[{name!r}]", self.inputs[name]) for name in self.inputs}
+        else:
+            [(name, data)] = self.inputs.items()
+            tables = {name: _read(X_pool, "X_pool", data)}
+        lengths = {name: len(table) for name, table in tables.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"the arrays of X_pool must have one row for each candidate; got lengths {lengths}")
+        return tables
+
+    def parameters(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Parameters of the outcome at m candidates for each of S draws, (S, m) each.
+
+        Parameters
+        ----------
+        draws : dict
+            Values (S, ...) of :attr:`variables`, in the user's space.
+        tables : dict
+            From :meth:`read_candidates`.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is NaN, infinite or outside its range.
+        """
+        S, m = len(next(iter(draws.values()))), len(next(iter(tables.values())))
+        try:
+            values = self._evaluate(draws, tables)
+        except IndexError as error:
+            raise ValueError(f"a candidate has an index that the model does not know: {error}") from error
+        wide = [np.broadcast_to(value, (S, m)).astype(float) for value in values]
+        with np.errstate(invalid="ignore"):
+            good = self.outcome.is_valid(*wide) & np.isfinite(wide).all(0)
+        if not good.all():
+            s, row = np.argwhere(~good)[0]
+            found = ", ".join(f"{n}={v[s, row]:.6g}" for n, v in zip(self.outcome.parameters, wide, strict=True))
+            raise ValueError(
+                f"{self.name!r}, a {self.outcome.name}, needs finite parameters with {self.outcome.requirement}; at "
+                f"candidate {row} a draw has {found}. Leave out candidates that the model does not describe."
+            )
+        return wide
+
+    def check_rows(self, draws: dict[str, np.ndarray]) -> None:
+        """Refuse models that exist only at the observations, or in which inputs depend on each other.
+
+        Parameters
+        ----------
+        draws : dict
+            As in :meth:`parameters`; the first few are used.
+        """
+        if not self._n:
+            return
+        first = {name: values[:_PROBES] for name, values in draws.items()}
+        n_draws = len(next(iter(first.values())))
+        current = {name: data_value(data) for name, data in self.inputs.items()}
+        more = {name: value[np.arange(self._n + 1) % len(value)] for name, value in current.items()}
+        try:
+            longer = [np.broadcast_to(value, (n_draws, self._n + 1)) for value in self._evaluate(first, more)]
+        except (ValueError, TypeError, IndexError) as error:
+            others = [name for name in self._rows if name not in self.inputs]
+            latent = [name for name, values in first.items() if self._n in values.shape[1:]]
+            what = ", ".join([*others, *latent]) or "something in its graph"
+            raise ValueError(_LATENT.format(name=self.name, what=what)) from error
+        for parameter, a, b in zip(self.outcome.parameters, self._evaluate(first, current), longer, strict=True):
+            if not np.allclose(a, b[:, :-1], rtol=1e-8, atol=1e-12, equal_nan=True):
+                raise ValueError(
+                    f"the {parameter} of {self.name!r} at one input changes with the other inputs, as where X is "
+                    "centred or scaled inside the model by what it holds. Do that with numbers that stay the same for "
+                    "candidates."
+                )
+
+    def _replaced(self, used: dict[str, SharedVariable], names: Collection[str] | None) -> dict[str, SharedVariable]:
+        if not used:
+            raise ValueError(
+                f"the distribution of {self.name!r} depends on no pm.Data: write X = pm.Data('X', X) in the model and "
+                "use it there, so that candidates can take its place"
+            )
+        if names is not None:
+            unknown = sorted(set(names) - set(used))
+            if unknown or not names:
+                found = ", ".join(unknown) or "none"
+                raise ValueError(f"{self.name!r} depends on the pm.Data {', '.join(sorted(used))}; got {found}")
+            return {name: used[name] for name in sorted(names)}
+        if len(self._rows) == 1:
+            return self._rows
+        if not self._rows:
+            raise ValueError(
+                f"none of the pm.Data that {self.name!r} depends on ({', '.join(sorted(used))}) has one row for each "
+                f"of its {self._n} observations; name the one that candidates replace: data=..."
+            )
+        raise ValueError(
+            f"{self.name!r} depends on several pm.Data with one row for each observation: "
+            f"{', '.join(sorted(self._rows))}. Pass X_pool as a dict with an array for each."
+        )
+
+    def _check_dims(self, model: pm.Model, variable: TensorVariable) -> None:
+        """Refuse random variables along the dims of the observations."""
+        row_dims = [model.named_vars_to_dims.get(name) or (None,) for name in [*self.inputs, variable.name]]
+        dims = {names[0] for names in row_dims} - {None}
+        latent = [name for name in self.variables if dims & set(model.named_vars_to_dims.get(name) or ())]
+        if latent:
+            raise ValueError(_LATENT.format(name=self.name, what=", ".join(latent)))
+
+    def _compile(self, keywords: dict[str, Any]) -> Any:
+        tables = {data: data.type(name) for name, data in self.inputs.items()}
+        single = {rv: rv.type(rv.name) for rv in self._rvs}
+        graph = clone_replace(self._parameters, {**tables, **single}, rebuild_strict=False)
+        # A draw in each row. What PyTensor cannot see into it calls draw by draw.
+        batches = {x: TensorType(x.type.dtype, shape=(None, *x.type.shape))(x.name) for x in single.values()}
+        return pytensor.function(
+            [*tables.values(), *batches.values()],
+            vectorize_graph(graph, batches),
+            **{"on_unused_input": "ignore"} | keywords,
+        )
+
+    def _evaluate(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Parameters, each (S, m) or what broadcasts to it."""
+        X = [tables[name] for name in self.inputs]
+        values = [draws[name].astype(rv.type.dtype) for name, rv in zip(self.variables, self._rvs, strict=True)]
+        with _ONE_CALL, np.errstate(all="ignore"):
+            return [
+                found[:, None] if parameter.type.ndim == 0 and np.ndim(found) == 1 else np.asarray(found)
+                for found, parameter in zip(self._function(*X, *values), self._parameters, strict=True)
+            ]
+
+
+def _observed_variable(model: pm.Model, name: str | None) -> TensorVariable:
+    observed = {variable.name: variable for variable in model.observed_RVs}
+    if not observed:
+        raise ValueError("the model has no observed variable: give its likelihood observed=...")
+    if name is None and len(observed) > 1:
+        raise ValueError(f"the model observes {', '.join(sorted(observed))}; name the one to measure: observed=...")
+    if name is not None and name not in observed:
+        raise ValueError(f"observed must be one of {', '.join(sorted(observed))}; got {name!r}")
+    return observed[name] if name is not None else next(iter(observed.values()))
+
+
+def _known_outcome(variable: TensorVariable) -> Outcome:
+    op = variable.owner.op
+    if isinstance(op, MvNormalRV):
+        raise TypeError(_MARGINAL.format(name=variable.name))
+    outcome = OUTCOMES.get(type(op).__name__)
+    if outcome is None or not isinstance(op, RandomVariable):
+        known = ", ".join(sorted(outcome.name for outcome in OUTCOMES.values()))
+        raise TypeError(
+            f"the distribution of an outcome must be one of {known}; {variable.name!r} is a "
+            f"{type(op).__name__.removesuffix('RV')}"
+        )
+    return outcome
+
+
+def _check_random_variables(name: str, model: pm.Model, above: set) -> None:
+    if not any(rv in above for rv in model.free_RVs):
+        raise ValueError(f"the distribution of {name!r} depends on no free variable: there is nothing to learn")
+    others = [rv.name for rv in model.observed_RVs if rv in above]
+    if others:
+        raise ValueError(
+            f"{name!r} depends on other observed variables, which are not known at candidates: {', '.join(others)}"
+        )
+    known = set(model.basic_RVs)
+    unnamed = [v for v in above - known if v.owner is not None and isinstance(v.owner.op, RandomVariable)]
+    if unnamed:
+        raise ValueError(
+            f"{name!r} depends on random variables that are not in the model, and so not in the trace: "
+            f"{', '.join(sorted(map(str, unnamed)))}. Give them names in the model."
+        )
+
+
+def _read(X: Any, what: str, data: SharedVariable) -> np.ndarray:
+    """Candidates in the shape and type of a ``pm.Data``."""
+    shape, dtype = np.shape(data_value(data)), np.dtype(data.type.dtype)
+    if len(shape) == 1 and np.ndim(X) == 1:
+        X = X.to_frame() if isinstance(X, pd.Series) else np.asarray(X)[:, None]
+    values = read_inputs(X, what, width=1 if len(shape) == 1 else shape[1])
+    cast = values.astype(dtype)
+    if dtype.kind in "biu" and not (cast == values).all():
+        raise ValueError(f"{what} takes the place of {data.name!r}, whose type is {dtype}: give whole numbers")
+    return cast[:, 0] if len(shape) == 1 else cast

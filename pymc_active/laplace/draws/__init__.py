@@ -1,0 +1,1 @@
+"""Draws from the posterior, from what Laplace's approximation knows."""

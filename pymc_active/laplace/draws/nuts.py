@@ -1,0 +1,92 @@
+"""PyMC's NUTS on a posterior in closed form.
+
+The density is that of the PyMC model, evaluated by the same code as everything else here: nothing of the model is
+compiled, which for a few hundred draws takes longer than the sampling, and an embedding with more inputs than data is
+sampled in its row space.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.op import Op
+
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.support.threads import one_blas_thread
+
+# Smaller steps than PyMC's default: with few data the noise level has a funnel.
+_TARGET_ACCEPT = 0.9
+
+
+class Chains(NamedTuple):
+    """Draws of theta (chain, draw, P) and which of them diverged (chain, draw)."""
+
+    thetas: np.ndarray
+    diverging: np.ndarray
+
+
+def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, random_seed: int) -> Chains:
+    """Sample a posterior, one chain from each start, one after another in this process.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    starts : ndarray, shape (chain, P)
+    tune, draws : int
+        For each chain.
+    random_seed : int
+        The same seed gives the same draws, bit for bit.
+
+    Raises
+    ------
+    pymc.exceptions.SamplingError
+        If the density is not finite at a start.
+    """
+    with pm.Model() as model, one_blas_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
+        # What they are worth is judged by whoever asked for the draws.
+        warnings.simplefilter("ignore")
+        theta = pm.Flat("theta", shape=posterior.n_parameters)
+        pm.Potential("log_posterior", _LogPosterior(posterior).make_node(theta).outputs[0])
+        trace = pm.sample(
+            draws=draws,
+            tune=tune,
+            chains=len(starts),
+            cores=1,
+            blas_cores=None,
+            init="adapt_diag",
+            initvals=[{"theta": start} for start in starts],
+            target_accept=_TARGET_ACCEPT,
+            random_seed=random_seed,
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+            compile_kwargs={"mode": vm_mode()},
+            model=model,
+        )
+    return Chains(
+        trace["posterior"]["theta"].transpose("chain", "draw", ...).to_numpy(),
+        trace["sample_stats"]["diverging"].transpose("chain", "draw").to_numpy().astype(bool),
+    )
+
+
+class _LogPosterior(Op):
+    """Log density and its gradient, as one operation of a graph."""
+
+    itypes = (pt.dvector,)
+    otypes = (pt.dscalar, pt.dvector)
+
+    def __init__(self, posterior: Posterior):
+        self.posterior = posterior
+
+    def perform(self, node, inputs, output_storage):
+        value, gradient = self.posterior.value_and_gradient(inputs[0])
+        output_storage[0][0], output_storage[1][0] = np.asarray(value), np.asarray(gradient)
+
+    def pullback(self, inputs, outputs, cotangents):
+        # Second derivatives are never asked for.
+        return [cotangents[0] * outputs[1]]

@@ -1,0 +1,1 @@
+"""The search for the modes of a posterior."""

@@ -1,0 +1,163 @@
+"""Mode search for sums and products of kernels: a portfolio of different starts, then changes to the best.
+
+Such models have few parameters and many modes, above all where a period is free. No single kind of start finds the
+best mode of every model, so that starts take turns:
+
+* a scan over the periods (:mod:`pymc_active.laplace.modes.periods`) given a draw of everything else, without and with
+  additional noise, in which the first steps are taken too;
+* the noise ladder, in a shortened form;
+* changes to a good mode found before: one of its base kernels is drawn anew.
+
+Climbs are rough at first; only the best distinct ones are taken further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+import numpy as np
+
+from pymc_active.laplace.like_terms import same_place
+from pymc_active.laplace.modes.periods import free_periods, period_grid, scan_periods
+from pymc_active.laplace.modes.search import MOST_MODES, Found, Searcher, SearchResult, distinct, weighty
+from pymc_active.posterior.array import KernelPosterior
+from pymc_active.support.workers import run_calls
+
+# Additional noise of the short ladder, as fractions of the sd of y.
+_LADDER = (0.6, 0.3, 0.15)
+# Iterations on each of its rungs, and of a rough climb.
+_RUNG, _ROUGH = 25, 60
+# Share of the starts that change modes found by the others, and among how many of these.
+_CHANGES, _BEST = 0.4, 3
+# Up to so many starts modes found before are followed, and so many of these, or all of fewer data than that.
+FOLLOW, _WARM, _FEW_DATA = 2, 3, 30
+# Rough climbs that end this close to each other, in nats and in prior sds, have most likely found one mode.
+_ALIKE, _NEAR = 0.02, 0.5
+
+
+def structured_search(
+    searcher: Searcher,
+    rng: np.random.Generator,
+    *,
+    starts: Sequence[np.ndarray] = (),
+    n_restarts: int = 12,
+    executor: Executor | None = None,
+    advance: Callable[..., None] = lambda *args: None,
+) -> SearchResult:
+    """Modes of a :class:`~pymc_active.posterior.array.KernelPosterior`, not yet polished.
+
+    Parameters
+    ----------
+    searcher : Searcher
+    rng : Generator
+    starts : sequence of ndarray
+        Warm starts, best first.
+    n_restarts : int
+        Fresh starts, whose kinds depend on ``rng``. With one or two the best warm starts are followed: three, or eight
+        with fewer than 30 data. With none all of them are.
+    executor, advance
+        As in :func:`~pymc_active.laplace.modes.search.search`.
+    """
+    follows = bool(len(starts)) and n_restarts <= FOLLOW
+    n_changes = int(_CHANGES * n_restarts)
+    if follows:
+        # With few data many modes have weight, and fits are cheap. Starts alone are all that was asked for.
+        few = len(searcher.posterior.y) < _FEW_DATA
+        starts = starts[: MOST_MODES if few else _WARM] if n_restarts else starts
+        # A single start is a change as often as it is something new.
+        n_changes = int(rng.binomial(n_restarts, 0.5))
+    turn = int(rng.integers(len(_KINDS)))
+    # Every start has a seed of its own, so that an executor changes nothing.
+    seeds = rng.integers(2**63, size=n_restarts)
+    run = partial(run_calls, executor)
+    found: list[Found] = []
+    is_near = same_place(searcher.posterior, _NEAR)
+
+    def collect(climbs) -> None:
+        for mode in climbs:
+            found.append(mode)
+            advance()
+
+    collect(run(partial(_climb, searcher), starts))
+    n_new = n_restarts - n_changes
+    kinds = [_KINDS[(turn + i) % len(_KINDS)] for i in range(n_new)]
+    collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
+    # In two rounds, so that changes can build on each other.
+    for part in np.array_split(seeds[n_new:], 2):
+        best = [mode.theta for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
+        if best and len(part):
+            collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
+    if not found:
+        raise ValueError("nothing to search from: give a start or n_restarts")
+    kept = weighty(distinct(found, _ALIKE, is_near))
+    best_value = kept[0].log_posterior if kept else -np.inf
+    n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
+    return SearchResult(kept, len(found), sum(mode.n_evaluations for mode in found), n_best, False)
+
+
+def _climb(searcher: Searcher, theta: np.ndarray) -> Found:
+    return searcher.climb(theta, iterations=_ROUGH)
+
+
+def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:
+    return kind(searcher, np.random.default_rng(seed))
+
+
+def _through_noise(searcher: Searcher, theta: np.ndarray, levels: Sequence[float]) -> Found:
+    """A climb whose first steps are taken with additional noise."""
+    n_evaluations = 0
+    for level in levels:
+        step = searcher.climb(theta, level, iterations=_RUNG)
+        theta, n_evaluations = step.theta, n_evaluations + step.n_evaluations
+    last = searcher.climb(theta, iterations=_ROUGH)
+    return last._replace(n_evaluations=last.n_evaluations + n_evaluations)
+
+
+def _set_periods(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
+    """The best periods given everything else, one after the other."""
+    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    theta = theta.copy()
+    for leaf in free_periods(posterior):
+        grid = period_grid(posterior, leaf)
+        # No start sees quite the same grid.
+        grid = grid[rng.uniform(size=len(grid)) < 0.8] if len(grid) > 10 else grid
+        values = scan_periods(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
+        if np.isfinite(values).any():
+            theta[leaf.log_period] = grid[np.argmax(values)]
+    return theta
+
+
+def _ladder(searcher: Searcher, rng: np.random.Generator) -> Found:
+    return _through_noise(searcher, searcher.draw(rng, 0.3), _LADDER)
+
+
+def _scan(searcher: Searcher, rng: np.random.Generator) -> Found:
+    theta = _set_periods(searcher, searcher.draw(rng, 0.6), 0.0, rng)
+    return searcher.climb(theta, iterations=_ROUGH)
+
+
+def _scan_in_noise(searcher: Searcher, rng: np.random.Generator) -> Found:
+    level = float(rng.choice([0.1, 0.3, 0.6]))
+    theta = _set_periods(searcher, searcher.draw(rng, 0.6), level, rng)
+    return _through_noise(searcher, theta, [level])
+
+
+_KINDS = (_scan, _ladder, _scan_in_noise)
+
+
+def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
+    """Draw one base kernel anew, and its period given everything else; some noise leaves it room to fit in."""
+    rng = np.random.default_rng(seed)
+    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    P, leaves = posterior.n_parameters, posterior.kernel.leaves
+    changed, theta = searcher.draw(rng, 1.0), theta.copy()
+    which = int(rng.integers(len(leaves)))
+    places = [i for i in leaves[which].roles.values() if i < P]
+    theta[places] = changed[places]
+    if posterior.log_noise < P:
+        theta[posterior.log_noise] = max(theta[posterior.log_noise], np.log(0.1 * searcher.y_sd))
+    if leaves[which] in free_periods(posterior):
+        theta = _set_periods(searcher, theta, 0.0, rng)
+    return searcher.climb(theta, iterations=_ROUGH)

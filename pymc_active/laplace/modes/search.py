@@ -1,0 +1,299 @@
+"""Mode search: where the posterior over the hyperparameters has its highest modes.
+
+The posterior over an embedding is full of poor modes, and a local optimiser from prior draws hardly ever finds the
+good one. Everything here works on a *tempered* posterior in which the data have additional noise: with much noise
+the surface is smooth, and as the noise is taken away good regions stay good. Any
+:class:`~pymc_active.posterior.base.Posterior` can be searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import ndtri
+
+from pymc_active.laplace.draws.hmc import Place, trajectory
+from pymc_active.laplace.draws.resampling import systematic
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.factor import NotPositiveDefiniteError
+from pymc_active.support.workers import run_calls
+
+# Additional noise of the ladder, as fractions of the sd of y.
+LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
+# The population starts where its particles can still move freely and ends where families no longer mix.
+HIGHEST, LOWEST = 0.6, 0.12
+N_LEVELS = 90
+LEAPFROG_STEPS = 8
+# Prior sds that its particles start from; families whose best particle is polished.
+_SPREAD, _FAMILIES = 0.5, 8
+# Up to this many parameters plain climbs from all over the prior are worth their cost.
+FEW_PARAMETERS = 25
+# So many starts of all that reach the best mode are enough where no mode can hide.
+ENOUGH = 3
+# Modes this much below the best (nats) carry no weight.
+NEGLIGIBLE = 10.0
+# Two polished modes whose densities agree to this (nats) are one mode, or copies of it under a symmetry.
+SAME = 1e-3
+# Modes that are kept at most.
+MOST_MODES = 8
+
+
+class Found(NamedTuple):
+    """A local maximum."""
+
+    theta: np.ndarray
+    log_posterior: float
+    converged: bool
+    n_evaluations: int = 0
+
+
+class SearchResult(NamedTuple):
+    """Distinct modes, best first, and how they were found."""
+
+    modes: list[Found]
+    n_starts: int
+    n_evaluations: int
+    n_best: int
+    used_population: bool
+
+
+class Searcher:
+    """A posterior with a count of evaluations (in this process) and a sensible scale for each parameter.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    center, sd : ndarray, shape (P,)
+        Location and scale of the prior on the unconstrained space.
+    y_sd : float
+        Unit of the additional noise.
+    """
+
+    def __init__(self, posterior: Posterior, center: np.ndarray, sd: np.ndarray, y_sd: float):
+        self.posterior, self.center, self.sd, self.y_sd = posterior, center, sd, y_sd
+        self.n_evaluations = 0
+
+    def evaluate(self, theta: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
+        """Log posterior and gradient with additional noise of sd ``level`` (in sds of y)."""
+        self.n_evaluations += 1
+        return self.posterior.value_and_gradient(theta, (level * self.y_sd) ** 2)
+
+    def climb(
+        self, theta: np.ndarray, level: float = 0.0, *, rough: bool = False, iterations: int | None = None
+    ) -> Found:
+        """L-BFGS in units of the prior's sd, at most so many ``iterations`` where they are given."""
+
+        def objective(z):
+            value, gradient = self.evaluate(self.center + self.sd * z, level)
+            if not np.isfinite(value):
+                return 1e25, np.zeros_like(z)
+            return -value, -gradient * self.sd
+
+        # What matters is polished by Newton steps afterwards.
+        options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
+        if iterations is not None:
+            options = {"maxiter": iterations, "gtol": 1e-2, "ftol": 1e-7}
+        result = minimize(
+            objective,
+            (theta - self.center) / self.sd,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxcor": 20, **options},
+        )
+        value = -float(result.fun) if result.fun < 1e25 else -np.inf
+        return Found(self.center + self.sd * result.x, value, bool(result.success), int(result.nfev))
+
+    def draw(self, rng: np.random.Generator, spread: float) -> np.ndarray:
+        """A start at ``spread`` prior sds from the prior's centre."""
+        return self.center + spread * self.sd * rng.normal(size=len(self.center))
+
+    def ladder(self, theta: np.ndarray) -> Found:
+        """Anneal the noise, each rung started from the mode of the one before."""
+        n_evaluations = 0
+        for level in LADDER:
+            rung = self.climb(theta, level, rough=True)
+            theta, n_evaluations = rung.theta, n_evaluations + rung.n_evaluations
+        mode = self.climb(theta)
+        return mode._replace(n_evaluations=mode.n_evaluations + n_evaluations)
+
+
+def population(
+    searcher: Searcher,
+    rng: np.random.Generator,
+    *,
+    n_particles: int = 64,
+    n_levels: int = N_LEVELS,
+    advance: Callable[..., None] = lambda *args: None,
+) -> tuple[np.ndarray, list[int]]:
+    """Population annealing in the noise level.
+
+    At each level the particles are reweighted by the ratio of the tempered posteriors, resampled systematically when
+    the effective sample size falls below half, and moved by one trajectory of Hamiltonian Monte Carlo each, whose
+    step is steered to 70 % acceptance.
+
+    Returns
+    -------
+    particles : ndarray, shape (n_particles, P)
+        Approximate draws at the lowest level, which is not yet the posterior itself.
+    families : list of int
+        The best particle of each surviving family, best first.
+    """
+    P, sd = len(searcher.center), searcher.sd
+    particles = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
+    family = np.arange(n_particles)
+    value, gradient = np.empty(n_particles), np.empty((n_particles, P))
+    log_weight = np.zeros(n_particles)
+    previous: np.ndarray | None = None
+    step = 0.1
+    for level in np.geomspace(HIGHEST, LOWEST, n_levels):
+        for k in range(n_particles):
+            value[k], gradient[k] = searcher.evaluate(particles[k], level)
+        if previous is not None:
+            with np.errstate(invalid="ignore"):
+                log_weight += np.where(np.isfinite(value), value - previous, -np.inf)
+                weight = np.exp(log_weight - log_weight.max())
+            weight /= weight.sum()
+            if 1 / np.square(weight).sum() < n_particles / 2:
+                chosen = systematic(weight, n_particles, rng)
+                particles, family = particles[chosen], family[chosen]
+                value, gradient = value[chosen], gradient[chosen]
+                log_weight[:] = 0.0
+        accepted = 0.0
+        for k in range(n_particles):
+            start = Place(particles[k], value[k], gradient[k])
+            evaluate = partial(searcher.evaluate, level=level)
+            place, probability = trajectory(evaluate, start, sd, step, LEAPFROG_STEPS, rng)
+            particles[k], value[k], gradient[k] = place
+            accepted += probability
+        previous = value.copy()
+        step *= np.exp(0.5 * (accepted / n_particles - 0.7))
+        advance()
+    order = np.argsort(-value)
+    _, first = np.unique(family[order], return_index=True)
+    return particles, [int(k) for k in order[np.sort(first)]]
+
+
+def search(
+    searcher: Searcher,
+    rng: np.random.Generator,
+    *,
+    starts: Sequence[np.ndarray] = (),
+    n_restarts: int = 12,
+    n_climbs: int = 0,
+    n_particles: int | None = None,
+    agreement: float = 2 / 3,
+    executor: Executor | None = None,
+    advance: Callable[..., None] = lambda *args: None,
+) -> SearchResult:
+    """A portfolio: warm starts, a noise ladder, plain climbs, then a population if these disagree.
+
+    Parameters
+    ----------
+    starts : sequence of ndarray
+        Warm starts: modes found before.
+    n_restarts : int
+        Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds.
+    n_climbs : int
+        Plain climbs from a Latin hypercube over the prior, for models in which the ladder can hide small modes (of a
+        period, say). In an embedding they seldom end well.
+    n_particles : int, optional
+        Size of the population; 0 never runs it. By default it runs unless the share ``agreement`` of the ladder
+        starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles; where the
+        posterior hides no modes, three starts of any kind are enough.
+    """
+    # scipy.stats takes long to load, and not everyone searches.
+    from scipy.stats import qmc
+
+    # Drawn before anything runs, so that an executor changes nothing.
+    draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
+    P = len(searcher.center)
+    uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
+    run = partial(run_calls, executor)
+    found: list[Found] = []
+    for mode in run(searcher.ladder, draws):
+        found.append(mode)
+        advance()
+    found += run(searcher.climb, [*starts, *(searcher.center + searcher.sd * ndtri(uniform))])
+
+    def count_best(modes: list[Found]) -> int:
+        best = max((mode.log_posterior for mode in found), default=-np.inf)
+        return sum(mode.log_posterior > best - 0.1 for mode in modes)
+
+    wanted = searcher.posterior.population_size() if n_particles is None else n_particles
+    agree = n_restarts > 0 and count_best(found[:n_restarts]) >= agreement * n_restarts
+    if not searcher.posterior.hides_modes:
+        agree = agree or count_best(found) >= ENOUGH
+    used_population = wanted > 0 and (n_particles is not None or not agree)
+    n_evaluations = 0
+    if used_population:
+        before = searcher.n_evaluations
+        particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
+        n_evaluations = searcher.n_evaluations - before
+        for k in families[:_FAMILIES]:
+            rough = searcher.climb(particles[k], LOWEST, rough=True)
+            n_evaluations += rough.n_evaluations
+            found.append(searcher.climb(rough.theta))
+        # The best at the lowest level need not lead to the best without additional noise.
+        found += run(searcher.climb, particles[: 3 * _FAMILIES])
+    if not found:
+        raise ValueError("nothing to search from: give a start, n_restarts or a population")
+    n_evaluations += sum(mode.n_evaluations for mode in found)
+    modes = weighty(distinct(found, SAME))
+    return SearchResult(modes, len(found), n_evaluations, count_best(found), used_population)
+
+
+def anywhere(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two points may be one mode where symmetries take it to any place: their densities have to tell."""
+    return True
+
+
+def distinct(
+    found: list[Found], apart: float, is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
+) -> list[Found]:
+    """Finite maxima, best first, but for those near a better one and within ``apart`` nats of it."""
+    kept: list[Found] = []
+    for mode in sorted(found, key=lambda mode: -mode.log_posterior):
+        if np.isfinite(mode.log_posterior) and not any(
+            other.log_posterior - mode.log_posterior <= apart and is_near(other.theta, mode.theta) for other in kept
+        ):
+            kept.append(mode)
+    return kept
+
+
+def weighty(modes: list[Found]) -> list[Found]:
+    """Those of the first few, best first, that carry weight."""
+    return [mode for mode in modes[:MOST_MODES] if mode.log_posterior >= modes[0].log_posterior - NEGLIGIBLE]
+
+
+def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray) -> Found:
+    """Polish a mode with the exact Hessian, leaving saddles along their negative curvature.
+
+    A trust-region Newton method; directions without curvature (symmetries) are not moved along.
+    """
+
+    def objective(z):
+        value, gradient = posterior.value_and_gradient(theta + sd * z)
+        return (-value, -gradient * sd) if np.isfinite(value) else (1e25, np.zeros_like(z))
+
+    def hessian(z):
+        try:
+            return posterior.hessian(posterior.state(theta + sd * z)) * np.outer(sd, sd)
+        except NotPositiveDefiniteError:
+            return np.eye(len(z))
+
+    result = minimize(
+        objective,
+        np.zeros_like(theta),
+        jac=True,
+        hess=hessian,
+        method="trust-exact",
+        options={"gtol": 1e-8, "maxiter": 100, "initial_trust_radius": 0.1},
+    )
+    # The trust region stalls where rounding hides the decrease; the gradient tells whether that is a mode.
+    converged = np.abs(result.jac).max() < 1e-4
+    return Found(theta + sd * result.x, -float(result.fun), bool(converged))

@@ -1,0 +1,189 @@
+"""One mode search from its starts to the expansions, as a task that another process can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_active.kernels.arrays import Stationary
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.like_terms import same_place
+from pymc_active.laplace.modes.composite_kernels import structured_search
+from pymc_active.laplace.modes.search import (
+    FEW_PARAMETERS,
+    N_LEVELS,
+    SAME,
+    Found,
+    Searcher,
+    SearchResult,
+    anywhere,
+    distinct,
+    newton,
+    search,
+    weighty,
+)
+from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.row_space import RowSpace, row_space
+from pymc_active.support.threads import one_blas_thread
+
+# Polished modes this close, in prior sds, are one.
+_POLISHED = 0.05
+_NOT_FINITE = (
+    "the log posterior is not finite at any start: K + noise is never positive definite. "
+    "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
+)
+# Nats that a Newton step may still gain at a mode.
+_GAIN = 1e-6
+
+
+class SearchTask(NamedTuple):
+    """What to search. It can be pickled if its posterior can, as array posteriors do.
+
+    Attributes
+    ----------
+    posterior : Posterior
+    embedding : (slice, (d, D)) or None
+        Where in theta an embedding matrix sits.
+    starts : list of ndarray, shape (P,)
+        Warm starts.
+    n_restarts, population
+        As in :func:`~pymc_active.laplace.fit.fit_laplace`.
+    random_seed : int or Generator
+    """
+
+    posterior: Posterior
+    embedding: tuple[slice, tuple[int, int]] | None
+    starts: list[np.ndarray]
+    n_restarts: int
+    population: int | None
+    random_seed: int | np.random.Generator
+
+    @property
+    def n_steps(self) -> int:
+        """How often ``advance`` will be called at most."""
+        return self.n_restarts + (0 if self.population == 0 else N_LEVELS)
+
+
+class FoundModes(NamedTuple):
+    """Expansions of the distinct modes, highest first, and how they were found."""
+
+    expansions: list[Expansion]
+    search: SearchResult
+    converged: bool
+
+
+class NoFiniteStartError(ValueError):
+    """The log posterior has no finite value where a search began."""
+
+
+def search_and_expand(
+    task: SearchTask,
+    *,
+    executor: Executor | None = None,
+    advance: Callable[..., None] = lambda *args: None,
+) -> FoundModes:
+    """Search for the modes of a posterior and expand it at each.
+
+    Parameters
+    ----------
+    task : SearchTask
+    executor : concurrent.futures.Executor, optional
+        Runs the restarts, unless the posterior has compiled functions: these cannot be pickled, nor be used by two
+        threads at once.
+    advance : callable, optional
+        Called after every step.
+
+    Raises
+    ------
+    ValueError
+        If the posterior has no finite value at any start, or there is none.
+    """
+    with one_blas_thread():
+        return _search_and_expand(task, executor, advance)
+
+
+def _search_and_expand(task, executor, advance) -> FoundModes:
+    posterior, embedding, starts, n_restarts, population, random_seed = task
+    if int(n_restarts) != n_restarts or n_restarts < 0:
+        raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
+    space = row_space(posterior)
+    if space is not None:
+        posterior, embedding = space.posterior, (space.where, space.shape)
+        starts = [space.shrink(start) for start in starts]
+    if not isinstance(posterior, ArrayPosterior):
+        executor = None
+    center, sd = posterior.prior_scale()
+    searcher, rng = Searcher(posterior, center, sd, posterior.noise_unit), np.random.default_rng(random_seed)
+    is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
+    if isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not population:
+        is_near = same_place(posterior, _POLISHED)
+        result = structured_search(
+            searcher, rng, starts=starts, n_restarts=n_restarts, executor=executor, advance=advance
+        )
+    else:
+        result = search(
+            searcher,
+            rng,
+            starts=starts,
+            n_restarts=n_restarts,
+            n_climbs=_n_climbs(posterior, embedding, n_restarts),
+            n_particles=population,
+            # Most ladder starts may agree on a wrong mode of an embedding: then only the population tells, unless all
+            # of them come to the mode that an earlier search had found.
+            agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
+            executor=executor,
+            advance=advance,
+        )
+    if not result.modes:
+        raise NoFiniteStartError(_NOT_FINITE)
+    settled = [_settle(posterior, mode, sd, embedding, space) for mode in result.modes]
+    expansions = {id(mode): expansion for mode, expansion in settled}
+    kept = weighty(distinct([mode for mode, _ in settled], SAME, is_near))
+    # What is finite to the search need not be so at the mode, a rounding error away.
+    if not kept:
+        raise NoFiniteStartError(_NOT_FINITE)
+    return FoundModes([expansions[id(mode)] for mode in kept], result, kept[0].converged)
+
+
+def _n_climbs(posterior, embedding, n_restarts: int) -> int:
+    """Plain climbs beside the ladder: many where modes hide, none where they seldom end well."""
+    if embedding is not None or posterior.n_parameters > FEW_PARAMETERS:
+        return 0
+    return 2 * n_restarts if posterior.hides_modes else n_restarts
+
+
+def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace | None) -> tuple[Found, Expansion]:
+    """Polish a mode; leave it along its negative curvature if it is a saddle."""
+
+    def expansion_at(theta: np.ndarray) -> Expansion:
+        return Expansion(posterior, theta, embedding, space)
+
+    mode = newton(posterior, mode.theta, sd)
+    expansion = expansion_at(mode.theta)
+    for _ in range(3):
+        if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
+            break
+        direction = np.linalg.eigh(expansion.hessian)[1][:, 0] * sd.mean() * 0.1
+        tries = [newton(posterior, mode.theta + sign * direction, sd) for sign in (1, -1)]
+        better = max(tries, key=lambda found: found.log_posterior)
+        if better.log_posterior < mode.log_posterior + SAME:
+            break
+        mode, expansion = better, expansion_at(better.theta)
+    # The trust region stalls where rounding hides the decrease; plain Newton steps take the gradient to zero.
+    for _ in range(3):
+        if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
+            break
+        theta = mode.theta - expansion.covariance @ expansion.gradient
+        value, gradient = posterior.value_and_gradient(theta)
+        if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
+            break
+        converged = mode.converged or bool(np.abs(gradient * sd).max() < 1e-4)
+        mode, expansion = Found(theta, value, converged), expansion_at(theta)
+    if not mode.converged and not expansion.curvature.n_floored:
+        # In a narrow mode rounding keeps the gradient from vanishing; what counts is what a Newton step would gain.
+        mode = mode._replace(converged=bool(expansion.gradient @ expansion.covariance @ expansion.gradient < _GAIN))
+    return mode._replace(log_posterior=expansion.log_posterior), expansion

@@ -1,0 +1,80 @@
+"""The parameters of a fit for its readers: on their natural scale, in the user's units, with their uncertainty."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.models.gpmodel import GPModel
+
+# Half the width of a central 89 % interval of a Gaussian, in sds.
+_Z89 = 1.598193
+# Central differences of smooth functions of order one.
+_STEP = 1e-5
+
+
+def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
+    """Scalars and vectors of a model at the highest mode, by the delta method on the Laplace approximation.
+
+    Parameters
+    ----------
+    gpm : GPModel
+    best : Expansion
+        At the highest mode.
+
+    Returns
+    -------
+    DataFrame
+        One row for each entry, named like ``lengthscale[acid]``: ``mode``, ``sd`` and an ``89 % interval``, which for
+        positive quantities is worked out on the log scale. The mean function's constant (where the scaled inputs are
+        zero) and slopes are in units of y, and of y over those of the input. ``log_noise`` is left out where there is
+        ``noise``, and so are matrices such as an embedding's R.
+    """
+    theta, P = best.full_theta, len(best.full_theta)
+    point = {name: values[0] for name, values in gpm.constrain(theta[None]).items()}
+    names = [name for name, value in point.items() if value.ndim < 2]
+    names = [name for name in names if name.removeprefix("log_") not in set(names) - {name}]
+    # What no matrix enters has no derivative with respect to its many entries.
+    sizes = [int(np.prod(shape, dtype=int)) for shape in gpm.shapes.values()]
+    free = np.flatnonzero(np.repeat([len(shape) < 2 for shape in gpm.shapes.values()], sizes))
+    steps = np.zeros((len(free), P))
+    steps[np.arange(len(free)), free] = _STEP
+    ends = gpm.constrain(np.concatenate([theta + steps, theta - steps])) if len(free) else {}
+    own = free if best.row_space is None else np.delete(np.arange(len(best.theta)), best.row_space.where)
+    covariance = best.covariance[np.ix_(own, own)]
+    # PyMC names the value variables of positive quantities so.
+    positive = {name.removeprefix("log_") for name in names + gpm.value_names if name.startswith("log_")}
+    positive |= {name.removesuffix("_log__") for name in gpm.value_names if name.endswith("_log__")}
+    rows = {}
+    for name in names:
+        mode = point[name]
+        plus, minus = ends.get(name, np.empty((0, *mode.shape))).reshape(2, len(free), *mode.shape)
+        slope = (plus - minus) / (2 * _STEP)
+        for index in np.ndindex(mode.shape):
+            gradient = slope[:, *index]
+            shift, scale = _to_user(gpm, name, index)
+            sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0))) * scale
+            value = shift + scale * float(mode[index])
+            if name in positive and value > 0:
+                factor = float(np.exp(_Z89 * sd / value))
+                low, high = value / factor, value * factor
+            else:
+                low, high = value - _Z89 * sd, value + _Z89 * sd
+            known = not gradient.any()
+            labels = gpm.inputs if mode.shape == (len(gpm.inputs),) else range(mode.size)
+            row = f"{name}[{labels[index[0]]}]" if index else name
+            spread = ["0", "fixed"] if known else [f"{sd:.2g}", f"{low:.3g} to {high:.3g}"]
+            rows[row] = [f"{value:.4g}", *spread]
+    columns = ["mode", "sd", "89 % interval"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def _to_user(gpm: GPModel, name: str, index: tuple[int, ...]) -> tuple[float, float]:
+    """Shift and scale of a builder's mean, the only parameters without a Deterministic in the user's units."""
+    x_map, y_map = gpm.x_map, gpm.y_map
+    if name == "mean_constant":
+        return float(y_map.shift), float(y_map.scale)
+    if name == "mean_slope":
+        return 0.0, float(y_map.scale / np.broadcast_to(x_map.scale, len(gpm.inputs))[index])
+    return 0.0, 1.0

@@ -1,0 +1,1 @@
+"""The loop: fit, score, ask, tell."""

@@ -1,0 +1,251 @@
+"""Where the next measurement may be: a pool of rows, or a box. See also :mod:`pymc_active.learner.lazy_pool`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+
+from pymc_active.criteria.base import Criterion
+from pymc_active.criteria.improvement import UpperConfidenceBound
+from pymc_active.criteria.maximize_in_box import maximize
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
+
+Fit = LaplaceFit | ModelAverage
+AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
+
+# Two points of a box nearer than this, as a fraction of its sides, are one.
+_SAME = 1e-6
+# Draws of the hyperparameters that a marginal posterior mean is the mean over.
+_DRAWS = 32
+
+
+def mean_criterion(minimize: bool, method: str) -> UpperConfidenceBound:
+    """The posterior mean as a criterion."""
+    return UpperConfidenceBound(0.0, minimize, method, draws=_DRAWS)
+
+
+class Choice(NamedTuple):
+    """A point to measure, its row in the pool (-1 in a box), and the criterion there."""
+
+    x: np.ndarray
+    row: int
+    score: float
+
+
+class Candidates(Protocol):
+    """Places that can be chosen from."""
+
+    def __len__(self) -> int:
+        """Rows of the pool; 0 for a box."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where a maximum is looked for."""
+
+    def n_left(self, pending: Sequence[Choice]) -> float:
+        """How many more can be chosen."""
+
+    def places(self, n: int) -> np.ndarray:
+        """About ``n`` of them (n, D), spread over all."""
+
+    def labels_of(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """What the user calls rows of the pool."""
+
+    def choose(
+        self,
+        criterion: AnyCriterion | None,
+        fit: Fit | None,
+        measured: np.ndarray,
+        pending: list[Choice],
+        rng: np.random.Generator,
+    ) -> Choice:
+        """The next point: where the criterion is largest, or anywhere without one, but for those that are pending."""
+
+    def best_mean(self, fit: Fit, minimize: bool, method: str) -> Choice:
+        """Where the posterior mean is best, with the hyperparameters as in :func:`pymc_active.predict`."""
+
+    def show(self, choices: list[Choice]) -> Any:
+        """Choices as the user sees them."""
+
+    def find(self, X: np.ndarray) -> list[int]:
+        """Rows of points (k, D) that nobody chose, -1 for those that are no row; of equal rows each is found once."""
+
+    def reserve(self, choice: Choice) -> None:
+        """Take note that a choice is being measured."""
+
+    def release(self, choice: Choice, others: np.ndarray) -> None:
+        """A choice is not being measured any more; ``others`` are those that were or still are."""
+
+
+def read_scores(scores: Any, n: int) -> np.ndarray:
+    """What a criterion gave for n candidates, (n,).
+
+    Raises
+    ------
+    ValueError
+        If it is not one number for each.
+    """
+    values = np.asarray(scores, float)
+    if values.shape != (n,):
+        raise ValueError(f"the criterion must give one number a candidate, shape {(n,)}; got {values.shape}")
+    return values
+
+
+class Pool:
+    """Rows of an array or a data frame, each offered once unless ``repeat``."""
+
+    def __init__(self, pool: Any, inputs: Sequence, repeat: bool):
+        pool = in_order_of(inputs, pool, "pool")
+        self.table = pool if isinstance(pool, pd.DataFrame) else None
+        self.X = read_inputs(pool, "pool", len(inputs))
+        self.repeat = repeat
+        self.offered = np.zeros(len(self.X), bool)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels of the rows of a data frame, else 0, 1, ..."""
+        return np.arange(len(self.X)) if self.table is None else self.table.index.to_numpy()
+
+    @property
+    def domain(self):
+        """All rows, whether offered or not."""
+        return Domain(pool=self.X, labels=self.labels)
+
+    def left(self, pending: Sequence[Choice] = ()) -> np.ndarray:
+        """Rows that may be offered."""
+        rows = np.arange(len(self.X)) if self.repeat else np.flatnonzero(~self.offered)
+        return np.setdiff1d(rows, [choice.row for choice in pending])
+
+    def n_left(self, pending):
+        """Rows that may be offered."""
+        return len(self.left(pending))
+
+    def places(self, n):
+        """Rows at equal distances."""
+        return self.X[np.unique(np.linspace(0, len(self.X) - 1, n).astype(int))]
+
+    def labels_of(self, rows):
+        """Labels of a data frame, or the rows."""
+        return self.labels[list(rows)]
+
+    def choose(self, criterion, fit, measured, pending, rng):
+        """The row with the largest score."""
+        left = self.left(pending)
+        if criterion is None:
+            row = int(rng.choice(left))
+            return Choice(self.X[row], row, np.nan)
+        X = self.X[left]
+        score = read_scores(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), len(X))
+        if np.isnan(score).all():
+            raise ValueError("the criterion is NaN for every candidate")
+        best = int(np.nanargmax(score))
+        return Choice(X[best], int(left[best]), float(score[best]))
+
+    def best_mean(self, fit, minimize, method):
+        """The row with the best posterior mean."""
+        value = mean_criterion(minimize, method).score(fit, self.X)
+        row = int(np.argmax(value))
+        return Choice(self.X[row], row, float(value[row]))
+
+    def show(self, choices):
+        """Rows of the pool."""
+        rows = [choice.row for choice in choices]
+        return self.X[rows] if self.table is None else self.table.iloc[rows]
+
+    def find(self, X):
+        """Of equal rows, those not offered yet come first."""
+        offered, rows = self.offered.copy(), []
+        for x in X:
+            same = np.flatnonzero((self.X == x).all(1))
+            row = int(same[np.argmin(offered[same])]) if len(same) else -1
+            if row >= 0:
+                offered[row] = True
+            rows.append(row)
+        return rows
+
+    def reserve(self, choice):
+        """Its row is no longer offered."""
+        if choice.row >= 0:
+            self.offered[choice.row] = True
+
+    def release(self, choice, others):
+        """Offer its row again, unless it was measured as well."""
+        # Of equal rows as many stay as there are other measurements.
+        n_offered = self.offered[(self.X == self.X[choice.row]).all(1)].sum()
+        if n_offered > (others == self.X[choice.row]).all(1).sum():
+            self.offered[choice.row] = False
+
+    def __repr__(self) -> str:
+        return f"{len(self.left())} left in the pool"
+
+
+class Box:
+    """All points between lower and upper bounds."""
+
+    def __init__(self, bounds: Any, width: int, repeat: bool):
+        self.low, self.high = read_bounds(bounds, width)
+        self.repeat = repeat
+
+    def __len__(self) -> int:
+        return 0
+
+    @property
+    def domain(self):
+        """The box."""
+        return Domain(self.low, self.high)
+
+    def n_left(self, pending):
+        """A box is never exhausted."""
+        return np.inf
+
+    def places(self, n):
+        """Uniform ones."""
+        return np.random.default_rng(0).uniform(self.low, self.high, (n, len(self.low)))
+
+    def labels_of(self, rows):
+        """No place of a box has one."""
+        return np.array(rows, int)
+
+    def choose(self, criterion, fit, measured, pending, rng):
+        """The best maximum that is not a point measured or asked for already."""
+        if criterion is None:
+            return Choice(rng.uniform(self.low, self.high), -1, np.nan)
+        taken = np.array([choice.x for choice in pending]).reshape(-1, len(self.low))
+        if not self.repeat:
+            taken = np.concatenate([measured, taken])
+        found = maximize(criterion, fit, self.low, self.high, rng)
+        for x, value in zip(*found, strict=True):
+            if not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():
+                return Choice(x, -1, float(value))
+        raise ValueError("every maximum of the criterion has been measured already; pass repeat=True to repeat them")
+
+    def best_mean(self, fit, minimize, method):
+        """The point with the best posterior mean."""
+        found = maximize(mean_criterion(minimize, method), fit, self.low, self.high, np.random.default_rng(0))
+        return Choice(found.X[0], -1, float(found.values[0]))
+
+    def show(self, choices):
+        """An array."""
+        return np.reshape([choice.x for choice in choices], (-1, len(self.low)))
+
+    def find(self, X):
+        """A box has no rows."""
+        return [-1] * len(X)
+
+    def reserve(self, choice):
+        """Nothing to note: points that were measured are known from the data."""
+
+    def release(self, choice, others):
+        """Nothing was noted."""
+
+    def __repr__(self) -> str:
+        return f"a box of {len(self.low)} inputs"

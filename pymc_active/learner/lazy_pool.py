@@ -1,0 +1,154 @@
+"""Candidates that no memory holds: a dask array, read and scored block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pymc_active.criteria.base import Criterion
+from pymc_active.learner.candidates import AnyCriterion, Choice, mean_criterion, read_scores
+from pymc_active.support.tables import read_inputs
+
+
+class LazyPool:
+    """Rows of a dask array, each offered once unless ``repeat``; of these only what was offered is kept.
+
+    Raises
+    ------
+    ValueError
+        For an array that is empty, of the wrong width, or whose number of rows is not known.
+    """
+
+    def __init__(self, pool: Any, width: int, repeat: bool):
+        if pool.ndim != 2 or pool.shape[1] != width:
+            raise ValueError(f"pool must have shape (m, {width}), as the model's X has; got {pool.shape}")
+        if np.isnan(pool.shape[0]):
+            raise ValueError("nobody knows how many rows pool has: pass pool=X_pool.compute_chunk_sizes()")
+        if not pool.shape[0]:
+            raise ValueError("pool is empty: expected at least one row")
+        self.pool = pool.rechunk({1: -1})
+        self.repeat = repeat
+        self.offered: dict[int, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+    @property
+    def domain(self):
+        """Refused: paths are maximised over all candidates together."""
+        raise ValueError(
+            "the place of the maximum is not looked for in a dask array: pass bounds=[(low, high), ...] or an array, "
+            'or choose by another criterion, such as "expected_improvement"'
+        )
+
+    def _excluded(self, pending: Collection[Choice]) -> set[int]:
+        return {choice.row for choice in pending} | (set() if self.repeat else set(self.offered))
+
+    def n_left(self, pending):
+        """Rows that may be offered."""
+        return len(self) - len(self._excluded(pending))
+
+    def read(self, rows: Any) -> np.ndarray:
+        """Rows as an array."""
+        return np.asarray(self.pool[rows].compute(), float)
+
+    def places(self, n):
+        """Rows at equal distances."""
+        return self.read(np.unique(np.linspace(0, len(self) - 1, n).astype(int)))
+
+    def labels_of(self, rows):
+        """The rows."""
+        return np.array(rows, int)
+
+    def choose(self, criterion, fit, measured, pending, rng):
+        """The row with the largest score; blocks are screened each by itself."""
+        excluded = self._excluded(pending)
+        if criterion is None:
+            row = int(rng.integers(len(self) - len(excluded)))
+            for earlier in sorted(excluded):
+                row += earlier <= row
+            return Choice(self.read(row), row, np.nan)
+        return self._best(criterion, fit, excluded)
+
+    def best_mean(self, fit, minimize, method):
+        """The row with the best posterior mean."""
+        return self._best(mean_criterion(minimize, method), fit, set())
+
+    def _best(self, criterion: AnyCriterion, fit: Any, excluded: set[int]) -> Choice:
+        from dask import delayed
+
+        if isinstance(criterion, Criterion):
+            score = partial(criterion.score, fit)
+            # What the fit computes once, such as draws, is computed here and travels with it.
+            score(fit.X[:1])
+        else:
+            score = partial(criterion, fit)
+        # As a value of the graph it travels to each process once.
+        scorer = delayed(score, traverse=False)
+        best = [choice for choice in self._map(_best_of, scorer, sorted(excluded)) if choice is not None]
+        if not best:
+            raise ValueError("the criterion is NaN for every candidate")
+        return max(best, key=lambda choice: choice.score)
+
+    def _map(self, function: Callable, *arguments: Any) -> tuple:
+        """The function of each block, its first row, and the arguments."""
+        from dask import compute, delayed
+
+        blocks = self.pool.to_delayed().ravel()
+        starts = np.cumsum([0, *self.pool.chunks[0][:-1]]).tolist()
+        task = delayed(function, pure=False)
+        return compute(*(task(block, start, *arguments) for block, start in zip(blocks, starts, strict=True)))
+
+    def show(self, choices):
+        """An array."""
+        return np.reshape([choice.x for choice in choices], (-1, self.pool.shape[1]))
+
+    def find(self, X):
+        """Of equal rows, those not offered yet come first."""
+        equal: list[list[int]] = [[] for _ in X]
+        for block in self._map(_equal_rows, X) if len(X) else ():
+            for i, row in block:
+                equal[i].append(row)
+        offered, rows = dict(self.offered), []
+        for x, same in zip(X, equal, strict=True):
+            row = min(same, key=lambda row: row in offered, default=-1)
+            offered[row] = x
+            rows.append(row)
+        return rows
+
+    def reserve(self, choice):
+        """Its row is no longer offered."""
+        if choice.row >= 0:
+            self.offered[choice.row] = choice.x
+
+    def release(self, choice, others):
+        """Offer its row again, unless it was measured as well."""
+        # Of equal rows as many stay as there are other measurements.
+        n_offered = sum(np.array_equal(x, choice.x) for x in self.offered.values())
+        if n_offered > (others == choice.x).all(1).sum():
+            self.offered.pop(choice.row, None)
+
+    def __repr__(self) -> str:
+        return f"{self.n_left(())} left in the pool"
+
+
+def _best_of(block: np.ndarray, start: int, score: Callable, excluded: Sequence[int]) -> Choice | None:
+    """The row of a block with the largest score; None if there is none."""
+    rows = np.setdiff1d(np.arange(start, start + len(block)), excluded)
+    if not len(rows):
+        return None
+    X = read_inputs(block, f"the block of pool that begins with row {start}")[rows - start]
+    scores = read_scores(score(X), len(X))
+    if np.isnan(scores).all():
+        return None
+    best = int(np.nanargmax(scores))
+    # A view would hold the whole block.
+    return Choice(X[best].copy(), int(rows[best]), float(scores[best]))
+
+
+def _equal_rows(block: np.ndarray, start: int, X: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs of a row of X and a row of the pool that are equal."""
+    return [(i, start + int(row)) for i, x in enumerate(X) for row in np.flatnonzero((block == x).all(1))]

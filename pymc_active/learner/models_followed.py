@@ -1,0 +1,323 @@
+"""What a learner fits again after every answer: one model, or several of the same observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, on_inputs
+from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels
+
+# A full mode search of one model every so many told points; between them the modes are followed.
+_SEARCH_EVERY = 15
+# With fewer points several wide modes share the posterior, and none deserves the expensive part of the search.
+_SMALL = 30
+# Fresh starts of a model's first fit, and of one that is seeded by the model it was made from.
+_FULL_SEARCH, _CHILD_SEARCH = 20, 4
+# Neighbours that may join at a time; models that stay whatever their probability; the probability below which the
+# others leave; and the most that there are.
+_NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
+
+# The label of a single model.
+ONLY = "model"
+# Unconstrained values by the name of the variable.
+type Point = dict[str, np.ndarray]
+
+
+class OneModel:
+    """A single model.
+
+    Attributes
+    ----------
+    models : dict
+        It, under the label :data:`ONLY`.
+    starts : dict
+        Label -> unconstrained points that the next fit starts from: the modes of the last one. Empty before the first.
+    last_search : int
+        Number of points at the last full search.
+    """
+
+    def __init__(self, gpm: GPModel):
+        self.gpm = gpm
+        self.models = {ONLY: gpm}
+        self.starts: dict[Any, list[Point]] = {}
+        self.last_search = -_SEARCH_EVERY
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
+        return self.gpm.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
+        return self.gpm.y
+
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data."""
+        self.gpm.set_data(X, y)
+
+    def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
+        """Follow the modes; every 15 points search them anew."""
+        n = len(self.y)
+        is_full, is_small = n - self.last_search >= _SEARCH_EVERY, n < _SMALL
+        fit = fit_laplace(
+            self.gpm,
+            start=self.starts.get(ONLY),
+            n_restarts=2 if not is_full else 6 if is_small else 12,
+            population=None if is_full and not is_small else 0,
+            # A seed of its own for each n, so that the order of questions does not matter to the search.
+            random_seed=np.random.default_rng((seed, n)),
+            progressbar=False,
+            executor=executor,
+        )
+        if is_full:
+            self.last_search = n
+        self.starts = {ONLY: [mode.point for mode in fit.modes]}
+        return fit
+
+
+class SeveralModels:
+    """Models of the same observations, which may join and leave.
+
+    Parameters
+    ----------
+    models : dict
+        Label -> GPModel.
+    prior : dict or sequence, optional
+        Prior weights; default equal. Models that join have the mean weight.
+    explore_every : int
+        Every so many told points neighbours of probable kernel expressions join, and hopeless models leave.
+
+    Attributes
+    ----------
+    starts : dict
+        Label -> unconstrained points that the model's next fit starts from; nothing for models that were never fitted.
+    fits : dict
+        Label -> LaplaceFit of the last search.
+    explored : int
+        Number of points when neighbours last joined.
+    probabilities : dict
+        Number of points -> posterior probabilities over ``model``.
+    """
+
+    def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
+        self.models, self.explore_every = dict(models), explore_every
+        self.prior: Mapping[Any, float] | None
+        self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
+        self.starts: dict[Any, list[Point]] = {}
+        self.fits: dict[Any, LaplaceFit] = {}
+        self.explored = len(self.y)
+        self.probabilities: dict[int, xr.DataArray] = {}
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
+        return next(iter(self.models.values())).X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
+        return next(iter(self.models.values())).y
+
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data."""
+        before = self.X, self.y
+        changed: list[GPModel] = []
+        try:
+            for gpm in self.models.values():
+                gpm.set_data(X, y)
+                changed.append(gpm)
+        except ValueError:
+            # A user's own model may refuse what the others take, such as any change to a constant X.
+            for gpm in changed:
+                gpm.set_data(*before)
+            raise
+
+    def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
+        """Follow the modes of every model, with one fresh start each."""
+        n = len(self.y)
+        average = self.search(1 if self.starts else _FULL_SEARCH, seed, executor)
+        if self.explore_every and n - self.explored >= self.explore_every:
+            self.explored = n
+            average = self._explore(average, np.random.default_rng((seed, n, 1)), executor)
+            self.probabilities[n] = average.probability
+        return average
+
+    def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
+        """Fit every model from its last modes and ``n_restarts`` fresh starts; models without a fit get many."""
+        random_seed = np.random.default_rng((seed, len(self.y)))
+        fits: dict[Any, LaplaceFit] = {}
+        new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
+        known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
+        for models, restarts in ((known, n_restarts), (new, max(n_restarts, _FULL_SEARCH))):
+            if models:
+                starts = {label: self.starts[label] for label in models if label in self.starts}
+                fits |= fit_laplace_models(
+                    models,
+                    starts=starts,
+                    n_restarts=restarts,
+                    random_seed=random_seed,
+                    executor=executor,
+                    errors="warn",
+                )
+        if len(fits) < 2:
+            missing = ", ".join(str(label) for label in self.models if label not in fits)
+            raise ValueError(f"choosing between models needs two that can be fitted, and these cannot: {missing}")
+        self._keep(fits)
+        average = self.average()
+        self.probabilities[len(self.y)] = average.probability
+        return average
+
+    def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
+        """What is known of the models; warns if the most probable one's fit is doubtful.
+
+        Parameters
+        ----------
+        others : dict, optional
+            Label -> fit to take in the place of that of the last search.
+        """
+        fits = self.fits | dict(others or {})
+        if self.prior is None:
+            return ModelAverage(fits)
+        mean = float(np.mean(list(self.prior.values()))) or 1.0
+        return ModelAverage(fits, prior={label: self.prior.get(label, mean) for label in fits})
+
+    def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
+        """A step of compositional kernel search from the probable models, then pruning."""
+        children = self._children(average, rng)
+        fits = self.fits | fit_laplace_models(
+            {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()},
+            starts={str(child): [average[parent]] for child, parent in children.items()},
+            n_restarts=_CHILD_SEARCH,
+            random_seed=rng,
+            executor=executor,
+            errors="warn",
+        )
+        probability = self.average(fits).probability
+        ranked = probability.sortby(-probability)[:_MOST]
+        stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
+        # A model that could not be fitted this time has no probability to leave for.
+        models = self.models | {label: fit.gpm for label, fit in fits.items()}
+        self.models = {label: gpm for label, gpm in models.items() if label in stay or label not in fits}
+        self._keep(fits)
+        return self.average()
+
+    def _children(self, average: ModelAverage, rng: np.random.Generator) -> dict[Expression, Any]:
+        """New kernel expressions, and the labels of the models whose neighbours they are."""
+        n_inputs = self.X.shape[1]
+        known = {on_inputs(e, n_inputs) for gpm in self.models.values() if (e := gpm.expression) is not None}
+        probability = dict(zip(average, average.weights, strict=True))
+        children: dict[Expression, Any] = {}
+        while len(children) < _NEIGHBOURS and sum(probability.values()) > 0:
+            p = np.array(list(probability.values()))
+            parent = list(probability)[rng.choice(len(p), p=p / p.sum())]
+            expression = average[parent].gpm.expression
+            assert expression is not None, "checked by the learner"
+            new = [
+                e
+                for e in expression.neighbours(n_inputs=n_inputs)
+                if e not in known and str(e) not in self.models and not is_redundant(e)
+            ]
+            if new:
+                share = 0.25 ** np.array([len(base_kernels(e)) for e in new])
+                child = new[rng.choice(len(new), p=share / share.sum())]
+                children[child] = parent
+                known.add(child)
+            else:
+                del probability[parent]
+        return children
+
+    def _keep(self, fits: Mapping[Any, LaplaceFit]) -> None:
+        # A model that could not be fitted may be so with more data.
+        self.fits = {label: fits[label] for label in self.models if label in fits}
+        self.starts = {label: [mode.point for mode in fit.modes] for label, fit in self.fits.items()}
+
+    def join(self, gpm: GPModel, label: Any) -> None:
+        """Another model; it takes the data held now."""
+        _check_model(gpm)
+        label = default_label(gpm) if label is None else label
+        if label in self.models:
+            raise ValueError(f"there is a model {label!r} already: pass another label")
+        if self.explore_every and gpm.expression is None:
+            raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+        check_labels([*self.models, label])
+        check_distinct(self.models | {label: gpm})
+        gpm.set_data(self.X, self.y)
+        self.models[label] = gpm
+
+    def leave(self, label: Any) -> None:
+        """A model leaves."""
+        if label not in self.models:
+            raise ValueError(f"there is no model {label!r}; the models are {list(self.models)}")
+        if len(self.models) <= 2:
+            raise ValueError("choosing between models needs at least two, so none of these can leave")
+        del self.models[label]
+        for kept in (self.fits, self.starts):
+            kept.pop(label, None)
+
+    def history(self) -> xr.DataArray:
+        """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
+        rows = {n: p.to_series() for n, p in self.probabilities.items()}
+        frame = pd.DataFrame(rows).T
+        return xr.DataArray(
+            frame.to_numpy(),
+            dims=("n_observations", "model"),
+            coords={"n_observations": frame.index.to_numpy(), "model": frame.columns.to_numpy()},
+            name="probability",
+        )
+
+
+def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:
+    """Models by label: a dict's keys, else their kernel expressions or descriptions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For fewer than two models, anything but models, equal ones, or models of different data.
+    """
+    if isinstance(models, Mapping):
+        named = dict(models)
+    else:
+        named = {}
+        for gpm in models:
+            _check_model(gpm)
+            named[_free_label(default_label(gpm), named)] = gpm
+    if len(named) < 2:
+        raise ValueError(f"choosing between models needs at least two; got {len(named)}")
+    check_labels(list(named))
+    first_label, first = next(iter(named.items()))
+    for label, gpm in named.items():
+        _check_model(gpm)
+        if not (np.array_equal(gpm.X, first.X) and np.array_equal(gpm.y, first.y)):
+            raise ValueError(
+                f"models must hold the same data, but {first_label!r} and {label!r} differ: call set_data on each"
+            )
+    check_distinct(named)
+    return named
+
+
+def default_label(gpm: GPModel) -> str:
+    """A model's kernel expression, or what its builder says of it."""
+    return gpm.description if gpm.expression is None else str(gpm.expression)
+
+
+def _free_label(label: str, taken: Mapping[Any, GPModel]) -> str:
+    """The label, with a number where it is taken: a description does not tell priors and scales apart."""
+    free, number = label, 2
+    while free in taken:
+        free, number = f"{label} ({number})", number + 1
+    return free
+
+
+def _check_model(gpm: Any) -> None:
+    if not isinstance(gpm, GPModel):
+        raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")

@@ -1,0 +1,123 @@
+"""What is known of the maximum when the measuring stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_active.criteria.maximum.base import sample_optima
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.information.mixture_entropy import mixture_moments
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.predictions.conditioned_gps import conditioned_gps
+from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.threads import one_blas_thread
+
+_HYPERPARAMETERS, _FEATURES = 20, 1000
+
+
+@dataclass(frozen=True, repr=False)
+class Optimum:
+    """The recommended point, and where else the maximum (or minimum) of f may be.
+
+    Attributes
+    ----------
+    x : ndarray or DataFrame, shape (1, D)
+        The point with the best posterior mean, as :meth:`Learner.recommend` gives it.
+    f_mean, f_sd : float
+        Of the latent function there, in units of y, hyperparameters marginalised.
+    samples : xarray.Dataset
+        ``x`` (path, input): maximisers of sample paths, draws of where the maximum is; ``f`` (path): its height, in
+        units of y.
+    regret : float
+        Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths, not
+        below 0.
+    fit : LaplaceFit or ModelAverage
+    domain : Domain
+    minimize : bool
+    """
+
+    x: Any
+    f_mean: float
+    f_sd: float
+    samples: xr.Dataset
+    regret: float
+    fit: LaplaceFit | ModelAverage
+    domain: Domain
+    minimize: bool
+
+    def __repr__(self) -> str:
+        place = ", ".join(
+            f"{name} = {value:.4g}" for name, value in zip(self._inputs, np.asarray(self.x)[0], strict=True)
+        )
+        what = "minimum" if self.minimize else "maximum"
+        spread = self.samples.x.std("path").to_numpy()
+        return (
+            f"<Optimum: {what} at {place}; f = {self.f_mean:.4g} ± {self.f_sd:.2g}, expected regret {self.regret:.2g}; "
+            f"its place is known to ± {', '.join(f'{sd:.2g}' for sd in spread)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        what = "minimum" if self.minimize else "maximum"
+        places = self.samples.x.to_numpy()
+        table = pd.DataFrame(
+            {
+                "recommended": np.asarray(self.x, float)[0],
+                f"{what}, median": np.median(places, axis=0),
+                "sd of its place": places.std(0),
+            },
+            index=[str(name) for name in self._inputs],
+        )
+        row = self.x.index[0] if isinstance(self.x, pd.DataFrame) else None
+        facts = {
+            "recommended row": row,
+            "f there": f"{self.f_mean:.4g} ± {self.f_sd:.2g} (sd)",
+            "expected regret": f"{self.regret:.2g}",
+            "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
+        }
+        return html_summary(f"Optimum: the {what} of f", facts, table.map("{:.4g}".format))
+
+    @property
+    def _inputs(self) -> list:
+        return self.samples.input.to_numpy().tolist()
+
+    def probability_within(self, radius: Any) -> float:
+        """Probability that the maximum lies within a distance of ``x``: one number, or one for each input (a box)."""
+        away = np.abs(self.samples.x.to_numpy() - np.asarray(self.x, float))
+        return float((away <= np.asarray(radius, float)).all(1).mean())
+
+
+def find_optimum(
+    fit: LaplaceFit | ModelAverage,
+    x: np.ndarray,
+    shown: Any,
+    domain: Domain,
+    minimize: bool,
+    n_optima: int,
+    random_seed: int,
+) -> Optimum:
+    """Draw the maximum's place around a recommended point x (D,)."""
+    if not isinstance(n_optima, int | np.integer) or n_optima < 2:
+        raise ValueError(f"n_optima must be a whole number of at least 2; got {n_optima!r}")
+    n = min(_HYPERPARAMETERS, n_optima)
+    with one_blas_thread():
+        gps = conditioned_gps(None, fit=fit, n=n, minimize=minimize, random_seed=random_seed)
+        found = sample_optima(gps, domain, n_optima, _FEATURES, np.random.default_rng((random_seed, len(fit.y))))
+        places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
+        units = [float(o.gp.posterior.y_map.scale) for o in found]
+        heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
+        short = [
+            unit * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0])
+            for unit, o in zip(units, found, strict=True)
+        ]
+    p = mixture(fit, x[None], "draws", draws=32)
+    mean, variance = mixture_moments(p.means, p.variances, p.weights)
+    samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
+    regret = float(np.maximum(np.concatenate(short), 0.0).mean())
+    return Optimum(shown, float(mean[0]), float(np.sqrt(variance[0])), samples, regret, fit, domain, minimize)

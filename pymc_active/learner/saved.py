@@ -1,0 +1,379 @@
+"""A learner as the contents of a file, and the learner that goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.criteria.base import is_lazy
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
+from pymc_active.learner.candidates import AnyCriterion, Box, Choice, Pool
+from pymc_active.learner.lazy_pool import LazyPool
+from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.rebuilding import rebuild
+from pymc_active.support.files import Contents, read_generator, write_generator
+from pymc_active.support.labels import read_label, read_table, write_label, write_table
+from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
+
+if TYPE_CHECKING:
+    from pymc_active.learner.learner import Learner
+
+KIND = "pymc_active.active.Learner"
+FORMAT_VERSION = 1
+# Levels of a user's notes; a dict that holds itself has no end of them.
+_DEEPEST = 50
+# What values that no learner wrote lead to, apart from a ValueError that says more.
+_DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
+
+
+def to_contents(learner: Learner) -> Contents:
+    """Everything that a learner needs to go on, in groups that say something to a reader of the file as well.
+
+    ``observed_data`` and ``constant_data`` are the data; ``design`` what was asked and told since the start;
+    ``pending`` what was asked and not told; ``pool`` or ``box`` the candidates, of a dask array (``lazy_pool``) only
+    the rows that were offered; ``modes/0``, ``modes/1``, ... the modes
+    of each model, from which its next fit starts; ``verification`` what was found by ``verify``. None of these is
+    fitted or sampled for the purpose.
+
+    Raises
+    ------
+    ValueError
+        For labels of columns or rows that are neither text, numbers nor dates, and for notes that JSON cannot hold.
+    """
+    _check_notes(learner.notes)
+    subject, candidates = learner._subject, learner._candidates
+    X, y = learner.X, learner.y
+    members, name = subject.models, next(iter(subject.models.values())).name
+    # No dimension may have the name of the observations, which a user's own model chooses.
+    over = "obs" if name != "obs" else "observation"
+    inputs = {"input": [str(label) for label in next(iter(members.values())).inputs]}
+    groups = {
+        "observed_data": xr.Dataset({name: (over, y)}),
+        "constant_data": xr.Dataset({"X": (("obs", "input"), X)}, inputs),
+        "design": learner.design(),
+        "pending": xr.Dataset(
+            {
+                "x": (("point", "input"), np.reshape([choice.x for choice in learner._pending], (-1, X.shape[1]))),
+                "pool_row": ("point", np.array([choice.row for choice in learner._pending], int)),
+                "score": ("point", np.array([choice.score for choice in learner._pending], float)),
+            }
+        ),
+    }
+    table = None
+    if isinstance(candidates, Pool):
+        groups["pool"] = xr.Dataset(
+            {"X": (("point", "input"), candidates.X), "offered": ("point", candidates.offered)}, inputs
+        )
+        if candidates.table is not None:
+            table = write_table(candidates.table)
+            groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
+    elif isinstance(candidates, LazyPool):
+        groups["lazy_pool"] = xr.Dataset(
+            {
+                "offered_row": ("point", np.array(list(candidates.offered), int)),
+                "offered_x": (("point", "input"), np.reshape(list(candidates.offered.values()), (-1, X.shape[1]))),
+            },
+            inputs,
+            {"n_rows": len(candidates.pool)},
+        )
+    elif isinstance(candidates, Box):
+        groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
+    if learner._verification.verdicts:
+        groups["verification"] = learner.verification
+    models, fits = [], _fits(learner)
+    for number, (label, gpm) in enumerate(members.items()):
+        groups[f"modes/{number}"] = _modes(gpm, subject.starts.get(label, []), fits.get(label))
+        models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm)})
+    document = {
+        "learn": learner.learn,
+        "criterion": learner.criterion_name,
+        "criterion_is_named": learner.criterion_is_named,
+        "minimize": learner.minimize,
+        "repeat": learner.repeat,
+        "random_seed": learner.random_seed,
+        "n_start": learner.n_start,
+        "verify": learner._verification.every,
+        "generator": write_generator(learner._rng),
+        "table": table,
+        "models": models,
+        "is_fitted": bool(fits),
+        "memory": _memory(subject),
+        "notes": learner.notes,
+    }
+    return Contents(groups, document)
+
+
+def from_contents[AnyLearner: Learner](
+    kind: type[AnyLearner],
+    contents: Contents,
+    model: GPModel | Mapping[Any, GPModel] | None,
+    criterion: str | AnyCriterion | None,
+    pool: Any,
+    executor: Executor | None,
+) -> AnyLearner:
+    """The learner of a file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it needs a model or a criterion that only its user has, for another model than the one saved, and for
+        contents that do not fit together.
+    """
+    try:
+        return _from_contents(kind, contents, model, criterion, pool, executor)
+    except _DAMAGE as error:
+        raise ValueError(f"the file is damaged: {error!r}") from error
+
+
+def _from_contents[AnyLearner: Learner](
+    kind: type[AnyLearner],
+    contents: Contents,
+    model: GPModel | Mapping[Any, GPModel] | None,
+    criterion: str | AnyCriterion | None,
+    pool: Any,
+    executor: Executor | None,
+) -> AnyLearner:
+    groups, document = contents
+    X = np.array(groups["constant_data"]["X"].to_numpy(), float)
+    [outcome] = groups["observed_data"].data_vars.values()
+    y = np.array(outcome.to_numpy(), float)
+    models = _models(document["models"], model, X, y)
+    if criterion is None:
+        if not document["criterion_is_named"]:
+            raise ValueError(
+                f"the points were chosen by a criterion of your own, {document['criterion']!r}, which the file cannot "
+                "hold: pass criterion="
+            )
+        criterion = document["criterion"]
+    memory = document["memory"]
+    learner = kind(
+        models if memory["is_several"] else models[ONLY],
+        document["learn"],
+        criterion=criterion,
+        repeat=bool(document["repeat"]),
+        minimize=bool(document["minimize"]),
+        explore_every=memory["explore_every"] if memory["is_several"] else 0,
+        executor=executor,
+        # The first files did not say.
+        verify=document.get("verify", "never"),
+        random_seed=int(document["random_seed"]),
+        **_candidates(groups, document["table"], pool),
+    )
+    learner._rng = read_generator(document["generator"])
+    learner.n_start = learner._verification.n_start = int(document["n_start"])
+    learner._pending = _choices(groups["pending"])
+    learner._told = _choices(groups["design"])
+    if isinstance(learner._candidates, Pool):
+        learner._candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
+    elif isinstance(learner._candidates, LazyPool):
+        learner._candidates.offered = _offered(groups["lazy_pool"], learner._candidates)
+    _check(learner)
+    # The first files had none.
+    notes = document.get("notes", {})
+    if not isinstance(notes, dict):
+        raise ValueError(f"the file is damaged: its notes are no dict but {type(notes).__name__}")
+    learner.notes = notes
+    _remember(learner, memory, groups, bool(document["is_fitted"]))
+    if "verification" in groups:
+        learner._verification.remember(groups["verification"], ONLY)
+    if not learner._verification.is_due(len(y)):
+        # Otherwise the same trace is drawn again when it is needed.
+        learner._fit = learner._searched
+    return learner
+
+
+def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
+    """Raise a ValueError that names what would not come back as it is."""
+    if depth > _DEEPEST:
+        raise ValueError(f"learner.notes are nested more than {_DEEPEST} deep, or hold themselves")
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{at} has the key {key!r}, and a file can only have text for keys: write str(key)")
+            _check_notes(part, f"{at}[{key!r}]", depth + 1)
+    elif at == "learner.notes":
+        raise ValueError(f"{at} must be a dict; got {type(value).__name__}")
+    elif isinstance(value, list):
+        for i, part in enumerate(value):
+            _check_notes(part, f"{at}[{i}]", depth + 1)
+    elif not (value is None or isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value))):
+        what = repr(value) if isinstance(value, float) else type(value).__name__
+        raise ValueError(
+            f"{at} is {what}, which a file cannot hold: notes are dicts, lists, text, finite numbers, True, False and "
+            "None (an array is x.tolist())"
+        )
+
+
+def _check(learner: Learner) -> None:
+    """Raise a ValueError if parts of the file contradict each other."""
+    n, n_start, n_told = len(learner.y), learner.n_start, len(learner._told)
+    if n_start + n_told != n:
+        raise ValueError(f"the file is damaged: {n} observations are not {n_start} of the start and {n_told} told")
+    n_rows = len(learner._candidates)
+    if not all(-1 <= choice.row < n_rows for choice in (*learner._pending, *learner._told)):
+        raise ValueError(f"the file is damaged: rows were asked for that are not among the {n_rows} of its pool")
+
+
+def _models(
+    saved: list[dict[str, Any]], given: GPModel | Mapping[Any, GPModel] | None, X: np.ndarray, y: np.ndarray
+) -> dict[Any, GPModel]:
+    """By label; those that the user gives in the place of those that the file can make."""
+    labels = [read_label(one["label"]) for one in saved]
+    if given is None:
+        given = {}
+    elif not isinstance(given, Mapping):
+        if len(labels) > 1:
+            raise TypeError(f"the file has {len(labels)} models: pass those of your own as model={{label: gpm}}")
+        given = {labels[0]: given}
+    unknown = [label for label in given if label not in labels]
+    if unknown:
+        raise ValueError(f"the file has no model {unknown[0]!r}; it has {', '.join(map(repr, labels))}")
+    models = {}
+    for label, one in zip(labels, saved, strict=True):
+        if label in given:
+            models[label] = _with_data(given[label], one, X, y)
+        elif one["recipe"] is not None:
+            try:
+                models[label] = rebuild(one["recipe"], X, y)
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"the file's recipe of the model {label!r} makes none: {error}") from error
+        else:
+            what = "model=gpm" if len(saved) == 1 else f"model={{{label!r}: gpm, ...}}"
+            raise ValueError(
+                f"the file cannot hold the model {one['description']!r}, since {one['reason']}: make it as before and "
+                f"pass {what}"
+            )
+    return models
+
+
+def _with_data(gpm: Any, saved: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
+    """The user's model with the data of the file, if it can be the one that was saved."""
+    if not isinstance(gpm, GPModel):
+        raise TypeError(f"model must be a GPModel; got {type(gpm).__name__}")
+    shapes = {name: list(shape) for name, shape in gpm.shapes.items()}
+    if shapes != saved["shapes"]:
+        raise ValueError(
+            f"the model that was saved has the parameters {_describe(saved['shapes'])}; this one has "
+            f"{_describe(shapes)}"
+        )
+    # A constant X cannot be set, and need not.
+    if not (np.array_equal(gpm.X, X) and np.array_equal(gpm.y, y)):
+        gpm.set_data(X, y)
+    return gpm
+
+
+def _describe(shapes: dict[str, list[int]]) -> str:
+    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+
+
+def _recipe(gpm: GPModel) -> dict[str, Any]:
+    shapes = {name: list(shape) for name, shape in gpm.shapes.items()}
+    try:
+        return {"shapes": shapes, "recipe": gpm.recipe(), "reason": None}
+    except ValueError as error:
+        return {"shapes": shapes, "recipe": None, "reason": str(error)}
+
+
+def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, given: Any) -> dict[str, Any]:
+    if "lazy_pool" in groups:
+        n_rows, width = int(groups["lazy_pool"].attrs["n_rows"]), groups["constant_data"]["X"].shape[1]
+        if given is None or not is_lazy(given) or given.shape != (n_rows, width):
+            what = "nothing" if given is None else f"{type(given).__name__} of shape {np.shape(given)}"
+            raise ValueError(
+                f"the candidates were a dask array of shape ({n_rows}, {width}), which the file cannot hold: make it "
+                f"as before and pass pool=; got {what}"
+            )
+        return {"pool": given}
+    if given is not None:
+        raise ValueError("pool= is for learners of a dask array: this file has its candidates")
+    if "box" in groups:
+        ends = (groups["box"][name].to_numpy().tolist() for name in ("low", "high"))
+        return {"bounds": list(zip(*ends, strict=True))}
+    X = np.array(groups["pool"]["X"].to_numpy(), float)
+    return {"pool": X if table is None else read_table(table, X)}
+
+
+def _offered(group: xr.Dataset, candidates: LazyPool) -> dict[int, np.ndarray]:
+    rows, X = group["offered_row"].to_numpy(), np.array(group["offered_x"].to_numpy(), float)
+    # As found at the start and marked ever since.
+    if not np.array_equal(candidates.read(rows), X):
+        raise ValueError("pool is not the dask array that the points were chosen from: rows that were offered differ")
+    return dict(zip(rows.tolist(), X, strict=True))
+
+
+def _choices(group: xr.Dataset) -> list[Choice]:
+    columns = (group[name].to_numpy() for name in ("x", "pool_row", "score"))
+    return [Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True)]
+
+
+def _fits(learner: Learner) -> dict[Any, LaplaceFit]:
+    """The fits of the data held now, by label; nothing if they were not made yet."""
+    fit = learner._searched
+    if fit is None:
+        return {}
+    return {ONLY: fit} if isinstance(fit, LaplaceFit) else dict(fit)
+
+
+def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | None) -> xr.Dataset:
+    thetas = np.reshape([gpm.flatten(point) for point in starts], (len(starts), gpm.n_parameters))
+    modes = xr.Dataset({"start": (("restart", "parameter"), thetas)}, {"parameter": gpm.labels})
+    return modes if fit is None else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
+
+
+def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
+    if isinstance(subject, OneModel):
+        return {"is_several": False, "last_search": subject.last_search}
+    prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
+    history = [
+        [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
+        for n, p in subject.probabilities.items()
+    ]
+    return {
+        "is_several": True,
+        "explore_every": subject.explore_every,
+        "explored": subject.explored,
+        "prior": prior,
+        "history": history,
+    }
+
+
+def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
+    """What the last fits left for the next ones; and these fits, where nothing was told since."""
+    subject = learner._subject
+    fits: dict[Any, LaplaceFit] = {}
+    for number, (label, gpm) in enumerate(subject.models.items()):
+        group = groups[f"modes/{number}"]
+        starts = np.array(group["start"].to_numpy(), float)
+        if starts.shape[1] != gpm.n_parameters:
+            raise ValueError(
+                f"the file is damaged: the modes of {gpm.description} have {starts.shape[1]} parameters instead of "
+                f"{gpm.n_parameters}"
+            )
+        if len(starts):
+            subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
+        # A model that could not be fitted has none.
+        if is_fitted and "theta" in group:
+            fits[label] = fit_from_dataset(gpm, group)
+    if isinstance(subject, OneModel):
+        subject.last_search = int(memory["last_search"])
+        if is_fitted:
+            learner._searched = fits[ONLY]
+        return
+    prior = memory["prior"]
+    subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
+    subject.explored = int(memory["explored"])
+    subject.probabilities = {
+        int(n): xr.DataArray(p, dims="model", coords={"model": [read_label(label) for label in labels]})
+        for n, labels, p in memory["history"]
+    }
+    if is_fitted:
+        subject.fits = fits
+        # Said when they were made.
+        with ignoring(DoubtfulEvidenceWarning):
+            learner._searched = subject.average()

@@ -1,0 +1,262 @@
+"""Whether the fits of a run can be trusted, and a trace in their place where they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy.special import softmax
+
+from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
+from pymc_active.criteria.maximum.base import OptimumCriterion
+from pymc_active.criteria.maximum.max_value import Thompson
+from pymc_active.laplace.draws.importance import PARETO_LIMIT, pareto_k
+from pymc_active.laplace.draws.nuts import Chains, nuts
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.learner.candidates import AnyCriterion
+from pymc_active.models.datatrees import to_dataset
+from pymc_active.predictions.moments import draw_moments
+from pymc_active.support.user_warnings import SamplingWarning, warn_user
+
+# Above this R-hat the chains have not seen the same posterior.
+RHAT_LIMIT = 1.05
+# "sometimes" means so many times the points of the last verification.
+_GROWTH = 1.5
+# A trace is modest: 128 of its draws, or fewer, are what a criterion takes.
+_TUNE, _DRAWS, _CHAINS = 500, 500, 2
+# Candidates at which the chains' predictions are compared.
+PLACES = 100
+
+
+class Verdict(NamedTuple):
+    """On one fit: Pareto k of draws from it, and what came of the trace, if one was drawn."""
+
+    pareto_k: float
+    escalated: bool = False
+    sampler_failed: bool = False
+    rhat: float = np.nan
+    ess_bulk: float = np.nan
+    divergences: float = np.nan
+
+
+class Verification:
+    """When to verify, and what was found.
+
+    Parameters
+    ----------
+    every : {"never", "sometimes"} or int
+        As ``verify`` of a learner.
+    n_start : int
+        Number of points at the start of the run.
+    random_seed : int
+
+    Attributes
+    ----------
+    verdicts : dict
+        Number of points -> label of a model -> Verdict.
+    regret : dict
+        Number of points -> true utility of the unverified choice over the best.
+    chains : dict
+        Label of a model -> draws in the place of its last fit; empty unless the run is escalated.
+
+    Raises
+    ------
+    ValueError
+        For any other ``every``.
+    """
+
+    def __init__(self, every: str | int, n_start: int, random_seed: int):
+        if isinstance(every, int | np.integer) and not isinstance(every, bool) and every >= 1:
+            every = int(every)
+        elif not isinstance(every, str) or every not in ("never", "sometimes"):
+            raise ValueError(
+                "verify must be 'never', 'sometimes' or a whole number k >= 1, for every k-th point told; got "
+                f"{every!r}"
+            )
+        self.every = every
+        self.n_start, self.random_seed = n_start, random_seed
+        self.verdicts: dict[int, dict[Any, Verdict]] = {}
+        self.regret: dict[int, float] = {}
+        self.chains: dict[Any, Chains] = {}
+
+    def is_due(self, n: int) -> bool:
+        """Whether a fit to ``n`` points is to be verified."""
+        if self.every == "never" or not self.verdicts:
+            return self.every != "never"
+        last = max(self.verdicts)
+        if any(verdict.escalated or verdict.sampler_failed for verdict in self.verdicts[last].values()):
+            return True
+        if self.every == "sometimes":
+            return n >= _GROWTH * last
+        assert isinstance(self.every, int)
+        return (n - self.n_start) // self.every > (last - self.n_start) // self.every
+
+    def verify(self, fits: Mapping[Any, LaplaceFit], X: np.ndarray, may_escalate: bool) -> dict[Any, LaplaceFit]:
+        """Look at fits to the same data, and draw traces for those that are doubtful.
+
+        Parameters
+        ----------
+        fits : dict
+            By label.
+        X : ndarray, shape (m, D)
+            Where the predictions of a trace's chains are compared.
+        may_escalate : bool
+
+        Returns
+        -------
+        dict
+            Label -> the same fit with the draws of its trace, where one was drawn.
+        """
+        self.chains = {}
+        n = len(next(iter(fits.values())).y)
+        verdicts, replaced, errors = {}, {}, []
+        for i, (label, fit) in enumerate(fits.items()):
+            k = pareto_k(fit, random_seed=self.random_seed)
+            # A shape that cannot be told is no good one.
+            verdict = Verdict(k if np.isfinite(k) else np.inf)
+            if verdict.pareto_k > PARETO_LIMIT and may_escalate:
+                seed = int(np.random.default_rng((self.random_seed, n, 2, i)).integers(2**31))
+                try:
+                    self.chains[label] = chains = _sample(fit, seed)
+                    verdict = _judge(verdict, fit, chains, X)
+                    replaced[label] = fit.with_draws(chains.thetas.reshape(-1, chains.thetas.shape[-1]))
+                except Exception as error:  # Whatever a sampler raises, the run goes on.
+                    self.chains.pop(label, None)
+                    verdict = verdict._replace(sampler_failed=True)
+                    errors.append(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+            verdicts[label] = verdict
+        self._warn(n, fits, verdicts, errors)
+        self.verdicts[n] = verdicts
+        return replaced
+
+    def _warn(self, n: int, fits: Mapping, verdicts: dict[Any, Verdict], errors: list[str]) -> None:
+        """Once when a run first escalates, and once when the sampler first fails."""
+        before = [verdict for known in self.verdicts.values() for verdict in known.values()]
+        parts = []
+        doubtful = {label: v for label, v in verdicts.items() if v.escalated or v.sampler_failed}
+        which = " and ".join(
+            f"{fits[label].gpm.description} (Pareto k {v.pareto_k:.2f})" for label, v in doubtful.items()
+        )
+        escalated = [v for v in doubtful.values() if v.escalated]
+        if escalated and not any(v.escalated for v in before):
+            parts.append(
+                f"the criterion is computed over traces by MCMC until k is below {PARETO_LIMIT}. More data or tighter "
+                "priors make it so; see learner.verification"
+            )
+            rhat = max(v.rhat for v in escalated)
+            if rhat > RHAT_LIMIT:
+                parts.append(
+                    f"the chains of the trace disagree (R-hat {rhat:.2f}), and their draws are used all the same: look "
+                    "for other modes (pymc_active.sample with more chains)"
+                )
+        if errors and not any(v.sampler_failed for v in before):
+            parts.append(
+                f"the sampler failed ({errors[0]}), so the criterion uses the Laplace fit all the same: tighter priors "
+                "on the parameters may mend it"
+            )
+        if parts:
+            message = f"the Laplace fit of {which} to {n} points cannot be trusted: " + "; ".join(parts)
+            warn_user(
+                message,
+                SamplingWarning,
+            )
+
+    def dataset(self, is_single: bool) -> xr.Dataset:
+        """What was found, over ``n_observations``; of several models also over ``model``."""
+        labels = list(dict.fromkeys(label for known in self.verdicts.values() for label in known))
+        nothing = Verdict(np.nan)
+        rows = [[known.get(label, nothing) for label in labels] for known in self.verdicts.values()]
+        data = xr.Dataset(coords={"n_observations": np.array(list(self.verdicts), int)})
+        for i, name in enumerate(Verdict._fields):
+            values = np.array([[verdict[i] for verdict in row] for row in rows])
+            if is_single:
+                data[name] = ("n_observations", values.reshape(len(rows)))
+            else:
+                data[name] = (("n_observations", "model"), values.reshape(len(rows), len(labels)))
+        data["regret_ratio"] = ("n_observations", np.array([self.regret.get(n, np.nan) for n in self.verdicts]))
+        return data if is_single else data.assign_coords(model=labels)
+
+    def remember(self, data: xr.Dataset, label: Any) -> None:
+        """Take over what :meth:`dataset` wrote; ``label`` is that of a single model."""
+        regrets = data["regret_ratio"].to_numpy()
+        if "model" not in data.dims:
+            data = data.expand_dims(model=[label], axis=1)
+        labels = data["model"].to_numpy().tolist()
+        columns = [data[name].transpose("n_observations", "model", ...).to_numpy() for name in Verdict._fields]
+        for row, n in enumerate(data["n_observations"].to_numpy().tolist()):
+            known = {}
+            for i, label in enumerate(labels):
+                k, escalated, failed, *others = (column[row, i] for column in columns)
+                if not np.isnan(k):
+                    known[label] = Verdict(float(k), bool(escalated), bool(failed), *map(float, others))
+            self.verdicts[int(n)] = known
+            if not np.isnan(regrets[row]):
+                self.regret[int(n)] = float(regrets[row])
+
+
+def _sample(fit: LaplaceFit, random_seed: int) -> Chains:
+    """A short trace, whose chains start at the modes by their weights."""
+    # Modes expanded off the row space of an embedding have coordinates of their own.
+    expansions = [e for e in fit.expansions if e.posterior is fit.best.posterior]
+    share = np.cumsum(softmax([e.log_evidence for e in expansions]))
+    modes = np.searchsorted(share, (np.arange(_CHAINS) + 0.5) / _CHAINS)
+    starts = np.stack([expansions[min(k, len(expansions) - 1)].theta for k in modes])
+    return nuts(fit.best.posterior, starts, tune=_TUNE, draws=_DRAWS, random_seed=random_seed)
+
+
+def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> Verdict:
+    """By the predictive means, which no symmetry of the model disturbs; the worst of them counts."""
+    # Loading ArviZ takes as long as the rest of the package.
+    from arviz_stats.base import array_stats
+
+    n_chains, n_draws, P = chains.thetas.shape
+    means = draw_moments(fit.best.posterior, chains.thetas.reshape(-1, P), X)[0].reshape(n_chains, n_draws, -1)
+    # Where all draws agree there is nothing to compare.
+    means = means[..., np.ptp(means, axis=(0, 1)) > 1e-8 * np.ptp(means)]
+    if not means.size:
+        return verdict._replace(escalated=True, rhat=1.0, ess_bulk=float(n_chains * n_draws))
+    rhat, ess = (np.asarray(f(means, chain_axis=0, draw_axis=1)) for f in (array_stats.rhat, array_stats.ess))
+    return verdict._replace(
+        escalated=True,
+        rhat=float(np.nanmax(rhat)),
+        ess_bulk=float(np.nanmin(ess)),
+        divergences=float(chains.diverging.sum()),
+    )
+
+
+def over_draws(criterion: AnyCriterion | None) -> Criterion | None:
+    """The same criterion with the hyperparameters marginalised by draws; None where it knows of no draws."""
+    if isinstance(criterion, MomentCriterion) and "draws" not in criterion.methods:
+        return None
+    if not isinstance(criterion, MomentCriterion | OptimumCriterion):
+        return None
+    other = copy(criterion)
+    other.method = "draws"
+    return other
+
+
+def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> float:
+    """True utility of the candidate with the largest score ``chosen`` (m,), over that of the best; NaN if unknown."""
+    known = np.flatnonzero(np.isfinite(chosen) & np.isfinite(true))
+    # A sample path is another one for each source of the hyperparameters, and says nothing of the other's maximum.
+    if isinstance(criterion, Thompson) or not len(known):
+        return np.nan
+    return relative_utility(criterion.name, true[known], int(np.argmax(chosen[known])))
+
+
+def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
+    """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
+    n_chains, n_draws, P = chains.thetas.shape
+    thetas, space = chains.thetas.reshape(-1, P), fit.best.row_space
+    if space is not None:
+        thetas = space.lift(thetas, np.random.default_rng(0))
+    values = fit.gpm.constrain(thetas)
+    posterior = {name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in values.items()}
+    sample_dims = ["chain", "draw"]
+    stats = xr.Dataset({"diverging": (sample_dims, chains.diverging)})
+    return xr.DataTree.from_dict(
+        {"posterior": to_dataset(fit.gpm, posterior, sample_dims, len(fit.y)), "sample_stats": stats}
+    )

@@ -1,0 +1,205 @@
+"""The model's quantities as PyTensor expressions, in closed form.
+
+Everything here is an expression in ``gpm.model.value_vars`` (the unconstrained parameters) and the model's data;
+build on it, differentiate it, compile it for any backend. No derivative passes through a Cholesky. The array route of
+:func:`pymc_active.fit_laplace` and :func:`pymc_active.predict` computes the same numbers faster.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.linalg import cholesky, solve_triangular
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.posterior.graph import GPGraphs
+from pymc_active.support.tables import read_inputs
+
+__all__ = ["MGPMoments", "Predictive", "hessian", "log_posterior", "mgp_moments", "predictive"]
+
+
+class Predictive(NamedTuple):
+    """Latent moments at m points and their gradients in theta.
+
+    Attributes
+    ----------
+    mean, variance : TensorVariable, shape (m,)
+        In units of y and their squares.
+    mean_gradient, variance_gradient : TensorVariable, shape (m, P)
+    """
+
+    mean: TensorVariable
+    variance: TensorVariable
+    mean_gradient: TensorVariable
+    variance_gradient: TensorVariable
+
+
+class MGPMoments(NamedTuple):
+    """Moments of the marginal GP at m points.
+
+    Attributes
+    ----------
+    f_mean, f_variance, y_variance : TensorVariable, shape (m,)
+        In units of y and their squares.
+    """
+
+    f_mean: TensorVariable
+    f_variance: TensorVariable
+    y_variance: TensorVariable
+
+
+class _Algebra:
+    """G = L Lᵀ and what follows from it, as expressions in the flat theta."""
+
+    def __init__(self, gpm: GPModel, X_new: Any = None):
+        self.gpm = gpm
+        self.g = GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes, X_new)
+        self.L = cholesky(self.g.G)
+        self.residual = self.g.y - self.g.mean
+        self.alpha = self.solve(self.residual)
+        self.eye = pt.eye(self.g.n_parameters)
+
+    def half_solve(self, B):
+        return solve_triangular(self.L, B, lower=True, b_ndim=B.ndim)
+
+    def solve(self, B):
+        return solve_triangular(self.L, self.half_solve(B), lower=True, trans=1, b_ndim=B.ndim)
+
+    def log_posterior(self):
+        n = self.residual.shape[0]
+        fit = -0.5 * (self.residual @ self.alpha + n * LOG_2PI) - pt.log(pt.diagonal(self.L)).sum()
+        return fit + self.g.log_prior
+
+    def hessian(self):
+        inverse = self.solve(pt.eye(self.residual.shape[0]))
+        W, alpha = pt.matrix("W"), pt.vector("alpha")
+        weighted = 0.5 * (W * self.g.G).sum() - (alpha * self.g.mean).sum() - self.g.log_prior
+        gradient = pytensor.grad(weighted, self.g.theta, disconnected_inputs="ignore")
+        [curvature] = self.g.tangents([gradient], self.eye)
+        # W and alpha are put in only after differentiating: the curvature holds them constant.
+        curvature = clone_replace(
+            curvature, {W: inverse - pt.outer(self.alpha, self.alpha), alpha: self.alpha}, rebuild_strict=False
+        )
+        dG, dmu = self.g.tangents([self.g.G, self.g.mean], self.eye)
+        v = dG @ self.alpha + dmu
+        half = self.half_solve(v.T)
+        GdG = inverse @ dG
+        P = self.g.n_parameters
+        gram = half.T @ half - 0.5 * GdG.reshape((P, -1)) @ GdG.transpose(0, 2, 1).reshape((P, -1)).T
+        H = curvature + gram
+        return 0.5 * (H + H.T)
+
+    def predictive(self) -> Predictive:
+        g = self.g
+        B = self.solve(g.cross)
+        mean = g.mean_new + self.alpha @ g.cross
+        variance = g.prior_variance - (g.cross * B).sum(0)
+        d_cross, d_prior, d_mean, dG, dmu = g.tangents([g.cross, g.prior_variance, g.mean_new, g.G, g.mean], self.eye)
+        dm = d_mean + self.alpha @ d_cross - (dG @ self.alpha + dmu) @ B
+        dV = d_prior - 2 * (d_cross * B).sum(1) + (B * (dG @ B)).sum(1)
+        return Predictive(mean, variance, dm.T, dV.T)
+
+    def in_value_variables(self, expressions):
+        """Replace the flat theta by the model's value variables."""
+        flat = pt.concatenate([pt.as_tensor(v).ravel() for v in self.gpm.model.value_vars])
+        return clone_replace(list(expressions), {self.g.theta: flat}, rebuild_strict=False)
+
+
+def log_posterior(gpm: GPModel) -> TensorVariable:
+    """Log posterior of the unconstrained parameters, nats: priors normalised, Jacobian included.
+
+    Parameters
+    ----------
+    gpm : GPModel
+
+    Returns
+    -------
+    TensorVariable, scalar
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> import pymc_active as pma
+    >>> gpm = pma.ard_gp(np.linspace(0, 1, 5)[:, None], np.zeros(5))
+    >>> f = pm.compile(gpm.model.value_vars, pma.graphs.log_posterior(gpm), mode="FAST_COMPILE")
+    >>> bool(np.isfinite(f(np.zeros(1), 0.0, -1.0)))
+    True
+    """
+    algebra = _Algebra(gpm)
+    return algebra.in_value_variables([algebra.log_posterior()])[0]
+
+
+def hessian(gpm: GPModel) -> TensorVariable:
+    """Hessian of the NEGATIVE log posterior, shape (P, P), ordered as ``gpm.labels``.
+
+    Parameters
+    ----------
+    gpm : GPModel
+
+    Returns
+    -------
+    TensorVariable, matrix
+    """
+    algebra = _Algebra(gpm)
+    return algebra.in_value_variables([algebra.hessian()])[0]
+
+
+def predictive(gpm: GPModel, X_new: Any) -> Predictive:
+    """Latent predictions with the hyperparameters as they are given.
+
+    Parameters
+    ----------
+    gpm : GPModel
+    X_new : array_like or TensorVariable, shape (m, D)
+        In the user's units.
+
+    Returns
+    -------
+    Predictive
+        ``mean`` and ``variance`` (m,), ``mean_gradient`` and ``variance_gradient`` (m, P) in theta; units of y.
+    """
+    algebra = _Algebra(gpm, _as_points(gpm, X_new))
+    return Predictive(*algebra.in_value_variables(algebra.predictive()))
+
+
+def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
+    """Moments of the marginal GP (Garnett et al. 2014, eq. 19).
+
+    Parameters
+    ----------
+    gpm : GPModel
+    X_new : array_like or TensorVariable, shape (m, D)
+    covariance : array_like or TensorVariable, shape (P, P)
+        Of the unconstrained parameters, ordered as ``gpm.labels``.
+
+    Returns
+    -------
+    MGPMoments
+        (m,) each, in units of y and their squares; the noise in ``y_variance`` is the plug-in.
+
+    Notes
+    -----
+    Without the guard of :func:`pymc_active.predict`: where the predictive variance is zero this is NaN.
+    """
+    algebra = _Algebra(gpm, _as_points(gpm, X_new))
+    p = algebra.predictive()
+    Sigma = pt.as_tensor(covariance)
+    from_mean = (p.mean_gradient @ Sigma * p.mean_gradient).sum(1)
+    from_variance = (p.variance_gradient @ Sigma * p.variance_gradient).sum(1)
+    f_variance = 4 / 3 * p.variance + from_mean + from_variance / (3 * p.variance)
+    outputs = [p.mean, f_variance, f_variance + algebra.g.noise_variance]
+    return MGPMoments(*algebra.in_value_variables(outputs))
+
+
+def _as_points(gpm: GPModel, X_new: Any) -> TensorVariable:
+    is_graph = isinstance(X_new, TensorVariable)
+    points = pt.as_tensor(X_new if is_graph else read_inputs(X_new, "X_new", inputs=gpm.inputs))
+    width = gpm.X.shape[1]
+    if points.ndim != 2 or points.type.shape[1] not in (None, width):
+        raise ValueError(f"X_new must have shape (m, {width}); got {points.type.shape}")
+    return points

@@ -1,0 +1,57 @@
+"""Hyperparameters of a model from the draws of a trace."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.models.gpmodel import GPModel
+
+
+def check_trace(trace: Any) -> None:
+    """Raise a TypeError for anything but a DataTree."""
+    if isinstance(trace, xr.DataTree):
+        return
+    hint = ""
+    if isinstance(trace, str | PathLike):
+        hint = ": open the file first, xarray.open_datatree(path)"
+    elif isinstance(trace, xr.Dataset):
+        hint = ': of draws make xarray.DataTree.from_dict({"posterior": dataset})'
+    raise TypeError(
+        'trace must be an xarray.DataTree with a group "posterior", as pm.sample returns it; got '
+        f"{type(trace).__name__}{hint}"
+    )
+
+
+def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
+    """Unconstrained draws (S, P) of a trace, chains one after another.
+
+    Raises
+    ------
+    TypeError
+        For anything but a DataTree.
+    ValueError
+        If the trace lacks the group ``posterior`` or a parameter of the model, or has more or fewer numbers of them.
+    """
+    check_trace(trace)
+    if "posterior" not in trace.children:
+        raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}")
+    posterior = trace["posterior"].to_dataset()
+    names = [variable.name for variable in gpm.model.free_RVs]
+    missing = [name for name in names if name not in posterior]
+    if missing:
+        raise ValueError(f"the trace was not drawn from this model: it lacks {', '.join(missing)}")
+    stacked = {
+        name: posterior[name].transpose("chain", "draw", ...).to_numpy().reshape(-1, *posterior[name].shape[2:])
+        for name in names
+    }
+    thetas = gpm.unconstrain(stacked)
+    if thetas.shape[1] != gpm.n_parameters:
+        raise ValueError(
+            f"the trace was not drawn from this model: it has {thetas.shape[1]} parameters, the model has "
+            f"{gpm.n_parameters}"
+        )
+    return thetas

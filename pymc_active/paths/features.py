@@ -1,0 +1,384 @@
+"""Functions with weights drawn at random whose covariance is that of a Gaussian process.
+
+Stationary kernels are mixtures of cosines (Bochner): frequencies are drawn from the kernel's spectral density, and a
+cosine and a sine of each get independent normal weights. The variance is then exact everywhere, and the covariance errs
+by a share of the prior variance that falls with the number of frequencies. Functions with the same frequencies err
+alike, hence only a few have the same. Between many data hardly anything but rare fast waves is left of the variance:
+densities with heavy tails have more frequencies there than their share, of smaller weights.
+
+Sums of kernels share the frequencies out, products of stationary kernels add frequencies, and a linear kernel
+multiplies by the input. A kernel without a known density gets a basis of its own values at points spread over the box.
+
+References
+----------
+.. [1] Rahimi & Recht (2007), Random features for large-scale kernel machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, reduce, singledispatch
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+from scipy.special import gammaincinv, ive, ndtri
+
+from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
+from pymc_active.kernels.radial import Profile, exp_quad, matern12, matern32, matern52
+from pymc_active.paths.kernel_sums import Functions, KernelSums, blocks
+from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.support.user_warnings import SamplingWarning, warn_user
+
+# The frequency of a Matern kernel has Student's t distribution with these degrees of freedom.
+_DEGREES_OF_FREEDOM: dict[Profile, float] = {exp_quad: np.inf, matern12: 1.0, matern32: 3.0, matern52: 5.0}
+
+# Functions that share features, at most: with fewer the moments of many are better, and maxima take longer to find.
+_GROUP = 25
+# A term of a sum has at least this many frequencies, however small its variance.
+_FEWEST = 16
+# Points that stand for the box: where variances are compared, and among which a basis is chosen.
+_REFERENCE, _CANDIDATES = 256, 1024
+# A basis has no point whose prior variance given the others is below this share of the largest.
+_NEGLIGIBLE = 1e-10
+# More missing prior variance than this deserves a warning.
+_MISSED = 0.05
+# A factor of a product of linear kernels: the input column, and where it is zero.
+Factors = tuple[tuple[int, float], ...]
+
+
+class Spectrum(NamedTuple):
+    """A spectral density, as a map from uniform numbers (F, width) to frequencies (F, D).
+
+    With heavy tails, small numbers in the last column stand for the fastest waves.
+    """
+
+    width: int
+    frequencies: Callable[[np.ndarray], np.ndarray]
+    heavy: bool = False
+
+
+class Term(NamedTuple):
+    """variance Π (x_j - c)(z_j - c) times a stationary kernel, which is one where there is no spectrum."""
+
+    variance: float
+    factors: Factors = ()
+    spectra: tuple[Spectrum, ...] = ()
+
+
+@singledispatch
+def terms(node: Node, theta: np.ndarray, n_inputs: int) -> list[Term]:
+    """A kernel as a sum of products of linear and stationary kernels."""
+    raise NotImplementedError(type(node).__name__)
+
+
+@terms.register
+def _(node: Stationary, theta, n_inputs):
+    turn = np.zeros((len(node.columns), n_inputs))
+    turn[np.arange(len(node.columns)), node.columns] = np.exp(-theta[node.column_indices])
+    return [Term(np.exp(2 * theta[node.log_outputscale]), (), (radial_spectrum(node.profile, turn),))]
+
+
+def radial_spectrum(profile: Profile, turn: np.ndarray) -> Spectrum:
+    """Of the kernel g(|turn (x - z)|²), with ``turn`` (d, D)."""
+    d, dof = len(turn), _DEGREES_OF_FREEDOM[profile]
+    if np.isinf(dof):
+        return Spectrum(d, lambda U: ndtri(U) @ turn)
+
+    def frequencies(U):
+        # A normal vector over the root of chi-squared / dof.
+        return (ndtri(U[:, :d]) * np.sqrt(dof / (2 * gammaincinv(dof / 2, U[:, d:])))) @ turn
+
+    return Spectrum(d + 1, frequencies, heavy=True)
+
+
+@terms.register
+def _(node: RationalQuadratic, theta, n_inputs):
+    alpha = np.exp(theta[node.log_alpha])
+    [(variance, _, [normal])] = terms.dispatch(Stationary)(node, theta, n_inputs)
+
+    def frequencies(U):
+        # Precisions of a mixture of squared exponentials: Gamma with mean one.
+        return normal.frequencies(U[:, :-1]) * np.sqrt(gammaincinv(alpha, U[:, -1:]) / alpha)
+
+    return [Term(variance, (), (Spectrum(normal.width + 1, frequencies),))]
+
+
+@terms.register
+def _(node: Periodic, theta, n_inputs):
+    # exp(-2 w sin²(r/2)) = Σ_j exp(-w) I_j(w) cos(j r) over all whole j.
+    w = np.exp(-2 * theta[node.log_lengthscale])
+    largest = int(20 + 9 * np.sqrt(w))
+    orders = np.arange(-largest, largest + 1)
+    below = np.cumsum(ive(np.abs(orders), w))[:-1]
+    angle = 2 * np.pi * np.exp(-theta[node.log_period])
+
+    def frequencies(U):
+        out = np.zeros((len(U), n_inputs))
+        out[:, node.columns] = angle * orders[np.searchsorted(below, U)]
+        return out
+
+    return [Term(np.exp(2 * theta[node.log_outputscale]), (), (Spectrum(len(node.columns), frequencies),))]
+
+
+@terms.register
+def _(node: Linear, theta, n_inputs):
+    variance = np.exp(2 * theta[node.log_outputscale])
+    centres = -node.centred(theta, np.zeros(n_inputs))
+    return [Term(variance, ((int(column), float(c)),)) for column, c in zip(node.columns, centres, strict=True)]
+
+
+@terms.register
+def _(node: Add, theta, n_inputs):
+    return [term for part in node.parts for term in terms(part, theta, n_inputs)]
+
+
+@terms.register
+def _(node: Multiply, theta, n_inputs):
+    def multiply(a: Term, b: Term) -> Term:
+        return Term(a.variance * b.variance, a.factors + b.factors, a.spectra + b.spectra)
+
+    return [reduce(multiply, chosen) for chosen in product(*(terms(part, theta, n_inputs) for part in node.parts))]
+
+
+class Waves:
+    """Σ_f p(x) (a_f cos(w_f x) + b_f sin(w_f x)), with p(x) a product of linear ``factors``.
+
+    Parameters
+    ----------
+    factors : sequence of (column, centre)
+    frequencies : ndarray, shape (F, D)
+    cosine, sine : ndarray, shape (S, F)
+        Weights of S functions.
+    """
+
+    def __init__(self, factors: Factors, frequencies: np.ndarray, cosine: np.ndarray, sine: np.ndarray):
+        self.factors, self.frequencies, self.cosine, self.sine = factors, frequencies, cosine, sine
+        self._pairs = np.triu_indices(frequencies.shape[1])
+
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        """Products of frequencies, (F, D (D + 1) / 2)."""
+        i, j = self._pairs
+        return self.frequencies[:, i] * self.frequencies[:, j]
+
+    def value(self, X):
+        """See :class:`Functions`."""
+        out = np.empty((len(self.cosine), len(X)))
+        for rows in blocks(len(X), len(self.frequencies) // 4):
+            cosine, sine = cosine_and_sine(X[rows] @ self.frequencies.T)
+            out[:, rows] = self.cosine @ cosine.T + self.sine @ sine.T
+        for column, centre in self.factors:
+            out *= X[:, column] - centre
+        return out
+
+    def derivatives(self, X, which):
+        """See :class:`Functions`."""
+        m, D = X.shape
+        value, gradient, upper = np.empty(m), np.empty((m, D)), np.empty((m, len(self._pairs[0])))
+        for rows in blocks(m, len(self.frequencies)):
+            cosine, sine = cosine_and_sine(X[rows] @ self.frequencies.T)
+            a, b = self.cosine[which[rows]], self.sine[which[rows]]
+            wave = a * cosine
+            wave += b * sine
+            b *= cosine
+            a *= sine
+            b -= a
+            value[rows] = wave.sum(1)
+            gradient[rows] = b @ self.frequencies
+            upper[rows] = wave @ self._squares
+        hessian = np.empty((m, D, D))
+        i, j = self._pairs
+        hessian[:, i, j] = hessian[:, j, i] = -upper
+        for column, centre in self.factors:
+            t = X[:, column] - centre
+            hessian *= t[:, None, None]
+            hessian[:, column] += gradient
+            hessian[:, :, column] += gradient
+            gradient *= t[:, None]
+            gradient[:, column] += value
+            value *= t
+        return value, gradient, hessian
+
+
+def cosine_and_sine(phase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both from the tangent of half the phase, overwritten: NumPy vectorises that, but not the two."""
+    phase *= 0.5
+    tangent = np.tan(phase, out=phase)
+    square = tangent * tangent
+    scale = 1 / (1 + square)
+    tangent *= scale
+    tangent *= 2
+    np.subtract(1, square, out=square)
+    square *= scale
+    return square, tangent
+
+
+class Groups:
+    """Functions of several groups, one after another; those of a group are sums of its parts.
+
+    Parameters
+    ----------
+    groups : list of list of Functions
+    sizes : list of int
+        Numbers of functions.
+    """
+
+    def __init__(self, groups: list[list[Functions]], sizes: list[int]):
+        self.groups, self.ends = groups, np.cumsum([0, *sizes])
+
+    def value(self, X):
+        """See :class:`Functions`."""
+        return np.concatenate([sum(part.value(X) for part in group) for group in self.groups])
+
+    def derivatives(self, X, which):
+        """See :class:`Functions`."""
+        m, D = X.shape
+        out = np.zeros(m), np.zeros((m, D)), np.zeros((m, D, D))
+        owners = np.searchsorted(self.ends, which, side="right") - 1
+        for owner in np.unique(owners):
+            rows = np.flatnonzero(owners == owner)
+            for part in self.groups[owner]:
+                for whole, share in zip(out, part.derivatives(X[rows], which[rows] - self.ends[owner]), strict=True):
+                    whole[rows] += share
+        return out
+
+
+class Features(NamedTuple):
+    """Functions whose weights are normal with sds ``amplitudes`` (F,); see :class:`Waves`."""
+
+    factors: Factors
+    frequencies: np.ndarray
+    amplitudes: np.ndarray
+
+
+class Prior(NamedTuple):
+    """Draws from a prior with mean zero: the sum of ``parts``, and what is known of their quality.
+
+    ``diagnostics`` has ``n_features``, the number of basis functions; of a basis also ``missed_variance``, the mean
+    share of the prior variance in the box that it cannot show.
+    """
+
+    parts: list[Functions]
+    diagnostics: dict[str, float]
+
+
+def draw_prior(
+    gp: ConditionedGP, n_paths: int, n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
+) -> Prior:
+    """Functions from the prior of a Gaussian process, on features that about 25 of them share.
+
+    Parameters
+    ----------
+    gp : ConditionedGP
+        Its data join the candidates for a basis.
+    n_paths, n_features : int
+        Features are cosines and sines; or points of a basis, which all functions share and half the number is enough
+        for.
+    rng : Generator
+    low, high : ndarray, shape (D,)
+        The box that matters, in the kernel's units.
+    """
+    posterior, n_inputs = gp.posterior, len(low)
+    full = np.concatenate([gp.theta, posterior.constants])
+    if isinstance(posterior, KernelPosterior):
+        found = terms(posterior.kernel, full, n_inputs)
+    elif isinstance(posterior, EmbeddingPosterior):
+        spectrum = radial_spectrum(posterior.profile, posterior.embedding(gp.theta))
+        found = [Term(np.exp(2 * full[posterior.log_outputscale]), (), (spectrum,))]
+    else:
+        return draw_on_basis(gp, n_paths, n_features, rng, low, high)
+    sizes = np.diff(np.linspace(0, n_paths, -(-n_paths // _GROUP) + 1).round().astype(int)).tolist()
+    priors = [draw_waves(spread(found, n_features, rng, low, high), size, rng) for size in sizes]
+    return Prior([Groups([prior.parts for prior in priors], sizes)], priors[0].diagnostics)
+
+
+def spread(
+    found: list[Term], n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
+) -> list[Features]:
+    """Features of the sum of some terms; each gets a share of their number like its share of the variance in a box."""
+    reference = rng.uniform(low, high, (_REFERENCE, len(low)))
+    variances = [term.variance * _square(term.factors, reference).mean() if term.spectra else 0.0 for term in found]
+    # A kernel whose variance vanishes still has its features, all of them nearly zero.
+    shares = np.array(variances) / max(np.sum(variances), np.finfo(float).tiny)
+    numbers = np.maximum(np.rint(shares * (n_features // 2)).astype(int), min(_FEWEST, n_features // 2))
+    # Terms with the same factors make one sum of waves.
+    merged: dict[Factors, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for term, n in zip(found, numbers.tolist(), strict=True):
+        frequencies, weights = _frequencies(term.spectra, n, len(low), rng)
+        amplitudes = np.sqrt(term.variance * weights / weights.sum())
+        merged.setdefault(tuple(sorted(term.factors)), []).append((frequencies, amplitudes))
+    return [Features(factors, *map(np.concatenate, zip(*each, strict=True))) for factors, each in merged.items()]
+
+
+def draw_waves(features: list[Features], n_paths: int, rng: np.random.Generator) -> Prior:
+    """Functions with independent normal weights."""
+    parts: list[Functions] = []
+    for factors, frequencies, amplitudes in features:
+        cosine, sine = rng.normal(size=(2, n_paths, len(frequencies))) * amplitudes
+        parts.append(Waves(factors, frequencies, cosine, sine))
+    return Prior(parts, {"n_features": 2 * sum(len(each.frequencies) for each in features)})
+
+
+def _square(factors: Factors, X: np.ndarray) -> np.ndarray:
+    out = np.ones(len(X))
+    for column, centre in factors:
+        out *= (X[:, column] - centre) ** 2
+    return out
+
+
+def _frequencies(
+    spectra: tuple[Spectrum, ...], n: int, n_inputs: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies of a product of stationary kernels (n, D) and their weights (n,); one of zero for none."""
+    if not spectra:
+        return np.zeros((1, n_inputs)), np.ones(1)
+    # scipy.stats takes long to load.
+    from scipy.stats import qmc
+
+    ends = np.cumsum([0] + [spectrum.width for spectrum in spectra])
+    # A Sobol sequence covers the density more evenly than independent draws. Scrambling keeps it unbiased; numbers are
+    # whole multiples of 2⁻³⁰, so zero is moved off.
+    U = qmc.Sobol(int(ends[-1]), rng=rng).random_base2(max(n - 1, 0).bit_length())[:n]
+    U = U * (1 - 2.0**-30) + 2.0**-31
+    weights = np.ones(len(U))
+    for spectrum, last in zip(spectra, ends[1:] - 1, strict=True):
+        if spectrum.heavy:
+            # The square of a uniform number u has the density 1 / 2u.
+            weights *= 2 * U[:, last]
+            U[:, last] *= U[:, last]
+    frequencies = [s.frequencies(U[:, a:b]) for s, a, b in zip(spectra, ends[:-1], ends[1:], strict=True)]
+    return np.sum(frequencies, axis=0), weights
+
+
+def draw_on_basis(
+    gp: ConditionedGP, n_paths: int, n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
+) -> Prior:
+    """Draws from the prior given its values at a few points, with nothing between them that these do not determine.
+
+    The points are taken from the box and the data by a pivoted Cholesky factorisation: each is where the variance given
+    those before is largest.
+    """
+    from scipy.stats import qmc
+
+    sobol = qmc.Sobol(len(low), rng=rng)
+    box = low + (high - low) * sobol.random_base2(max(_CANDIDATES, n_features - 1).bit_length() - 1)
+    candidates = np.concatenate([box, gp.X])
+    K = gp.covariance(candidates, candidates)
+    L, pivots, rank, _ = lapack.dpstrf(K, tol=_NEGLIGIBLE * K.diagonal().max(), lower=1)
+    rank = min(rank, max(n_features // 2, 1))
+    L, Z = np.tril(L[:rank, :rank]), candidates[pivots[:rank] - 1]
+    # Where the basis was not chosen.
+    test = rng.uniform(low, high, (_REFERENCE, len(low)))
+    known = solve_triangular(L, gp.covariance(Z, test), lower=True)
+    missed = float(np.maximum(1 - np.square(known).sum(0).sum() / gp.prior_variance(test).sum(), 0.0))
+    if missed > _MISSED:
+        warn_user(
+            f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box, since "
+            "the kernel varies fast: paths are too smooth far from the data. Raise n_features or narrow the bounds.",
+            SamplingWarning,
+        )
+    weights = solve_triangular(L, rng.normal(size=(rank, n_paths)), lower=True, trans="T").T
+    return Prior([KernelSums(gp, Z, weights)], {"n_features": rank, "missed_variance": missed})

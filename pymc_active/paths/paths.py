@@ -1,0 +1,301 @@
+"""Sample paths of a posterior Gaussian process: functions that can be evaluated, and differentiated twice, anywhere.
+
+A draw from the prior becomes one from the posterior when what it misses of the data is interpolated (Matheron's rule):
+f(x) + k(x, X) G⁻¹ (y - f(X) - noise). The features of the prior are only as many as its own variation needs; what the
+data say is exact, however many they are.
+
+References
+----------
+.. [1] Wilson et al. (2020), Efficiently sampling functions from Gaussian process posteriors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.linalg import eigh
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.paths.features import draw_prior
+from pymc_active.paths.kernel_sums import Derivatives, Functions, KernelSums
+from pymc_active.paths.maximizers import maximize_over_pool, maximize_paths
+from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.predictions.conditioned_gps import conditioned_gps, model_of
+from pymc_active.predictions.model_average import Fits
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import Bounds, point_labels, read_bounds, read_inputs
+from pymc_active.support.threads import one_blas_thread
+
+
+class Paths:
+    """Draws of the latent function of one Gaussian process given its data, in the kernel's units.
+
+    Parameters
+    ----------
+    gp : ConditionedGP
+    n_paths : int
+        S.
+    n_features : int
+        Of the prior, shared by about 25 paths: half as many frequencies.
+    rng : Generator
+    low, high : ndarray, shape (D,), optional
+        The box that matters; by default that of the data.
+
+    Attributes
+    ----------
+    diagnostics : dict
+        ``n_features``, and of a kernel without a known spectral density ``missed_variance``: the mean share of the
+        prior variance that the features miss.
+    embedding : ndarray of shape (d, D), or None
+        R, where the paths are functions of R x.
+    """
+
+    def __init__(
+        self,
+        gp: ConditionedGP,
+        n_paths: int,
+        n_features: int = 1000,
+        rng: np.random.Generator | int | None = None,
+        low: np.ndarray | None = None,
+        high: np.ndarray | None = None,
+    ):
+        rng = np.random.default_rng(rng)
+        self.gp, self.n_paths = gp, n_paths
+        posterior = gp.posterior
+        self.embedding = posterior.embedding(gp.theta) if isinstance(posterior, EmbeddingPosterior) else None
+        self.low = gp.X.min(0) if low is None else np.asarray(low, float)
+        self.high = gp.X.max(0) if high is None else np.asarray(high, float)
+        with one_blas_thread():
+            prior = draw_prior(gp, n_paths, n_features, rng, self.low, self.high)
+            self.diagnostics = prior.diagnostics
+            seen = sum(part.value(gp.X) for part in prior.parts) + _noise(gp, n_paths, rng)
+            weights = gp.factor.solve((gp.y - gp.prior_mean(gp.X)[0] - seen).T).T
+        self._parts: list[Functions] = [*prior.parts, KernelSums(gp, gp.X, np.ascontiguousarray(weights))]
+
+    def value(self, X: np.ndarray) -> np.ndarray:
+        """All paths at all points, (S, m)."""
+        with one_blas_thread():
+            return self.gp.prior_mean(X)[0] + sum(part.value(X) for part in self._parts)
+
+    def derivatives(self, X: np.ndarray, which: np.ndarray) -> Derivatives:
+        """Value (m,), gradient (m, D) and Hessian (m, D, D) of path ``which[i]`` at row i."""
+        value, gradient = self.gp.prior_mean(X)
+        total = [value, gradient, self.gp.prior_mean_hessian(X)]
+        with one_blas_thread():
+            for part in self._parts:
+                total = [a + b for a, b in zip(total, part.derivatives(X, which), strict=True)]
+        return total[0], total[1], total[2]
+
+
+def _noise(gp: ConditionedGP, n_paths: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws of the observation noise of all data, (S, n)."""
+    standard = rng.normal(size=(n_paths, len(gp.X)))
+    if isinstance(gp.posterior, ArrayPosterior):
+        return np.sqrt(gp.noise_variance(gp.X)) * standard
+    # It may differ between the data, and be correlated.
+    values, vectors = eigh(gp.factor.L @ gp.factor.L.T - gp.covariance(gp.X, gp.X))
+    return (standard * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+class PosteriorPaths:
+    """Sample paths of a model's latent function, to be called like functions, in the user's units.
+
+    Made by :func:`draw_paths`.
+
+    Attributes
+    ----------
+    parts : list of Paths
+        Those of each draw of the hyperparameters, in the kernel's units.
+    n_paths : int
+    diagnostics : list of dict
+        Of each part; see :class:`Paths`.
+    """
+
+    def __init__(self, inputs: list, parts: list[Paths]):
+        self.inputs, self.parts = inputs, parts
+        self.n_paths = sum(part.n_paths for part in parts)
+        self.diagnostics = [part.diagnostics for part in parts]
+
+    def __repr__(self) -> str:
+        draws = f", {len(self.parts)} draws of the hyperparameters" if len(self.parts) > 1 else ""
+        return (
+            f"<PosteriorPaths: {self.n_paths} paths over {len(self.inputs)} input(s), {len(self.parts[0].gp.X)} data"
+            f"{draws}>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "paths": f"{self.n_paths}, from {len(self.parts)} draw(s) of the hyperparameters",
+            "inputs": ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else ""),
+            "data": f"{len(self.parts[0].gp.X)} points",
+        }
+        return html_summary("PosteriorPaths", facts)
+
+    def __call__(self, X: Any) -> xr.DataArray:
+        """All paths at the rows of ``X`` (m, D): dims (path, point), in units of y."""
+        return self._labelled("f", X, lambda part, Z: part.gp.to_user_y(part.value(Z)))
+
+    def gradient(self, X: Any) -> xr.DataArray:
+        """Derivatives in the inputs: dims (path, point, input), in units of y over those of x."""
+        return self._labelled("gradient", X, lambda part, Z: _unit(part, 1) * _of_all(part, Z)[1], "input")
+
+    def hessian(self, X: Any) -> xr.DataArray:
+        """Second derivatives: dims (path, point, input, other_input)."""
+        return self._labelled(
+            "hessian", X, lambda part, Z: _unit(part, 2) * _of_all(part, Z)[2], "input", "other_input"
+        )
+
+    def _labelled(self, name: str, X: Any, compute: Callable[[Paths, np.ndarray], np.ndarray], *dims: str):
+        values = read_inputs(X, inputs=self.inputs)
+        coords = {"point": point_labels(X)} | dict.fromkeys(dims, self.inputs)
+        parts = [compute(part, part.gp.posterior.x_map(values)) for part in self.parts]
+        return xr.DataArray(np.concatenate(parts), dims=("path", "point", *dims), coords=coords, name=name)
+
+    def maximize(self, where: Any, *, random_seed: int | np.random.Generator | None = 0) -> xr.Dataset:
+        """The place and value of every path's maximum.
+
+        Parameters
+        ----------
+        where : list of (low, high), or ndarray, DataFrame of shape (m, D)
+            A *list* is read as bounds, anything else as a pool.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        xarray.Dataset
+            ``x`` (path, input) and ``f`` (path); in a box also ``free`` (path, input), which is False where the path
+            still rises across the bound on which the maximum lies, and ``slope``, the gradient; in a pool ``point``,
+            the row's label.
+
+        Raises
+        ------
+        ValueError
+            For malformed bounds or a pool that does not fit the model.
+        """
+        width = len(self.inputs)
+        if not isinstance(where, list | tuple):
+            pool = read_inputs(where, "the pool", inputs=self.inputs)
+            rows, values = zip(
+                *(maximize_over_pool(part, part.gp.posterior.x_map(pool)) for part in self.parts), strict=True
+            )
+            row = np.concatenate(rows)
+            f = np.concatenate([part.gp.to_user_y(v) for part, v in zip(self.parts, values, strict=True)])
+            variables = {
+                "x": (("path", "input"), pool[row]),
+                "f": ("path", f),
+                "point": ("path", point_labels(where)[row]),
+            }
+            return xr.Dataset(variables, coords={"input": self.inputs})
+        low, high = read_bounds(where, width)
+        rng = np.random.default_rng(random_seed)
+        found = []
+        for part in self.parts:
+            x_map = part.gp.x_map
+            maxima = maximize_paths(part, x_map(low), x_map(high), rng)
+            # A bound is met exactly also in the user's units.
+            X = np.clip(part.gp.to_user(maxima.X), low, high)
+            X = np.where(maxima.X == x_map(low), low, np.where(maxima.X == x_map(high), high, X))
+            found.append((X, part.gp.to_user_y(maxima.values), maxima.free, maxima.slopes * _unit(part, 1)))
+        X, f, free, slopes = (np.concatenate(column) for column in zip(*found, strict=True))
+        by_input = ("path", "input")
+        return xr.Dataset(
+            {"x": (by_input, X), "f": ("path", f), "free": (by_input, free), "slope": (by_input, slopes)},
+            coords={"input": self.inputs},
+        )
+
+
+def _unit(part: Paths, order: int) -> np.ndarray:
+    """What derivatives in the kernel's units are multiplied by."""
+    x = np.broadcast_to(part.gp.x_map.scale, part.low.shape)
+    y = part.gp.posterior.y_map.scale * part.gp.sign
+    return y / x if order == 1 else y / np.multiply.outer(x, x)
+
+
+def _of_all(part: Paths, X: np.ndarray) -> list[np.ndarray]:
+    """Derivatives of every path at every point, with (S, m) in front."""
+    S, m = part.n_paths, len(X)
+    found = part.derivatives(np.tile(X, (S, 1)), np.repeat(np.arange(S), m))
+    return [array.reshape(S, m, *array.shape[1:]) for array in found]
+
+
+def draw_paths(
+    gpm: GPModel | None,
+    *,
+    point: dict[str, Any] | None = None,
+    fit: LaplaceFit | Fits | None = None,
+    trace: xr.DataTree | None = None,
+    n_paths: int = 50,
+    n_features: int = 1000,
+    draws: int = 10,
+    bounds: Bounds | None = None,
+    random_seed: int | np.random.Generator | None = None,
+) -> PosteriorPaths:
+    """Draw whole functions from the posterior of a model's latent function.
+
+    Parameters
+    ----------
+    gpm : GPModel
+        Not needed with ``fit``.
+    point, fit, trace
+        The hyperparameters, by one of these: fixed (unconstrained values by name), draws from a fit, or those of a
+        trace.
+    n_paths : int
+    n_features : int
+        Random features of the prior, shared by about 25 paths. The mean of paths is exact whatever it is. Their
+        covariance errs by a share of the *prior* variance, about one over the root of it: where the data leave little
+        of that variance the share of what is left is larger. Other paths have other features, so that the moments of
+        many become exact.
+    draws : int
+        Draws of the hyperparameters, at most, of a fit or a trace; they share the paths evenly.
+    bounds : list of (low, high), optional
+        The box that matters, by default that of the data; only for kernels that are not stationary.
+    random_seed : int or Generator, optional
+
+    Returns
+    -------
+    PosteriorPaths
+        Call it with points; it has ``gradient``, ``hessian`` and ``maximize``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unless exactly one source of hyperparameters is given; if it does not belong to the model; for numbers that are
+        not positive, or malformed bounds.
+
+    Warns
+    -----
+    UserWarning
+        If the kernel has no known spectral density and the features miss more than 5 % of the prior variance.
+
+    Examples
+    --------
+    >>> import pymc_active as pma
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> gpm = pma.ard_gp(X, np.sin(6 * X[:, 0]))
+    >>> point = {"log_lengthscale": [-1.0], "log_outputscale": 0.0, "log_noise": -9.0}
+    >>> paths = draw_paths(gpm, point=point, n_paths=3, random_seed=1)
+    >>> bool(np.allclose(paths(X), gpm.y, atol=0.001))
+    True
+    """
+    for name, number in (("n_paths", n_paths), ("n_features", n_features), ("draws", draws)):
+        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+            raise ValueError(f"{name} must be a positive whole number; got {number!r}")
+    if n_features < 2:
+        raise ValueError(f"n_features must be at least 2, a cosine and a sine; got {n_features}")
+    rng = np.random.default_rng(random_seed)
+    gps = conditioned_gps(
+        gpm, point=point, fit=fit, trace=trace, n=min(draws, n_paths), random_seed=int(rng.integers(2**31))
+    )
+    inputs = (model_of(fit) if gpm is None else gpm).inputs
+    box = None if bounds is None else read_bounds(bounds, len(inputs))
+    shares = np.diff(np.linspace(0, n_paths, len(gps) + 1).round().astype(int))
+    parts = []
+    for gp, share in zip(gps, shares.tolist(), strict=True):
+        low, high = (None, None) if box is None else (gp.x_map(end) for end in box)
+        parts.append(Paths(gp, share, n_features, rng, low, high))
+    return PosteriorPaths(inputs, parts)

@@ -1,0 +1,1 @@
+"""What to believe of the function, from one or several fits."""

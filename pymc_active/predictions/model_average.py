@@ -1,0 +1,469 @@
+"""Several models of the same data: which of them the data prefer, and the average over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from math import isclose
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import logsumexp, softmax
+
+from pymc_active.kernels.expressions import Expression, on_inputs
+from pymc_active.laplace.draws.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
+from pymc_active.laplace.fit import LaplaceFit, find_problems
+from pymc_active.laplace.like_terms import kernel_priors
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.factor import NotPositiveDefiniteError
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, warn_user
+
+__all__ = ["ModelAverage", "as_model_average", "model_posterior"]
+
+# Models that are worth a word about their rough evidence, and draws that are too few for its standard error.
+MATTERS, _FEW_EFFECTIVE = 1e-3, 100
+# The weight of models that are left out where they cannot be expanded for other data.
+_IMPOSSIBLE = 1e-9
+EVIDENCES = ("laplace", "importance")
+WEIGHTS = ("posterior", "tempered", "uniform")
+# Of a fit without a finite Laplace evidence, around which there is nothing to sample.
+_UNKNOWN = ImportanceEvidence(np.nan, np.nan, np.nan, np.nan)
+
+Fits = Mapping[Any, LaplaceFit] | Sequence[LaplaceFit]
+Prior = Mapping[Any, float] | Sequence[float] | None
+
+
+def model_posterior(
+    fits: Fits,
+    *,
+    prior: Prior = None,
+    method: str = "laplace",
+    draws: int = 2000,
+    random_seed: int = 0,
+) -> xr.DataArray:
+    r"""Posterior probabilities of models of the same data, from their evidences.
+
+    Parameters
+    ----------
+    fits : dict, sequence of LaplaceFit or ModelAverage
+        One fit of each model; a dict's keys become labels, a sequence is numbered.
+    prior : dict or sequence, optional
+        Prior weights in the order (or by the keys) of ``fits``, normalised here; default that of a ModelAverage given,
+        else equal.
+    method : {"laplace", "importance"}
+        Where the evidences come from: Laplace's approximation, summed over the modes found, or importance sampling
+        around the same modes, which corrects the shape of each but finds no others. On small data Laplace's is up to
+        a few nats off, differently for each model.
+    draws, random_seed : int
+        For ``"importance"``: weighted draws for each model, each of which costs one evaluation of the posterior.
+
+    Returns
+    -------
+    xarray.DataArray
+        Probabilities over ``model``, with the coordinates ``log_evidence`` (nats), ``description`` and ``doubtful``
+        (whether the search did not converge or the point has directions without curvature). With ``"importance"``
+        also ``standard_error`` (of the log evidence), ``effective_sample_size`` and ``pareto_k`` (above 0.7 the
+        estimate is not to be trusted).
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but fits, a model that occurs twice, fits of different y, labels that are neither all text nor all
+        numbers, a prior that does not match, or if no evidence is finite.
+
+    Warns
+    -----
+    UserWarning
+        Once, if the evidence of a model is not finite (it is excluded, with probability 0), the fit of the most
+        probable one is doubtful, or a sampled evidence has a Pareto k above 0.7 or fewer than 100 effective draws where
+        the model has a probability above 0.001.
+
+    Notes
+    -----
+    A model's evidence by Laplace is the sum over the distinct modes found, :math:`\log \sum_k \exp E_k` over
+    ``fit.modes``; modes below the best that are no proper ones (their curvature had to be floored) are left out. The
+    best mode alone has ``fit.log_evidence``. Where modes overlap, the sum counts what they share twice.
+
+    The inputs may differ between the models, as long as the rows belong to the same observations.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 15)
+    >>> models = {k: pma.ard_gp(x[:, None], np.sin(x), kernel=k) for k in ("ExpQuad", "Matern12")}
+    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> print(pma.active.model_posterior(fits).idxmax().item())
+    ExpQuad
+    """
+    labels, members = _read_fits(fits)
+    if method not in EVIDENCES:
+        raise ValueError(f"method must be one of {', '.join(EVIDENCES)}; got {method!r}")
+    evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
+    if method == "importance":
+        estimates = [
+            importance_evidence(fit, draws, random_seed) if np.isfinite(laplace) else _UNKNOWN
+            for fit, laplace in zip(members, evidences["log_evidence"], strict=True)
+        ]
+        evidences = dict(zip(ImportanceEvidence._fields, map(np.array, zip(*estimates, strict=True)), strict=True))
+    probability = _probabilities(labels, members, evidences, prior_weights(_own_prior(fits, prior), labels))
+    _warn(probability, members)
+    return probability
+
+
+def _probabilities(
+    labels: list, members: list[LaplaceFit], evidences: dict[str, np.ndarray], prior: np.ndarray
+) -> xr.DataArray:
+    log_evidence = evidences["log_evidence"]
+    doubtful = [not fit.diagnostics["converged"] or fit.diagnostics["n_floored"] > 0 for fit in members]
+    return xr.DataArray(
+        softmax(_log_weights(log_evidence, prior)),
+        dims="model",
+        coords={
+            "model": labels,
+            **{name: ("model", values) for name, values in evidences.items() if name != "log_evidence"},
+            "log_evidence": ("model", log_evidence, {"units": "nats"}),
+            "description": ("model", [fit.gpm.description for fit in members]),
+            "doubtful": ("model", np.array(doubtful)),
+        },
+        name="probability",
+    )
+
+
+def _log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Up to a constant; -inf for models that are excluded."""
+    with np.errstate(divide="ignore"):
+        weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
+    if not np.isfinite(weights).any():
+        raise ValueError("no model with a prior weight has a finite evidence: fit the models again (fit_laplace)")
+    return weights
+
+
+def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
+    """One warning for everything that is doubtful about the probabilities."""
+    problems = []
+    labels, finite = probability.model.values.tolist(), np.isfinite(probability.log_evidence.values)
+    if not finite.all():
+        excluded = ", ".join(repr(label) for label, included in zip(labels, finite, strict=True) if not included)
+        problems.append(
+            f"the evidence of {excluded} is not finite, hence probability 0: fit again, or give log_noise a prior that "
+            "keeps it away from zero"
+        )
+    best = int(np.argmax(probability.values))
+    if probability.doubtful.values[best]:
+        problems.append(
+            f"model {labels[best]!r} is the most probable, but its fit is doubtful: "
+            + "; ".join(find_problems(members[best]))
+        )
+    if "pareto_k" in probability.coords:
+        # What is wrong with a model that nobody believes in anyway is no news.
+        is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)
+        rough = probability[is_rough & (probability > MATTERS)]
+        if rough.size:
+            worst = zip(
+                rough.model.values.tolist(), rough.pareto_k.values, rough.effective_sample_size.values, strict=True
+            )
+            which = ", ".join(f"{model!r} (Pareto k {k:.2f}, {size:.0f} effective draws)" for model, k, size in worst)
+            problems.append(
+                f"the sampled evidence of {which} is rough, for k above {PARETO_LIMIT} or fewer than {_FEW_EFFECTIVE} "
+                "effective draws: take more draws, or search longer for its modes (n_restarts)"
+            )
+    if problems:
+        warn_user(
+            "; ".join(problems),
+            DoubtfulEvidenceWarning,
+        )
+
+
+def summed_over_modes(fit: LaplaceFit) -> float:
+    """Laplace evidence of all proper modes together, nats; see :func:`model_posterior`."""
+    others = zip(fit.modes[1:], fit.expansions[1:], strict=True)
+    proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
+    return float(logsumexp([fit.log_evidence, *proper]))
+
+
+def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
+    if not isinstance(fits, Mapping | Sequence) or not len(fits):
+        raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
+    labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
+    check_labels(labels)
+    for label, fit in zip(labels, members, strict=True):
+        if not isinstance(fit, LaplaceFit):
+            raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
+        if not np.array_equal(fit.y, members[0].y):
+            raise ValueError(
+                f"evidences compare models of the same observations, but the fits {labels[0]!r} and {label!r} have "
+                "different y: fit every model again with the same data (gpm.set_data, then fit_laplace)"
+            )
+    check_distinct({label: fit.gpm for label, fit in zip(labels, members, strict=True)})
+    return labels, list(members)
+
+
+def check_labels(labels: list) -> None:
+    """Raise a ValueError for labels that a coordinate would not keep: tuples, or text beside numbers."""
+    if any(isinstance(label, tuple) for label in labels) or np.asarray(labels).tolist() != labels:
+        raise ValueError(f"labels of models must be all text or all numbers; got {labels}: give them other labels")
+
+
+def check_one_fit(fit: Any, function: str) -> None:
+    """Raise a TypeError for anything but a fit of one model."""
+    if not isinstance(fit, LaplaceFit):
+        hint = "of several models take average.best" if isinstance(fit, ModelAverage) else "see fit_laplace"
+        raise TypeError(f"{function} takes a LaplaceFit ({hint}); got {type(fit).__name__}")
+
+
+def _own_prior(fits: Any, prior: Any) -> Any:
+    return fits.prior if prior is None and isinstance(fits, ModelAverage) else prior
+
+
+def prior_weights(prior: Any, labels: list) -> np.ndarray:
+    """Prior probabilities in the order of the labels, from a dict, a sequence or None for equal ones."""
+    if prior is None:
+        return np.full(len(labels), 1 / len(labels))
+    if isinstance(prior, Mapping):
+        if set(prior) != set(labels):
+            raise ValueError(f"prior must have the keys of fits, {labels}; got {list(prior)}")
+        prior = [prior[label] for label in labels]
+    weights = np.asarray(prior, float)
+    if weights.shape != (len(labels),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError(f"prior must hold a weight >= 0 for each of the {len(labels)} models, not all 0; got {prior}")
+    return weights / weights.sum()
+
+
+class ModelAverage(Mapping[Any, LaplaceFit]):
+    """Fits of several models of the same data, with the models' posterior probabilities.
+
+    A read-only mapping from labels to fits, which ``predict`` and every criterion of ``pymc_active.active`` take in
+    the place of one fit.
+
+    Parameters
+    ----------
+    fits : dict, sequence of LaplaceFit or ModelAverage
+    prior : dict or sequence, optional
+        As in :func:`model_posterior`; default that of a ModelAverage given, else equal.
+    method : {"laplace", "importance"}
+        As in :func:`model_posterior`.
+    draws, random_seed : int
+        For ``"importance"``.
+
+    Attributes
+    ----------
+    probability : xarray.DataArray
+        Posterior probabilities over ``model``, from :func:`model_posterior`.
+    prior : ndarray, shape (K,)
+        Prior probabilities.
+    weights : ndarray, shape (K,)
+        What predictions weigh the models with: their probabilities, unless changed by :meth:`weighted`.
+
+    Raises
+    ------
+    TypeError
+        For anything but fits.
+    ValueError
+        For fewer than two models, models that occur twice (kernels equal up to the order of terms and factors, means
+        and priors equal too), or models of different X or y.
+
+    Warns
+    -----
+    UserWarning
+        As :func:`model_posterior`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(0, 1, 12)
+    >>> y = 3 * x + 0.1 * np.cos(40 * x)
+    >>> models = {k: pma.composite_gp(x[:, None], y, k) for k in ("SE", "LIN")}
+    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> average = pma.ModelAverage(fits)
+    >>> average.best.gpm.description
+    'composite_gp(LIN)'
+    >>> list(pma.predict(average, [[0.5], [2.0]]).data_vars)
+    ['f_mean', 'f_variance', 'y_variance']
+    """
+
+    def __init__(
+        self,
+        fits: Fits,
+        *,
+        prior: Prior = None,
+        method: str = "laplace",
+        draws: int = 2000,
+        random_seed: int = 0,
+    ):
+        if isinstance(fits, Mapping | Sequence) and len(fits) < 2:
+            raise ValueError(f"an average needs at least two models; got {len(fits)} (take the fit itself)")
+        labels, members = _read_fits(fits)
+        self._fits = dict(zip(labels, members, strict=True))
+        for label, fit in self._fits.items():
+            if not np.array_equal(fit.X, members[0].X):
+                raise ValueError(
+                    f"models are averaged point by point, but the fits {labels[0]!r} and {label!r} have different X: "
+                    "give every model the same inputs (model_posterior compares evidences without)"
+                )
+        self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
+        self.probability = model_posterior(
+            self._fits, prior=self.prior.tolist(), method=method, draws=draws, random_seed=random_seed
+        )
+        self.weights = self.probability.to_numpy()
+
+    def __getitem__(self, label: Any) -> LaplaceFit:
+        return self._fits[label]
+
+    def __iter__(self) -> Iterator:
+        return iter(self._fits)
+
+    def __len__(self) -> int:
+        return len(self._fits)
+
+    @property
+    def best(self) -> LaplaceFit:
+        """The fit of the most probable model."""
+        return list(self._fits.values())[int(np.argmax(self.probability.values))]
+
+    @property
+    def gpm(self) -> GPModel:
+        """The most probable model."""
+        return self.best.gpm
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs of the fits, (n, D), in the user's units."""
+        return self.best.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs of the fits, (n,), in the user's units."""
+        return self.best.y
+
+    def given(self, X: np.ndarray, y: np.ndarray, *, reweigh: bool = True) -> ModelAverage:
+        """Each fit expanded for other data (user's units), without a search; see :meth:`LaplaceFit.given`.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, D)
+        y : ndarray, shape (n,)
+        reweigh : bool
+            Whether the probabilities are those given the other data. For imagined outcomes pass False: the expectation
+            of the probabilities over what may come out is what they are now, whereas a predicted mean, observed as it
+            was predicted, speaks for the models that are surest of it. New probabilities are by Laplace's evidences.
+        """
+        fits = {}
+        for (label, fit), weight in zip(self._fits.items(), self.weights, strict=True):
+            try:
+                fits[label] = fit.given(X, y)
+            except NotPositiveDefiniteError as error:
+                # One that nobody believes in must not stop the others.
+                if weight > _IMPOSSIBLE:
+                    raise NotPositiveDefiniteError(f"{label}: {error}") from error
+        other = copy(self)
+        other._fits = fits
+        if len(fits) < len(self):
+            kept = [label in fits for label in self]
+            other.probability = self.probability[kept] / self.probability[kept].sum()
+            other.prior = self.prior[kept] / self.prior[kept].sum()
+            other.weights = self.weights[kept] / self.weights[kept].sum()
+        if reweigh:
+            evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in fits.values()])}
+            other.probability = _probabilities(list(fits), list(fits.values()), evidences, other.prior)
+            other.weights = other.probability.to_numpy()
+        return other
+
+    def weighted(self, weights: str, negligible: float = 0.0) -> ModelAverage:
+        """The same models with other ``weights``.
+
+        Parameters
+        ----------
+        weights : {"posterior", "tempered", "uniform"}
+            The posterior probabilities, their square roots (normalised), or equal ones (but for models without prior
+            weight or finite evidence).
+        negligible : float
+            Models of less weight get none.
+        """
+        if weights not in WEIGHTS:
+            raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
+        log_weights = _log_weights(self.probability.log_evidence.values, self.prior)
+        power = {"posterior": 1.0, "tempered": 0.5, "uniform": 0.0}[weights]
+        kept = np.isfinite(log_weights)
+        values = np.zeros(len(self))
+        values[kept] = softmax(power * log_weights[kept])
+        values[values < negligible] = 0.0
+        other = copy(self)
+        other.weights = values / values.sum()
+        return other
+
+    def with_prior(self, prior: Prior) -> ModelAverage:
+        """The same models and evidences with other prior weights (dict or sequence); warns as the first ones did."""
+        other = copy(self)
+        other.prior = prior_weights(prior, list(self))
+        other.weights = softmax(_log_weights(self.probability.log_evidence.values, other.prior))
+        other.probability = self.probability.copy(data=other.weights)
+        _warn(other.probability, list(self.values()))
+        return other
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Models by probability, with log evidence (nats) and whether the fit is doubtful."""
+        p = self.probability.sortby(self.probability, ascending=False)
+        columns = {"model": p.model, "probability": p, "log_evidence": p.log_evidence, "doubtful": p.doubtful}
+        return pd.DataFrame({name: values.to_numpy() for name, values in columns.items()})
+
+    def __repr__(self) -> str:
+        return f"<ModelAverage of {len(self)} models, {len(self.y)} points>\n" + self.table.to_string(
+            index=False, formatters=_FORMATTERS
+        )
+
+    def _repr_html_(self) -> str:
+        table = self.table
+        for name, form in _FORMATTERS.items():
+            table[name] = table[name].map(form)
+        return html_summary(f"ModelAverage of {len(self)} models, {len(self.y)} points", {}, table)
+
+
+_FORMATTERS = {
+    "probability": "{:.4f}".format,
+    "log_evidence": "{:.2f}".format,
+    "doubtful": lambda doubtful: "doubtful" if doubtful else "",
+}
+
+
+def as_model_average(fits: Any, prior: Prior = None) -> ModelAverage:
+    """A ModelAverage of a dict or list of fits, or with another prior, or as it is."""
+    if not isinstance(fits, ModelAverage):
+        return ModelAverage(fits, prior=prior)
+    return fits if prior is None else fits.with_prior(prior)
+
+
+def check_distinct(models: Mapping[Any, GPModel]) -> None:
+    """Raise a ValueError if a model occurs twice; kernels are equal up to the order of terms and factors."""
+    alike: dict[Expression | str, dict[Any, GPModel]] = {}
+    for label, gpm in models.items():
+        kernel = gpm.description if gpm.expression is None else on_inputs(gpm.expression, gpm.X.shape[1])
+        others = alike.setdefault(kernel, {})
+        for other_label, other in others.items():
+            if gpm is other or _have_equal_priors(gpm, other):
+                raise ValueError(
+                    f"{other_label!r} and {label!r} are the same model, whose probability would count twice: leave one "
+                    "out"
+                )
+        others[label] = gpm
+
+
+def _have_equal_priors(gpm: GPModel, other: GPModel) -> bool:
+    """Whether two models of one kernel have the same priors, mean and scales too."""
+    if sorted(gpm.shapes.values()) != sorted(other.shapes.values()):
+        return False
+    posteriors = [one.posterior().with_data(gpm.X, gpm.y) for one in (gpm, other)]
+    if len({kernel_priors(posterior) for posterior in posteriors}) > 1:
+        return False
+    # Where all parameters are alike their order does not matter, and means, noise and scales show.
+    theta = np.full(gpm.n_parameters, 0.3)
+    return isclose(*(posterior.value(theta) for posterior in posteriors))

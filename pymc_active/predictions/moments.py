@@ -1,0 +1,131 @@
+"""Predictive moments of one model: at a mode, marginalised around it, and at draws of the hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.posterior.base import Moments, Posterior
+from pymc_active.support.tables import blocks
+from pymc_active.support.threads import one_blas_thread
+
+# Below this fraction of the prior and noise variance a predictive variance is rounding.
+_SMALLEST_VARIANCE = 1e-10
+
+
+class Predictive(NamedTuple):
+    """Moments at m points; ``plug_in`` is the latent variance with the hyperparameters fixed at the mode."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    plug_in: np.ndarray
+    noise: np.ndarray
+
+
+def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp") -> Predictive:
+    r"""Latent moments under the Gaussian approximation of one mode, as arrays.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    X_new : ndarray, shape (m, D)
+    method : {"map", "bbq", "mgp"}
+        V; V + ∂mᵀΣ∂m; 4/3 V + ∂mᵀΣ∂m + ∂VᵀΣ∂V / (3V).
+
+    Returns
+    -------
+    Predictive
+        In units of y and their squares.
+
+    Notes
+    -----
+    V is kept above 1e-10 of the prior plus noise variance, where the last term would be 0/0. Of a model without free
+    parameters all three are V.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), eq. 19; Osborne et al. (2012) for BBQ.
+    """
+    m = len(X_new)
+    out = Predictive(*(np.empty(m) for _ in range(4)))
+    root = expansion.curvature.root
+    method = method if len(root) else "map"
+    width = max(len(expansion.state.factor.alpha), len(root) if method != "map" else 1, X_new.shape[1] // 8)
+    # Blocks are too small to gain from several threads, which then wait for each other.
+    with one_blas_thread():
+        for rows in blocks(m, width):
+            moments = expansion.moments(X_new[rows], gradient=method != "map")
+            for whole, part in zip(out, _marginalize(moments, root, method), strict=True):
+                whole[rows] = part
+    return out
+
+
+def _marginalize(moments: Moments, root: np.ndarray, method: str) -> Predictive:
+    floor = _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance) + np.finfo(float).tiny
+    V = np.maximum(moments.variance, floor)
+    variance = V
+    if method != "map":
+        spread = np.square(moments.mean_gradient @ root).sum(1)
+        variance = V + spread
+    if method == "mgp":
+        variance = 4 / 3 * V + spread + np.square(moments.variance_gradient @ root).sum(1) / (3 * V)
+    return Predictive(moments.mean, variance, V, moments.noise_variance)
+
+
+class Gradients(NamedTuple):
+    """Derivatives in the inputs of mean, variance and plug-in (or conditional) variance: (m, D), or (S, m, D)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    plug_in: np.ndarray
+
+
+def marginal_gradients(
+    expansion: Expansion, X_new: np.ndarray, method: str = "mgp"
+) -> tuple[Predictive, Gradients] | None:
+    """:func:`marginal_moments` with derivatives in the inputs; None where the model has no formulas for them."""
+    state, posterior, root = expansion.state, expansion.posterior, expansion.curvature.root
+    method = method if len(root) else "map"
+    moments = expansion.moments(X_new, gradient=method != "map")
+    p = _marginalize(moments, root, method)
+    if method == "map":
+        plain = posterior.input_gradients(state, X_new)
+        return None if plain is None else (p, Gradients(plain.mean, plain.variance, plain.variance))
+    in_variance = moments.variance_gradient @ root
+    parts = posterior.input_gradients(state, X_new, moments.mean_gradient @ root @ root.T, in_variance @ root.T)
+    if parts is None or parts.mean_along is None or parts.variance_along is None:
+        return None
+    variance = parts.variance + 2 * parts.mean_along
+    if method == "mgp":
+        V, spread = p.plug_in[:, None], np.square(in_variance).sum(1)[:, None]
+        variance = variance + parts.variance / 3 + (2 * parts.variance_along - spread / V * parts.variance) / (3 * V)
+    return p, Gradients(parts.mean, variance, parts.variance)
+
+
+def _all_known[T](found: Iterable[T | None]) -> list[T] | None:
+    """All of them, or None as soon as one is."""
+    known = []
+    for one in found:
+        if one is None:
+            return None
+        known.append(one)
+    return known
+
+
+def draw_moments(
+    posterior: Posterior, thetas: np.ndarray, X_new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Latent mean and variance and the noise variance for each draw of theta, (S, m) each."""
+    S, m = len(thetas), len(X_new)
+    means, variances, noises = np.empty((S, m)), np.empty((S, m)), np.empty((S, m))
+    with one_blas_thread():
+        for s, theta in enumerate(thetas):
+            state = posterior.state(theta)
+            for rows in blocks(m, max(len(state.factor.alpha), X_new.shape[1] // 8)):
+                moments = posterior.moments(state, X_new[rows])
+                means[s, rows], noises[s, rows] = moments.mean, moments.noise_variance
+                variances[s, rows] = np.maximum(moments.variance, 0.0)
+    return means, variances, noises

@@ -1,0 +1,1 @@
+"""Hierarchical diagonal sampling: which of very many inputs matter."""

@@ -1,0 +1,154 @@
+"""Whether data look like a draw from the Gaussian process that was assumed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.special import chdtr, chdtrc
+
+from pymc_active.relevant_inputs.cholesky import cholesky, least_noise
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
+
+# Below this the data are called unlike the assumed process.
+_SURPRISING = 1e-3
+_FEWEST = 8
+# Draws of the assumed process, with which the data's flatness is compared.
+_DRAWS = 1999
+
+
+class AssumptionCheck(NamedTuple):
+    """How surprising the data are to the assumed process.
+
+    Attributes
+    ----------
+    residual : ndarray, shape (n - 1,)
+        After prediction from all data before, the mean unknown: independent standard normal if the assumptions hold.
+    scale_p : float
+        Two-sided p-value of their sum of squares (χ²): scales that are wrong.
+    normal_p : float
+        p-value of their normality (Shapiro and Wilk): outliers, jumps.
+    flat_p : float
+        Share of 1,999 draws of the process that are as flat as the data are (sd of y over its interquartile range): a
+        function that is almost constant but for rare large changes is no draw from any stationary process.
+    """
+
+    residual: np.ndarray
+    scale_p: float
+    normal_p: float
+    flat_p: float
+
+    def __repr__(self) -> str:
+        verdict = "plausible" if self.is_plausible else "DOUBTFUL"
+        return (
+            f"<AssumptionCheck of {len(self.residual) + 1} points, {verdict}: p = {self.scale_p:.2g} (scales), "
+            f"{self.normal_p:.2g} (jumps, outliers), {self.flat_p:.2g} (flatness)>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "verdict": "plausible" if self.is_plausible else "doubtful: a p-value is below 0.001",
+            "p, scales": f"{self.scale_p:.2g}",
+            "p, jumps or outliers": f"{self.normal_p:.2g}",
+            "p, flat with rare changes": f"{self.flat_p:.2g}",
+        }
+        return html_summary(f"AssumptionCheck of {len(self.residual) + 1} points", facts)
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether no p-value is below 0.001."""
+        return min(self.scale_p, self.normal_p, self.flat_p) > _SURPRISING
+
+    def warn(self) -> None:
+        """One warning, if the assumptions look wrong."""
+        if self.is_plausible:
+            return
+        reasons = {
+            "mostly flat with rare large changes": self.flat_p,
+            "with jumps or outliers": self.normal_p,
+            "scaled differently": self.scale_p,
+        }
+        what, p = next((reason, p) for reason, p in reasons.items() if p <= _SURPRISING)
+        warn_user(
+            f"the data are unlike the assumed Gaussian process: {what} (p = {p:.1g}). "
+            "Inputs may be missed. Transform y (log, ranks), or check bandwidth, signal_variance and noise_variance.",
+            DoubtfulSearchWarning,
+        )
+
+
+def check_assumptions(
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    bandwidth: float | np.ndarray,
+    signal_variance: float,
+    noise_variance: float,
+    random_seed: int | np.random.Generator = 0,
+) -> AssumptionCheck:
+    """Compare data with a Gaussian process of unknown mean and given scales.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d)
+        Active inputs.
+    y : array_like, shape (n,)
+    bandwidth : float or ndarray of shape (d,)
+        √2 times PyMC's ``ls``.
+    signal_variance, noise_variance : float
+        As in :func:`hds`, the noise may be 0.
+    random_seed : int or Generator
+        Of the draws behind ``flat_p``.
+
+    Returns
+    -------
+    AssumptionCheck
+
+    Raises
+    ------
+    ValueError
+        For fewer than eight points.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 9, 30)[:, None]
+    >>> y = np.where(np.arange(30) == 7, 50.0, 0.01 * np.sin(x[:, 0]))
+    >>> check_assumptions(x, y, bandwidth=1.0, signal_variance=80.0, noise_variance=1.0).is_plausible
+    False
+    """
+    from scipy.stats import shapiro
+
+    X, y = np.asarray(X, float) / bandwidth, np.asarray(y, float)
+    if len(y) < _FEWEST or X.shape[0] != len(y):
+        raise ValueError(f"a check needs at least {_FEWEST} points, one row of X for each; got {X.shape} and {y.shape}")
+    noise_variance = least_noise(signal_variance, noise_variance)
+    rng = np.random.default_rng(random_seed)
+    with one_blas_thread():
+        residual = whitened(X, y, signal_variance, noise_variance)
+        L = cholesky(_covariance(X, signal_variance, noise_variance), signal_variance, noise_variance)
+        draws = rng.normal(size=(_DRAWS, len(y))) @ L.T
+    square, n = float(residual @ residual), len(residual)
+    scale_p = 2 * min(chdtr(n, square), chdtrc(n, square))
+    flat_p = (1 + np.sum(_flatness(draws) >= _flatness(y))) / (1 + _DRAWS)
+    return AssumptionCheck(residual, float(min(scale_p, 1.0)), float(shapiro(residual).pvalue), float(flat_p))
+
+
+def _flatness(y: np.ndarray) -> np.ndarray:
+    low, high = np.quantile(y, [0.25, 0.75], axis=-1)
+    return y.std(-1) / np.maximum(high - low, np.finfo(float).tiny)
+
+
+def _covariance(X: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
+    K = signal_variance * np.exp(-np.square(X[:, None] - X).sum(-1))
+    K.flat[:: len(X) + 1] += noise_variance
+    return K
+
+
+def whitened(X: np.ndarray, y: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
+    """Standardised residuals (n - 1,), the mean integrated out; X in bandwidths."""
+    K = _covariance(X, signal_variance, noise_variance)
+    # Differences to the first observation do not know the mean.
+    K = K[1:, 1:] - K[1:, :1] - K[:1, 1:] + K[0, 0]
+    return lapack.dtrtrs(cholesky(K, signal_variance, noise_variance), y[1:] - y[0], lower=1)[0]

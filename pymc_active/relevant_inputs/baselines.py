@@ -1,0 +1,217 @@
+"""What hierarchical diagonal sampling is compared with: one input at a time, ARD, the lasso."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.relevant_inputs.fdt import LONGEST_SPACING, fixed_sample_test
+from pymc_active.relevant_inputs.settings import positive, read_box, relative_bandwidth
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
+
+# An input whose score is below this fraction of the largest does not matter, where nobody says how many do.
+_RELEVANT = 0.2
+
+
+class Screening(NamedTuple):
+    """Inputs chosen by a score.
+
+    Attributes
+    ----------
+    active : list of int
+        Sorted.
+    score : ndarray, shape (D,)
+        Larger is more relevant.
+    n_evaluations : int
+        Of f, or rows of data.
+    """
+
+    active: list[int]
+    score: np.ndarray
+    n_evaluations: int
+
+    def __repr__(self) -> str:
+        found = f"active inputs {self.active}" if self.active else "no active input"
+        return f"<Screening of {len(self.score)} inputs: {found}, {self.n_evaluations} evaluations>"
+
+    def _repr_html_(self) -> str:
+        facts = {"active inputs": ", ".join(map(str, self.active)) or "none", "evaluations": self.n_evaluations}
+        order = np.argsort(-self.score, kind="stable")[: max(len(self.active), 5)]
+        scores = pd.DataFrame({"score": self.score[order]}, index=order.astype(str)).map("{:.3g}".format)
+        return html_summary(f"Screening of {len(self.score)} inputs", facts, scores)
+
+
+def coordinate_wise(
+    f: Callable[[np.ndarray], Any],
+    n_dims: int,
+    *,
+    n_pairs: int,
+    n_active: int | None = None,
+    noise_variance: float | None = None,
+    alpha: float = 0.01,
+    bandwidth: Any = None,
+    bounds: Any = None,
+    random_seed: int | np.random.Generator | None = None,
+) -> Screening:
+    """Finite differences along each input by itself, on one random background (the paper's CWS).
+
+    Parameters
+    ----------
+    f : callable
+        Takes (k, D), returns (k,). It is called once for each input, with k = 2 ``n_pairs``.
+    n_dims : int
+    n_pairs : int
+        Pairs along each input: 2 D ``n_pairs`` evaluations.
+    n_active : int, optional
+        Take the inputs with the largest mean squared differences, as the paper does, which knows how many there are.
+    noise_variance : float, optional
+        Instead: take inputs whose differences exceed those of noise, with a probability of ``alpha`` that any
+        inactive one does (Bonferroni).
+    alpha : float
+    bandwidth : float or ndarray, optional
+        Pairs are three bandwidths apart; by default both ends are random.
+    bounds, random_seed
+        As in :func:`hds`.
+
+    Returns
+    -------
+    Screening
+        The score is the mean squared difference.
+
+    Raises
+    ------
+    ValueError
+        For neither or both of ``n_active`` and ``noise_variance``, or an f that returns NaN.
+
+    Examples
+    --------
+    >>> coordinate_wise(lambda X: np.sin(3 * X[:, 4]), 10, n_pairs=3, n_active=1, random_seed=1).active
+    [4]
+    """
+    if (n_active is None) == (noise_variance is None):
+        raise ValueError("pass either n_active, how many inputs to take, or noise_variance, to test them")
+    _check_count("n_dims", n_dims, None)
+    _check_count("n_pairs", n_pairs, None)
+    if n_active is not None:
+        _check_count("n_active", n_active, n_dims)
+    low, high = read_box(bounds, n_dims)
+    rng = np.random.default_rng(random_seed)
+    background = rng.random(n_dims)
+    distance = None if bandwidth is None else min(3 * relative_bandwidth(bandwidth, low, high, n_dims), LONGEST_SPACING)
+    difference = np.empty((n_dims, n_pairs))
+    for i in range(n_dims):
+        unit = np.tile(background, (2 * n_pairs, 1))
+        if distance is None:
+            unit[:, i] = rng.random(2 * n_pairs)
+        else:
+            unit[::2, i] = rng.uniform(0, 1 - distance, n_pairs)
+            unit[1::2, i] = unit[::2, i] + distance
+        y = np.asarray(f(low + (high - low) * unit), float)
+        if y.shape != (2 * n_pairs,) or not np.isfinite(y).all():
+            raise ValueError(f"f must return {2 * n_pairs} finite numbers; got {y!r}")
+        difference[i] = y[::2] - y[1::2]
+    score = np.square(difference).mean(1)
+    if noise_variance is not None:
+        positive("noise_variance", noise_variance)
+        tests = [fixed_sample_test(row, noise_variance, alpha / n_dims) for row in difference]
+        active = [i for i, (statistic, threshold) in enumerate(tests) if statistic > threshold]
+    else:
+        active = _largest(score, n_active)
+    return Screening(active, score, 2 * n_dims * n_pairs)
+
+
+def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> Screening:
+    """Inputs with short lengthscales in an :func:`ard_gp`.
+
+    Parameters
+    ----------
+    fit : LaplaceFit or GPModel
+        Of a model with a lengthscale for each input; a model is fitted first.
+    n_active : int, optional
+        How many inputs to take; by default those whose score is at least a fifth of the largest.
+
+    Returns
+    -------
+    Screening
+        The score is the sd of the input over the data in units of its lengthscale.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other objects, or a model without a lengthscale for each input.
+    """
+    if not isinstance(fit, GPModel | LaplaceFit):
+        raise TypeError(f"ard_screening takes a GPModel or a LaplaceFit; got {type(fit).__name__}")
+    gpm = fit if isinstance(fit, GPModel) else fit.gpm
+    # Before a fit, which takes long.
+    anywhere = gpm.constrain(np.zeros((1, gpm.n_parameters)))
+    if anywhere.get("lengthscale", np.empty(0)).shape != (1, gpm.X.shape[1]):
+        raise ValueError(f"ard_screening needs a lengthscale for each input, as of ard_gp; this is {gpm!r}")
+    if n_active is not None:
+        _check_count("n_active", n_active, gpm.X.shape[1])
+    if isinstance(fit, GPModel):
+        with ignoring(DoubtfulFitWarning):
+            fit = fit_laplace(fit, random_seed=0, progressbar=False)
+    score = fit.X.std(0) / fit.constrained_point["lengthscale"]
+    return Screening(_choose(score, n_active), score, len(fit.X))
+
+
+def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed: int | None = None) -> Screening:
+    """Inputs with a coefficient in a cross-validated lasso (needs scikit-learn).
+
+    Parameters
+    ----------
+    X : array_like, shape (n, D)
+    y : array_like, shape (n,)
+    n_active : int, optional
+        How many inputs to take; by default all with a coefficient.
+    random_seed : int, optional
+        Of the folds.
+
+    Returns
+    -------
+    Screening
+        The score is the absolute coefficient of the standardised input.
+
+    Raises
+    ------
+    ImportError
+        Without scikit-learn.
+    """
+    try:
+        from sklearn.linear_model import LassoCV
+        from sklearn.model_selection import KFold
+    except ImportError:
+        raise ImportError("lasso_screening needs scikit-learn: pip install 'pymc-active[bench]'") from None
+    X = read_inputs(X)
+    y = read_outputs(y, len(X))
+    sd = X.std(0)
+    folds = KFold(min(5, len(X)), shuffle=True, random_state=random_seed)
+    fit = LassoCV(cv=folds, max_iter=20_000).fit((X - X.mean(0)) / np.where(sd > 0, sd, 1.0), y)
+    score = np.abs(fit.coef_)
+    if n_active is None:
+        return Screening(np.flatnonzero(score).tolist(), score, len(X))
+    return Screening(_choose(score, n_active), score, len(X))
+
+
+def _choose(score: np.ndarray, n_active: int | None) -> list[int]:
+    if n_active is None:
+        return np.flatnonzero(score >= _RELEVANT * score.max()).tolist()
+    _check_count("n_active", n_active, len(score))
+    return _largest(score, n_active)
+
+
+def _largest(score: np.ndarray, n: int | None) -> list[int]:
+    return sorted(np.argsort(-score, kind="stable")[:n].tolist())
+
+
+def _check_count(what: str, value: Any, most: int | None) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1 or (most and value > most):
+        raise ValueError(f"{what} must be a whole number from 1{f' to {most}' if most else ''}; got {value!r}")

@@ -1,0 +1,256 @@
+"""GP-UCB with known scales, on some inputs of f while the others stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.optimize import minimize
+
+from pymc_active.relevant_inputs.cholesky import cholesky, least_noise
+from pymc_active.relevant_inputs.evaluation import EvaluationError, Record, warn_of_failures
+from pymc_active.relevant_inputs.settings import not_negative, positive, read_bandwidth, read_box
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.threads import one_blas_thread
+
+# Random places at which the bound is compared; the best are polished.
+_CANDIDATES, _POLISHED = 2000, 5
+# Prior variance of f's mean, in signal variances.
+_VAGUE = 100.0
+
+
+def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: float, delta: float = 0.1) -> float:
+    r"""β of theorem 4.1 at evaluation t, under which the regret bound holds with a probability of 1 - delta.
+
+    Parameters
+    ----------
+    t : int
+        From 1 on.
+    n_active : int
+        d.
+    signal_variance : float
+    bandwidth : float
+        The paper's b, for inputs in a unit interval.
+    delta : float
+
+    Returns
+    -------
+    float
+        :math:`2 \log(2 \pi^2 t^2 / (3 \delta)) + 2 d \log(2 t^2 d \sigma_s b^{-1} \sqrt{\log(4 d / \delta)})`. In
+        practice a fifth of it is plenty.
+
+    References
+    ----------
+    .. [1] Chen, Castro & Krause (2012), theorem 4.1; Srinivas et al. (2010), theorem 2. The bound's constant is
+       :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with the noise and not the bandwidth that is printed.
+
+    Examples
+    --------
+    >>> theorem_beta(1, 2, signal_variance=1.0, bandwidth=0.1).__round__(2)
+    26.08
+    """
+    if t < 1 or n_active < 1 or not 0 < delta < 1:
+        raise ValueError(f"need t >= 1, n_active >= 1 and 0 < delta < 1; got {t!r}, {n_active!r}, {delta!r}")
+    lipschitz = np.sqrt(signal_variance) / bandwidth * np.sqrt(np.log(4 * n_active / delta))
+    grid = max(2 * t**2 * n_active * lipschitz, 1.0)
+    return float(2 * np.log(2 * np.pi**2 * t**2 / (3 * delta)) + 2 * n_active * np.log(grid))
+
+
+class UCBRun(NamedTuple):
+    """Evaluations of GP-UCB, in order.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n, d)
+        Inputs that were searched, in the user's units.
+    y : ndarray, shape (n,)
+        NaN where an evaluation failed.
+    best : ndarray, shape (d,)
+        Where the posterior mean is largest in the end.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    best: np.ndarray
+
+    def __repr__(self) -> str:
+        place = ", ".join(f"{value:.4g}" for value in self.best)
+        return f"<UCBRun of {len(self.y)} evaluations: best at ({place})>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "best at": ", ".join(f"{value:.4g}" for value in self.best),
+            "evaluations": len(self.y),
+            "y": value_range(self.y),
+        }
+        return html_summary("UCBRun of GP-UCB", facts)
+
+
+def value_range(y: np.ndarray) -> str | None:
+    """Smallest and largest y, of evaluations that succeeded."""
+    y = y[np.isfinite(y)]
+    return f"{y.min():.4g} to {y.max():.4g}" if len(y) else None
+
+
+def check_beta(beta: float | Callable[[int], float] | None) -> None:
+    """Refuse a number that is negative."""
+    if beta is None or callable(beta):
+        return
+    if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
+        raise ValueError(f"beta must not be negative; got {beta!r}")
+
+
+class _Surrogate:
+    """A GP of unknown mean and given scales, in units of the box."""
+
+    def __init__(self, U: np.ndarray, y: np.ndarray, bandwidth: np.ndarray, signal_variance: float, noise: float):
+        self.U, self.bandwidth, self.signal_variance = U, bandwidth, signal_variance
+        self.shift = float(y.mean())
+        K = self._kernel(U)
+        K.flat[:: len(y) + 1] += noise
+        self.L = cholesky(K, signal_variance, noise)
+        self.alpha = lapack.dpotrs(self.L, y - self.shift, lower=1)[0]
+
+    def _kernel(self, U: np.ndarray) -> np.ndarray:
+        a, b = U / self.bandwidth, self.U / self.bandwidth
+        square = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * a @ b.T
+        return self.signal_variance * (_VAGUE + np.exp(-np.maximum(square, 0)))
+
+    def bound(self, U: np.ndarray, width: float) -> np.ndarray:
+        """Mean plus ``width`` sds, (m,)."""
+        k = self._kernel(U)
+        half = lapack.dtrtrs(self.L, k.T, lower=1)[0]
+        variance = self.signal_variance * (1 + _VAGUE) - np.square(half).sum(0)
+        return self.shift + k @ self.alpha + width * np.sqrt(np.maximum(variance, 0))
+
+    def value_and_gradient(self, u: np.ndarray, width: float) -> tuple[float, np.ndarray]:
+        """The bound's negative and its gradient at one point, for a minimiser."""
+        k = self._kernel(u[None])[0]
+        weights = lapack.dpotrs(self.L, k, lower=1)[0]
+        sd = np.sqrt(max(self.signal_variance * (1 + _VAGUE) - k @ weights, 1e-12 * self.signal_variance))
+        dk = (-2 * (u - self.U) / self.bandwidth**2) * (k - _VAGUE * self.signal_variance)[:, None]
+        gradient = dk.T @ (self.alpha - width / sd * weights)
+        return -float(self.shift + k @ self.alpha + width * sd), -gradient
+
+    def maximum(self, width: float, rng: np.random.Generator) -> np.ndarray:
+        """Where the bound is largest in the unit box."""
+        d = self.U.shape[1]
+        best = self.U[np.argsort(-self.bound(self.U, 0.0))[:20]]
+        near = np.clip(best + rng.normal(0, 0.3, best.shape) * self.bandwidth, 0, 1)
+        places = np.concatenate([rng.random((_CANDIDATES, d)), best, near])
+        starts = places[np.argsort(-self.bound(places, width), kind="stable")[:_POLISHED]]
+        found = [
+            minimize(self.value_and_gradient, u, args=(width,), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * d)
+            for u in starts
+        ]
+        return np.clip(min(found, key=lambda result: result.fun).x, 0, 1)
+
+
+def gp_ucb(
+    f: Callable[[np.ndarray], Any],
+    n_dims: int,
+    *,
+    n: int,
+    bandwidth: float | np.ndarray,
+    signal_variance: float,
+    noise_variance: float,
+    inputs: list[int] | None = None,
+    others: np.ndarray | None = None,
+    X: np.ndarray | None = None,
+    y: np.ndarray | None = None,
+    beta: float | Callable[[int], float] | None = None,
+    minimize: bool = False,
+    bounds: Any = None,
+    random_seed: int | np.random.Generator | None = None,
+) -> UCBRun:
+    """Maximise f by upper confidence bounds.
+
+    Parameters
+    ----------
+    f : callable
+        Takes (k, D), returns (k,). NaN says that the evaluation failed: it counts, and until the end the place is taken
+        to have the value predicted for it.
+    n_dims : int
+    n : int
+        Evaluations.
+    bandwidth : float or ndarray of shape (d,)
+        As in :func:`hds`, of the inputs that are searched; known.
+    signal_variance, noise_variance : float
+        Known. As in :func:`hds`, the noise may be 0.
+    inputs : list of int, optional
+        Which to search; by default all.
+    others : ndarray, shape (D,), optional
+        Where the other inputs stay; by default in the middle of their intervals.
+    X, y : ndarray, shapes (m, d) and (m,), optional
+        Data, of the searched inputs; both or neither.
+    beta : float or callable, optional
+        A number, or a function of the evaluation's number (from 1); by default that of :func:`theorem_beta`.
+    minimize : bool
+    bounds, random_seed
+        As in :func:`hds`.
+
+    Returns
+    -------
+    UCBRun
+
+    Raises
+    ------
+    EvaluationError
+        If f raises, returns the wrong number of values, or fails 20 times in a row or always. Its ``X`` and ``y`` hold
+        what was evaluated before.
+    TypeError, ValueError
+        For scales that are not positive, data that are malformed, or inputs that are not there or named twice.
+
+    Warns
+    -----
+    UserWarning
+        Once, if f returned NaN somewhere.
+    """
+    low, high = (np.broadcast_to(end, n_dims) for end in read_box(bounds, n_dims))
+    inputs = list(range(n_dims)) if inputs is None else list(inputs)
+    is_number = all(isinstance(i, int | np.integer) and 0 <= i < n_dims for i in inputs)
+    if not inputs or not is_number or len(set(inputs)) < len(inputs):
+        raise ValueError(f"inputs must be numbers from 0 to {n_dims - 1}, at least one and each once; got {inputs!r}")
+    signal_variance = positive("signal_variance", signal_variance)
+    noise = least_noise(signal_variance, not_negative("noise_variance", noise_variance))
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ValueError(f"n must be a positive whole number; got {n!r}")
+    check_beta(beta)
+    if (X is None) != (y is None):
+        raise ValueError("data are X and y: pass both or neither")
+    base = (low + high) / 2 if others is None else np.asarray(others, float)
+    if base.shape != (n_dims,):
+        raise ValueError(f"others must have a value for each of the {n_dims} inputs; got shape {base.shape}")
+    rng = np.random.default_rng(random_seed)
+    start, width = low[inputs], (high - low)[inputs]
+    relative = read_bandwidth(bandwidth, len(inputs)) / width
+    sign = -1.0 if minimize else 1.0
+    U, values = np.empty((0, len(inputs))), np.empty(0)
+    if X is not None:
+        given = read_inputs(X, width=len(inputs))
+        U, values = (given - start) / width, sign * read_outputs(y, len(given), X)
+    # With predictions where an evaluation failed, so that another place is asked.
+    assumed, record = values, Record(f, inputs, base)
+    with one_blas_thread(), record:
+        for t in range(1, n + 1):
+            if beta is None:
+                b = theorem_beta(t, len(inputs), signal_variance=signal_variance, bandwidth=float(relative.min()))
+            else:
+                b = float(beta(t)) if callable(beta) else float(beta)
+            if not b >= 0:
+                raise ValueError(f"beta must not be negative; got {b!r}")
+            known = np.isfinite(assumed)
+            surrogate = _Surrogate(U[known], assumed[known], relative, signal_variance, noise) if known.any() else None
+            u = surrogate.maximum(np.sqrt(b), rng) if surrogate else rng.random(len(inputs))
+            value = sign * record.evaluate(start + width * u)
+            guess = float(surrogate.bound(u[None], 0.0)[0]) if surrogate and np.isnan(value) else value
+            U, values, assumed = np.vstack([U, u]), np.append(values, value), np.append(assumed, guess)
+        known = np.isfinite(values)
+        if not known.any():
+            raise EvaluationError(f"f returned NaN or infinity at all {n} point(s)")
+        best = _Surrogate(U[known], values[known], relative, signal_variance, noise).maximum(0.0, rng)
+    warn_of_failures(int(np.isnan(record.y).sum()))
+    return UCBRun(record.X, record.y, start + width * best)

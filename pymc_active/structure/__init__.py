@@ -1,0 +1,1 @@
+"""What a kernel or an embedding says."""

@@ -1,0 +1,196 @@
+"""How many components a linear embedding needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.modes.search import SAME
+from pymc_active.models.builders import embedding_gp
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import read_inputs
+from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
+
+__all__ = ["EmbeddingDimension", "embedding_dimension"]
+
+
+@dataclass(frozen=True)
+class EmbeddingDimension:
+    """How many components the data ask for; see :func:`embedding_dimension`.
+
+    Attributes
+    ----------
+    fits : dict
+        Number of components -> LaplaceFit.
+    table : xarray.Dataset
+        Over ``n_components``: ``probability``, ``log_evidence`` (summed over modes), ``log_posterior`` (of the best
+        mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), ``evidence_is_poor`` (the smallest singular
+        value of R is below its posterior sd, where Laplace's evidence can be some nats too low).
+    """
+
+    fits: dict[int, LaplaceFit]
+    table: xr.Dataset
+
+    @property
+    def best(self) -> LaplaceFit:
+        """The fit with the most probable number of components."""
+        return self.fits[int(self.table.probability.idxmax())]
+
+    def __repr__(self) -> str:
+        d = int(self.table.probability.idxmax())
+        lines = [f"<EmbeddingDimension: {d} component(s), probability {self.table.probability.max():.3g}>"]
+        return "\n".join([*lines, self._frame().to_string()])
+
+    def _repr_html_(self) -> str:
+        d, p = int(self.table.probability.idxmax()), float(self.table.probability.max())
+        return html_summary(f"EmbeddingDimension: {d} component(s), probability {p:.3g}", {}, self._frame())
+
+    def _frame(self) -> Any:
+        formats = {"probability": "{:.3g}".format, "log_evidence": "{:.2f}".format, "log_posterior": "{:.2f}".format}
+        frame = self.table.to_dataframe()
+        return frame.assign(**{name: frame[name].map(form) for name, form in formats.items()})
+
+
+def embedding_dimension(
+    X: Any,
+    y: Any,
+    n_components: Sequence[int] | None = None,
+    *,
+    prior: Mapping[int, float] | Sequence[float] | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    executor: Executor | None = None,
+    fit_keywords: Mapping[str, Any] | None = None,
+    **keywords: Any,
+) -> EmbeddingDimension:
+    """Choose the number of components of a linear embedding by Laplace evidence.
+
+    The evidences integrate the rotations of R, so that embeddings of different dimension can be compared.
+
+    Parameters
+    ----------
+    X, y
+        As in :func:`embedding_gp`.
+    n_components : sequence of int, optional
+        Candidates. Default: 1, 2 and 3, as far as there are inputs.
+    prior : dict or sequence, optional
+        Prior weights of the candidates; default equal.
+    random_seed, progressbar, executor
+        As in :func:`fit_laplace`.
+    fit_keywords : dict, optional
+        More keywords for :func:`fit_laplace`, e.g. ``{"n_restarts": 4, "population": 16}`` for a cheaper search.
+    **keywords
+        For :func:`embedding_gp`: ``kernel``, ``mean``, ``prior_scale``, ``priors``, ``x_scale``, ``y_scale``.
+
+    Returns
+    -------
+    EmbeddingDimension
+        With ``fits``, ``table``, ``best`` and ``plot()``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`embedding_gp` and :func:`model_posterior`; if candidates repeat, or ``priors`` fixes R.
+
+    Warns
+    -----
+    UserWarning
+        If the fit of the most probable number is doubtful, or the evidence of a number of components is poor that has a
+        probability above 0.001. What is doubtful about the others stands in ``fits[d].diagnostics["warnings"]``.
+
+    Notes
+    -----
+    Every candidate is searched on its own, and also from the modes of its neighbours: with a small row added, or with
+    the weakest direction left out. A search that fails at one dimension only would decide the comparison.
+
+    The prior sd of R's entries is the same for every d, so a function of more components is a rougher one a priori.
+
+    Laplace's method errs on the side of fewer components: its evidence is low by some tenths of a nat where every
+    component is well determined, and by several nats where one is not (``evidence_is_poor``), as it misses the tails of
+    the posterior. Where candidates differ by no more than that, ask for more data, or for evidences by importance
+    sampling: ``model_posterior(found.fits, method="importance")``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(40, 4))
+    >>> y = np.sin(2 * X[:, 0] - 2 * X[:, 1]) + 0.1 * rng.normal(size=40)
+    >>> quick = {"n_restarts": 4, "population": 0}
+    >>> found = pma.search.embedding_dimension(
+    ...     X, y, (1, 2), random_seed=1, progressbar=False, fit_keywords=quick
+    ... )
+    >>> found.best.gpm.description
+    'embedding_gp(ExpQuad, d=1)'
+    """
+    if n_components is None:
+        n_components = range(1, min(3, read_inputs(X).shape[1]) + 1)
+    elif not isinstance(n_components, Iterable):
+        raise TypeError(f"n_components must be a sequence of candidates such as (1, 2, 3); got {n_components!r}")
+    dimensions = sorted(n_components)
+    if not dimensions or len(set(dimensions)) < len(dimensions):
+        raise ValueError(f"n_components must hold different numbers of components; got {n_components!r}")
+    prior_weights(prior, list(n_components))  # refused before anything long is run
+    models = {d: embedding_gp(X, y, n_components=d, **keywords) for d in dimensions}
+    if models[dimensions[0]].embedding is None:
+        raise ValueError("priors fixes R, which leaves no embedding to choose: leave R out of it")
+    rng = np.random.default_rng(random_seed)
+    fits: dict[int, LaplaceFit] = {}
+
+    # Surplus components are often poorly determined; what matters is whether the winner is doubtful.
+    with ignoring(DoubtfulFitWarning):
+        for d, gpm in models.items():
+            lower = [] if not fits else [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes]
+            fits[d] = fit_laplace(
+                gpm, start=lower, random_seed=rng, progressbar=progressbar, executor=executor, **(fit_keywords or {})
+            )
+        for d, higher in zip(dimensions[-2::-1], dimensions[:0:-1], strict=True):
+            starts = [mode.point for mode in fits[d].modes]
+            starts += [_resized(mode.point, models[d], rng) for mode in fits[higher].modes]
+            other = fit_laplace(models[d], start=starts, n_restarts=0, population=0, progressbar=False)
+            if other.log_posterior > fits[d].log_posterior + SAME:
+                fits[d] = other
+
+    fits = {d: fits[d] for d in n_components}
+    posterior = model_posterior(fits, prior=prior)
+    per_model = {
+        "probability": posterior.to_numpy(),
+        "log_evidence": posterior.log_evidence.to_numpy(),
+        "log_posterior": [fit.log_posterior for fit in fits.values()],
+        "n_modes": [len(fit.modes) for fit in fits.values()],
+        "doubtful": posterior.doubtful.to_numpy(),
+        "evidence_is_poor": [fit.best.smallest_singular_value_is_uncertain() for fit in fits.values()],
+    }
+    table = xr.Dataset(
+        {name: ("n_components", values) for name, values in per_model.items()}, coords={"n_components": list(fits)}
+    )
+    for name in ("log_evidence", "log_posterior"):
+        table[name].attrs["units"] = "nats"
+    rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
+    if rough.size:
+        warn_user(
+            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, for R has a component that "
+            "the data hardly determine, and so are the probabilities: collect more data, or compare the fits by "
+            'model_posterior(found.fits, method="importance")',
+            DoubtfulEvidenceWarning,
+        )
+    return EmbeddingDimension(fits, table)
+
+
+def _resized(point: dict[str, np.ndarray], gpm: GPModel, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The point with R on its principal axes, the weakest left out or small random rows added, to fit the model."""
+    name = str(gpm.embedding)
+    d, D = gpm.shapes[name]
+    _, size, rows = np.linalg.svd(point[name], full_matrices=False)
+    R = size[:, None] * rows
+    small = 0.1 * size[0] / np.sqrt(D) * rng.normal(size=(max(d - len(R), 0), D))
+    return {**point, name: np.concatenate([R, small])[:d]}

@@ -1,0 +1,400 @@
+"""Compositional kernel search: from base kernels to sums and products, as long as the data ask for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+
+from pymc_active.kernels.expressions import Base, Expression, Product, grid, is_redundant, on_inputs, parse
+from pymc_active.laplace.fit import LaplaceFit, find_problems
+from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.models.builders import composite_gp
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.model_average import model_posterior
+from pymc_active.support.progress import progress
+from pymc_active.support.scaling import Scale
+from pymc_active.support.summaries import html_summary
+from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
+
+__all__ = ["StructureSearch", "compositional_kernel_search"]
+
+CRITERIA = ("bic", "evidence")
+# Models handed to the executor together; what an interrupt may lose.
+_BATCH = 8
+# Rows of a summary.
+_SHOWN = 10
+
+
+@dataclass(frozen=True, repr=False)
+class StructureSearch:
+    """The kernels that a search fitted; see :func:`compositional_kernel_search`.
+
+    Attributes
+    ----------
+    table : xarray.Dataset
+        Over ``model``, labelled by its expression, in the order of fitting: ``level``, ``parent``, ``probability``
+        (among all that were fitted), ``log_evidence`` (nats, summed over modes), ``log_posterior`` (of the best mode),
+        ``bic``, ``n_parameters``, ``doubtful``, and ``error`` for fits that failed (other entries are NaN).
+    fits : dict
+        Expression as text -> LaplaceFit.
+    criterion : {"evidence", "bic"}
+        What ``best`` is best by.
+    stopped : str
+        Why the search ended.
+    """
+
+    table: xr.Dataset
+    fits: dict[str, LaplaceFit]
+    criterion: str
+    stopped: str
+
+    @property
+    def best(self) -> LaplaceFit:
+        """The fit that is best by the criterion; a doubtful one only if all are."""
+        return self.fits[self._best_label()]
+
+    def _best_label(self, levels: int | None = None) -> str:
+        table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
+        return str(table.model.to_numpy()[_ranking(table, self.criterion)[0]])
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """By level: the number of models fitted, the best so far, its evidence and BIC, and its gain over the last."""
+        rows = []
+        for level in range(1, int(self.table.level.max()) + 1):
+            best = self._best_label(level)
+            row = self.table.sel(model=best)
+            n_models = int((self.table.level == level).sum())
+            rows.append((level, n_models, best, float(row.log_evidence), float(row.bic)))
+        frame = pd.DataFrame(rows, columns=["level", "n_models", "best", "log_evidence", "bic"]).set_index("level")
+        return frame.assign(gain=frame.log_evidence.diff() if self.criterion == "evidence" else -frame.bic.diff())
+
+    def __repr__(self) -> str:
+        n = self.table.sizes["model"]
+        lines = [f"<StructureSearch: {self._best_label()} of {n} kernels by {self.criterion}; {self.stopped}>"]
+        return "\n".join([*lines, self._frame().to_string()])
+
+    def _repr_html_(self) -> str:
+        title = f"StructureSearch: {self._best_label()} of {self.table.sizes['model']} kernels by {self.criterion}"
+        return html_summary(title, {"stopped": self.stopped}, self._frame())
+
+    def _frame(self) -> pd.DataFrame:
+        table = self.table.isel(model=_ranking(self.table, self.criterion)[:_SHOWN])
+        frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
+        return frame.assign(
+            probability=frame.probability.map("{:.3g}".format),
+            log_evidence=frame.log_evidence.map("{:.2f}".format),
+            bic=frame.bic.map("{:.2f}".format),
+            n_parameters=frame.n_parameters.astype("Int64"),
+        )
+
+
+def compositional_kernel_search(
+    X: Any,
+    y: Any,
+    *,
+    bases: Sequence[str | Expression] = ("SE", "PER", "LIN", "RQ"),
+    start: str | Expression | Sequence[str | Expression] | None = None,
+    depth: int = 3,
+    beam: int = 1,
+    budget: int | None = None,
+    criterion: Literal["evidence", "bic"] = "evidence",
+    mean: str | pm.gp.mean.Mean = "constant",
+    priors: str | Mapping[str, Any] | None = None,
+    x_scale: Scale = "unit",
+    y_scale: Scale = "standardize",
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    executor: Executor | None = None,
+    fit_keywords: Mapping[str, Any] | None = None,
+) -> StructureSearch:
+    r"""Search for the kernel of a series among sums and products of base kernels.
+
+    The first level are the base kernels. Each level after it fits the neighbours of the best kernels so far: any part S
+    of the expression becomes S + B or S * B, any base kernel another one. The search ends where no neighbour is better.
+
+    Parameters
+    ----------
+    X, y, mean, x_scale, y_scale
+        As in :func:`composite_gp`.
+    bases : sequence of str or Base
+        Of several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ...
+    start : str, Expression or sequence, optional
+        Kernels of the first level in place of the bases.
+    depth : int
+        Largest number of levels.
+    beam : int
+        How many of the best kernels are expanded at each level; 1 is greedy, as in the paper.
+    budget : int, optional
+        Largest number of kernels fitted.
+    criterion : {"evidence", "bic"}
+        ``"evidence"``: Laplace's log evidence, summed over modes. ``"bic"``: the least
+        :math:`-2 \log p(y \mid \hat\theta) + k \log n`, at the mode of the posterior; k counts all free hyperparameters
+        (mean and noise included) but those output scales that a product has beyond its first factor's, since only
+        the product of scales shows in the data.
+    priors : "wide", "toolbox" or dict, optional
+        As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
+    random_seed : int or Generator, optional
+        The same seed gives the same search, with and without an executor.
+    progressbar : bool
+    executor : concurrent.futures.Executor, optional
+        Fits several kernels at once.
+    fit_keywords : dict, optional
+        More keywords for :func:`pymc_active.laplace.fit_laplace_models`, e.g. ``{"n_restarts": 4}``.
+
+    Returns
+    -------
+    StructureSearch
+        ``table``, ``best``, ``history``, ``plot()``; ``pma.decompose(result.best)`` shows what the kernel says.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`composite_gp`, and for unknown bases or criteria, or numbers below one.
+    RuntimeError
+        If every fit failed.
+
+    Warns
+    -----
+    UserWarning
+        If a doubtful fit (not converged, or directions without curvature) would be the best, or all are doubtful; or if
+        the search was interrupted, in which case what was fitted before is returned.
+
+    Notes
+    -----
+    No kernel is fitted twice, in whatever order it is written. Redundant ones are left out: products with the same
+    squared exponential twice, which are one again, and sums of three lines or of two through the origin. Each fit is
+    also started from its parent's modes. A fit that raises is recorded and passed over.
+
+    References
+    ----------
+    .. [1] Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(0, 1, 30)
+    >>> noise = 0.1 * np.random.default_rng(0).normal(size=30)
+    >>> found = pma.search.compositional_kernel_search(
+    ...     x[:, None], np.sin(20 * x) + noise, bases=("PER", "LIN"), depth=1, random_seed=1, progressbar=False
+    ... )
+    >>> found.best.gpm.description
+    'composite_gp(PER)'
+    """
+    values = read_inputs(X)
+    read_outputs(y, len(values))
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}; got {criterion!r}")
+    for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
+        if not isinstance(number, int | np.integer) or number < 1:
+            raise ValueError(f"{name} must be a whole number from 1; got {number!r}")
+    n_inputs = values.shape[1]
+    first: list[Expression]
+    if start is None:
+        choices = grid(bases, n_inputs=n_inputs)
+        first = [expression for expression in choices if isinstance(expression, Base)]
+    else:
+        given = [start] if isinstance(start, str | Expression) else list(start)
+        if not given:
+            raise ValueError(
+                "start is empty: name at least one kernel expression, or leave it out for the base kernels"
+            )
+        first = [on_inputs(parse(one), n_inputs) for one in given]
+    parse("SE").neighbours(bases, n_inputs)  # refuses bases before anything long is run
+
+    keywords = {"mean": mean, "x_scale": x_scale, "y_scale": y_scale}
+    rng = np.random.default_rng(random_seed)
+    search = _Search(X, y, priors, keywords, rng, executor, dict(fit_keywords or {}))
+    candidates: dict[Expression, Expression | None] = dict.fromkeys(first)
+    expanded: set[Expression] = set()
+    stopped = f"depth {depth} reached"
+    # Candidates are often poorly determined; what matters is whether the winner is doubtful.
+    with ignoring(DoubtfulFitWarning):
+        try:
+            for level in range(1, depth + 1):
+                before = search.best_score(criterion)
+                chosen = dict(list(candidates.items())[: None if budget is None else budget - len(search.records)])
+                description = f"Level {level} of at most {depth}"
+                with progress(description, len(chosen), progressbar) as advance:
+                    for batch in _batches(list(chosen.items())):
+                        search.fit(dict(batch), level)
+                        advance(len(batch))
+                if level > 1 and not search.best_score(criterion) > before:
+                    stopped = f"level {level} brought nothing better"
+                    break
+                if len(chosen) < len(candidates) or len(search.records) == budget:
+                    stopped = f"budget of {budget} kernels used up"
+                    break
+                best = [record.expression for record in search.ranked(criterion)[:beam]]
+                candidates = {
+                    child: parent
+                    for parent in reversed(best)
+                    if parent not in expanded
+                    for child in parent.neighbours(bases, n_inputs)
+                    if child not in search.records and not is_redundant(child)
+                }
+                expanded.update(best)
+                if not candidates:
+                    stopped = "no neighbours left"
+                    break
+        except KeyboardInterrupt:
+            if not search.fits:
+                raise
+            stopped = "interrupted"
+    if not search.fits:
+        error = next(record.error for record in search.records.values())
+        raise RuntimeError(f"all {len(search.records)} fits failed, the first with: {error}")
+    result = StructureSearch(search.table(), search.fits, criterion, stopped)
+    _warn(result)
+    return result
+
+
+class _Record(NamedTuple):
+    expression: Expression
+    level: int
+    parent: Expression | None
+    error: str = ""
+
+
+class _Search:
+    """What was fitted so far."""
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        priors: str | Mapping[str, Any] | None,
+        keywords: dict[str, Any],
+        rng: np.random.Generator,
+        executor: Executor | None,
+        fit_keywords: dict[str, Any],
+    ):
+        self.X, self.y, self.priors, self.keywords = X, y, priors, keywords
+        self.rng, self.executor, self.fit_keywords = rng, executor, fit_keywords
+        self.records: dict[Expression, _Record] = {}
+        self.fits: dict[str, LaplaceFit] = {}
+
+    def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
+        models = {str(e): composite_gp(self.X, self.y, e, priors=self.priors, **self.keywords) for e in batch}
+        starts = {str(e): [self.fits[str(parent)]] for e, parent in batch.items() if parent is not None}
+        errors: dict[str, str] = {}
+        try:
+            fits = self._fit(models, starts)
+        except Exception:  # one model must not cost the others
+            fits = {}
+            for label, gpm in models.items():
+                own = {label: starts[label]} if label in starts else {}
+                try:
+                    fits |= self._fit({label: gpm}, own)
+                except Exception as error:  # recorded and passed over
+                    errors[label] = f"{type(error).__name__}: {error}"
+        for expression, parent in batch.items():
+            self.records[expression] = _Record(expression, level, parent, errors.get(str(expression), ""))
+        self.fits |= fits
+
+    def _fit(self, models: dict[str, GPModel], starts: dict[str, Any]) -> dict[str, LaplaceFit]:
+        return fit_laplace_models(
+            models, starts=starts, random_seed=self.rng, executor=self.executor, **self.fit_keywords
+        )
+
+    def ranked(self, criterion: str) -> list[_Record]:
+        """Sound fits, best first."""
+        if not self.fits:
+            return []
+        table, records = self.table(), list(self.records.values())
+        order = [i for i in _ranking(table, criterion) if not records[i].error]
+        sound = [i for i in order if not table.doubtful.to_numpy()[i]]
+        return [records[i] for i in sound or order]
+
+    def best_score(self, criterion: str) -> float:
+        ranked = self.ranked(criterion)
+        return float(_scores(self.table().sel(model=str(ranked[0].expression)), criterion)) if ranked else -np.inf
+
+    def table(self) -> xr.Dataset:
+        labels = [str(expression) for expression in self.records]
+        # The search says in the end what it thinks of doubtful fits and of those without a finite evidence.
+        with ignoring(DoubtfulEvidenceWarning):
+            posterior = model_posterior(self.fits)
+        known = {
+            "probability": posterior.to_series(),
+            "log_evidence": posterior.log_evidence.to_series(),
+            "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
+            "bic": pd.Series({label: _bic(fit) for label, fit in self.fits.items()}),
+            "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
+        }
+        columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
+        finite = np.isfinite(columns["log_evidence"])
+        doubtful = posterior.doubtful.to_series().reindex(labels, fill_value=True).to_numpy(bool)
+        columns |= {
+            "doubtful": doubtful | ~finite,
+            "level": [record.level for record in self.records.values()],
+            "parent": ["" if r.parent is None else str(r.parent) for r in self.records.values()],
+            "error": [record.error for record in self.records.values()],
+        }
+        table = xr.Dataset({name: ("model", values) for name, values in columns.items()}, coords={"model": labels})
+        for name in ("log_evidence", "log_posterior"):
+            table[name].attrs["units"] = "nats"
+        return table
+
+
+def _batches(items: list) -> Iterator[list]:
+    for i in range(0, len(items), _BATCH):
+        yield items[i : i + _BATCH]
+
+
+def _scores(table: xr.Dataset, criterion: str) -> np.ndarray:
+    """Larger is better."""
+    return table.log_evidence.to_numpy() if criterion == "evidence" else -table.bic.to_numpy()
+
+
+def _ranking(table: xr.Dataset, criterion: str) -> np.ndarray:
+    """Positions, the best first; doubtful fits behind the sound ones, failed ones at the end."""
+    scores = np.nan_to_num(_scores(table, criterion), nan=-np.inf, posinf=-np.inf)
+    return np.lexsort((-scores, table.doubtful.to_numpy(), table.error.to_numpy() != ""))
+
+
+def _bic(fit: LaplaceFit) -> float:
+    return 2 * float(fit.best.state.factor.nll) + _count(fit) * float(np.log(len(fit.y)))
+
+
+def _count(fit: LaplaceFit) -> int:
+    """Free hyperparameters that the data can tell apart."""
+    free = {name for name in fit.gpm.shapes if name.startswith("log_outputscale")}
+    return len(fit.theta) - min(_redundant_scales(fit.gpm.expression), max(len(free) - 1, 0))
+
+
+def _redundant_scales(expression: Expression | None) -> int:
+    if expression is None:
+        return 0
+    own = len(expression.factors) - 1 if isinstance(expression, Product) else 0
+    return own + sum(_redundant_scales(child) for child in expression.children)
+
+
+def _warn(result: StructureSearch) -> None:
+    """One warning for what is doubtful about the result."""
+    problems = []
+    scores = _scores(result.table, result.criterion)
+    top = str(result.table.model.to_numpy()[int(np.nanargmax(scores))])
+    best = result._best_label()
+    if bool(result.table.doubtful.sel(model=best)):
+        what = f"every fit is doubtful, that of {top}, for one"
+    else:
+        what = f"{top} has a better {result.criterion} than {best}, but its fit is doubtful, so it was passed over"
+    if bool(result.table.doubtful.sel(model=top)):
+        problems.append(f"{what}: {'; '.join(find_problems(result.fits[top]))}")
+    if result.stopped == "interrupted":
+        problems.append(f"it was interrupted after {len(result.fits)} fits, which are all here")
+    if problems:
+        warn_user(
+            "kernel search: " + "; ".join(problems),
+            DoubtfulFitWarning,
+        )

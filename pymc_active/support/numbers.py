@@ -1,0 +1,29 @@
+"""Numbers with their uncertainty as text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def _two_digits(value: float) -> str:
+    return np.format_float_positional(float(f"{value:.2g}"), trim="-")
+
+
+def plus_minus(value: float, sd: float, digits: int = 1) -> str:
+    """``value ± sd``, both to the decimals that show so many digits of the sd; without the sd where it is zero.
+
+    Numbers that would take more than six decimals are not aligned.
+
+    Examples
+    --------
+    >>> plus_minus(1.00312, 0.0123), plus_minus(372.4, 45.1), plus_minus(26.77, 4.61, digits=2), plus_minus(2.5, 0.0)
+    ('1.00 ± 0.01', '372 ± 45', '26.8 ± 4.6', '2.5')
+    >>> plus_minus(5.0, 1e-14)
+    '5 ± 1e-14'
+    """
+    if not sd > 0:
+        return f"{value:.4g}"
+    decimals = max(0, digits - 1 - int(np.floor(np.log10(sd)))) if np.isfinite(sd) else np.inf
+    if decimals > 6:
+        return f"{value:.4g} ± {sd:.{digits}g}"
+    return f"{value:.{decimals}f} ± {sd:.{decimals}f}"

@@ -1,0 +1,84 @@
+"""Affine maps of inputs and outputs between the user's units and those of the priors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+Scale = Literal["unit", "box", "standardize"] | tuple[Any, Any] | None
+
+
+SCALES = ("box", "standardize", "unit")
+
+
+class InputMap(Protocol):
+    """From the user's inputs to those of the kernel."""
+
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        """Map rows."""
+        ...
+
+    def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Gradient in the rows, from that in what they are mapped to."""
+        ...
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``scaled = (value - shift) / scale``, by column."""
+
+    shift: np.ndarray
+    scale: np.ndarray
+    is_identity: bool = False
+
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        """Scale values."""
+        return value if self.is_identity else (value - self.shift) / self.scale
+
+    def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Gradient in the values (m, D), from that in the scaled ones."""
+        return gradient if self.is_identity else gradient / self.scale
+
+
+IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
+
+
+def fit_scale(scale: Scale, values: np.ndarray, what: str) -> Affine:
+    """The affine map that ``x_scale`` or ``y_scale`` asks for, frozen on the given values.
+
+    A constant input column keeps a scale of one; a constant y cannot be scaled.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a shift or scale of the wrong shape, a scale that is not positive, or a constant y.
+    """
+    shape = values.shape[1:]
+    if scale is None:
+        return Affine(np.zeros(shape), np.ones(shape), is_identity=True)
+    if isinstance(scale, str):
+        if scale not in SCALES:
+            raise ValueError(f"{what} must be None, one of {', '.join(SCALES)}, or (shift, scale); got {scale!r}")
+        low, high = values.min(0), values.max(0)
+        shift, width = {
+            "unit": (low, high - low),
+            "box": ((low + high) / 2, (high - low) / 2),
+            "standardize": (values.mean(0), values.std(0)),
+        }[scale]
+        if shape == () and not width > 0:
+            raise ValueError(
+                f"{what}={scale!r} needs at least two different values of y; they are all {values[0]}. "
+                f"Give {what}=(shift, scale) from what you know about y."
+            )
+        return Affine(np.asarray(shift), np.where(width > 0, width, 1.0))
+    try:
+        shift, width = (np.broadcast_to(np.asarray(part, float), shape) for part in scale)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{what} as a pair must be (shift, scale), numbers or arrays of shape {shape}; got {scale!r}"
+        ) from None
+    if not (np.isfinite(shift).all() and np.isfinite(width).all() and (width > 0).all()):
+        raise ValueError(f"{what}=(shift, scale) needs finite shifts and positive scales; got {scale!r}")
+    return Affine(shift, width)

@@ -1,0 +1,217 @@
+"""Checking and scaling of inputs and outputs, and of the boxes they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+Bounds = Sequence[tuple[float, float]]
+
+
+def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
+    """A float matrix (n, D) from an array, a data frame or a DataArray.
+
+    Columns that have the names of ``inputs``, a model's, are put in their order.
+
+    Raises
+    ------
+    TypeError
+        If the values are not real numbers.
+    ValueError
+        If it is not two-dimensional, is empty, holds NaN, infinity or masked values, has not ``width`` columns, or has
+        columns of other names than ``inputs``.
+    """
+    if inputs is not None:
+        X, width = in_order_of(inputs, X, what), len(inputs)
+    try:
+        values = _as_floats(X)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{what} must hold numbers, shape (n, n_inputs); got {type(X).__name__}: {error}{_without_numbers(X)}"
+        ) from None
+    if values.ndim != 2:
+        hint = f"For a single input write {what}[:, None]."
+        if isinstance(X, pd.Series):
+            hint = "A single input of a data frame is frame[[column]], a single point frame.iloc[[row]]."
+        raise ValueError(
+            f"{what} must be a matrix with a row for each point and a column for each input; got shape {values.shape}. "
+            + hint
+        )
+    if values.shape[0] == 0 or values.shape[1] == 0:
+        raise ValueError(f"{what} is empty: expected at least one row and one column; got shape {values.shape}")
+    if width is not None and values.shape[1] != width:
+        raise ValueError(f"{what} must have {width} columns, as the model's X has; got shape {values.shape}")
+    # A finite sum takes no memory beside a large pool.
+    with np.errstate(all="ignore"):
+        total = values.sum()
+    if not np.isfinite(total) and not np.isfinite(values).all():
+        bad = ~np.isfinite(values)
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            f"{what} must be finite: {bad.sum()} value(s) are NaN or infinite, the first at row {row}, column "
+            f"{column}. Drop or impute these rows."
+        )
+    return np.ascontiguousarray(values)
+
+
+def _without_numbers(X: Any) -> str:
+    """Which columns of a data frame are the trouble, and what to do about them."""
+    if not isinstance(X, pd.DataFrame):
+        return ""
+    columns = [str(name) for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+    if not columns:
+        return ""
+    return f" (see {', '.join(columns)}: leave such columns out, or write them as numbers, e.g. by pd.get_dummies)"
+
+
+def _as_floats(values: Any) -> np.ndarray:
+    """An array of floats; what pandas or NumPy hold to be missing is NaN."""
+    dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [getattr(values, "dtype", None)]
+    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes):
+        # As floats they would count from 1970, in a unit that differs from table to table.
+        raise TypeError("dates are no numbers, write e.g. days: (date - date.min()) / pd.Timedelta(days=1)")
+    if isinstance(values, pd.DataFrame | pd.Series):
+        return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
+    if isinstance(values, np.ma.MaskedArray):
+        return np.ma.filled(values.astype(float), np.nan)
+    if isinstance(values, xr.DataArray):
+        values = values.to_numpy()
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers")
+    return np.asarray(values, dtype=float)
+
+
+def read_outputs(y: Any, n: int, X: Any = None) -> np.ndarray:
+    """A float vector (n,), checked like :func:`read_inputs`; its labels must be those of the rows of ``X``."""
+    try:
+        values = _as_floats(y)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"y must hold numbers, shape (n,); got {type(y).__name__}: {error}") from None
+    if values.ndim != 1:
+        raise ValueError(f"y must be a vector with one value for each row of X; got shape {values.shape}")
+    if len(values) != n:
+        raise ValueError(f"X and y must have equally many points; got {n} row(s) of X and {len(values)} value(s) of y")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise ValueError(
+            f"y must be finite: {bad.sum()} value(s) are NaN or infinite, the first at position {np.argmax(bad)}. "
+            "Drop these points; a failed measurement carries no information about the function."
+        )
+    check_rows(X, y)
+    return np.ascontiguousarray(values)
+
+
+def check_rows(X: Any, y: Any, what: str = "y") -> None:
+    """Refuse a series whose labels are not those of a data frame's rows, in their order.
+
+    Rows that are merely counted, 0, 1, ..., have no labels, unless ``y`` has the same ones in another order.
+
+    Raises
+    ------
+    ValueError
+        If a row and its value have different labels.
+    """
+    if not isinstance(X, pd.DataFrame) or not isinstance(y, pd.Series) or X.index.equals(y.index):
+        return
+    counted = pd.RangeIndex(len(y))
+    if y.index.equals(counted) or (X.index.equals(counted) and set(y.index) != set(counted)):
+        return
+    row = next((row for row, (of_X, of_y) in enumerate(zip(X.index, y.index, strict=True)) if of_X != of_y), None)
+    if row is None:
+        return
+    raise ValueError(
+        f"the rows of X and of {what} have different labels: row {row} is {X.index[row]!r} in X and {y.index[row]!r} "
+        f"in {what}. Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
+    )
+
+
+def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of a box, (D,) each.
+
+    Raises
+    ------
+    ValueError
+        Unless bounds are finite pairs (low, high) with low < high, ``width`` of them.
+    """
+    try:
+        box = np.asarray(bounds, float)
+    except (TypeError, ValueError):
+        box = np.empty(0)
+    if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
+        raise ValueError(f"bounds must be a list of finite pairs (low, high), low < high, one an input; got {bounds!r}")
+    if width is not None and len(box) != width:
+        raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
+    return box[:, 0], box[:, 1]
+
+
+def _column_labels(X: Any) -> list | None:
+    """Names of the columns of a data frame or DataArray, if it has any."""
+    if isinstance(X, pd.DataFrame):
+        return list(X.columns)
+    return X[X.dims[-1]].to_numpy().tolist() if isinstance(X, xr.DataArray) and X.dims[-1] in X.coords else None
+
+
+def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
+    """A data frame or DataArray with its columns in the order of a model's inputs; anything without names as it is.
+
+    Names count where both have the same, or both have text.
+
+    Raises
+    ------
+    ValueError
+        If both have text for names, and not the same.
+    """
+    labels, inputs = _column_labels(X), list(inputs)
+    if labels is None or labels == inputs or np.ndim(X) != 2:
+        return X
+    if len(labels) == len(inputs) and set(labels) == set(inputs):
+        order = [labels.index(name) for name in inputs]
+        return X.iloc[:, order] if isinstance(X, pd.DataFrame) else X[:, order]
+    if all(isinstance(name, str) for name in (*labels, *inputs)):
+        missing = [name for name in inputs if name not in labels]
+        unknown = [name for name in labels if name not in inputs]
+        differences = {"missing": missing, "unknown": unknown, "twice": [n for n in inputs if labels.count(n) > 1]}
+        found = "; ".join(f"{word}: {', '.join(names[:5])}" for word, names in differences.items() if names)
+        raise ValueError(f"{what} must have the model's inputs as columns, in any order ({found})")
+    return X
+
+
+def input_labels(X: Any, n_inputs: int) -> list:
+    """Names of the input columns: those of a data frame or DataArray, else 0, 1, ...
+
+    Raises
+    ------
+    ValueError
+        If names repeat.
+    """
+    labels = _column_labels(X)
+    if labels is None:
+        labels = list(range(n_inputs))
+    if len(set(labels)) != len(labels):
+        repeated = sorted({str(label) for label in labels if labels.count(label) > 1})
+        raise ValueError(f"input names must be unique; these repeat: {', '.join(repeated)}")
+    return labels
+
+
+# Numbers in the largest array of one block of candidates.
+_BLOCK = 400_000
+
+
+def blocks(n_points: int, width: int) -> Iterator[slice]:
+    """Slices of at most ``_BLOCK / width`` points."""
+    step = int(np.clip(_BLOCK // max(width, 1), 64, 8192))
+    for start in range(0, n_points, step):
+        yield slice(start, min(start + step, n_points))
+
+
+def point_labels(X: Any) -> np.ndarray:
+    """Labels of the rows of a data frame or DataArray, else 0, 1, ..."""
+    if isinstance(X, pd.DataFrame):
+        return X.index.to_numpy()
+    if isinstance(X, xr.DataArray) and X.dims[0] in X.coords:
+        return X[X.dims[0]].to_numpy()
+    return np.arange(len(X))
