@@ -8,8 +8,7 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.active import latin_hypercube, random_design, uncertainty
-from pymc_active.criteria import bald
+from pymc_active.active import bald, latin_hypercube, random_design, uncertainty
 
 # BALD of the latent function under MGP: the factor 4/3 of its variance is a floor.
 FLOOR = 0.5 * np.log(4 / 3)

@@ -318,7 +318,7 @@ import os, sys
 from pathlib import Path
 import numpy as np
 import xarray as xr
-from pymc_active.active.files import Contents, read, write
+from pymc_active.support.files import Contents, read, write
 
 path = Path(sys.argv[1]) / "run.nc"
 

@@ -352,7 +352,7 @@ def test_tree_shows_every_node_once():
     assert "found: 4, 21" in ax.get_title(loc="left")
     places = [text.get_position() for text in ax.texts]
     assert len(set(places)) == len(places)
-    shallow = pma.plots.plot(result, max_depth=1)
+    shallow = plot_search_tree(result, max_depth=1)
     # The root with its halves, and the test of the rest.
     assert len(shallow.texts) == 4
     mpl.pyplot.close("all")

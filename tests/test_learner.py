@@ -6,8 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.active import Learner, uncertainty
-from pymc_active.criteria import bald
+from pymc_active.active import Learner, bald, uncertainty
 
 GRID = np.linspace(-3, 3, 25)[:, None]
 

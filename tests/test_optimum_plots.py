@@ -135,7 +135,7 @@ def test_data_outside_the_box_are_left_out():
 
 
 def test_many_inputs_take_several_rows_of_the_figure():
-    axes = optimum(5, n_optima=2).plot(n_points=5)
+    axes = pma.plots.plot(optimum(5, n_optima=2), n_points=5)
     assert axes.shape == (2, 5)
     figure = axes[0, 0].figure
     assert len(figure.axes) == 10

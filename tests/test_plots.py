@@ -631,7 +631,7 @@ def test_components_of_several_inputs_are_points():
         inputs, np.sin(6 * inputs) @ [1.0, 2.0], "SE[0] + SE[1]", x_scale="unit", y_scale="standardize"
     )
     result = decompose(pma.fit_laplace(gpm, **QUICK))
-    axes = result.plot(input=1, data=False)
+    axes = plots.plot(result, input=1, data=False)
     points = axes[1].lines[0]
     assert_allclose(points.get_xdata(), np.sort(inputs[:, 1]))
     assert points.get_linestyle() == "None"
@@ -658,7 +658,7 @@ def model_table():
 def test_a_search_is_shown_over_its_levels_with_the_way_to_the_best():
     fits = {name: object() for name in ("SE", "PER + SE", "PER * SE", "PER")}
     result = pma.search.StructureSearch(model_table(), fits, "evidence", "depth 2 reached")
-    ax = result.plot()
+    ax = plots.plot(result)
     shown = {tuple(point) for artist in ax.lines if artist.get_marker() == "o" for point in artist.get_xydata()}
     assert shown == {(1, -50), (2, 0), (2, -1), (1, -15)}
     [way] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION]

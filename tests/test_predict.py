@@ -240,7 +240,7 @@ def test_the_size_of_blocks_changes_nothing(fit, method, monkeypatch):
     X_new = np.tile(points(fit), (30, 1)) + np.linspace(0, 0.1, 30 * len(NEW))[:, None]
     whole = pma.predict(fit, X_new, method=method)
     # The size of a block is private to the module.
-    monkeypatch.setattr(import_module("pymc_active.predictions.mixtures"), "_BLOCK", 1)
+    monkeypatch.setattr(import_module("pymc_active.support.tables"), "_BLOCK", 1)
     assert len(list(blocks(len(X_new), 10))) == 5
     in_blocks = pma.predict(fit, X_new, method=method)
     # BLAS sums in another order.

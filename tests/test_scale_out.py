@@ -13,8 +13,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.active import Learner, uncertainty
-from pymc_active.criteria import bald
+from pymc_active.active import Learner, bald, uncertainty
 from pymc_active.laplace.several_models import fit_laplace_models
 
 da = pytest.importorskip("dask.array", reason="only the dask extra brings it")

@@ -265,7 +265,7 @@ def test_how_it_shows_itself(plane):
     assert "log_evidence" in text
     assert f"{float(plane.table.log_evidence[0]):.2f}" in text
     assert "<table" in plane._repr_html_()
-    ax = plane.plot()
+    ax = pma.plots.plot(plane)
     evidence = plane.table.log_evidence.to_numpy()
     assert_allclose(ax.lines[0].get_ydata(), evidence - evidence.max())
     assert len(ax.texts) == 3

@@ -11,8 +11,7 @@ from scipy.special import logsumexp
 from traces import mutual_information
 
 import pymc_active as pma
-from pymc_active.active import Learner
-from pymc_active.criteria import bald
+from pymc_active.active import Learner, bald
 from pymc_active.laplace.draws.importance import pareto_k
 from pymc_active.laplace.draws.nuts import nuts
 from pymc_active.laplace.draws.trace_draws import TraceDraws

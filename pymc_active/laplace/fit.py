@@ -267,8 +267,8 @@ class LaplaceFit:
         """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
 
         By short chains of MCMC from the modes (:mod:`pymc_active.laplace.draws.short_chains`). Of kernels other than a
-        plain stationary one, with fewer than 30 observations, much of the posterior may lie where no mode is: there they
-        are resampled from thousands of weighted draws, most of which come from the prior, unless hardly any of these has
+        plain stationary one, with fewer than 30 observations, much of the posterior may lie where no mode is: there
+        they are resampled from thousands of weighted draws, most of which come from the prior, unless hardly any has
         weight; some rows repeat. Kept, so that many criteria share them. Of a fit :meth:`with_draws`: up to so many of
         these, evenly spaced.
 

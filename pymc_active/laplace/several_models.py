@@ -14,7 +14,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, warn_user
 from pymc_active.support.workers import Call
 
 # With at most so many restarts the modes known already are followed, and a population is not worth its cost.
@@ -121,7 +121,7 @@ def fit_laplace_models[Label: Hashable](
             raise ValueError(what)
         warn_user(
             f"models that cannot be fitted are left out; {what}",
-            DoubtfulFitWarning,
+            ModelLeftOutWarning,
         )
     doubtful = {label: problems for label, fit in fits.items() if (problems := find_problems(fit))}
     if doubtful:

@@ -332,7 +332,6 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     TypeError
         For another object.
     """
-
     if not isinstance(result, EmbeddingDimension):
         raise TypeError(
             f"plot_embedding_dimension takes the result of embedding_dimension; got {type(result).__name__}"

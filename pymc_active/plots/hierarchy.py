@@ -46,7 +46,6 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
     ----------
     .. [1] Chen, Castro & Krause (2012), figure 1.
     """
-
     if not isinstance(result, HDSResult):
         raise TypeError(f"plot_search_tree takes the result of hds; got {type(result).__name__}")
     table = result.tree_table()

@@ -46,7 +46,6 @@ def plot_decomposition(
     TypeError, ValueError
         For another object or an input that is not there.
     """
-
     if not isinstance(decomposition, Decomposition):
         raise TypeError(f"plot_decomposition takes the result of decompose; got {type(decomposition).__name__}")
     fit, table = decomposition.fit, decomposition.components
@@ -122,7 +121,6 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     TypeError
         For another object.
     """
-
     if not isinstance(result, StructureSearch):
         raise TypeError(
             f"plot_structure_search takes the result of compositional_kernel_search; got {type(result).__name__}"
@@ -304,7 +302,6 @@ def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | 
     TypeError
         For another object.
     """
-
     if not isinstance(result, PriorSensitivity):
         raise TypeError(f"plot_prior_sensitivity takes the result of prior_sensitivity; got {type(result).__name__}")
     order = np.argsort(-result.table.probability.mean("prior").to_numpy(), kind="stable")[:n]

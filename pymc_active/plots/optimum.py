@@ -67,7 +67,6 @@ def plot_optimum(
         For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too
         few points or candidates.
     """
-
     if not isinstance(optimum, Optimum):
         raise TypeError(f"plot_optimum takes what learner.optimum() returns; got {type(optimum).__name__}")
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:

@@ -23,6 +23,10 @@ class DoubtfulEvidenceWarning(ActiveWarning):
     """Posterior probabilities of models rest on an evidence that may be wrong."""
 
 
+class ModelLeftOutWarning(ActiveWarning):
+    """One of several models could not be fitted and is left out."""
+
+
 class SamplingWarning(ActiveWarning):
     """Too few draws, or draws that mix poorly, make a result imprecise."""
 
