@@ -212,7 +212,7 @@ def test_a_search_for_inputs_shows_what_it_found_and_promised(found):
     assert "3, 17" in text_of(found.learner)
     assert "plausible" in text_of(found.diagnostics)
     assert f"at least {found.error_rates.recovery:.3g}" in text_of(found.error_rates)
-    assert repr(found.error_rates).startswith("<ErrorRates at most: ")
+    assert repr(found.error_rates).startswith("<ErrorRates: false active, a test at most ")
 
 
 def test_a_search_that_goes_on_shows_what_is_open():

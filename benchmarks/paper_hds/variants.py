@@ -36,12 +36,12 @@ import table1
 from _records import RESULTS, Key, fill, load
 from _report import table, write
 from _runs import BLOCK, accuracy, block, gather, gp_problem, mean_and_error, plus_minus, run_hds
+from pymc_active.relevant_inputs.gpt import GPTest, LLRMoments, Predictive, llr_moments_of
+from pymc_active.relevant_inputs.plane import PlaneTest
 from scipy.special import logsumexp, softmax
 
 from pymc_active.relevant_inputs import search, settings
-from pymc_active.relevant_inputs.gpt import GPTest, LLRMoments, Predictive, llr_moments_of
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.plane import PlaneTest
 from pymc_active.relevant_inputs.settings import Settings
 from pymc_active.relevant_inputs.tree import Trial
 

@@ -1,4 +1,4 @@
-"""What thresholds promise, and what they cost."""
+"""Thresholds that keep a declared probability of finding all active inputs and no others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Thresholds(NamedTuple):
-    """Of the log likelihood ratio: a node is active from ``accept`` on, and inactive from ``reject`` down, nats."""
+    """Log likelihood ratios (nats) from which up a node is active, and from which down it is inactive."""
 
     accept: float
     reject: float
@@ -20,7 +20,7 @@ def n_levels(n_dims: int) -> int:
 
 
 def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
-    r"""Error rate of each test with which all active inputs, and no others, are found with a probability ``recovery``.
+    r"""Error rate of each test that keeps the probability ``recovery`` of finding all active inputs and no others.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
     -------
     float
         :math:`\varepsilon / (2 d (\lceil \log_2 D \rceil + 1))`, a union bound over the nodes that a search without
-        errors visits. The paper's theorem 3.2 prints :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, under which
+        errors visits. The paper's theorem 3.2 prints :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, with which
         the probability can be 0.
 
     Raises
@@ -72,36 +72,3 @@ def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
     """
     rate = node_error_rate(n_dims, n_active, recovery)
     return Thresholds(float(-np.log(rate)), float(np.log(rate)))
-
-
-def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:
-    r"""Upper bound of the expected number of evaluations.
-
-    Parameters
-    ----------
-    n_dims, n_active : int
-        D and d.
-    false_active : float
-        α, the probability that an inactive node is called active; below 1/2.
-    per_node : float
-        Largest expected number of evaluations of a node, such as twice the larger of
-        :meth:`FDTest.expected_pairs`.
-
-    Returns
-    -------
-    float
-        :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T_{max}`. The paper's theorem 3.2
-        leaves out the 1, the root.
-
-    Examples
-    --------
-    >>> expected_evaluations(200, 2, 0.0, 10.0)
-    330.0
-    """
-    node_error_rate(n_dims, n_active, 0.5)
-    if not 0 <= false_active < 0.5:
-        raise ValueError(f"false_active must be at least 0 and below 1/2; got {false_active!r}")
-    if not per_node > 0:
-        raise ValueError(f"per_node must be positive; got {per_node!r}")
-    spawned = 2 * (1 - false_active) / (1 - 2 * false_active)
-    return float((1 + spawned * n_active * n_levels(n_dims)) * per_node)
