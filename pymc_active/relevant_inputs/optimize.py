@@ -48,8 +48,9 @@ class HDSOptimization(Summarized):
             "best": ", ".join(f"input {i} = {self.best[i]:.4g}" for i in self.selection.active),
             "evaluations": f"{len(self.values)}, {len(self.y)} of them for the optimum",
             "y of these": value_range(self.y),
+            "selection": self.selection.stopped,
         }
-        return Summary("HDSOptimization", facts, remarks=[repr(self.selection)])
+        return Summary("HDSOptimization", facts, remarks=self.selection._summary().remarks)
 
     def points(self) -> np.ndarray:
         """All points evaluated, (N, D), those of the selection first."""
