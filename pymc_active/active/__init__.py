@@ -20,10 +20,9 @@ from pymc_active.relevant_inputs.baselines.gp_ucb import UCBRun, gp_ucb
 from pymc_active.relevant_inputs.baselines.regret import Regret, regret
 from pymc_active.relevant_inputs.baselines.screening import Screening, ard_screening, coordinate_wise, lasso_screening
 from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
-from pymc_active.relevant_inputs.error_rates import ErrorRates
 from pymc_active.relevant_inputs.estimate import EstimatedScales, estimate_scales
 from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
-from pymc_active.relevant_inputs.guarantees import Thresholds, thresholds
+from pymc_active.relevant_inputs.guarantees import ErrorRates, Thresholds, thresholds
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.optimize import HDSOptimization, hds_then_optimize
 from pymc_active.relevant_inputs.result import HDSResult, History

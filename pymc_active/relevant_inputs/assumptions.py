@@ -140,13 +140,7 @@ def _covariance(X: np.ndarray, signal_variance: float, noise_variance: float) ->
 
 
 def whitened_differences(K: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised residuals (n - 1,) of y with covariance K, the mean integrated out, and the factor L behind them.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If the covariance of the differences is singular to rounding.
-    """
+    """Standardised residuals (n - 1,) of y with covariance K, the mean integrated out, and the factor L behind them."""
     # Differences to the first observation do not depend on the mean. Rounding leaves their covariance asymmetric:
     # its lower triangle counts.
     K = K[1:, 1:] - K[1:, :1] - K[:1, 1:] + K[0, 0]

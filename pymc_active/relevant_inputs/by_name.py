@@ -9,13 +9,7 @@ TESTS: dict[str, type[NodeTest]] = {"anchored": Anchored, "fdt": FDT, "fdt_fixed
 
 
 def node_test_of(name: str) -> type[NodeTest]:
-    """The test of a name.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-    """
+    """The test of a name; an unknown one is a ValueError."""
     if name not in TESTS:
         raise ValueError(f"test must be one of {', '.join(TESTS)}; got {name!r}")
     return TESTS[name]

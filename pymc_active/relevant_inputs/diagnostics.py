@@ -30,15 +30,8 @@ _LARGEST_LOG = np.log(1e4)
 class SearchDiagnostics(Summarized):
     """The evaluations of a search beside the Gaussian process that it assumed, on the inputs found.
 
-    Parameters
-    ----------
-    U : ndarray, shape (n, d)
-        Inputs found, in the unit box, at all evaluations in the order in which they were told.
-    y : ndarray, shape (n,)
-    settings : Settings
-    is_decided : bool
-        Whether all nodes are decided. Otherwise inputs not found yet may explain the misfit, and only ``spread`` is
-        judged.
+    U, (n, d), are the inputs found, in the unit box, at all evaluations in the order in which they were told. Unless
+    all nodes are decided, inputs not found yet may explain a misfit, and only ``spread`` is judged.
     """
 
     def __init__(self, U: np.ndarray, y: np.ndarray, settings: Settings, is_decided: bool):

@@ -98,10 +98,7 @@ def keeping(observed: Callable[[], dict[str, Any]]) -> Iterator[None]:
 def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") -> np.ndarray:
     """Values (k,) of f at points (k, D), NaN if an evaluation failed; a number will do for one point.
 
-    Raises
-    ------
-    EvaluationError
-        If f raises (its message ends with ``remedy``), or returns another number of values than k.
+    An f that raises, or returns another number of values than k, is an :class:`EvaluationError`.
     """
     try:
         # A copy: an f that writes into it must not change what was asked.
@@ -124,16 +121,7 @@ def warn_of_failures(n_failed: int) -> None:
 
 
 class Record:
-    """Evaluations one after another, on some inputs.
-
-    Parameters
-    ----------
-    f : callable
-    inputs : list of int
-        The inputs searched.
-    others : ndarray, shape (D,)
-        Where the other inputs stay.
-    """
+    """Evaluations one after another on some inputs, while the others stay at ``others``, (D,)."""
 
     def __init__(self, f: Callable[[np.ndarray], Any], inputs: list[int], others: np.ndarray):
         self._f, self._inputs, self._others = f, inputs, others
@@ -161,13 +149,7 @@ class Record:
         return {"X": self.X[keep], "y": self.y[keep]}
 
     def evaluate(self, x: np.ndarray) -> float:
-        """The value of f with the inputs searched at x, (d,); NaN if it failed.
-
-        Raises
-        ------
-        EvaluationError
-            If f raises or returns the wrong shape, or after 20 failures in a row.
-        """
+        """The value of f with the inputs searched at x, (d,); NaN if it failed. 20 failures in a row are an error."""
         point = self._others.copy()
         point[self._inputs] = x
         value = float(evaluate(self._f, point[None], "Nothing is lost: error.X and error.y are data for gp_ucb")[0])

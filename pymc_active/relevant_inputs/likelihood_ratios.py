@@ -53,19 +53,10 @@ def llr_moments_of(inactive: Predictive, active: Predictive) -> LLRMoments:
 
 @dataclass(frozen=True)
 class LikelihoodRatio(ABC):
-    """Two Gaussian processes with the same variances.
+    """Two Gaussian processes with the same variances, in squared units of y, and the same prior mean of f.
 
-    Parameters
-    ----------
-    bandwidth : float
-        The paper's b, √2 times PyMC's ``ls``, in units of z.
-    signal_variance, noise_variance : float
-        Squared units of y.
-    offset_variance : float
-        κ², the prior variance of the mean of f, part of both kernels. In the paper it is 0; then an offset of y counts
-        against an inactive node.
-    mean : float
-        Prior mean of f, in units of y.
+    ``bandwidth`` is the paper's b, √2 times PyMC's ``ls``, in units of z. ``offset_variance`` is κ², the prior variance
+    of the mean of f; with 0, as in the paper, an offset of y counts against an inactive node.
     """
 
     bandwidth: float
@@ -95,17 +86,8 @@ class LikelihoodRatio(ABC):
     def llr_path(self, at: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log likelihood ratio of each observation given those before it, active against inactive.
 
-        Parameters
-        ----------
-        at : array_like, shape (2, n)
-            Where the node's inputs (z) and the others (c) are. :class:`LineRatio` needs z only, (n,) or (2, n).
-        y : array_like, shape (n,)
-            Noisy observations.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            Nats. Their sum is the log likelihood ratio of all observations (the paper's eq. 3).
+        ``at`` is where the node's inputs and the others are, (2, n), or (n,) on a line. The result, (n,) in nats, sums
+        to the log likelihood ratio of all observations y (the paper's eq. 3).
         """
         (low, inactive), (high, active) = (self._factor(which, at, y) for which in (False, True))
         return 0.5 * (inactive**2 - active**2) + np.log(np.diagonal(low) / np.diagonal(high))
@@ -115,7 +97,7 @@ class LikelihoodRatio(ABC):
         return self._predict(False, at, y, at_new), self._predict(True, at, y, at_new)
 
     def llr_moments(self, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> LLRMoments:
-        """Moments of the log likelihood ratio of the next observation at each new place, see :func:`llr_moments_of`."""
+        """:func:`llr_moments_of` the next observation at each new place."""
         return llr_moments_of(*self.predict(at, y, at_new))
 
 
@@ -182,14 +164,10 @@ class PlaneRatio(LikelihoodRatio):
     already the first one of a node counts. The plane has room for many more independent values than a line, so that few
     observations tell a smooth function, which a line hardly distinguishes from a constant.
 
-    Parameters
-    ----------
-    n_others : int
-        a, a guess of the number of active inputs outside the node. If it is too small, values at neighbouring c say too
-        much about each other.
-    share : float
-        w, the part of f's variance that the node accounts for. In a draw of the paper's process it is 1. In a sum of
-        functions of d inputs each has 1/d, and w = 1 would reject inputs of small effect.
+    ``n_others`` is a, a guess of the number of active inputs outside the node; if it is too small, values at
+    neighbouring c say too much about each other. ``share`` is w, the part of f's variance that the node accounts for:
+    1 in a draw of the paper's process. In a sum of functions of d inputs each has 1/d, and w = 1 would reject inputs of
+    small effect.
 
     Examples
     --------

@@ -13,8 +13,9 @@ from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.by_name import node_test_of
 from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
-from pymc_active.relevant_inputs.error_rates import ErrorRates, declared_error_rates
+from pymc_active.relevant_inputs.guarantees import ErrorRates, declared_error_rates
 from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.saved import to_contents
 from pymc_active.relevant_inputs.state import HDSState
 from pymc_active.support.summaries import Summarized, Summary
 
@@ -140,7 +141,8 @@ class HDSResult(Summarized):
     @property
     def error_rates(self) -> ErrorRates:
         """Error rates of a single test and of all, if f is a draw from the assumed Gaussian process."""
-        return declared_error_rates(node_test_of(self.settings.test)(self.settings))
+        s = self.settings
+        return declared_error_rates(s.n_dims, s.n_active, s.accept, node_test_of(s.test)(s).false_inactive())
 
     def tree_table(self) -> pd.DataFrame:
         """One row for each visited node, indexed by its number.
@@ -251,17 +253,13 @@ class HDSResult(Summarized):
             "fitted_noise_variance": self.diagnostics.noise_variance,
             "is_plausible": int(self.diagnostics.is_plausible),
         }
-        columns = ("node", "trial", "background", "z", "rest")
+        told = to_contents(self.state).groups
+        tested = np.array([trial.node for trial in trials], int)
         groups = {
-            "observed_data": xr.Dataset({"y": ("obs", history.y)}),
+            "observed_data": told["observed_data"],
             "constant_data": constant,
-            "design": xr.Dataset({name: ("obs", getattr(history, name)) for name in columns}, attrs=attrs),
+            "design": told["design"].assign_attrs(attrs),
             "tree": tree,
-            "llr": xr.Dataset(
-                {
-                    "llr": (("test", "observation"), paths),
-                    "node": ("test", np.array([trial.node for trial in trials], int)),
-                }
-            ),
+            "llr": xr.Dataset({"llr": (("test", "observation"), paths), "node": ("test", tested)}),
         }
         return xr.DataTree.from_dict(groups)

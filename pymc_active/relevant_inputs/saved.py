@@ -29,14 +29,7 @@ def save(path: str | os.PathLike, state: HDSState) -> None:
 
 
 def load(path: str | os.PathLike) -> HDSState:
-    """Read a state.
-
-    Raises
-    ------
-    FileNotFoundError
-    ValueError
-        For a file of something else, of a newer version, or one that is damaged.
-    """
+    """Read a state; a file of something else, of a newer version, or one that is damaged, is a ValueError."""
     contents = read(path, KIND, FORMAT_VERSION)
     try:
         return to_state(contents)
@@ -77,7 +70,7 @@ def to_contents(state: HDSState) -> Contents:
     backgrounds = [asdict(background) for background in state.backgrounds]
     for name in _LINES:
         lines = [background.pop(name) for background in backgrounds]
-        if lines and lines[0] is not None:
+        if lines[0] is not None:
             groups["lines"][name] = (("line", "input"), np.array(lines).astype(float))
     settings = dict(vars(state.settings))
     if isinstance(settings["low"], np.ndarray):
@@ -95,13 +88,7 @@ def to_contents(state: HDSState) -> Contents:
 
 
 def to_state(contents: Contents) -> HDSState:
-    """The state that :func:`to_contents` wrote.
-
-    Raises
-    ------
-    ValueError
-        For contents that do not fit together; others raise what Python raises.
-    """
+    """The state that :func:`to_contents` wrote."""
     groups, document = contents.groups, contents.document
     settings = dict(document["settings"])
     if "box" in groups:

@@ -33,23 +33,9 @@ def as_fit(model: Any, what: str = "model") -> LaplaceFit:
 
 
 def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> ModelScales:
-    """Scales at the mode of a fit; a model is fitted first.
+    """Scales at the mode of a fit; a model is fitted first, and needs no lengthscale if the bandwidth is given.
 
-    Parameters
-    ----------
-    model : GPModel or LaplaceFit
-        The signal variance is its mean prior variance over the data, without the mean function.
-    bandwidth : optional
-        If given, the model needs no lengthscale.
-
-    Returns
-    -------
-    ModelScales
-
-    Raises
-    ------
-    TypeError, ValueError
-        For other objects, or a model without a variable ``lengthscale`` or ``ls``.
+    The signal variance is its mean prior variance over the data, without the mean function.
     """
     fit = as_fit(model)
     n_dims = fit.X.shape[1]

@@ -20,21 +20,12 @@ def hds(
     n_dims: int | None = None,
     *,
     model: GPModel | LaplaceFit | None = None,
-    test: str = "anchored",
     bandwidth: Any = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
-    accept: float | None = None,
-    reject: float | None = None,
-    budget: int = 2000,
-    recovery: float = 0.99,
-    n_active: int = 4,
-    share: float = 0.6,
-    retest: bool | None = None,
-    offset_variance: float = 0.0,
-    bounds: Any = None,
     batch_size: int | None = None,
     random_seed: int | np.random.Generator | None = None,
+    **settings: Any,
 ) -> HDSResult:
     """Find the inputs of f that matter by hierarchical diagonal sampling.
 
@@ -48,12 +39,15 @@ def hds(
     model : GPModel or LaplaceFit, optional
         Gives bandwidth, signal and noise variance unless they are passed; a model is fitted first. The shortest
         lengthscale counts, since those of irrelevant inputs are long.
-    test, bandwidth, signal_variance, noise_variance, accept, reject, budget, recovery, n_active, share, retest
-        See :class:`HDSLearner`, which does the work and can be asked and told by hand.
-    offset_variance, bounds, random_seed
-        See :class:`HDSLearner`.
+    bandwidth, signal_variance, noise_variance
+        See :class:`HDSLearner`; needed unless ``model`` is given.
     batch_size : int, optional
         Number of points evaluated at once, on several nodes. By default those that belong together: scans and pairs.
+    random_seed : int or Generator, optional
+        By default fresh randomness.
+    **settings
+        For :class:`HDSLearner`, which does the work and can be asked and told by hand: ``test``, ``accept``,
+        ``reject``, ``budget``, ``recovery``, ``n_active``, ``share``, ``retest``, ``offset_variance``, ``bounds``.
 
     Returns
     -------
@@ -90,33 +84,16 @@ def hds(
     """
     if not callable(f):
         raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
+    scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
     if model is not None:
-        scales = scales_of_model(model, bandwidth)
-        if n_dims is not None and n_dims != scales.n_dims:
-            raise ValueError(f"model has {scales.n_dims} inputs, and n_dims is {n_dims!r}: leave n_dims out")
-        n_dims = scales.n_dims
-        bandwidth = scales.bandwidth if bandwidth is None else bandwidth
-        signal_variance = scales.signal_variance if signal_variance is None else signal_variance
-        noise_variance = scales.noise_variance if noise_variance is None else noise_variance
+        told = scales_of_model(model, bandwidth)
+        if n_dims is not None and n_dims != told.n_dims:
+            raise ValueError(f"model has {told.n_dims} inputs, and n_dims is {n_dims!r}: leave n_dims out")
+        n_dims = told.n_dims
+        scales = {name: getattr(told, name) if value is None else value for name, value in scales.items()}
     if batch_size is not None:
         batch_size = count("batch_size", batch_size)
-    learner = HDSLearner(
-        n_dims,  # type: ignore[arg-type]
-        test=test,
-        bandwidth=bandwidth,
-        signal_variance=signal_variance,
-        noise_variance=noise_variance,
-        accept=accept,
-        reject=reject,
-        budget=budget,
-        recovery=recovery,
-        n_active=n_active,
-        share=share,
-        retest=retest,
-        offset_variance=offset_variance,
-        bounds=bounds,
-        random_seed=random_seed,
-    )
+    learner = HDSLearner(n_dims, **scales, random_seed=random_seed, **settings)  # type: ignore[arg-type]
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     result.diagnostics.warn()

@@ -23,19 +23,9 @@ _NONE = NextTests([])
 
 
 def conclude(state: HDSState, trial: Trial, verdict: str, set_aside_at: float | None) -> NextTests:
-    """Enter a verdict.
+    """Enter a verdict, ``"open"``, ``"active"`` or ``"inactive"``.
 
-    Parameters
-    ----------
-    state : HDSState
-    trial : Trial
-    verdict : {"open", "active", "inactive"}
-    set_aside_at : float or None
-        Log likelihood ratio at which a node whose sibling is active is set aside; None for never.
-
-    Returns
-    -------
-    NextTests
+    ``set_aside_at`` is the log likelihood ratio at which a node whose sibling is active is set aside; None for never.
     """
     tests = _NONE
     if verdict == "open":

@@ -32,14 +32,8 @@ class DifferenceRatio:
     Inactive: :math:`\sigma_0^2 = 2 \sigma^2`. Active with one active input:
     :math:`\sigma_1^2 = 2 [(1 - e^{-\delta^2 / b^2}) \sigma_s^2 + \sigma^2]`.
 
-    Parameters
-    ----------
-    bandwidth : float
-        The paper's b, √2 times PyMC's ``ls``, in units of z.
-    signal_variance, noise_variance : float
-        Squared units of y.
-    spacing : float, optional
-        δ, by default 3b: then the exponent is 9, and not the 3 that the paper prints.
+    The bandwidth is the paper's b, √2 times PyMC's ``ls``, in units of z. δ is ``spacing``, by default 3b: then the
+    exponent is 9, and not the 3 that the paper prints.
 
     References
     ----------
@@ -101,12 +95,7 @@ class DifferenceRatio:
 
 
 class FDT(NodeTest):
-    """Pairs of points along a line through a random point, one after another until a threshold is passed.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), section 3.2.
-    """
+    """Pairs of points along a line through a random point, until a threshold is passed (the paper's section 3.2)."""
 
     n_together: ClassVar[int] = 2
     is_simulated: ClassVar[bool] = True
@@ -147,12 +136,7 @@ class FDT(NodeTest):
 
 
 class FixedFDT(FDT):
-    """A number of pairs that is fixed beforehand by exp(-accept), the probability of either error.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), proposition 3.1.
-    """
+    """A number of pairs fixed beforehand by exp(-accept), the probability of either error (proposition 3.1)."""
 
     @property
     def alpha(self) -> float:
@@ -238,13 +222,7 @@ def check_alpha(alpha: float) -> None:
 def simulated_false_inactive(ratio: DifferenceRatio, accept: float, reject: float, n_pairs: int | None) -> float:
     """How often finite differences miss one active input: the upper end of a 95 % interval from 2,000 functions.
 
-    Parameters
-    ----------
-    ratio : DifferenceRatio
-    accept, reject : float
-        Thresholds, nats.
-    n_pairs : int or None
-        Of a fixed-sample test; None for the sequential one.
+    ``n_pairs`` is that of a fixed-sample test; None for the sequential one with these thresholds.
     """
     rng = np.random.default_rng(0)
     z = np.linspace(0, 1, int(np.clip(8 / ratio.bandwidth, 50, 600)))

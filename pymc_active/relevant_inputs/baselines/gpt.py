@@ -10,12 +10,7 @@ from pymc_active.relevant_inputs.tree import Trial
 
 
 class GPT(GPNodeTest):
-    """Each node by itself, along its own line through a random point.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), section 3.3.
-    """
+    """Each node by itself, along its own line through a random point (Chen, Castro & Krause 2012, section 3.3)."""
 
     def ratio(self, trial: Trial, y: np.ndarray) -> LineRatio:
         """A Gaussian process of mean 0 against a constant."""
