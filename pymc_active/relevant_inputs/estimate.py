@@ -61,11 +61,7 @@ class EstimatedScales(Summarized):
 
     def keywords(self) -> dict[str, float]:
         """The scales as keywords of :func:`hds`."""
-        return {
-            "bandwidth": self.bandwidth,
-            "signal_variance": self.signal_variance,
-            "noise_variance": self.noise_variance,
-        }
+        return {name: getattr(self, name) for name in ("bandwidth", "signal_variance", "noise_variance")}
 
 
 def estimate_scales(

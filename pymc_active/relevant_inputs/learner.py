@@ -362,7 +362,7 @@ class HDSLearner(Summarized):
             Once, if f returned NaN somewhere.
         """
         stop = self.settings.budget if n is None else self.n_evaluations + n
-        n_failed = 0
+        seen = [np.empty(0)]
         while self.n_evaluations < stop and not self.is_finished:
             X = self.pending
             if not len(X):
@@ -370,7 +370,7 @@ class HDSLearner(Summarized):
             X = X[: stop - self.n_evaluations]
             with keeping(lambda: {"learner": self}):
                 y = evaluate(f, X, _REMEDY)
-            n_failed += int(np.isnan(y).sum())
+            seen.append(y)
             # An answer that settles nothing is refused, or this would go on for ever.
             self.tell(X, y, asked=X)
             if save_to is not None:
@@ -378,7 +378,7 @@ class HDSLearner(Summarized):
             if self._state.n_failures >= MOST_FAILURES:
                 with keeping(lambda: {"learner": self}):
                     raise EvaluationError(f"f returned NaN or infinity {self._state.n_failures} times in a row")
-        warn_of_failures(n_failed)
+        warn_of_failures(np.concatenate(seen))
 
     def state(self) -> HDSState:
         """Everything needed to go on, as data of its own."""

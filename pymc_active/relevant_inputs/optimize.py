@@ -190,5 +190,5 @@ def _learn(
             if np.isfinite(value):
                 learner.tell(x, value)
         best = np.asarray(learner.recommend())[0]
-    warn_of_failures(record.n_failed)
+    warn_of_failures(record.y)
     return record.X, record.y, best

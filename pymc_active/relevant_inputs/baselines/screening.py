@@ -161,7 +161,9 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
     return Screening(_choose(score, n_active), score, len(fit.X))
 
 
-def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed: int | None = None) -> Screening:
+def lasso_screening(
+    X: Any, y: Any, *, n_active: int | None = None, random_seed: int | np.random.Generator | None = None
+) -> Screening:
     """Take the inputs with a coefficient in a cross-validated lasso (needs scikit-learn).
 
     Parameters
@@ -170,8 +172,8 @@ def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed:
     y : array_like, shape (n,)
     n_active : int, optional
         Number of inputs to take; by default all with a coefficient.
-    random_seed : int, optional
-        Of the folds.
+    random_seed : int or Generator, optional
+        Of the folds; by default fresh randomness.
 
     Returns
     -------
@@ -191,7 +193,8 @@ def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed:
     X = read_inputs(X)
     y = read_outputs(y, len(X))
     sd = X.std(0)
-    folds = KFold(min(5, len(X)), shuffle=True, random_state=random_seed)
+    seed = int(random_seed.integers(2**32)) if isinstance(random_seed, np.random.Generator) else random_seed
+    folds = KFold(min(5, len(X)), shuffle=True, random_state=seed)
     fit = LassoCV(cv=folds, max_iter=20_000).fit((X - X.mean(0)) / np.where(sd > 0, sd, 1.0), y)
     score = np.abs(fit.coef_)
     if n_active is None:
