@@ -58,7 +58,7 @@ def hds(
     EvaluationError
         If f raises or keeps returning NaN. Its ``learner`` holds everything evaluated so far and can go on.
     EvaluationInterrupt
-        If the user interrupts f: a :class:`KeyboardInterrupt` with the same attribute.
+        If the user interrupts the search: a :class:`KeyboardInterrupt` with the same attribute.
     TypeError, ValueError
         As :class:`HDSLearner`, before anything is evaluated.
 
