@@ -64,10 +64,9 @@ def hds(
 
     Warns
     -----
-    DoubtfulSearchWarning
-        If what was seen does not agree with the scales: then inputs may be missed. See :attr:`HDSResult.diagnostics`.
-    EvaluationWarning
-        If f returned NaN somewhere.
+    DoubtfulSearchWarning, EvaluationWarning
+        If what was seen does not agree with the scales, so that inputs may be missed (see
+        :attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
 
     References
     ----------

@@ -70,10 +70,9 @@ def coordinate_wise(
         Pairs along each input: 2 D ``n_pairs`` evaluations.
     n_active : int, optional
         Take this number of inputs, those with the largest mean squared differences, as the paper does.
-    noise_variance : float, optional
-        Take the inputs whose differences exceed those of noise instead. In squared units of y.
-    alpha : float
-        Probability that the differences of any inactive input do (Bonferroni).
+    noise_variance, alpha : float, optional
+        Instead, take the inputs whose differences exceed those of noise with this variance, in squared units of y;
+        those of any inactive input do with a probability of alpha (Bonferroni).
     bandwidth : float or ndarray, optional
         Pairs are three bandwidths apart; by default both ends are random.
     bounds, random_seed
@@ -86,10 +85,9 @@ def coordinate_wise(
 
     Raises
     ------
-    EvaluationError
-        If f raises, or returns another number of values than k.
-    ValueError
-        For neither or both of ``n_active`` and ``noise_variance``, or an f that returns NaN.
+    EvaluationError, ValueError
+        If f raises or returns the wrong number of values; for NaN, or neither or both of ``n_active`` and
+        ``noise_variance``.
 
     Examples
     --------
@@ -179,11 +177,6 @@ def lasso_screening(
     -------
     Screening
         The score is the absolute coefficient of the standardised input.
-
-    Raises
-    ------
-    ImportError
-        Without scikit-learn.
     """
     try:
         from sklearn.linear_model import LassoCV
