@@ -250,9 +250,7 @@ def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> 
 def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
     """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
     n_chains, n_draws, P = chains.thetas.shape
-    thetas, space = chains.thetas.reshape(-1, P), fit.best.row_space
-    if space is not None:
-        thetas = space.lift(thetas, np.random.default_rng(0))
+    thetas = fit.best.space.lift(chains.thetas.reshape(-1, P), np.random.default_rng(0))
     values = fit.gpm.constrain(thetas)
     posterior = {name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in values.items()}
     sample_dims = ["chain", "draw"]

@@ -20,6 +20,7 @@ from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.mixtures import GAUSSIAN_METHODS
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
@@ -326,7 +327,7 @@ class _Part(KernelPosterior):
 
 def _part(expansion: Expansion, kernel: Node) -> Expansion:
     part = copy(expansion)
-    part.posterior = _Part(expansion.posterior, kernel)  # type: ignore[arg-type]
+    part.space = FullSpace(_Part(expansion.posterior, kernel))  # type: ignore[arg-type]
     return part
 
 
