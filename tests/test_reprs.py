@@ -97,7 +97,7 @@ def test_many_inputs_leave_the_other_parameters_their_sds():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wide = pma.fit_laplace(gpm, **QUICK)
-    assert wide.isinstance(best.space, RowSpace)
+    assert isinstance(wide.best.space, RowSpace)
     at = wide.labels.index("log_noise")
     expected = np.exp(wide.theta[at]) * np.sqrt(wide.covariance[at, at]) * gpm.y_map.scale
     assert float(parameter_table(wide.gpm, wide.best).sd["noise"]) == pytest.approx(expected, rel=0.05)

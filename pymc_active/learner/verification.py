@@ -203,7 +203,7 @@ def _sample(fit: LaplaceFit, random_seed: int) -> Chains:
     expansions = [e for e in fit.expansions if e.posterior is fit.best.posterior]
     share = np.cumsum(softmax([e.log_evidence for e in expansions]))
     modes = np.searchsorted(share, (np.arange(_CHAINS) + 0.5) / _CHAINS)
-    starts = np.stack([expansions[min(k, len(expansions) - 1)].theta for k in modes])
+    starts = np.stack([expansions[min(k, len(expansions) - 1)].z for k in modes])
     return nuts(fit.best.posterior, starts, tune=_TUNE, draws=_DRAWS, random_seed=random_seed)
 
 
