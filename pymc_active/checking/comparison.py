@@ -8,6 +8,7 @@ import xarray as xr
 from pymc_active.information.mixture_entropy import mixture_moments, mixture_symmetrized_kl, symmetrized_kl
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 
 APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
@@ -48,7 +49,7 @@ def compare_predictions(
         name: [] for name in ("skl", "skl_mixture", "skl_y", "nll", "f_mean", "f_variance", "y_variance")
     }
     for method in APPROXIMATIONS:
-        q = mixture(fit, X, method)
+        q = mixture(as_ensemble(fit, method=method, random_seed=0), X)
         mean, variance = mixture_moments(q.means, q.variances, q.weights)
         y_variance = variance + q.weights @ q.noises
         # A draw may know the function exactly at a data point; a spike cannot be compared with a density.

@@ -10,9 +10,9 @@ import xarray as xr
 
 from pymc_active.checking.comparison import compare_predictions
 from pymc_active.checking.convergence import trace_diagnostics
-from pymc_active.checking.decisions import Question, compare_decisions, read_question
+from pymc_active.checking.decisions import Question, compare_decisions, decide_between, read_question
 from pymc_active.checking.evidences import compare_evidences
-from pymc_active.checking.models import compare_models, decide_between, node_names
+from pymc_active.checking.models import compare_models, node_names
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
 from pymc_active.laplace.draws.importance import pareto_k
 from pymc_active.laplace.fit import LaplaceFit
@@ -128,10 +128,9 @@ def check(
     question = None
     if candidates is None and criteria is not None:
         raise ValueError("criteria decide between candidates: pass pool= as well")
-    if candidates is not None and None in members:
-        question = read_question(one, candidates, point_labels(pool), criteria, bounds, minimize)
-    elif criteria is not None:
-        raise ValueError("criteria are those of one model; several are decided between by bams and committee")
+    if candidates is not None:
+        of = one if None in members else average
+        question = read_question(of, candidates, point_labels(pool), criteria, bounds, minimize)
     for label, member in members.items():
         _check_trace(member, given[label])
     traces = {
@@ -139,7 +138,9 @@ def check(
         for label, member in members.items()
     }
     trees = {
-        label: _check_one(member, traces[label], X, labels, observed, question, random_seed)
+        label: _check_one(
+            member, traces[label], X, labels, observed, question if None in members else None, random_seed
+        )
         for label, member in members.items()
     }
     if None in members:
@@ -147,10 +148,9 @@ def check(
 
     tree = xr.DataTree.from_dict({f"fits/{name}": trees[label] for label, name in node_names(average).items()})
     tree["models"] = xr.DataTree(compare_models(average, trees))
-    if candidates is not None:
-        tree["decision"] = xr.DataTree(
-            decide_between(average, traces, tree["models"].to_dataset(), candidates, point_labels(pool))
-        )
+    if question is not None:
+        true = tree["models"].true_probability.to_numpy()
+        tree["decision"] = xr.DataTree(decide_between(average, traces, true, question))
     tree.attrs["verdict"] = verdict_on_models(tree)
     return tree
 

@@ -12,17 +12,20 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.criteria.base import Criterion, is_lazy
-from pymc_active.criteria.by_name import _FUNCTIONS, CRITERIA, MODEL_CRITERIA, OPTIMUM_CRITERIA
+from pymc_active.criteria.by_name import FUNCTIONS, make_criterion
+from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.criteria.maximum.base import OptimumCriterion
 from pymc_active.criteria.maximum.domain import Domain, check_data
+from pymc_active.criteria.screening import AnyCriterion, prepare, screened
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.learner.candidates import AnyCriterion, Box, Candidates, Choice, Pool
+from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels, read_models
 from pymc_active.learner.optimum import Optimum, find_optimum
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.learner.verification import PLACES, Verification, over_draws, regret_ratio, trace_datatree
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage, Prior, prior_weights
 from pymc_active.predictions.predict import posterior_mean
@@ -49,6 +52,8 @@ _SHOWN = 5
 # Spans that no scaling meant for the candidates has: on the scale of the priors (where those of standardised inputs are
 # below ten), and beside that of the data.
 _WIDEST, _WIDER = 12.0, 5.0
+# Draws of the hyperparameters that a marginal posterior mean is the mean over.
+_DRAWS = 32
 
 
 class Learner:
@@ -176,7 +181,7 @@ class Learner:
         if criterion is None:
             criterion = GOALS[learn]
         elif callable(criterion):
-            criterion = _FUNCTIONS.get(criterion, criterion)
+            criterion = FUNCTIONS.get(criterion, criterion)
         # Only these can be made again from a file.
         self.criterion_is_named = isinstance(criterion, str)
         self.criterion, self.criterion_name = _read_criterion(criterion, self, isinstance(self._subject, SeveralModels))
@@ -407,9 +412,9 @@ class Learner:
             criterion = self._over_draws
         choices = []
         for _ in range(n):
-            fit = None if criterion is None else self._conditioned_fit()
             with ignoring(SamplingWarning):
-                choice = self._candidates.choose(criterion, fit, self.X, self._pending, self._rng)
+                scorer = None if criterion is None else prepare(criterion, self._conditioned_fit())
+                choice = self._candidates.choose(scorer, self.X, self._pending, self._rng)
             self._candidates.reserve(choice)
             self._pending.append(choice)
             choices.append(choice)
@@ -423,7 +428,7 @@ class Learner:
         X = np.stack([choice.x for choice in self._pending])
         with one_blas_thread():
             if self._verification.chains:
-                p = mixture(fit, X, "draws")
+                p = mixture(as_ensemble(fit, method="draws", random_seed=0), X)
                 imagined = p.weights @ p.means
             else:
                 imagined = posterior_mean(fit, X)
@@ -441,8 +446,8 @@ class Learner:
         assert self._searched is not None
         # Whatever there is to say of the fit that is not used.
         with ignoring(ActiveWarning):
-            chosen = self.criterion.score(self._searched, pool.X[left])
-            true = self._over_draws.score(self.fit, pool.X[left])
+            chosen = screened(self.criterion.prepare(self._searched), pool.X[left])
+            true = screened(self._over_draws.prepare(self.fit), pool.X[left])
         self._verification.regret[n] = regret_ratio(self.criterion, chosen, true)
 
     def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
@@ -688,7 +693,8 @@ class Learner:
 
     def _best(self) -> Choice:
         method = "draws" if self.learn == "maximum" else "map"
-        return self._candidates.best_mean(self.fit, self.minimize, method)
+        mean = UpperConfidenceBound(0.0, self.minimize, method, draws=_DRAWS, random_seed=0)
+        return self._candidates.maximum(mean.prepare(self.fit))
 
     def optimum(self, n_optima: int = 200) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
@@ -814,17 +820,13 @@ def _read_criterion(criterion: str | AnyCriterion, learner: Learner, several: bo
     if criterion == "random":
         return None, "random"
     if isinstance(criterion, str):
-        if several and criterion in MODEL_CRITERIA:
-            return MODEL_CRITERIA[criterion](), criterion
-        if criterion in OPTIMUM_CRITERIA:
-            kind = OPTIMUM_CRITERIA[criterion]
-            found = kind(learner.domain, minimize=learner.minimize, random_seed=learner.random_seed)
-            return found, criterion
-        if criterion not in CRITERIA:
-            known = sorted([*CRITERIA, *OPTIMUM_CRITERIA, *(MODEL_CRITERIA if several else ()), "random"])
-            hint = " (which compares several models)" if criterion in MODEL_CRITERIA else ""
-            raise ValueError(f"criterion must be callable or one of {', '.join(known)}; got {criterion!r}{hint}")
-        return CRITERIA[criterion](learner.minimize), criterion
+        return make_criterion(
+            criterion,
+            domain=lambda: learner.domain,
+            minimize=learner.minimize,
+            random_seed=learner.random_seed,
+            several_models=several,
+        ), criterion
     if not callable(criterion) and not isinstance(criterion, Criterion):
         raise ValueError(f"criterion must be callable or a name; got {criterion!r}")
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))

@@ -10,9 +10,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import is_lazy
+from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
-from pymc_active.learner.candidates import AnyCriterion, Box, Choice, Pool
+from pymc_active.learner.candidates import Box, Choice, Pool
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.models.gpmodel import GPModel
