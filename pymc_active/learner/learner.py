@@ -489,6 +489,7 @@ class Learner(Summarized):
         ModuleNotFoundError
             For zarr if it is not installed.
         """
+        self._fits.check_data()
         write(path, to_contents(self._state), KIND, FORMAT_VERSION)
 
     @classmethod
