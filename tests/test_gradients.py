@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 import pymc_active as pma
-from pymc_active.active import maximize_in_box as box
+from pymc_active.criteria import maximize_in_box as box
 from pymc_active.criteria.bald import Bald, Uncertainty
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound, log_h
 from pymc_active.laplace.expansion import Expansion
@@ -84,9 +84,8 @@ def near_the_prior(gpm):
 def two_modes(gpm):
     """Two expansions of comparable evidence."""
     first = near_the_prior(gpm)
-    posterior = first.best.posterior
-    moved = first.best.theta + 0.1
-    expansions = [first.best, Expansion(posterior, moved, first.best.embedding, first.best.row_space)]
+    moved = first.best.z + 0.1
+    expansions = [first.best, Expansion(first.best.space, moved)]
     result = LaplaceFit(gpm, (gpm.X, gpm.y), expansions, None, True)
     # Known weights, so that both components matter.
     result.modes = [mode._replace(weight=w) for mode, w in zip(result.modes, (0.6, 0.4), strict=True)]
@@ -147,7 +146,7 @@ def test_plain_predictions_and_their_sensitivities(fit):
     """Mean and variance, and their gradients in the hyperparameters along directions held fixed."""
     posterior, state = fit.best.posterior, fit.best.state
     X, rng = points(fit), np.random.default_rng(6)
-    u, v = rng.normal(size=(2, len(X), len(fit.best.theta)))
+    u, v = rng.normal(size=(2, len(X), len(fit.best.z)))
     got = posterior.input_gradients(state, X, u, v)
     assert_same_gradient(got.mean, differentiate(lambda Z: posterior.moments(state, Z).mean, fit, X))
     assert_same_gradient(got.variance, differentiate(lambda Z: posterior.moments(state, Z).variance, fit, X))

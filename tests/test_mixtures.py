@@ -168,7 +168,7 @@ def test_particles_in_the_row_space_are_draws_there():
     gpm = pma.embedding_gp(X, np.sin(X.sum(1)), n_components=1, priors={"log_noise": -2.0, "log_outputscale": 0.0})
     result = fit(gpm)
     draws = result.particles(60)
-    assert draws.shape == (60, len(result.best.theta))
+    assert draws.shape == (60, len(result.best.z))
     # The last coordinate is the length of what no datum has, of which the prior is all that is known.
     assert 0.6 < draws[:, -1].std() / result.best.posterior.prior.sd[-1] < 1.5
 

@@ -98,13 +98,13 @@ class LaplaceFit:
         self._trace_draws: TraceDraws | None = None
         self._around: np.ndarray | None = None
         best = expansions[0]
-        self.theta = best.full_theta
+        self.theta = best.theta
         self.log_posterior = best.log_posterior
         self.log_evidence = best.log_evidence
         evidence = np.array([e.log_evidence for e in expansions])
         weights = np.exp(evidence - logsumexp(evidence))
         self.modes = [
-            Mode(gpm.unflatten(e.full_theta), e.log_posterior, e.log_evidence, float(w))
+            Mode(gpm.unflatten(e.theta), e.log_posterior, e.log_evidence, float(w))
             for e, w in zip(expansions, weights, strict=True)
         ]
         self.diagnostics: dict[str, Any] = {
@@ -123,7 +123,7 @@ class LaplaceFit:
             "n_weak": best.curvature.n_weak,
             "condition_number": best.state.factor.condition_number(),
             "n_duplicate_rows": _count_duplicates(self.X),
-            "noise_below_prior": best.posterior.noise_below_prior(best.theta),
+            "noise_below_prior": best.posterior.noise_below_prior(best.z),
             "warnings": [],
         }
 
@@ -205,7 +205,7 @@ class LaplaceFit:
     def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y)
-        expansions = [expand(posterior, mode.full_theta, self.gpm.embedding_slice) for mode in self.expansions]
+        expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
         fit = LaplaceFit(self.gpm, (X, y), expansions, None, self.diagnostics["converged"])
         fit._trace_draws = self._trace_draws
         return fit
@@ -220,10 +220,10 @@ class LaplaceFit:
         thetas : ndarray, shape (S, P')
             Equally weighted, all chains of a trace one after another, in the coordinates of ``best.posterior``.
         """
-        if thetas.ndim != 2 or thetas.shape[1] != len(self.best.theta):
-            raise ValueError(f"thetas must have shape (S, {len(self.best.theta)}); got {thetas.shape}")
+        if thetas.ndim != 2 or thetas.shape[1] != len(self.best.z):
+            raise ValueError(f"thetas must have shape (S, {len(self.best.z)}); got {thetas.shape}")
         fit = copy(self)
-        fit._particles, fit._around, fit._trace_draws = {}, None, TraceDraws(thetas, self.best.row_space)
+        fit._particles, fit._around, fit._trace_draws = {}, None, TraceDraws(thetas, self.best.space)
         return fit
 
     def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
@@ -321,7 +321,7 @@ class LaplaceFit:
         """Draws by MCMC."""
         if self._trace_draws is None:
             return particles(self.expansions, draws, rng)
-        return self._trace_draws.take(draws, self.best.row_space, rng)
+        return self._trace_draws.take(draws, self.best.space, rng)
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""
@@ -466,7 +466,7 @@ def read_starts(gpm: GPModel, start: Start, rng: np.random.Generator) -> list[np
                     f"start must be points or fits of this model, or for a kernel expression a fit of another; got a "
                     f"fit of {one.gpm.description} for {gpm.description}"
                 )
-            thetas += starts_from_parent(child, parent, [e.full_theta for e in one.expansions], rng)
+            thetas += starts_from_parent(child, parent, [e.theta for e in one.expansions], rng)
         elif isinstance(one, LaplaceFit):
             thetas += [gpm.flatten(mode.point) for mode in one.modes]
         else:

@@ -358,7 +358,7 @@ def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.
         if len(starts):
             subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
         # A model that could not be fitted has none.
-        if is_fitted and "theta" in group:
+        if is_fitted and "z" in group:
             fits[label] = fit_from_dataset(gpm, group)
     if isinstance(subject, OneModel):
         subject.last_search = int(memory["last_search"])

@@ -111,9 +111,8 @@ def _of_fit(
             for gp in _of_fit(member, int(count), method, minimize, random_seed)
         ]
     best = fit.best
-    if method == "map" or not len(best.theta):
-        return [ConditionedGP(best.full_posterior, best.full_theta, minimize)] * n
+    if method == "map" or not len(best.z):
+        return [ConditionedGP(best.full_posterior, best.theta, minimize)] * n
     thetas = fit.particles(max(_DRAWS, n), random_seed)[:n]
-    if best.row_space is not None:
-        thetas = best.row_space.lift(thetas, np.random.default_rng(random_seed))
+    thetas = best.space.lift(thetas, np.random.default_rng(random_seed))
     return [ConditionedGP(best.full_posterior, theta, minimize) for theta in thetas]

@@ -65,7 +65,7 @@ def mixture(
     if isinstance(source, ModelAverage):
         weights, fits = _weighted_fits(source)
         return average_mixtures([mixture(fit, X_new, method, draws, random_seed, first) for fit in fits], weights)
-    method = method if len(source.best.theta) else "map"
+    method = method if len(source.best.z) else "map"
     if method in GAUSSIAN_METHODS:
         return _mixture_of_expansions([marginal_moments(source.best, X_new, method)], np.ones(1), method)
     if method == "modes":
@@ -119,7 +119,7 @@ def hyperparameter_points(fit: LaplaceFit, method: str, draws: int, random_seed:
         return fit.particles(draws, random_seed)
     best = fit.best
     axes = np.sqrt(best.curvature.root.shape[1]) * best.curvature.root.T
-    return np.concatenate([best.theta + axes, best.theta - axes])
+    return np.concatenate([best.z + axes, best.z - axes])
 
 
 def mixture_gradients(
@@ -138,7 +138,7 @@ def mixture_gradients(
             return None
         parts, gradients = zip(*found, strict=True)
         return average_mixtures(parts, weights), Gradients(*map(np.concatenate, zip(*gradients, strict=True)))
-    method = method if len(source.best.theta) else "map"
+    method = method if len(source.best.z) else "map"
     if method in (*GAUSSIAN_METHODS, "modes"):
         one = method != "modes"
         expansions = [source.best] if one else source.expansions

@@ -19,6 +19,7 @@ from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.mixtures import GAUSSIAN_METHODS
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
@@ -294,7 +295,7 @@ def _part(fit: LaplaceFit, kernel: Node) -> Expansion:
     posterior.kernel = kernel
     # At new points only: the data keep their mean function, and their state is that of the whole kernel.
     posterior.mean_basis = lambda X: np.zeros((len(X), n_mean))
-    part.posterior, part.state = posterior, fit.best.state
+    part.space, part.state = FullSpace(posterior), fit.best.state
     return part
 
 
