@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pymc_active import plots
 
-APPROXIMATIONS = ["MAP", "BBQ", "MGP", "MODES", "DRAWS"]
+APPROXIMATIONS = ["map", "bbq", "mgp", "modes", "draws"]
 ESTIMATORS = ["laplace", "importance", "bridge"]
 
 

@@ -126,7 +126,7 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     methods = [str(method) for method in values.approximation.to_numpy()]
     for i, (method, row) in enumerate(zip(methods, values.to_numpy(), strict=True)):
         shown = np.sort(row[row > 0])
-        color = BLUE if method == "MGP" else GREY
+        color = BLUE if method == "mgp" else GREY
         # Neighbours in value are kept apart by a low-discrepancy sequence.
         jitter = 0.24 * (2 * ((np.arange(len(shown)) * 0.6180339887) % 1) - 1)
         ax.plot(shown, i + jitter, "o", ms=4, color=color, alpha=0.45, mew=0)
