@@ -53,8 +53,8 @@ def check(
     criteria : sequence of str, optional
         Criteria whose decisions are checked: ``"bald"`` (of the marginal GP), ``"bald_bbq"``, ``"bald_modes"``,
         ``"bald_draws"``, ``"bald_cubature"``, each also with ``"_f"`` for the latent function, ``"uncertainty"``,
-        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"max_value_entropy"`` and ``"pes"``. Default: all of
-        them; the last two, which take some seconds, only if there are at most six inputs and the y differ. Several
+        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"max_value_entropy"`` and ``"pes"``. Default: all
+        of them; the last two, which take some seconds, only if there are at most six inputs and the y differ. Several
         models are always compared by ``"bams"`` and ``"committee"`` instead.
     bounds : list of (low, high), optional
         Box in which ``"max_value_entropy"`` and ``"pes"`` look for the maximum. Default: they look in the pool.
@@ -70,28 +70,28 @@ def check(
 
         * ``posterior``, ``sample_stats``: those of the trace. ``fit``: as written by :meth:`LaplaceFit.to_datatree`,
           with ``mean_vector`` and ``covariance_matrix``.
-        * ``predictions``: over ``approximation`` (map, bbq, mgp, and the mixtures over modes and draws of the fit, by their
-          first two moments) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p the
-          Gaussian that has the moments of the trace's mixture; ``skl_mixture``, the same with the exact mixture, by
-          quadrature over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``, -log q(y) (its
-          expectation under the trace without ``y_new``). The moments are ``f_mean``, ``f_variance`` and ``y_variance``,
-          those of the trace ``true_f_mean``, ``true_f_variance`` and ``true_y_variance``.
-        * ``trace_diagnostics``: ``rhat`` and ``ess_bulk`` of every free variable and of the predictive means at X_new,
-          the worst over their entries; ``largest_rhat`` and ``smallest_ess`` over variables without a symmetry;
-          ``n_divergences``, ``n_draws``, ``n_chains``.
-        * ``laplace``: ``pareto_k`` of draws from the Gaussian weighted to the posterior. Up to 0.7, importance sampling
-          can repair the approximation. ``log_evidence``, Laplace's, summed over modes.
+        * ``predictions``: over ``approximation`` (map, bbq, mgp, and the mixtures over modes and draws of the fit, by
+          their first two moments) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p
+          the Gaussian that has the moments of the trace's mixture; ``skl_mixture``, the same with the exact mixture,
+          by quadrature over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``, -log q(y) (its
+          expectation under the trace without ``y_new``). The moments are ``f_mean``, ``f_variance`` and
+          ``y_variance``, those of the trace ``true_f_mean``, ``true_f_variance`` and ``true_y_variance``.
+        * ``trace_diagnostics``: ``rhat`` and ``ess_bulk`` of every free variable and of the predictive means at
+          X_new, the worst over their entries; ``largest_rhat`` and ``smallest_ess`` over variables without a
+          symmetry; ``n_divergences``, ``n_draws``, ``n_chains``.
+        * ``laplace``: ``pareto_k`` of draws from the Gaussian weighted to the posterior. Up to 0.7, importance
+          sampling can repair the approximation. ``log_evidence``, Laplace's, summed over modes.
         * ``evidence``: over ``estimator`` (laplace, importance, bridge), ``log_evidence``, ``standard_error`` (nats)
-          and ``effective_sample_size``; ``pareto_k`` of the importance weights. ``attrs["reference"]`` names the estimate
-          that serves as truth: bridge sampling unless its standard error is above 0.35 nats; else the sampled estimate
-          without a problem that has the smaller error; or "none". Bridge sampling integrates over an embedding's
-          rotations.
-        * ``decision`` (with ``pool``): over ``criterion`` and ``candidate``, ``score`` by the fit and ``true_utility``
-          under the trace (400 draws); over ``criterion``, their largest, ``pick`` and ``best``; ``regret_ratio``, the
-          true utility of the pick divided by the best in the pool, 1 being perfect (for an expected improvement,
-          itself and not its logarithm; for an upper confidence bound, counted from the lowest in the pool);
-          ``split_half``, the same ratio between the picks of the two halves of the trace, which shows how well the
-          truth is known.
+          and ``effective_sample_size``; ``pareto_k`` of the importance weights. ``attrs["reference"]`` names the
+          estimate that serves as truth: bridge sampling unless its standard error is above 0.35 nats; else the
+          sampled estimate without a problem that has the smaller error; or "none". Bridge sampling integrates over an
+          embedding's rotations.
+        * ``decision`` (with ``pool``): over ``criterion`` and ``candidate``, ``score`` by the fit and
+          ``true_utility`` under the trace (400 draws); over ``criterion``, their largest, ``pick`` and ``best``;
+          ``regret_ratio``, the true utility of the pick divided by the best in the pool, 1 being perfect (for an
+          expected improvement, itself and not its logarithm; for an upper confidence bound, counted from the lowest
+          in the pool); ``split_half``, the same ratio between the picks of the two halves of the trace, which shows
+          how well the truth is known.
 
         Of several models: ``fits`` with such a tree for each (without ``decision``); ``models``, over ``model`` and
         ``estimator``, ``probability``, ``log_evidence`` and ``standard_error``, and over ``model``
@@ -137,8 +137,8 @@ def check(
     for label, member in members.items():
         _check_trace(member, given[label])
     traces = {
-        label: sample(member.gpm, random_seed=random_seed, progressbar=False) if given[label] is None else given[label]
-        for label, member in members.items()
+        label: sample(member.gpm, random_seed=random_seed, progressbar=False) if given[label] is None else
+        given[label] for label, member in members.items()
     }
     trees = {
         label: _check_one(member, traces[label], X, labels, observed, question, random_seed)
@@ -174,7 +174,8 @@ def _check_trace(fit: LaplaceFit, trace: Any) -> None:
     gpm = fit.gpm
     if trace is None:
         if not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
-            raise ValueError("the model's data changed since this fit: fit again, or pass the trace of the fit's data")
+            raise ValueError("the model's data changed since this fit: fit again, or pass the trace of the fit's
+            data")
         return
     if not isinstance(trace, xr.DataTree):
         raise TypeError(f"trace must be a DataTree of draws, as pma.sample returns it; got {type(trace).__name__}")

@@ -60,7 +60,7 @@ def verdict_on_models(tree: xr.DataTree) -> str:
     sentences = [
         f"MCMC has NOT converged for {unsure}; what follows is no more reliable than that."
         if unsure
-        else f"MCMC converged well enough for all {len(nodes)} models.",
+        else "MCMC converged well enough for every model.",
         f"No sampled evidence can be trusted for {unknown}: Laplace's is used in its place." if unknown else "",
         f"Importance and bridge sampling contradict each other for {disputed}." if disputed else "",
         f"The most probable model is {best} ({float(true.max()):.2f}), {by_laplace}; "
@@ -136,7 +136,7 @@ def _on_predictions(tree: xr.DataTree) -> str:
     middle = skl.median("point").to_series()
     best = middle.idxmin()
     how = "close to" if middle["mgp"] <= CLOSE else "visibly off"
-    closest = "the closest of all" if best == "mgp" else f'method="{best}" is closest ({middle[best]:.2g})'
+    closest = "no method is closer" if best == "mgp" else f'method="{best}" is closest ({middle[best]:.2g})'
     return (
         f"Predictions of the marginal GP are {how} MCMC's: {middle['mgp']:.2g} nats at the median point, "
         f"{float(skl.sel(approximation='mgp').max()):.2g} at the worst; {closest}."

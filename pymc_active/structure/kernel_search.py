@@ -192,6 +192,7 @@ def compositional_kernel_search(
         if not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{name} must be a positive whole number; got {number!r}")
     n_inputs = values.shape[1]
+    kernels: list[Expression]
     if first_level is None:
         kernels = [base for base in grid(bases, n_inputs=n_inputs) if isinstance(base, Base)]
     else:
