@@ -174,8 +174,7 @@ def _check_trace(fit: LaplaceFit, trace: Any) -> None:
     gpm = fit.gpm
     if trace is None:
         if not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
-            raise ValueError("the model's data changed since this fit: fit again, or pass the trace of the fit's
-            data")
+            raise ValueError("the model's data changed since this fit: fit again, or pass the trace of the fit's data")
         return
     if not isinstance(trace, xr.DataTree):
         raise TypeError(f"trace must be a DataTree of draws, as pma.sample returns it; got {type(trace).__name__}")
