@@ -135,6 +135,9 @@ def test_decisions_and_pareto_k_and_the_verdict():
     assert [line.get_marker() for line in axes[4].lines[:4:2]] == ["s", "o"]
     assert axes[0].figure.get_supxlabel() == "MCMC converged. What to do: go on."
     assert len(plots.plot_check(one_model(decide=False))) == 4
+    figure, given = plt.subplots(5)
+    assert (plots.plot_check(one_model(), axes=given) == given).all()
+    assert figure.get_supxlabel() == ""
 
 
 def test_several_models_show_probabilities_and_evidences():

@@ -137,8 +137,8 @@ def check(
     for label, member in members.items():
         _check_trace(member, given[label])
     traces = {
-        label: sample(member.gpm, random_seed=random_seed, progressbar=False) if given[label] is None else
-        given[label] for label, member in members.items()
+        label: sample(member.gpm, random_seed=random_seed, progressbar=False) if given[label] is None else given[label]
+        for label, member in members.items()
     }
     trees = {
         label: _check_one(member, traces[label], X, labels, observed, question, random_seed)

@@ -107,14 +107,16 @@ def decompose(
     Parameters
     ----------
     fit : LaplaceFit
-        Of :func:`composite_gp` or :func:`ard_gp`. Its best mode is decomposed; components may differ from mode to mode.
+        Of :func:`composite_gp` or :func:`ard_gp`. Its best mode is decomposed; components may differ from mode to
+        mode.
     X_new : array_like, shape (m, D), optional
         Default: with one input, a grid that reaches a tenth beyond the data; with several, the data themselves.
     method : {"bbq", "map", "mgp", "draws"}
         How uncertain hyperparameters enter the variances. ``"map"`` ignores them. ``"bbq"`` adds the delta method's
-        :math:`\partial m^T \Sigma \partial m`. ``"mgp"``, the default of :func:`predict`, also multiplies the variance
-        by 4/3; that is meant for predictions, and bands are easier to read without it. ``"draws"`` gives exact moments
-        of the mixture over posterior draws around the best mode; its means are averages over these draws.
+        :math:`\partial m^T \Sigma \partial m`. ``"mgp"``, the default of :func:`predict`, also multiplies the
+        variance by 4/3; that is meant for predictions, and bands are easier to read without it. ``"draws"`` gives
+        exact moments of the mixture over posterior draws around the best mode; its means are averages over these
+        draws.
     centred : bool
         Subtract from each component its average over the data, and add these averages to the mean function. The data
         determine the shape of a long or periodic component far better than its level, which it shares with all the
@@ -139,10 +141,8 @@ def decompose(
         If ``fit`` is not a fit, or its model has no array kernel (from_marginal, embedding_gp, priors that are not
         plain normals, a ``pm.gp.mean.Mean``); for unknown methods or units, or points of the wrong shape.
 
-    Notes
-    -----
-    The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and the residual.
-    The shares add up to one. A component that works against the others has a negative share.
+    Notes ----- The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and
+    the residual. The shares add up to one. A component that works against the others has a negative share.
 
     References
     ----------

@@ -106,10 +106,10 @@ def embedding_dimension(
 
     The prior sd of R's entries is the same for every d, so a function of more components is rougher a priori.
 
-    Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by some
-    tenths of a nat where the data determine every component well, and by several nats where they do not
-    (``evidence_is_poor``). If candidates differ by no more than that, collect more data, or use evidences by importance
-    sampling: ``model_posterior(found.fits, method="importance")``.
+    Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
+    some tenths of a nat where the data determine every component well, and by several nats where they do not
+    (``evidence_is_poor``). If candidates differ by no more than that, collect more data, or use evidences by
+    importance sampling: ``model_posterior(found.fits, method="importance")``.
 
     Examples
     --------

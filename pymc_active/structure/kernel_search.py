@@ -42,7 +42,8 @@ class StructureSearch(Summarized):
     table : xarray.Dataset
         Over ``model``, labelled by its expression, in the order of fitting: ``level``, ``parent``, ``probability``
         (among all fitted models), ``log_evidence`` (nats, summed over modes), ``log_posterior`` (of the best mode),
-        ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit that failed (its numbers are NaN).
+        ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit that failed (its numbers are
+        NaN).
     fits : dict
         Expression as text -> LaplaceFit.
     criterion : {"evidence", "bic"}
@@ -111,8 +112,8 @@ def compositional_kernel_search(
 ) -> StructureSearch:
     r"""Search for the kernel of a series among sums and products of base kernels.
 
-    The first level holds the base kernels. Each later level fits the neighbours of the best kernels so far: any part S
-    of the expression becomes S + B or S * B, and any base kernel another one. The search stops when no neighbour is
+    The first level holds the base kernels. Each later level fits the neighbours of the best kernels so far: any part
+    S of the expression becomes S + B or S * B, and any base kernel another one. The search stops when no neighbour is
     better.
 
     Parameters
@@ -130,10 +131,10 @@ def compositional_kernel_search(
     budget : int, optional
         Largest number of kernels fitted.
     criterion : {"evidence", "bic"}
-        ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest
-        :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters
-        (mean and noise included), but only one output scale for each product, since the data determine only the
-        product of its scales.
+        ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest :math:`-2 \log p(y
+        \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters (mean and noise
+        included), but only one output scale for each product, since the data determine only the product of its
+        scales.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed : int or Generator, optional
@@ -159,8 +160,8 @@ def compositional_kernel_search(
     Warns
     -----
     DoubtfulFitWarning
-        If a doubtful fit (not converged, or directions without curvature) would be the best, if all are doubtful, or if
-        the search was interrupted; then everything fitted before is returned.
+        If a doubtful fit (not converged, or directions without curvature) would be the best, if all are doubtful, or
+        if the search was interrupted; then everything fitted before is returned.
 
     Notes
     -----

@@ -90,8 +90,8 @@ def prior_sensitivity(
     executor : concurrent.futures.Executor, optional
         Fits several models at once; results do not depend on it.
     fit_keywords : dict, optional
-        More keywords for :func:`pymc_active.fit_laplace_models`. Keep its 20 restarts: with few of them, a search that
-        fails looks like an effect of the priors.
+        More keywords for :func:`pymc_active.fit_laplace_models`. Keep its 20 restarts: with few of them, a search
+        that fails looks like an effect of the priors.
 
     Returns
     -------

@@ -52,8 +52,8 @@ def relevance(
         Over ``summary`` (mean, median, lower, upper) and ``input``:
 
         * ``loading``: the norm of the input's column of R, :math:`\|R_{\cdot j}\|`. For :func:`embedding_gp`, the
-          components move by this many lengthscales when the input moves by one **scaled** unit (``x_scale``), so inputs
-          can be compared; ``loading / unit`` is the same per unit of the user's.
+          components move by this many lengthscales when the input moves by one **scaled** unit (``x_scale``), so
+          inputs can be compared; ``loading / unit`` is the same per unit of the user's.
         * ``leverage``: the input's share in the embedding's subspace, the diagonal of the projector onto the rows of
           R, :math:`P = R^T (RR^T)^{-1} R`. Each is between 0 and 1, and they add up to d. Weak components count as
           much as strong ones, and rescaling an input changes its leverage.
@@ -120,8 +120,8 @@ def subspace_angles(
     -------
     xarray.Dataset
         ``angle`` in degrees over ``summary`` (mean, median, lower, upper) and ``principal_angle``, one for each
-        dimension of the smaller subspace, the largest first as in :func:`scipy.linalg.subspace_angles`. The largest is
-        the error of the worst direction: 0 for equal subspaces, 90 if one has a direction that the other lacks.
+        dimension of the smaller subspace, the largest first as in :func:`scipy.linalg.subspace_angles`. The largest
+        is the error of the worst direction: 0 for equal subspaces, 90 if one has a direction that the other lacks.
         ``random`` holds the medians for random subspaces, which is what an unknown embedding would give.
 
     Raises

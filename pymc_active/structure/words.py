@@ -1,8 +1,8 @@
 """Kernels in plain words, with their numbers in the user's units.
 
-A component is a product of base kernels. Its sentence is the first row of a table whose condition holds; the limits of
-these conditions stand in one place below. After the Automatic Statistician (Lloyd et al. 2014), in spirit if not in
-wording.
+A component is a product of base kernels. Its sentence is the first row of a table whose condition holds; the limits
+of these conditions stand in one place below. After the Automatic Statistician (Lloyd et al. 2014), in spirit if not
+in wording.
 """
 
 from __future__ import annotations
