@@ -110,9 +110,9 @@ def test_evidence_is_shown_less_the_reference_with_two_standard_errors():
     assert_allclose(dots, [-0.4, 0.0], atol=1e-12)
     [bar] = ax.containers[1].lines[2][0].get_segments()
     assert_allclose(bar[:, 0], [-0.2, 0.2])
-    assert "less that of bridge sampling" in ax.get_xlabel()
+    assert "minus that of bridge sampling" in ax.get_xlabel()
     alone = plots.plot_check(one_model(reference="none"))[1]
-    assert alone.get_xlabel() == "log evidence less Laplace's (nats)"
+    assert alone.get_xlabel() == "log evidence minus Laplace's (nats)"
 
 
 def test_the_trace_shows_rhat_sizes_and_divergences():

@@ -24,7 +24,7 @@ _METRICS = {
 }
 # A panel shows at most this many rows, the worst ones.
 _MOST_ROWS = 10
-_LESS = {
+_MINUS = {
     "laplace": "Laplace's",
     "importance": "that of importance sampling",
     "bridge": "that of bridge sampling",
@@ -179,7 +179,7 @@ def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
         ax.errorbar(value - zero, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
     labels = [f"{name}  {value:.2f}" if np.isfinite(value) else name for name, value in zip(names, values, strict=True)]
     _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
-    ax.set_xlabel(f"log evidence less {_LESS[by]} (nats)")
+    ax.set_xlabel(f"log evidence minus {_MINUS[by]} (nats)")
     widest = max(1.0, np.nanmax(np.abs(np.concatenate([values - zero, 2 * errors, [0.0]]))))
     ax.set_xlim(-1.15 * widest, 1.15 * widest)
 
@@ -267,4 +267,4 @@ def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
             capsize=3,
         )
     _rows(ax, [str(label) for label in models.model.to_numpy()], "Log evidence (band: odds change by less than 2)")
-    ax.set_xlabel("sampled less Laplace's (nats)")
+    ax.set_xlabel("sampled minus Laplace's (nats)")

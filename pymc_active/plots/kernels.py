@@ -76,7 +76,7 @@ def plot_decomposition(
         axes = new_grid((n + 2, 1), figsize or (7.2, 1.2 + 1.9 * (n + 2)), sharex=True)
     axes = read_axes(axes, (n + 2,))
     figure = axes[0].figure
-    columns = int(13.5 * figure.get_figwidth())
+    n_letters = int(17.4 * figure.get_figwidth() * axes[0].get_position().width)
 
     def draw(ax: Axes, mean: np.ndarray, variance: np.ndarray, color: str) -> None:
         low, high = (mean + sign * Z89 * np.sqrt(np.maximum(variance, 0)) for sign in (-1, 1))
@@ -91,7 +91,7 @@ def plot_decomposition(
         ax.plot(at, values, ".", ms=3.5 if len(at) < 300 else 2.0, color=INK, alpha=0.7, mew=0, zorder=3)
 
     def title(ax: Axes, text: str) -> None:
-        ax.set_title(textwrap.fill(text, columns), fontsize=9, loc="left", color=INK)
+        ax.set_title(textwrap.fill(text, n_letters), fontsize=9, loc="left", color=INK)
 
     draw(axes[0], table.f_mean.to_numpy(), table.f_variance.to_numpy(), BLUE)
     if data:
