@@ -72,11 +72,11 @@ def verdict_on_models(tree: xr.DataTree) -> str:
         decision = tree["decision"].to_dataset()
         ratio = decision.regret_ratio.to_series()
         sentences.append(f"{_picks(decision, ratio.index)}.")
-        enough = min(POOR_DECISION, float(decision.split_half.sel(criterion="bams")))
-        if ratio["bams"] < enough:
+        enough = min(POOR_DECISION, float(decision.split_half.sel(criterion="bams"))) if "bams" in ratio else 0.0
+        if ratio.get("bams", 1.0) < enough:
             wanted.append(
                 'take bams with method="draws"'
-                if ratio["bams_draws"] >= enough
+                if ratio.get("bams_draws", 0.0) >= enough
                 else 'weigh the models of bams by importance evidences (ModelAverage(fits, method="importance"))'
             )
     if furthest > PROBABILITY_MATTERS:
