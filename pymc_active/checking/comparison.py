@@ -8,6 +8,7 @@ import xarray as xr
 from pymc_active.information.mixture_entropy import mixture_moments, mixture_symmetrized_kl, symmetrized_kl
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 
 APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
@@ -46,7 +47,7 @@ def compare_predictions(
     thinned_weights = np.full(len(thin), 1 / len(thin))
     rows: dict[str, list[np.ndarray]] = {}
     for method in APPROXIMATIONS:
-        q = mixture(fit, X, method)
+        q = mixture(as_ensemble(fit, method=method, random_seed=0), X)
         mean, variance = mixture_moments(q.means, q.variances, q.weights)
         y_variance = variance + q.weights @ q.noises
         # A draw without noise knows the function at a data point, and a spike cannot be compared with a density.

@@ -10,9 +10,9 @@ import xarray as xr
 
 from pymc_active.checking.comparison import compare_predictions
 from pymc_active.checking.convergence import trace_diagnostics
-from pymc_active.checking.decisions import Question, compare_decisions, read_question
+from pymc_active.checking.decisions import Question, compare_decisions, decide_between, read_question
 from pymc_active.checking.evidences import compare_evidences
-from pymc_active.checking.models import compare_models, decide_between, node_names
+from pymc_active.checking.models import compare_models, node_names
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
 from pymc_active.laplace.draws.importance import pareto_k
 from pymc_active.laplace.fit import LaplaceFit
@@ -51,13 +51,13 @@ def check(
     y_new : array_like, shape (m,), optional
         Observations at ``X_new``. Without them the NLL is its expectation under the trace.
     criteria : sequence of str, optional
-        Criteria whose decisions are checked: ``"bald"`` (of the marginal GP), ``"bald_bbq"``, ``"bald_modes"``,
-        ``"bald_draws"``, ``"bald_cubature"``, each also with ``"_f"`` for the latent function, ``"uncertainty"``,
-        ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"max_value_entropy"`` and ``"pes"``. Default: all
-        of them; the last two, which take some seconds, only if there are at most six inputs and the y differ. Several
-        models are always compared by ``"bams"`` and ``"committee"`` instead.
+        Criteria whose decisions are checked, by the names that :class:`pymc_active.active.Learner` takes. Default for
+        one model: all functions of the predictive moments (such as ``"bald"``, ``"bald_draws"``, ``"uncertainty"``
+        and ``"expected_improvement"``), and ``"max_value_entropy"`` and ``"pes"``, which take some seconds, if there
+        are at most six inputs and the y differ. Default for several models: ``"bams"``, ``"bams_modes"``,
+        ``"bams_draws"`` and ``"committee"``.
     bounds : list of (low, high), optional
-        Box in which ``"max_value_entropy"`` and ``"pes"`` look for the maximum. Default: they look in the pool.
+        Box in which criteria such as ``"pes"`` look for the maximum. Default: they look in the pool.
     minimize : bool
         Whether the criteria that look for the maximum look for the minimum.
     random_seed : int or Generator, optional
@@ -95,9 +95,9 @@ def check(
 
         Of several models: ``fits`` with such a tree for each (without ``decision``); ``models``, over ``model`` and
         ``estimator``, ``probability``, ``log_evidence`` and ``standard_error``, and over ``model``
-        ``true_probability``, by each model's ``reference``; ``decision`` (with ``pool``) for bams, bams_modes and
-        bams_draws, whose true utility is the mutual information of y* and the model under the traces' predictive
-        mixtures and ``true_probability``, and for committee, whose utility is counted from the lowest in the pool.
+        ``true_probability``, by each model's ``reference``; ``decision`` (with ``pool``), where the true utility of
+        bams is the mutual information of y* and the model under the traces' predictive mixtures and
+        ``true_probability``, and that of committee is counted from the lowest in the pool.
 
     Raises
     ------
@@ -130,10 +130,9 @@ def check(
     question = None
     if candidates is None and criteria is not None:
         raise ValueError("criteria choose between candidates: pass pool= as well")
-    if candidates is not None and None in members:
-        question = read_question(one, candidates, point_labels(pool), criteria, bounds, minimize)
-    elif criteria is not None:
-        raise ValueError("criteria are for one model; several models are always compared by bams and committee")
+    if candidates is not None:
+        of = one if None in members else average
+        question = read_question(of, candidates, point_labels(pool), criteria, bounds, minimize)
     for label, member in members.items():
         _check_trace(member, given[label])
     traces = {
@@ -141,7 +140,9 @@ def check(
         for label, member in members.items()
     }
     trees = {
-        label: _check_one(member, traces[label], X, labels, observed, question, random_seed)
+        label: _check_one(
+            member, traces[label], X, labels, observed, question if None in members else None, random_seed
+        )
         for label, member in members.items()
     }
     if None in members:
@@ -149,10 +150,9 @@ def check(
 
     tree = xr.DataTree.from_dict({f"fits/{name}": trees[label] for label, name in node_names(average).items()})
     tree["models"] = xr.DataTree(compare_models(average, trees))
-    if candidates is not None:
-        tree["decision"] = xr.DataTree(
-            decide_between(average, traces, tree["models"].to_dataset(), candidates, point_labels(pool))
-        )
+    if question is not None:
+        true = tree["models"].true_probability.to_numpy()
+        tree["decision"] = xr.DataTree(decide_between(average, traces, true, question))
     tree.attrs["verdict"] = verdict_on_models(tree)
     return tree
 

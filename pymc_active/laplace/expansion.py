@@ -80,6 +80,11 @@ class Expansion:
         """The posterior's factorisation at theta."""
         return self.posterior.state(self.z)
 
+    @property
+    def root(self) -> np.ndarray:
+        """Square root of the covariance of z, (P', r)."""
+        return self.curvature.root
+
     @cached_property
     def covariance(self) -> np.ndarray:
         """Inverse Hessian (P, P), zero along directions of symmetry."""

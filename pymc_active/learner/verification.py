@@ -16,7 +16,6 @@ from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.laplace.draws.importance import PARETO_LIMIT, pareto_k
 from pymc_active.laplace.draws.nuts import Chains, nuts
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.learner.candidates import AnyCriterion
 from pymc_active.models.datatrees import to_dataset
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -227,7 +226,7 @@ def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> 
     )
 
 
-def over_draws(criterion: AnyCriterion | None) -> Criterion | None:
+def over_draws(criterion: Any) -> Criterion | None:
     """The same criterion with the hyperparameters marginalised by draws; None where it knows of no draws."""
     if isinstance(criterion, MomentCriterion) and "draws" not in criterion.methods:
         return None

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import xarray as xr
 
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
 from pymc_active.kernels.expressions import numbered
@@ -20,7 +21,6 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.full_space import FullSpace
-from pymc_active.predictions.mixtures import GAUSSIAN_METHODS
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
 from pymc_active.structure.words import Words, mean_function, percent, slope
