@@ -13,7 +13,7 @@ from pymc_active.command_line.output import Suggestion
 from pymc_active.command_line.settings import Settings
 from pymc_active.learner.learner import Learner
 from pymc_active.plots.any_result import plot
-from pymc_active.plots.style import BLUE, INK, VERMILION, Z95, legend_above, new_axes, pyplot
+from pymc_active.plots.style import BLUE, INK, VERMILION, Z89, legend_above, new_axes, pyplot
 from pymc_active.predictions.predict import predict
 
 if TYPE_CHECKING:
@@ -107,15 +107,15 @@ def _one_after_another(learner: Learner, settings: Settings, found: Sequence[Sug
 
 def _band(ax: Axes, learner: Learner, x: np.ndarray, X: np.ndarray) -> None:
     prediction = predict(learner.fit, X)
-    mean, half = prediction.f_mean.to_numpy(), Z95 * np.sqrt(prediction.y_variance.to_numpy())
-    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="95 % of a measurement")
+    mean, half = prediction.f_mean.to_numpy(), Z89 * np.sqrt(prediction.y_variance.to_numpy())
+    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="89 % of a measurement")
     ax.plot(x, mean, color=BLUE, lw=1.5, label="predicted")
 
 
 def _suggested(ax: Axes, x: np.ndarray, found: Sequence[Suggestion]) -> None:
     if not found:
         return
-    mean, half = np.array([one.mean for one in found]), Z95 * np.array([one.sd for one in found])
+    mean, half = np.array([one.mean for one in found]), Z89 * np.array([one.sd for one in found])
     ax.errorbar(x, mean, half, fmt="D", ms=5, color=VERMILION, lw=1.3, capsize=2, label="suggested")
     for place, height, number in zip(x, mean, range(1, len(found) + 1), strict=True):
         ax.annotate(str(number), (place, height), xytext=(6, 4), textcoords="offset points", color=VERMILION)

@@ -87,7 +87,7 @@ def _parameters(fit: LaplaceFit, console: Console) -> None:
     if fit.gpm.expression is not None:
         print("Of the scaled data are: log_..., location_..., and a lengthscale of several inputs")
     if fit.gpm.embedding:
-        loading = relevance(fit).loading
+        loading = relevance(fit, random_seed=0).loading
         median = loading.sel(summary="median")
         order = np.argsort(-median.to_numpy())[:_MOST]
         rows = [
