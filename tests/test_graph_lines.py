@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.models.marginal import graph_posterior
 from pymc_active.posterior import graph_lines
 from pymc_active.posterior.graph import _default_mode
 
@@ -44,7 +43,7 @@ def routes(name):
         gpm = BUILDERS[name]()
         arrays = gpm.posterior()
         theta = arrays.prior_scale()[0] + 0.3 * np.random.default_rng(5).normal(size=arrays.n_parameters)
-        _routes[name] = arrays, graph_posterior(gpm, None), theta
+        _routes[name] = arrays, gpm.source.make().posterior(), theta
     return _routes[name]
 
 

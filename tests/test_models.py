@@ -238,7 +238,6 @@ def test_the_model_made_on_first_use_is_the_one_described_before(name):
     # A Deterministic more, and everything is PyMC's.
     with gpm.model:
         pm.Deterministic("one_more", pt.exp(gpm.model["log_noise"]))
-    gpm._shapes = None
     after = gpm.constrain(theta)
     assert_allclose(after.pop("one_more"), np.exp(theta[:, labels.index("log_noise")]), rtol=1e-14)
     assert list(before) == list(after)

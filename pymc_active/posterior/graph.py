@@ -238,6 +238,7 @@ class GraphPosterior(Posterior):
 
     Parameters
     ----------
+    X, y : ndarray, shapes (n, D) and (n,)
     graphs : GPGraphs
     X_data, y_data : SharedVariable or None
         The model's data, where they can change.
@@ -247,6 +248,8 @@ class GraphPosterior(Posterior):
 
     def __init__(
         self,
+        X: np.ndarray,
+        y: np.ndarray,
         graphs: GPGraphs,
         X_data: SharedVariable | None,
         y_data: SharedVariable | None,
@@ -257,11 +260,11 @@ class GraphPosterior(Posterior):
         self._X_data, self._y_data = X_data, y_data
         self._shared = graphs.data
         self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, (X_data, y_data))
-        self._set_data(None, None)
+        self._set_data(X, y)
 
     def _set_data(self, X, y):
         new = {self._X_data: X, self._y_data: y}
-        self._data = [v.get_value() if new.get(v) is None else new[v] for v in self._shared]
+        self._data = [new[v] if v in new else v.get_value() for v in self._shared]
         self.X, self.y = (np.asarray(values, float) for values in self._functions.held(*self._data))
 
     def _blocks(self, size):
