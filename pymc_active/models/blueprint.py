@@ -13,9 +13,8 @@ import pytensor.tensor as pt
 from pymc_active.kernels.arrays import Node
 from pymc_active.kernels.cov import Rescaled
 from pymc_active.models.parameters import Parameters
-from pymc_active.models.pymc_source import PyMCSource, data_value
 from pymc_active.models.recipe import write_recipe
-from pymc_active.models.source import ModelSource
+from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.scaling import Affine, Scale, fit_scale

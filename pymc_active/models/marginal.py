@@ -11,7 +11,7 @@ from pytensor.tensor.random.basic import MvNormalRV
 
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.pymc_source import PyMCSource, data_value
+from pymc_active.models.source import PyMCSource, data_value
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.tables import read_inputs, read_outputs
 
