@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -328,6 +329,22 @@ class EmbeddingPosterior(ArrayPosterior):
     def embedding(self, theta: np.ndarray) -> np.ndarray:
         """R, shape (d, D)."""
         return self._extend(theta)[self.R].reshape(self.shape)
+
+    def in_coordinates(self, X: np.ndarray, x_map: InputMap, prior: GaussianPrior) -> Self:
+        """The same posterior with R acting on the columns of X (n, C), to which ``x_map`` takes the user's inputs."""
+        d, D = self.shape
+        shift = d * (X.shape[1] - D)
+
+        def moved(index: int | np.ndarray) -> Any:
+            return index + shift * (index >= self.R.stop)
+
+        other = copy(self)
+        other.X, other.x_map, other.prior = X, x_map, prior
+        other.shape, other.R = (d, X.shape[1]), slice(self.R.start, self.R.stop + shift)
+        other.n_parameters = self.n_parameters + shift
+        other.log_noise, other.log_outputscale = moved(self.log_noise), moved(self.log_outputscale)
+        other.mean_indices = moved(self.mean_indices)
+        return other
 
     def lines_between(self, theta: np.ndarray, difference: np.ndarray, turn: Callable) -> RadialLines:
         """The kernel at differences (..., d) of embedded inputs; ``turn`` takes directions there."""

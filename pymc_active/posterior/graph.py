@@ -29,7 +29,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.factor import Factor
-from pymc_active.posterior.graph_lines import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
+from pymc_active.posterior.graph_taylor import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
 from pymc_active.support.scaling import IDENTITY
 
 # Directional derivatives of K are computed in blocks of at most this many numbers.
