@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 import pymc_active as pma
-from pymc_active.active import maximize_in_box as box
+from pymc_active.criteria import maximize_in_box as box
 from pymc_active.criteria.bald import Bald, Uncertainty
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound, log_h
 from pymc_active.laplace.expansion import Expansion

@@ -5,8 +5,8 @@ evaluates it once, and the result has
 
 * ``K``, the (n, m) matrix,
 * ``pullback(W)``: the gradient of <W, K>,
-* ``tangents()``: the derivatives dK/dtheta[a] that are not zero, as pairs (a, matrix), and
-* ``curvature(W)``: the Hessian of <W, K>,
+* ``tangents()``: the derivatives dK/dtheta[a] that are not zero, as pairs (a, matrix),
+* ``curvature(W)``: the Hessian of <W, K>, and
 * ``input_pullback(W)``: the gradient of <W, K> in the rows of Z, (m, D).
 
 Sums and products combine these by the sum and product rules. ``node.matrices(thetas, X)`` is ``K`` alone, for
