@@ -44,7 +44,7 @@ class Affine:
 IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
 
 
-def fit_scale(scale: Scale, values: np.ndarray, what: str) -> Affine:
+def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
     """The affine map of ``x_scale`` or ``y_scale``, frozen on the given values.
 
     A constant input column gets a scale of one.

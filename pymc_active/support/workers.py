@@ -85,7 +85,7 @@ def _tell(executor: Executor, error: BrokenExecutor) -> None:
     reason = str(error).rstrip(".")
     warn_user(
         f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). Nothing is lost: "
-        "its calls are made in this process, slower and with the same results. To use several processes again, pass a "
+        "the work is done in this process, slower and with the same result. To use several processes again, pass a "
         "new executor, or set learner.executor",
         ExecutionWarning,
     )
