@@ -103,7 +103,7 @@ def _pictures(learner: pma.active.Learner, folder: Path) -> None:
     asked = spectra.index.get_indexer(learner.asked_labels)
     fig, ax = plt.subplots(figsize=(7, 5.2), layout="constrained")
     plots.plot_embedding(learner.fit, X=spectra.to_numpy(), y=fat.to_numpy(), highlight=asked, ax=ax)
-    ax.set_title("215 spectra in the learned plane; ringed: the assays it asked for", loc="left", fontsize=11)
+    ax.set_title("215 spectra of meat in the learned plane", loc="left", fontsize=11)
     ax.figure.axes[-1].set_ylabel("fat (%)")
     fig.savefig(folder / "plane.png", dpi=150)
     fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
