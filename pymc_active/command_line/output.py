@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -42,26 +42,23 @@ class Console:
 
         return RichConsole(stderr=True).status(f"{what} ...")
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
         """A table with rules on a terminal, else columns between blanks."""
-        if sys.stdout.isatty():
-            from rich.console import Console as RichConsole
-            from rich.table import Table as RichTable
-            from rich.text import Text
+        from rich.box import HEAVY_HEAD
+        from rich.console import Console as RichConsole
+        from rich.table import Table as RichTable
+        from rich.text import Text
 
-            shown = RichTable(title=Text(title) if title else None, title_justify="left")
-            for column in columns:
-                shown.add_column(Text(column), justify="left" if column == columns[0] else "right")
-            for row in rows:
-                shown.add_row(*map(Text, row))
-            RichConsole().print(shown)
-            return
+        is_terminal = sys.stdout.isatty()
+        shown = RichTable(box=HEAVY_HEAD) if is_terminal else RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in columns:
+            shown.add_column(Text(column), justify="left" if column == columns[0] else "right")
+        for row in rows:
+            shown.add_row(*map(Text, row))
         if title:
             print(title)
-        widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
-        for first, *others in [columns, *rows]:
-            cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-            print("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+        # Elsewhere than on a terminal lines may be of any length.
+        RichConsole(width=None if is_terminal else 10_000).print(shown)
 
 
 def show(found: Sequence[Suggestion], settings: Settings, learner: Learner | None, console: Console) -> None:

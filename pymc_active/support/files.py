@@ -234,7 +234,8 @@ def _open(path: Path, is_zarr: bool) -> xr.DataTree:
         if (damaged := archive.testzip()) is not None:
             raise BadZipFile(f"the checksum of {damaged} is wrong")
     # Format 2 of zarr has arrays of pickled objects.
-    return xr.open_datatree(ZipStore(path, mode="r"), engine="zarr", zarr_format=3, consolidated=False)
+    store: Any = ZipStore(path, mode="r")
+    return xr.open_datatree(store, engine="zarr", zarr_format=3, consolidated=False)
 
 
 def _remove_abandoned(path: Path) -> None:
