@@ -10,7 +10,8 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.laplace.parameter_table import parameter_table
-from pymc_active.support.summaries import html_summary
+from pymc_active.posterior.row_space import RowSpace
+from pymc_active.support.summaries import Summary
 
 RNG = np.random.default_rng(20260401)
 NAMES = ["heat <°C>", "acid & salt", "time"]
@@ -48,7 +49,7 @@ def found():
 
 def test_a_summary_escapes_what_it_is_given():
     table = pd.DataFrame({"<b>": ["&"]}, index=["i<"])
-    html = html_summary("<i>", {"a&b": "<script>", "left out": None}, table, remarks=["x < y"])
+    html = Summary("<i>", {"a&b": "<script>", "left out": None}, [table], ["x < y"]).html()
     assert "<script>" not in html
     shown = " ".join(ElementTree.fromstring(html).itertext())
     for text in ("<i>", "a&b", "<script>", "<b>", "i<", "x < y"):
@@ -57,8 +58,10 @@ def test_a_summary_escapes_what_it_is_given():
 
 
 def test_a_long_table_says_how_much_more_there_is():
-    shown = " ".join(ElementTree.fromstring(html_summary("t", {}, pd.DataFrame({"a": range(40)}))).itertext())
-    assert "and 28 more" in shown
+    summary = Summary("t", tables=[pd.DataFrame({"a": range(40)})])
+    for shown in (" ".join(ElementTree.fromstring(summary.html()).itertext()), summary.text()):
+        assert "and 28 more" in shown
+        assert "39" not in shown
 
 
 def test_a_model_shows_its_data_and_parameters():
@@ -96,7 +99,7 @@ def test_many_inputs_leave_the_other_parameters_their_sds():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wide = pma.fit_laplace(gpm, **QUICK)
-    assert wide.best.row_space is not None
+    assert isinstance(wide.best.space, RowSpace)
     at = wide.labels.index("log_noise")
     expected = np.exp(wide.theta[at]) * np.sqrt(wide.covariance[at, at]) * gpm.y_map.scale
     assert float(parameter_table(wide.gpm, wide.best).sd["noise"]) == pytest.approx(expected, rel=0.05)
@@ -260,8 +263,8 @@ def test_a_screening_shows_the_inputs_it_chose():
 
 def test_a_classifier_and_its_fit():
     gp = pma.probit_gp(X[["heat <°C>", "time"]], Y > np.median(Y))
-    assert "14 points, 7 yes; 2 input(s): heat <°C>, time" in text_of(gp)
-    fitted = pma.fit_probit(gp, n_restarts=0, random_seed=1)
+    assert "data 14 points (7 yes) inputs heat <°C>, time" in text_of(gp)
+    fitted = pma.fit_probit(gp, n_restarts=0, random_seed=1, progressbar=False)
     shown = text_of(fitted)
     assert f"log evidence {fitted.log_evidence:.2f} nats" in shown
     for name, mode in zip(gp.parameter_names, fitted.theta, strict=True):
