@@ -34,9 +34,9 @@ MANY_INPUTS = 15
 
 def criterion_names() -> list[str]:
     """What ``--criterion`` takes. This loads PyMC, which takes a second."""
-    from pymc_active.criteria.by_name import CRITERIA, MODEL_CRITERIA, OPTIMUM_CRITERIA
+    from pymc_active.criteria.by_name import names
 
-    return sorted({*CRITERIA, *MODEL_CRITERIA, *OPTIMUM_CRITERIA, "random"})
+    return sorted({*names(), "random"})
 
 
 # Readers turn the text of an option into a JSON value, and raise an ArgumentTypeError for other text.

@@ -13,7 +13,7 @@ from pymc_active.command_line.state import Suggestion
 from pymc_active.learner.learner import Learner
 from pymc_active.plots.any_result import plot
 from pymc_active.plots.measurements import band
-from pymc_active.plots.style import BLUE, INK, VERMILION, Z95, legend_above, new_axes, pyplot
+from pymc_active.plots.style import BLUE, INK, VERMILION, Z89, legend_above, new_axes, pyplot
 from pymc_active.predictions.predict import predict
 
 # Candidates of a large pool that are drawn, evenly spread over it.
@@ -73,7 +73,7 @@ def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggesti
         ax.locator_params(axis="x", integer=True)
     ax.plot(place[:n], learner.y, "o", ms=5, color=INK, mec="white", mew=0.5, label="measured")
     if found:
-        at, mean, half = place[n : n + len(found)], [one.mean for one in found], [Z95 * one.sd for one in found]
+        at, mean, half = place[n : n + len(found)], [one.mean for one in found], [Z89 * one.sd for one in found]
         ax.errorbar(at, mean, half, fmt="D", ms=5, color=VERMILION, lw=1.3, capsize=2, label="suggested")
         for number, where in enumerate(zip(at, mean, strict=True), start=1):
             ax.annotate(str(number), where, xytext=(6, 4), textcoords="offset points", color=VERMILION)
@@ -84,5 +84,5 @@ def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggesti
 
 def _band(ax, learner: Learner, x: np.ndarray, X: np.ndarray) -> None:
     mean, half = band(predict(learner.fit, X), "y")
-    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="95 % of a measurement")
+    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="89 % of a measurement")
     ax.plot(x, mean, color=BLUE, lw=1.5, label="predicted")
