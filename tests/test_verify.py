@@ -360,17 +360,6 @@ def test_a_file_shows_what_was_verified_and_a_loaded_run_warns_no_second_time(tm
         assert json.loads(str(tree["state"]["json"].item()))["verify"] == "sometimes"
 
 
-def test_a_file_that_does_not_say_is_never_verified(tmp_path):
-    path = tmp_path / "run.nc"
-    learner(verify="never").save(path)
-    contents = files.read(path, "pymc_active.active.Learner", 1)
-    document = {key: value for key, value in contents.document.items() if key != "verify"}
-    files.write(path, contents._replace(document=document), "pymc_active.active.Learner", 1)
-    loaded = Learner.load(path)
-    loaded.ask()
-    assert loaded.verification.sizes["n_observations"] == 0
-
-
 # The parts.
 
 

@@ -36,7 +36,7 @@ def criterion_names() -> list[str]:
     """What ``--criterion`` takes. This loads PyMC, which takes a second."""
     from pymc_active.criteria.by_name import names
 
-    return sorted({*names(), "random"})
+    return sorted([*names(), "random"])
 
 
 # Readers turn the text of an option into a JSON value, and raise an ArgumentTypeError for other text.

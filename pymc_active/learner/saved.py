@@ -16,14 +16,14 @@ from pymc_active.learner.candidates import Box, Choice, Pool
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState, new_state
+from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.rebuilding import rebuild
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Levels of a user's notes; a dict that holds itself has no end of them.
 _DEEPEST = 50
 # What values that no learner wrote lead to, apart from a ValueError that says more.
