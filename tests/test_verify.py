@@ -20,7 +20,6 @@ from pymc_active.learner.verification import Verdict, Verification, regret_ratio
 from pymc_active.models.traces import trace_thetas
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.predictions.predict import posterior_mean
-from pymc_active.support import files
 
 GRID = np.linspace(-3, 3, 25)[:, None]
 FEW, MANY = [2, 8, 14, 20, 24], list(range(0, 25, 2))
