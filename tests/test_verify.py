@@ -20,7 +20,6 @@ from pymc_active.learner.verification import Verdict, Verification, regret_ratio
 from pymc_active.models.traces import trace_thetas
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.predictions.predict import posterior_mean
-from pymc_active.support import files
 
 GRID = np.linspace(-3, 3, 25)[:, None]
 FEW, MANY = [2, 8, 14, 20, 24], list(range(0, 25, 2))
@@ -358,17 +357,6 @@ def test_a_file_shows_what_was_verified_and_a_loaded_run_warns_no_second_time(tm
     with xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf") as tree:
         assert tree["verification"].escalated.to_numpy().tolist() == [True]
         assert json.loads(str(tree["state"]["json"].item()))["verify"] == "sometimes"
-
-
-def test_a_file_that_does_not_say_is_never_verified(tmp_path):
-    path = tmp_path / "run.nc"
-    learner(verify="never").save(path)
-    contents = files.read(path, "pymc_active.active.Learner", 1)
-    document = {key: value for key, value in contents.document.items() if key != "verify"}
-    files.write(path, contents._replace(document=document), "pymc_active.active.Learner", 1)
-    loaded = Learner.load(path)
-    loaded.ask()
-    assert loaded.verification.sizes["n_observations"] == 0
 
 
 # The parts.

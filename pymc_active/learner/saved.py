@@ -23,7 +23,7 @@ from pymc_active.support.labels import read_label, read_table, write_label, writ
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Levels of a user's notes; a dict that holds itself has no end of them.
 _DEEPEST = 50
 # What values that no learner wrote lead to, apart from a ValueError that says more.
