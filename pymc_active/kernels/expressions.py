@@ -38,12 +38,14 @@ class Expression:
     ``+`` and ``*`` combine expressions, also with text: ``parse("SE") * "LIN + PER"``. Expressions are equal, and have
     the same hash, if they differ only in the order and grouping of terms and factors; nothing is distributed or
     simplified. Printing and the names of a model's parameters follow the order as written.
+
+    Attributes
+    ----------
+    children : tuple of Expression
+        Terms of a sum, or factors of a product; none for a base kernel.
     """
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """Terms of a sum, or factors of a product; none for a base kernel."""
-        raise NotImplementedError
+    children: tuple[Expression, ...]
 
     def __add__(self, other: str | Expression) -> Expression:
         return Sum((self, parse(other))) if isinstance(other, str | Expression) else NotImplemented
@@ -171,6 +173,7 @@ class Base(Expression):
         For an unknown name (the known ones are listed), or an input that is not a whole number from 0.
     """
 
+    children = ()
     name: str
     input: int | None = None
 
@@ -186,46 +189,27 @@ class Base(Expression):
     def __str__(self) -> str:
         return self.name if self.input is None else f"{self.name}[{self.input}]"
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """None."""
-        return ()
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sum(Expression):
+class _Joined(Expression):
+    children: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "children", _flat(type(self), self.children))
+
+
+class Sum(_Joined):
     """A sum of two or more expressions; nested sums are flattened."""
 
-    terms: tuple[Expression, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", _flat(Sum, self.terms))
-
     def __str__(self) -> str:
-        return " + ".join(str(term) for term in self.terms)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """The terms."""
-        return self.terms
+        return " + ".join(map(str, self.children))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Product(Expression):
+class Product(_Joined):
     """A product of two or more expressions; nested products are flattened."""
 
-    factors: tuple[Expression, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", _flat(Product, self.factors))
-
     def __str__(self) -> str:
-        return " * ".join(f"({f})" if isinstance(f, Sum) else str(f) for f in self.factors)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """The factors."""
-        return self.factors
+        return " * ".join(f"({f})" if isinstance(f, Sum) else str(f) for f in self.children)
 
 
 def _is_whole(value: Any) -> bool:
