@@ -65,11 +65,6 @@ class ModelSource(ABC):
 
     @property
     @abstractmethod
-    def free(self) -> list[str]:
-        """Names of the free parameters."""
-
-    @property
-    @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the unconstrained value variables, in the order of theta."""
 
@@ -185,7 +180,8 @@ class PyMCSource(ModelSource):
         pm.set_data(stored, model=self.model, coords=coords or None)
 
     @property
-    def free(self):
+    def free(self) -> list[str]:
+        """Names of the free variables."""
         return [variable.name for variable in self.model.free_RVs]
 
     @property
