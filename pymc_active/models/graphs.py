@@ -45,7 +45,7 @@ class MGPMoments(NamedTuple):
     Attributes
     ----------
     f_mean, f_variance, y_variance : TensorVariable, shape (m,)
-        In units of y and their squares.
+        In units of y and their squares; ``y_variance`` adds the noise at the given hyperparameters.
     """
 
     f_mean: TensorVariable
@@ -111,15 +111,7 @@ class _Algebra:
 
 
 def log_posterior(gpm: GPModel) -> TensorVariable:
-    """Log posterior of the unconstrained parameters, nats: priors normalised, Jacobian included.
-
-    Parameters
-    ----------
-    gpm : GPModel
-
-    Returns
-    -------
-    TensorVariable, scalar
+    """Log posterior of the unconstrained parameters, a scalar in nats: priors normalised, Jacobian included.
 
     Examples
     --------
@@ -135,16 +127,7 @@ def log_posterior(gpm: GPModel) -> TensorVariable:
 
 
 def hessian(gpm: GPModel) -> TensorVariable:
-    """Hessian of the NEGATIVE log posterior, shape (P, P), ordered as ``gpm.labels``.
-
-    Parameters
-    ----------
-    gpm : GPModel
-
-    Returns
-    -------
-    TensorVariable, matrix
-    """
+    """Hessian of the NEGATIVE log posterior, shape (P, P), ordered as ``gpm.labels``."""
     algebra = _Algebra(gpm)
     return algebra.in_value_variables([algebra.hessian()])[0]
 
@@ -156,11 +139,7 @@ def predictive(gpm: GPModel, X_new: Any) -> PredictiveGraphs:
     ----------
     gpm : GPModel
     X_new : array_like or TensorVariable, shape (m, D)
-        In the user's units.
-
-    Returns
-    -------
-    PredictiveGraphs
+        In your units.
     """
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     return PredictiveGraphs(*algebra.in_value_variables(algebra.predictive()))
@@ -181,7 +160,6 @@ def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
     Returns
     -------
     MGPMoments
-        The noise in ``y_variance`` is that of the given hyperparameters.
     """
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     p = algebra.predictive()
