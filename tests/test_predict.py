@@ -387,7 +387,7 @@ def test_what_is_no_trace_is_refused_by_whatever_reads_one(ard_fit):
         ):
             with pytest.raises(TypeError, match=f'trace must be an xarray.DataTree with a group "posterior".*({got})'):
                 read(trace)
-    with pytest.raises(TypeError, match="got Dataset: of draws make"):
+    with pytest.raises(TypeError, match="got Dataset: make it one by"):
         pma.active.expected_improvement(draws, NEW, model=gpm)
 
 
