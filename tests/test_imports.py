@@ -18,6 +18,7 @@ LAYERS = [
     ["posterior"],
     ["models"],
     ["information"],
+    ["inference"],
     ["laplace"],
     ["predictions"],
     ["paths"],

@@ -12,7 +12,8 @@ import pymc_active as pma
 from pymc_active.laplace.expansion import LARGEST_DENSE, Expansion, expand
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.row_space import row_space
+from pymc_active.posterior.full_space import FullSpace
+from pymc_active.posterior.row_space import RowSpace, row_space
 from pymc_active.predictions.moments import marginal_moments
 
 # With so few data a second component is doubtful, which does not matter here.
@@ -44,7 +45,7 @@ class Case(NamedTuple):
 
 def case(gpm):
     result = fit(gpm)
-    return Case(gpm, result, Expansion(gpm.posterior(), result.theta, gpm.embedding_slice))
+    return Case(gpm, result, Expansion(FullSpace(gpm.posterior(), gpm.embedding_slice), result.theta))
 
 
 @pytest.fixture(scope="module", params=["isotropic", "an sd for each input"])
@@ -61,8 +62,8 @@ def both(request):
 
 
 def test_the_fit_was_made_in_the_row_space(both):
-    assert both.fit.best.row_space is not None
-    assert len(both.fit.best.theta) < len(both.fit.theta) == len(both.gpm.labels)
+    assert isinstance(both.fit.best.space, RowSpace)
+    assert len(both.fit.best.z) < len(both.fit.theta) == len(both.gpm.labels)
     assert both.fit.diagnostics["n_symmetry"] == len(both.dense.symmetry.directions) == 1
 
 
@@ -98,7 +99,7 @@ def test_predictions_are_the_dense_ones(both, method):
 def test_the_prior_outside_the_row_space_widens_predictions(both, method):
     """A step that no datum made leaves the mean as it is; under the MAP it leaves everything."""
     rng = np.random.default_rng(4)
-    space = both.fit.best.row_space
+    space = both.fit.best.space
     step = rng.normal(size=len(space.scale))
     step -= space.basis @ (space.basis.T @ step)
     step = 3 * step / np.linalg.norm(step) / space.scale
@@ -115,16 +116,16 @@ def test_any_point_can_be_expanded(both, on_orbit):
     """Off the modes R has a part outside the row space of the data, and the gradient is not zero."""
     theta = both.fit.theta + 0.3 * np.random.default_rng(5).normal(size=len(both.fit.theta)) * (not on_orbit)
     got = expand(both.gpm.posterior(), theta, both.gpm.embedding_slice)
-    expected = Expansion(both.gpm.posterior(), theta, both.gpm.embedding_slice)
-    assert got.row_space is not None
-    assert_allclose(got.full_theta, theta, rtol=0, atol=1e-12)
+    expected = Expansion(FullSpace(both.gpm.posterior(), both.gpm.embedding_slice), theta)
+    assert isinstance(got.space, RowSpace)
+    assert_allclose(got.theta, theta, rtol=0, atol=1e-12)
     assert_allclose(got.log_posterior, expected.log_posterior, rtol=1e-12)
     assert_allclose(got.full_gradient, expected.gradient, rtol=0, atol=1e-9 * (1 + np.abs(expected.gradient).max()))
     assert_allclose(got.full_hessian, expected.hessian, rtol=0, atol=1e-9 * np.abs(expected.hessian).max())
 
 
 def test_the_way_to_the_row_space_and_back_is_the_identity(both):
-    space = both.fit.best.row_space
+    space = both.fit.best.space
     theta = space.lift(space.shrink(both.fit.theta))
     assert_allclose(theta, both.fit.theta, rtol=0, atol=1e-12)
     short = space.shrink(both.fit.theta)
@@ -137,7 +138,7 @@ def test_the_way_to_the_row_space_and_back_is_the_identity(both):
 
 def test_the_gradient_in_the_row_space_is_that_of_its_value(both):
     posterior = both.fit.best.posterior
-    theta = both.fit.best.theta + 0.1 * np.random.default_rng(6).normal(size=len(both.fit.best.theta))
+    theta = both.fit.best.z + 0.1 * np.random.default_rng(6).normal(size=len(both.fit.best.z))
     gradient = posterior.value_and_gradient(theta)[1]
     numerical = central_difference(lambda t: posterior.value_and_gradient(t)[0], theta)
     assert_allclose(gradient, numerical, rtol=0, atol=1e-7 * np.abs(gradient).max())
@@ -167,9 +168,9 @@ def test_other_data_are_expanded_as_a_model_of_them_would_be(both):
     X = np.concatenate([both.gpm.X, new])
     y = np.concatenate([both.gpm.y, marginal_moments(both.fit.best, new).mean])
     got = both.fit.given(X, y)
-    expected = Expansion(both.gpm.posterior().with_data(X, y), both.fit.theta, both.gpm.embedding_slice)
-    assert got.best.row_space is not None
-    assert len(got.best.theta) == len(both.fit.best.theta) + 2 * (3 + 2)
+    expected = Expansion(FullSpace(both.gpm.posterior().with_data(X, y), both.gpm.embedding_slice), both.fit.theta)
+    assert isinstance(got.best.space, RowSpace)
+    assert len(got.best.z) == len(both.fit.best.z) + 2 * (3 + 2)
     assert_array_equal(got.X, X)
     assert_allclose(got.theta, both.fit.theta, rtol=0, atol=1e-12)
     assert_allclose(got.log_posterior, expected.log_posterior, rtol=1e-11)
@@ -187,7 +188,7 @@ def test_other_data_are_expanded_as_a_model_of_them_would_be(both):
 
 def test_so_many_data_that_a_row_space_saves_nothing_are_expanded_densely(both):
     X, y = data(both.gpm.X.shape[1], both.gpm.X.shape[1], seed=9)
-    assert both.fit.given(X, y).best.row_space is None
+    assert isinstance(both.fit.given(X, y).best.space, FullSpace)
 
 
 # Inputs that say nothing.
@@ -204,8 +205,8 @@ def test_columns_of_zeros_change_nothing():
     plain = fit(short)
     R = np.concatenate([plain.point["R"], np.zeros((2, 130))], axis=1)
     wide = pma.fit_laplace(long, point={**plain.point, "R": R}, optimize=False)
-    assert plain.best.row_space is None
-    assert wide.best.row_space is not None
+    assert isinstance(plain.best.space, FullSpace)
+    assert isinstance(wide.best.space, RowSpace)
     assert_allclose(wide.log_evidence, plain.log_evidence, rtol=0, atol=1e-8)
     assert_allclose(wide.log_posterior - plain.log_posterior, -260 * np.log(0.4 * np.sqrt(2 * np.pi)), rtol=1e-9)
     new = data(6, 20, seed=2)[0]
@@ -246,7 +247,7 @@ def test_what_is_not_exact_in_the_row_space_is_done_densely(options):
     gpm = pma.embedding_gp(X, y, n_components=2, **{"priors": KNOWN_NOISE, "mean": "constant", **options})
     assert row_space(gpm.posterior()) is None
     result = fit(gpm, n_restarts=1)
-    assert result.best.row_space is None
+    assert isinstance(result.best.space, FullSpace)
     assert result.hessian.shape == result.covariance.shape == (len(gpm.labels),) * 2
     assert pma.predict(result, X[:2])["f_mean"].shape == (2,)
     assert result.draw(3, 1).shape == (3, len(gpm.labels))

@@ -423,16 +423,16 @@ def test_draws_in_the_row_space_of_an_embedding_follow_it_to_more_data():
     fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
     fit = fit.with_draws(fit.best.draw(40, np.random.default_rng(1)))
     more = fit.given(X[:5], np.append(truth(X[:4]), 0.2))
-    assert more.best.row_space is not fit.best.row_space
+    assert more.best.space is not fit.best.space
     moved = more.particles(40)
-    assert moved.shape == (40, len(more.best.theta))
+    assert moved.shape == (40, len(more.best.z))
     # Both have the data fit asked about; the fifth point is told to both of them.
     there = fit.best.posterior.with_data(X[:4], truth(X[:4]))
     here = more.best.full_posterior.with_data(X[:4], truth(X[:4]))
-    lifted = more.best.row_space.lift(moved)
+    lifted = more.best.space.lift(moved)
     assert_allclose(draw_moments(here, lifted, X[:4])[0], draw_moments(there, fit.particles(40), X[:4])[0], rtol=1e-8)
     # What the data say nothing of follows the prior: of sd 5 / 4 sqrt(3 / D), as the builder has it.
-    last = np.arange(more.best.row_space.where.start, more.best.row_space.where.stop)[-1]
+    last = np.arange(more.best.space.where.start, more.best.space.where.stop)[-1]
     many = fit.with_draws(fit.best.draw(2000, np.random.default_rng(2))).given(X[:5], np.append(truth(X[:4]), 0.2))
     sd = 1.25 * np.sqrt(3 / 12)
     assert abs(many.particles(2000)[:, last].std() / sd - 1) < 4 / np.sqrt(2 * 2000)

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.checking.comparison import evenly
-from pymc_active.criteria.bald import Bald, Uncertainty
-from pymc_active.criteria.base import MomentCriterion, relative_utility
-from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
-from pymc_active.criteria.maximum.base import OptimumCriterion
+from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
+from pymc_active.criteria.by_name import CRITERIA, make_criterion, names
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
-from pymc_active.criteria.maximum.max_value import MaxValueEntropy
-from pymc_active.criteria.maximum.pes import Pes
+from pymc_active.criteria.maximum.max_value import Thompson
+from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws, ensemble_of_models
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.mixtures import Mixture, mixture_of_draws
-from pymc_active.predictions.moments import draw_moments
+from pymc_active.models.traces import trace_thetas
+from pymc_active.posterior.full_space import FullSpace
+from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.model_average import ModelAverage
 
-_METHODS = ("mgp", "bbq", "modes", "draws", "cubature")
-# Functions of predictive moments, by name: how their hyperparameters are marginalised, and whether f is to be small.
-_KINDS: dict[str, Callable[[str, bool], MomentCriterion]] = {
-    "bald": lambda method, minimize: Bald("y", method),
-    "bald_f": lambda method, minimize: Bald("f", method),
-    "uncertainty": lambda method, minimize: Uncertainty(method),
-    "expected_improvement": lambda method, minimize: ExpectedImprovement(minimize, method),
-    "upper_confidence_bound": lambda method, minimize: UpperConfidenceBound(minimize=minimize, method=method),
-}
-# Criteria by the names that a Learner gives them: kind and method.
-_MOMENTS: dict[str, tuple[str, str]] = {
-    **{"bald" + ("" if m == "mgp" else f"_{m}"): ("bald", m) for m in _METHODS},
-    **{"bald" + ("" if m == "mgp" else f"_{m}") + "_f": ("bald_f", m) for m in _METHODS},
-    **{kind: (kind, "mgp") for kind in ("uncertainty", "expected_improvement", "upper_confidence_bound")},
-}
-_OPTIMUM: dict[str, type[OptimumCriterion]] = {"max_value_entropy": MaxValueEntropy, "pes": Pes}
-CRITERIA = (*_MOMENTS, *_OPTIMUM)
 # Maxima of sample paths cost seconds; with more inputs, more.
 _MOST_INPUTS = 6
+# The criteria of the maximum, and those between models, that are looked at unless others are named.
+_OPTIMUM, _BETWEEN = ("max_value_entropy", "pes"), ("bams", "bams_modes", "bams_draws", "committee")
 # The truth of criteria of the maximum: draws of the hyperparameters and paths, of each half of the trace.
 _TRUE_DRAWS, _TRUE_OPTIMA = 32, 128
+# Draws of each of several models in the truth, and the weight below which a model is left out.
+_DRAWS, _NEGLIGIBLE = 200, 1e-9
 
 
 class Question(NamedTuple):
@@ -53,9 +39,24 @@ class Question(NamedTuple):
     domain: Domain
     minimize: bool
 
+    def criterion(self, name: str, random_seed: int | None) -> Criterion:
+        """One of them."""
+        return make_criterion(
+            name,
+            domain=lambda: self.domain,
+            minimize=self.minimize,
+            random_seed=random_seed,
+            several_models=True,
+        )
+
 
 def read_question(
-    fit: LaplaceFit, pool: np.ndarray, labels: np.ndarray, criteria: Sequence[str] | None, bounds: Any, minimize: bool
+    fit: LaplaceFit | ModelAverage,
+    pool: np.ndarray,
+    labels: np.ndarray,
+    criteria: Sequence[str] | None,
+    bounds: Any,
+    minimize: bool,
 ) -> Question:
     """Check the criteria, or choose them.
 
@@ -65,34 +66,17 @@ def read_question(
         For unknown criteria, malformed bounds, or criteria of the maximum where all y are equal.
     """
     domain = read_domain(bounds, pool, fit.X.shape[1])
+    of_one = isinstance(fit, LaplaceFit)
+    known = names("moments", "maximum") if of_one else names("models")
     if criteria is None:
-        simple = np.ptp(fit.y) > 0 and fit.X.shape[1] <= _MOST_INPUTS
-        criteria = CRITERIA if simple else tuple(_MOMENTS)
+        is_simple = np.ptp(fit.y) > 0 and fit.X.shape[1] <= _MOST_INPUTS
+        criteria = _BETWEEN if not of_one else [*names("moments"), *(_OPTIMUM if is_simple else ())]
     criteria = (criteria,) if isinstance(criteria, str) else tuple(criteria)
-    if not criteria or not set(criteria) <= set(CRITERIA):
-        raise ValueError(f"criteria must be among {', '.join(sorted(CRITERIA))}; got {', '.join(map(repr, criteria))}")
-    if set(criteria) & set(_OPTIMUM):
+    if not criteria or not set(criteria) <= set(known):
+        raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, criteria))}")
+    if any(CRITERIA[name].kind == "maximum" for name in criteria):
         check_data(fit.y)
     return Question(pool, labels, criteria, domain, minimize)
-
-
-def compare_decisions(fit: LaplaceFit, question: Question, thetas: np.ndarray, random_seed: int | None) -> xr.Dataset:
-    """The group ``decision`` of :func:`pymc_active.check`, from draws of the trace (S, P), chain after chain."""
-    rows: dict[str, Row] = {}
-    left_out = {}
-    truths = _TrueMoments(fit, question, thetas[evenly(len(thetas))])
-    for name in question.criteria:
-        if name in _MOMENTS:
-            kind, method = _MOMENTS[name]
-            ours = _KINDS[kind](method, question.minimize)
-            rows[name] = Row(ours.score(fit, question.X), *truths(kind), ours.units)
-            continue
-        try:
-            rows[name] = _of_maximum(_OPTIMUM[name], fit, question, thetas, random_seed)
-        except (ValueError, NotImplementedError) as error:
-            # A kernel without derivatives must not cost what the trace has cost.
-            left_out[name] = str(error)
-    return to_dataset(rows, question.labels).assign_attrs({f"left_out_{k}": text for k, text in left_out.items()})
 
 
 class Row(NamedTuple):
@@ -104,49 +88,113 @@ class Row(NamedTuple):
     units: str
 
 
-class _TrueMoments:
-    """True utilities of functions of predictive moments: of the mixture over the trace, and over each half of it."""
+class _Truth:
+    """True utilities of functions of the predictive moments: over the trace, and over each half of it."""
 
-    def __init__(self, fit: LaplaceFit, question: Question, thetas: np.ndarray):
-        self.minimize = question.minimize
-        self.at_pool, self.at_data = (draw_moments(fit.best.full_posterior, thetas, X) for X in (question.X, fit.X))
-        self.known: dict[str, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = {}
+    def __init__(self, whole: Ensemble, halves: Sequence[Ensemble], X: np.ndarray):
+        self.ensembles = (whole, *halves)
+        self.mixtures = [mixture(ensemble, X) for ensemble in self.ensembles]
+        self.known: dict[tuple, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = {}
 
-    def __call__(self, kind: str) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        if kind not in self.known:
-            middle = len(self.at_pool[0]) // 2
-            whole, *halves = (self._utility(kind, s) for s in (slice(None), slice(middle), slice(middle, None)))
-            self.known[kind] = whole, (halves[0], halves[1])
-        return self.known[kind]
+    def __call__(self, criterion: MomentCriterion) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        # How a criterion marginalises a fit has nothing to do with the truth.
+        key = criterion.name, getattr(criterion, "with_noise", None)
+        if key not in self.known:
+            whole, one, other = (
+                criterion.bind(ensemble).mixture_value(p)
+                for ensemble, p in zip(self.ensembles, self.mixtures, strict=True)
+            )
+            self.known[key] = whole, (one, other)
+        return self.known[key]
 
-    def _utility(self, kind: str, rows: slice) -> np.ndarray:
-        criterion = _KINDS[kind]("draws", self.minimize)
 
-        def some(moments: tuple[np.ndarray, ...]) -> Mixture:
-            means, variances, noises = (part[rows] for part in moments)
-            return mixture_of_draws(means, variances, noises)
+def _of_trace(fit: LaplaceFit, thetas: np.ndarray) -> Ensemble:
+    return ensemble_of_draws(fit.gpm, (fit.X, fit.y), FullSpace(fit.best.full_posterior), thetas, "trace")
 
-        criterion.begin_mixture(some(self.at_data))
-        return criterion.mixture_value(some(self.at_pool))
+
+def _parts(thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    middle = len(thetas) // 2
+    return thetas, thetas[:middle], thetas[middle:]
+
+
+def compare_decisions(fit: LaplaceFit, question: Question, thetas: np.ndarray, random_seed: int | None) -> xr.Dataset:
+    """The group ``decision`` of :func:`pymc_active.check`, from draws of the trace (S, P), chain after chain."""
+    rows: dict[str, Row] = {}
+    left_out = {}
+    whole, *halves = (_of_trace(fit, some) for some in _parts(thetas[evenly(len(thetas))]))
+    truth = _Truth(whole, halves, question.X)
+    for name in question.criteria:
+        ours = question.criterion(name, random_seed)
+        try:
+            if isinstance(ours, Thompson):
+                raise ValueError("a single sample path has no utility that another source could judge")
+            scorer = ours.prepare(fit)
+            known = truth(ours) if isinstance(ours, MomentCriterion) else None
+            utility, parts = known or _of_maximum(name, fit, question, thetas, random_seed)
+            rows[name] = Row(scorer.score(question.X), utility, parts, scorer.units)
+        except (ValueError, NotImplementedError) as error:
+            # A kernel without derivatives must not cost what the trace has cost.
+            left_out[name] = str(error)
+    if not rows:
+        raise ValueError("none of the criteria can be compared: " + "; ".join(f"{k}: {t}" for k, t in left_out.items()))
+    return to_dataset(rows, question.labels).assign_attrs({f"left_out_{k}": text for k, text in left_out.items()})
 
 
 def _of_maximum(
-    kind: type[OptimumCriterion], fit: LaplaceFit, question: Question, thetas: np.ndarray, random_seed: int | None
-) -> Row:
-    ours = kind(question.domain, minimize=question.minimize, random_seed=random_seed)
-    score = ours.score(fit, question.X)
+    name: str, fit: LaplaceFit, question: Question, thetas: np.ndarray, random_seed: int | None
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """True utilities of a criterion of the maximum: the mean over both halves of the trace, and each."""
     seeds = np.random.SeedSequence(random_seed).generate_state(2)
     halves = []
     for half, seed in zip(np.array_split(thetas, 2), seeds, strict=True):
-        truth = kind(question.domain, minimize=question.minimize, n_optima=_TRUE_OPTIMA, random_seed=int(seed))
-        truth.prepare(
-            [
-                ConditionedGP(fit.best.full_posterior, theta, question.minimize)
-                for theta in half[evenly(len(half), _TRUE_DRAWS)]
-            ]
+        truth = CRITERIA[name].make(
+            question.domain,
+            minimize=question.minimize,
+            n_optima=_TRUE_OPTIMA,
+            n_hyperparameters=_TRUE_DRAWS,
+            random_seed=int(seed),
         )
-        halves.append(truth.values(question.X))
-    return Row(score, 0.5 * (halves[0] + halves[1]), (halves[0], halves[1]), ours.units)
+        some = half[evenly(len(half), _TRUE_DRAWS)]
+        space = FullSpace(fit.best.full_posterior)
+        scorer = truth.prepare(ensemble_of_draws(fit.gpm, (fit.X, fit.y), space, some, "draws"))
+        halves.append(scorer.score(question.X))
+    return 0.5 * (halves[0] + halves[1]), (halves[0], halves[1])
+
+
+def decide_between(
+    average: ModelAverage, traces: Mapping[Any, xr.DataTree], true: np.ndarray, question: Question
+) -> xr.Dataset:
+    """The group ``decision`` of :func:`pymc_active.check`, for several models.
+
+    Parameters
+    ----------
+    average : ModelAverage
+    traces : mapping
+        Label -> draws from the exact posterior.
+    true : ndarray, shape (K,)
+        The models' probabilities.
+    question : Question
+    """
+    draws = [trace_thetas(fit.gpm, traces[label]) for label, fit in average.items()]
+    draws = [thetas[evenly(len(thetas), _DRAWS)] for thetas in draws]
+
+    def truth(weights: np.ndarray) -> _Truth:
+        used = np.flatnonzero(weights > _NEGLIGIBLE)
+        shares, fits = weights[used] / weights[used].sum(), list(average.values())
+        some = [[_of_trace(fits[k], part) for part in _parts(draws[k])] for k in used]
+        whole, *halves = (ensemble_of_models(members, shares, 0) for members in zip(*some, strict=True))
+        return _Truth(whole, halves, question.X)
+
+    by_probability = truth(true)
+    equally = truth(np.where(true > 0, 1.0, 0.0) / np.count_nonzero(true))
+    rows = {}
+    for name in question.criteria:
+        criterion = question.criterion(name, None)
+        assert isinstance(criterion, MomentCriterion)
+        scorer = criterion.prepare(average)
+        utility, halves = (equally if name == "committee" else by_probability)(criterion)
+        rows[name] = Row(scorer.score(question.X), utility, halves, scorer.units)
+    return to_dataset(rows, question.labels)
 
 
 def to_dataset(rows: dict[str, Row], labels: np.ndarray) -> xr.Dataset:

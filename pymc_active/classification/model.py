@@ -15,7 +15,7 @@ from pymc_active.kernels import arrays
 from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
 from pymc_active.models.parameters import Parameters, Priors
 from pymc_active.support.scaling import Affine, Scale, fit_scale
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import check_rows, input_labels, read_inputs
 
 _MEANS = ("constant", "zero")
@@ -40,7 +40,7 @@ def probit_gp(
         True and False, or 1 and 0. All may be the same.
     kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
     mean : {"zero", "constant"}
-        Of the latent function: even odds where nothing is known, or odds that are learned.
+        Of the latent function: even odds far from the data, or odds that are learned.
     priors : dict, optional
         By name: a normal distribution such as ``pm.Normal.dist(0, 1)``, or a number to fix the parameter. Names and
         defaults are those of :func:`pymc_active.ard_gp`: ``log_lengthscale`` (D,): Normal(log √D, 1),
@@ -55,11 +55,11 @@ def probit_gp(
     Raises
     ------
     TypeError, ValueError
-        For labels that are not yes or no, data that do not match, an unknown kernel, mean or prior.
+        For labels that are not yes or no, data that do not match, or an unknown kernel, mean or prior.
 
     Examples
     --------
-    Ask where the answer would tell most about the function, answer, fit again:
+    Ask for the label that says most about the function, add it, and fit again:
 
     >>> import numpy as np
     >>> import pymc_active as pma
@@ -67,11 +67,11 @@ def probit_gp(
     >>> gp = pma.probit_gp(X, [False, True])
     >>> pool = np.linspace(-2, 2, 81)[:, None]
     >>> for _ in range(3):
-    ...     fit = pma.fit_probit(gp, random_seed=1)
+    ...     fit = pma.fit_probit(gp, random_seed=1, progressbar=False)
     ...     x = pool[[int(pma.active.bald_probit(fit, pool).argmax("point"))]]
     ...     gp.set_data(np.vstack([gp.X, x]), np.append(gp.labels, x[:, 0] > 0.3))
     >>> gp
-    <ProbitGP probit_gp(ExpQuad): 5 points (2 yes), 1 inputs; parameters log_lengthscale, log_outputscale>
+    <ProbitGP probit_gp(ExpQuad): data 5 points (2 yes); inputs 0; free parameters log_lengthscale, log_outputscale>
     """
     check_kernel(kernel)
     if mean not in _MEANS:
@@ -90,7 +90,7 @@ def probit_gp(
     return ProbitGP(points, values, kernel, inputs, x_map, parameters)
 
 
-class ProbitGP:
+class ProbitGP(Summarized):
     """A GP classifier and its data, which :func:`pymc_active.fit_probit` fits. Made by :func:`pymc_active.probit_gp`.
 
     Attributes
@@ -109,33 +109,27 @@ class ProbitGP:
         self.inputs, self._x_map, self._parameters = inputs, x_map, parameters
         parameters.check_names()
         if not parameters.free:
-            raise ValueError("every parameter is fixed: there is nothing to learn")
+            raise ValueError("every parameter is fixed, so there is nothing to fit: give at least one a prior")
         for name in parameters.free:
             if not parameters.is_normal(name):
                 raise TypeError(f"priors[{name!r}] must be normal, pm.Normal.dist(mean, sd), or a number")
         self._model: pm.Model | None = None
 
-    def __repr__(self) -> str:
-        return (
-            f"<ProbitGP probit_gp({self._kernel}): {len(self.X)} points ({self.labels.sum()} yes), "
-            f"{len(self.inputs)} inputs; parameters {', '.join(self._parameters.free)}>"
-        )
-
-    def _repr_html_(self) -> str:
-        inputs = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
+    def _summary(self) -> Summary:
         facts = {
-            "data": f"{len(self.X)} points, {self.labels.sum()} yes; {len(self.inputs)} input(s): {inputs}",
+            "data": f"{len(self.X)} points ({self.labels.sum()} yes)",
+            "inputs": ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else ""),
             "free parameters": ", ".join(self._parameters.free),
         }
-        return html_summary(f"ProbitGP probit_gp({self._kernel})", facts)
+        return Summary(f"ProbitGP probit_gp({self._kernel})", facts)
 
     def set_data(self, X: Any, labels: Any) -> None:
-        """Take other data, any number of points; scales stay as they are.
+        """Replace the data by any number of points; scales stay as they are.
 
         Raises
         ------
         TypeError, ValueError
-            As :func:`pymc_active.probit_gp`; the data are then as before.
+            As :func:`pymc_active.probit_gp`; the data then stay as they were.
         """
         points = read_inputs(X, inputs=self.inputs).copy()
         values = read_labels(labels, len(points))
@@ -159,7 +153,7 @@ class ProbitGP:
         return names
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
-        """Parameters and lengthscales in the user's units for each of S thetas, (S, ...) each."""
+        """Parameters, and lengthscales in the user's units, for each of S thetas; (S, ...) each."""
         return self._parameters.constrain(thetas)
 
     def flatten(self, point: dict[str, Any]) -> np.ndarray:
@@ -174,7 +168,7 @@ class ProbitGP:
         return self._x_map(X)
 
     def posterior(self, approximation: str = "laplace") -> ProbitPosterior:
-        """Log posterior of the hyperparameters given the data it holds now."""
+        """Log posterior of the hyperparameters given the current data."""
         parameters = self._parameters
         groups = [(int(i), np.array([d])) for d, i in enumerate(parameters.positions("log_lengthscale"))]
         node = arrays.Stationary(self._kernel, groups, parameters.position("log_outputscale"))
@@ -200,7 +194,7 @@ class ProbitGP:
                 cov_func=pt.exp(2 * variables["log_outputscale"]) * cov,
             )
             f = gp.prior("f", X=X, dims="obs")
-            # 1/2 erfc(-f / √2) neither overflows nor vanishes early.
+            # 1/2 erfc(-f / √2) does not overflow, and does not round to zero early.
             probability = 0.5 * pt.erfc(-f / np.sqrt(2))
             pm.Bernoulli("y", p=probability, observed=self.labels.astype(int), dims="obs")
         return model
@@ -218,9 +212,13 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     if values.dtype.kind == "O":
         values = np.array(list(values), dtype=None)
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare: labels == 'yes'.")
+        raise TypeError(
+            f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare text: labels == 'yes'."
+        )
     if values.shape != (n,):
-        raise ValueError(f"labels must be a vector with one label for each of {n} rows of X; got shape {values.shape}")
+        raise ValueError(
+            f"labels must be a vector with one label for each of the {n} rows of X; got shape {values.shape}"
+        )
     strange = np.unique(values[~np.isin(values, [0, 1])])
     if strange.size:
         raise ValueError(f"labels must be True and False, or 1 and 0; got also {', '.join(map(str, strange[:5]))}")

@@ -8,9 +8,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.inference.ensemble import MIXTURE_METHODS
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.predictions.mixtures import MIXTURE_METHODS, Mixture
+from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import Fits
 
 
@@ -21,7 +22,7 @@ def bald(
     target: Literal["y", "f"] = "y",
     method: Literal["mgp", "bbq", "modes", "draws", "cubature"] = "mgp",
     draws: int = 128,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     r"""Expected information about the hyperparameters from measuring each candidate, in nats.
 
@@ -79,7 +80,13 @@ class Bald(MomentCriterion):
     name, units = "bald", "nats"
     methods = ("mgp", "bbq", *MIXTURE_METHODS)
 
-    def __init__(self, target: str = "y", method: str = "mgp", draws: int = 128, random_seed: int = 0):
+    def __init__(
+        self,
+        target: str = "y",
+        method: str = "mgp",
+        draws: int = 128,
+        random_seed: int | np.random.Generator | None = None,
+    ):
         if target not in ("y", "f"):
             raise ValueError(f"target must be 'y' or 'f'; got {target!r}")
         super().__init__(method, draws, random_seed)

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_active.criteria.base import MomentCriterion, rounding
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.predictions.mixtures import Mixture
-from pymc_active.predictions.model_average import WEIGHTS, Fits, ModelAverage, Prior, as_model_average
+from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
 
 # All models of less weight than this together carry less than 1e-6 nats.
 _NEGLIGIBLE = 1e-9
@@ -25,7 +25,7 @@ def bams(
     weights: Literal["posterior", "tempered", "uniform"] = "posterior",
     method: Literal["mgp", "modes", "draws"] = "mgp",
     draws: int = 128,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     r"""Expected information about the model from measuring each candidate, in nats.
 
@@ -84,7 +84,12 @@ def bams(
 
 
 def committee(
-    fits: Fits, X_pool: Any, *, method: Literal["mgp", "modes", "draws"] = "mgp", draws: int = 128, random_seed: int = 0
+    fits: Fits,
+    X_pool: Any,
+    *,
+    method: Literal["mgp", "modes", "draws"] = "mgp",
+    draws: int = 128,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     """Query by committee: entropy of the models' common predictive for y*, all models equally weighted, in nats.
 
@@ -114,15 +119,21 @@ class Bams(MomentCriterion):
 
     name, units = "bams", "nats"
 
-    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 128, random_seed: int = 0):
+    def __init__(
+        self,
+        weights: str = "posterior",
+        method: str = "mgp",
+        draws: int = 128,
+        random_seed: int | np.random.Generator | None = None,
+    ):
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
         super().__init__(method, draws, random_seed)
         self.weights = weights
 
     @override
-    def reweigh(self, fit):
-        return fit.weighted(self.weights, _NEGLIGIBLE) if isinstance(fit, ModelAverage) else fit
+    def weigh(self, average):
+        return average.weighted(self.weights, _NEGLIGIBLE)
 
     # There is nothing to learn about a single model.
 
@@ -159,12 +170,12 @@ class Committee(MomentCriterion):
 
     name, units = "committee", "nats"
 
-    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int = 0):
+    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int | np.random.Generator | None = None):
         super().__init__(method, draws, random_seed)
 
     @override
-    def reweigh(self, fit):
-        return fit.weighted("uniform") if isinstance(fit, ModelAverage) else fit
+    def weigh(self, average):
+        return average.weighted("uniform")
 
     @override
     def value(self, p):

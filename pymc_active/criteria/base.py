@@ -1,4 +1,9 @@
-"""What every criterion on predictive moments shares: scoring a pool of any kind, and its gradient in the inputs."""
+"""What every criterion shares: prepared for a source of hyperparameters, it gives scorers of candidates.
+
+A criterion says what a measurement is worth and holds its options only. ``criterion.prepare(source)`` works out what is
+the same for all candidates and returns a :class:`Scorer` with ``score(X)`` and ``gradient(X)``. Neither changes
+afterwards, so that a score depends on nothing but the source and its own candidate.
+"""
 
 from __future__ import annotations
 
@@ -9,100 +14,109 @@ from typing import Any, override
 import numpy as np
 import xarray as xr
 
+from pymc_active.inference.ensemble import METHODS, Ensemble
 from pymc_active.information.mixture_entropy import mixture_moments
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.traces import check_trace, trace_thetas
-from pymc_active.predictions.mixtures import (
-    METHODS,
-    MIXTURE_METHODS,
-    Mixture,
-    mixture,
-    mixture_gradients,
-    mixture_of_draws,
-)
-from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.predictions.moments import Predictive, draw_moments, marginal_gradients, marginal_moments
+from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.mixtures import Mixture, mixture, mixture_gradients
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.moments import Predictive, marginal_gradients, marginal_moments
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
 # Candidates of one model scored at a time: mixtures hold arrays of components for all of them.
 _BLOCK = 32_768
 
-# With draws from the posterior: candidates that are all scored by all draws, draws that screen larger pools, the share
-# of them that is scored by all, and draws that a gradient takes.
-_FULL, _SCREEN, _SHARE, _CLIMB = 1000, 16, 0.05, 32
-
 Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+class Scorer(ABC):
+    """A criterion for one source of hyperparameters.
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        What it averages over.
+    units : str
+    diagnostics : dict
+        What preparing it found out.
+    """
+
+    ensemble: Ensemble
+    units: str
+    diagnostics: dict[str, Any]
+
+    @abstractmethod
+    def score(self, X: np.ndarray) -> np.ndarray:
+        """Values (m,) at candidates (m, D) in the user's units; larger is better."""
+
+    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Values (m,) and derivatives in the inputs (m, D); None where there are no formulas for them."""
+        return None
+
+    def coarse(self, n: int) -> Scorer | None:
+        """The same over the first n draws only, where there are more than twice as many; else None."""
+        return None
+
+    @property
+    def seeds(self) -> np.ndarray:
+        """Points (k, D) near which a maximum of the criterion is likely; none, by default."""
+        return np.empty((0, self.ensemble.X.shape[1]))
+
+
 class Criterion(ABC):
-    """A function of the input, known from what was measured; larger is better."""
+    """What a measurement is worth; larger is better."""
 
     name: str
     units: str
 
     @abstractmethod
-    def score(self, fit: LaplaceFit | ModelAverage, X: np.ndarray) -> np.ndarray:
-        """At the rows of an array (m, D), (m,)."""
+    def prepare(self, source: Source, *, model: GPModel | None = None) -> Scorer:
+        """A scorer of candidates.
 
-    @abstractmethod
-    def gradient(
-        self, fit: LaplaceFit | ModelAverage, X: np.ndarray, *, all_draws: bool = False
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Values (m,) and derivatives in the inputs (m, D); None where the model has no formulas for them."""
+        Parameters
+        ----------
+        source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, or DataTree
+        model : GPModel, optional
+            Needed for a trace.
+        """
 
-    def seeds(self, fit: LaplaceFit | ModelAverage) -> np.ndarray:
-        """Points (k, D) near which a maximum of the criterion is likely; none, by default."""
-        return np.empty((0, fit.X.shape[1]))
-
-    @property
-    def is_coarse(self) -> bool:
-        """Whether gradients, unless ``all_draws``, take fewer draws than scores."""
-        return False
-
-    def over(self, source: LaplaceFit | Fits | xr.DataTree, X_pool: Any, model: GPModel | None = None) -> xr.DataArray:
-        """Over a pool of any kind; lazily over a dask array."""
-        if isinstance(source, xr.DataTree):
-            raise TypeError(f"{self.name} takes fits, not a trace")
-        if isinstance(source, xr.Dataset):
-            # A mapping, but not of fits.
-            check_trace(source)
-        known = source if isinstance(source, LaplaceFit) else as_model_average(source)
-        return score_pool(lambda X: self.score(known, X), known.gpm, X_pool, self.name, self.units)
+    def over(self, source: Source, X_pool: Any, model: GPModel | None = None) -> xr.DataArray:
+        """Scores of a pool of any kind; lazily over a dask array."""
+        scorer = self.prepare(source, model=model)
+        return score_pool(scorer.score, scorer.ensemble.gpm, X_pool, self.name, scorer.units)
 
 
 class MomentCriterion(Criterion):
     """A function of the predictive moments at one point.
 
-    What takes a fit takes a ModelAverage as well: the predictive is then the mixture over all models.
-
     Parameters
     ----------
     method : str
-        How the hyperparameters are marginalised, as in :func:`pymc_active.predict`.
-    draws, random_seed : int
+        How the hyperparameters of a fit are marginalised, as in :func:`pymc_active.predict`.
+    draws, random_seed
         For ``method="draws"``.
     """
 
     methods: tuple[str, ...] = METHODS
 
-    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int = 0):
+    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int | np.random.Generator | None = None):
         if method not in self.methods:
             raise ValueError(f"method must be one of {', '.join(self.methods)}; got {method!r}")
         self.method, self.draws, self.random_seed = method, draws, random_seed
 
-    def begin(self, fit: LaplaceFit | ModelAverage) -> None:
-        """Take from the fit what is the same for all candidates; nothing, by default."""
-        return
+    @override
+    def prepare(self, source, *, model=None):
+        how = {"method": self.method, "draws": self.draws, "random_seed": self.random_seed}
+        return MomentScorer(self, as_ensemble(source, model=model, **how, weigh=self.weigh, what=self.name))
 
-    def begin_mixture(self, p: Mixture) -> None:
-        """As :meth:`begin`, from the predictive mixture at the data; nothing, by default."""
-        return
-
-    def reweigh(self, fit: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
+    def weigh(self, average: ModelAverage) -> ModelAverage:
         """With the weights that the criterion gives to models; as they are, by default."""
-        return fit
+        return average
+
+    def bind(self, ensemble: Ensemble) -> MomentCriterion:
+        """The criterion with what it takes from an ensemble besides the moments at candidates; nothing, by default."""
+        return self
 
     @abstractmethod
     def value(self, p: Predictive) -> np.ndarray:
@@ -123,73 +137,49 @@ class MomentCriterion(Criterion):
         in_variance = p.weights[:, None] * (in_variance + in_plug_in)
         return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - q.mean), in_variance, 0 * in_variance
 
-    @override
-    def score(self, fit, X):
-        fit = self.reweigh(fit)
-        self.begin(fit)
-        if isinstance(fit, LaplaceFit) and self.method not in MIXTURE_METHODS:
-            return self.value(marginal_moments(fit.best, X, self.method))
-        if self.method != "draws" or len(X) <= _FULL or self.draws <= 2 * _SCREEN:
-            return self._mixture_score(fit, X)
-        score = self._mixture_score(fit, X, _SCREEN)
-        best = np.argsort(-score, kind="stable")[: max(_FULL // 2, int(_SHARE * len(X)))]
-        exact = self._mixture_score(fit, X[best])
-        # Whatever the screening thought of the others, the maximum is one that all draws have seen.
-        score = np.minimum(score, np.nextafter(exact.max(), -np.inf))
-        score[best] = exact
-        return score
 
-    def _mixture_score(self, fit: LaplaceFit | ModelAverage, X: np.ndarray, first: int | None = None) -> np.ndarray:
-        block = _BLOCK // (np.count_nonzero(fit.weights) if isinstance(fit, ModelAverage) else 1)
-        return np.concatenate(
-            [
-                self.mixture_value(mixture(fit, part, self.method, self.draws, self.random_seed, first))
-                for part in np.array_split(X, -(-len(X) // block))
-            ]
-        )
+class MomentScorer(Scorer):
+    """A function of predictive moments over one ensemble."""
 
-    @property
-    @override
-    def is_coarse(self):
-        return self.method == "draws" and self.draws > _CLIMB
+    def __init__(self, criterion: MomentCriterion, ensemble: Ensemble):
+        self.criterion, self.ensemble = criterion.bind(ensemble), ensemble
+        self.units, self.diagnostics = criterion.units, {}
 
     @override
-    def gradient(self, fit, X, *, all_draws=False):
-        # With draws from the posterior values and gradients are those of the first 32.
-        fit = self.reweigh(fit)
-        self.begin(fit)
+    def score(self, X):
+        criterion, ensemble = self.criterion, self.ensemble
+        if ensemble.is_gaussian:
+            [part] = ensemble.parts
+            return criterion.value(marginal_moments(part.local[0], X, part.rule))
+        block = _BLOCK // ensemble.n_models
+        parts = np.array_split(X, -(-len(X) // block))
+        return np.concatenate([criterion.mixture_value(mixture(ensemble, part)) for part in parts])
+
+    @override
+    def gradient(self, X):
+        criterion, ensemble = self.criterion, self.ensemble
         with one_blas_thread():
-            if isinstance(fit, LaplaceFit) and self.method not in MIXTURE_METHODS:
-                one = marginal_gradients(fit.best, X, self.method)
+            if ensemble.is_gaussian:
+                [part] = ensemble.parts
+                one = marginal_gradients(part.local[0], X, part.rule)
                 if one is None:
                     return None
                 p, inputs = one
-                return self.value(p), sum(w[:, None] * g for w, g in zip(self.partials(p), inputs, strict=True))
-            first = _CLIMB if self.is_coarse and not all_draws else None
-            several = mixture_gradients(fit, X, self.method, self.draws, self.random_seed, first)
+                pairs = zip(criterion.partials(p), inputs, strict=True)
+                return criterion.value(p), sum(w[:, None] * g for w, g in pairs)
+            several = mixture_gradients(ensemble, X)
             if several is None:
                 return None
             mixed, inputs = several
-            pairs = zip(self.mixture_partials(mixed), inputs, strict=True)
-            return self.mixture_value(mixed), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
+            pairs = zip(criterion.mixture_partials(mixed), inputs, strict=True)
+            return criterion.mixture_value(mixed), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 
     @override
-    def over(self, source, X_pool, model=None):
-        if not isinstance(source, xr.DataTree):
-            return super().over(source, X_pool)
-        if model is None:
-            raise ValueError(
-                f"{self.name} over a trace needs the model it came from: pass model=gpm; what has no such argument "
-                "has its like in bald_from_trace(trace, model, X_pool) and predict(trace, X_pool, model=gpm)"
-            )
-        thetas, posterior = trace_thetas(model, source), model.posterior()
-        self.method = "draws"
-
-        def at(X: np.ndarray) -> Mixture:
-            return mixture_of_draws(*draw_moments(posterior, thetas, X))
-
-        self.begin_mixture(at(model.X))
-        return score_pool(lambda X: self.mixture_value(at(X)), model, X_pool, self.name, self.units)
+    def coarse(self, n):
+        draws = max(len(part.z) for part in self.ensemble.parts)
+        if self.ensemble.method != "draws" or draws <= 2 * n:
+            return None
+        return MomentScorer(self.criterion, self.ensemble.first(n))
 
 
 def rounding(p: Mixture) -> np.ndarray:
@@ -217,11 +207,7 @@ def _score_block(
 def score_pool(
     score: Callable[[np.ndarray], np.ndarray], gpm: GPModel, X_pool: Any, name: str, units: str
 ) -> xr.DataArray:
-    """Apply an array criterion to a pool of any kind, lazily and block by block to a dask array.
-
-    Each block is a pool of its own: the bits are those of its rows scored alone, and a criterion that screens its
-    candidates screens those of the block.
-    """
+    """Apply a scorer to a pool of any kind, lazily and block by block to a dask array."""
     width = len(gpm.inputs)
     if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:

@@ -1,9 +1,12 @@
-"""Every criterion by its name."""
+"""The registry of criteria: a name means the same for :class:`Learner`, :func:`check` and the command line.
+
+To add a criterion, write it in a file of this package and add a line here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from pymc_active.criteria.bald import Bald, Uncertainty, bald, uncertainty
 from pymc_active.criteria.bams import Bams, Committee, bams, committee
@@ -14,7 +17,7 @@ from pymc_active.criteria.improvement import (
     expected_improvement,
     upper_confidence_bound,
 )
-from pymc_active.criteria.maximum.base import OptimumCriterion
+from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch, entropy_search
 from pymc_active.criteria.maximum.max_value import (
     JointEntropy,
@@ -26,45 +29,113 @@ from pymc_active.criteria.maximum.max_value import (
 )
 from pymc_active.criteria.maximum.pes import Pes, pes
 
-# By name; all are told whether the goal is to minimize.
-CRITERIA: dict[str, Callable[[bool], Criterion]] = {
-    "bald": lambda minimize: Bald(),
-    "bald_f": lambda minimize: Bald("f"),
-    "bald_modes": lambda minimize: Bald(method="modes"),
-    "bald_draws": lambda minimize: Bald(method="draws"),
-    "uncertainty": lambda minimize: Uncertainty(),
-    "expected_improvement": lambda minimize: ExpectedImprovement(minimize),
-    "upper_confidence_bound": lambda minimize: UpperConfidenceBound(minimize=minimize),
+# Draws from a fit are the same for all criteria over it.
+_SEED = 0
+
+type Kind = Literal["moments", "maximum", "models"]
+
+
+class Entry(NamedTuple):
+    """One criterion of the registry.
+
+    Attributes
+    ----------
+    kind : {"moments", "maximum", "models"}
+        A function of the predictive moments; of where, or how high, the maximum is; or of several models, which the
+        others average.
+    make : callable
+        From ``minimize`` to a criterion; for ``"maximum"`` from the domain, with the keywords ``minimize`` and
+        ``random_seed``.
+    """
+
+    kind: Kind
+    make: Callable[..., Criterion]
+
+
+def _bald(target: str, method: str) -> Entry:
+    return Entry("moments", lambda minimize: Bald(target, method, random_seed=_SEED))
+
+
+def _bams(weights: str = "posterior", method: str = "mgp") -> Entry:
+    return Entry("models", lambda minimize: Bams(weights, method, random_seed=_SEED))
+
+
+CRITERIA: dict[str, Entry] = {
+    "bald": _bald("y", "mgp"),
+    "bald_bbq": _bald("y", "bbq"),
+    "bald_modes": _bald("y", "modes"),
+    "bald_draws": _bald("y", "draws"),
+    "bald_cubature": _bald("y", "cubature"),
+    "bald_f": _bald("f", "mgp"),
+    "bald_bbq_f": _bald("f", "bbq"),
+    "bald_modes_f": _bald("f", "modes"),
+    "bald_draws_f": _bald("f", "draws"),
+    "bald_cubature_f": _bald("f", "cubature"),
+    "uncertainty": Entry("moments", lambda minimize: Uncertainty(random_seed=_SEED)),
+    "expected_improvement": Entry("moments", lambda minimize: ExpectedImprovement(minimize, random_seed=_SEED)),
+    "upper_confidence_bound": Entry(
+        "moments", lambda minimize: UpperConfidenceBound(minimize=minimize, random_seed=_SEED)
+    ),
+    "pes": Entry("maximum", Pes),
+    "pes_map": Entry("maximum", lambda domain, **keywords: Pes(domain, method="map", **keywords)),
+    "max_value_entropy": Entry("maximum", MaxValueEntropy),
+    "joint_entropy_search": Entry("maximum", JointEntropy),
+    "entropy_search": Entry("maximum", lambda domain, **keywords: EntropySearch(domain, method="map", **keywords)),
+    "thompson": Entry("maximum", Thompson),
+    "bams": _bams(),
+    "bams_tempered": _bams("tempered"),
+    "bams_uniform": _bams("uniform"),
+    "bams_modes": _bams(method="modes"),
+    "bams_draws": _bams(method="draws"),
+    "committee": Entry("models", lambda minimize: Committee(random_seed=_SEED)),
 }
-
-
-# By name; these ask where, or how high, the maximum is.
-OPTIMUM_CRITERIA: dict[str, Callable[..., OptimumCriterion]] = {
-    "pes": Pes,
-    "pes_map": partial(Pes, method="map"),
-    "max_value_entropy": MaxValueEntropy,
-    "joint_entropy_search": JointEntropy,
-    "entropy_search": partial(EntropySearch, method="map"),
-    "thompson": Thompson,
-}
-
-
-# These compare several models, which all the others average.
-MODEL_CRITERIA: dict[str, Callable[[], Criterion]] = {
-    "bams": Bams,
-    "bams_tempered": lambda: Bams("tempered"),
-    "bams_uniform": lambda: Bams("uniform"),
-    "bams_modes": lambda: Bams(method="modes"),
-    "bams_draws": lambda: Bams(method="draws"),
-    "committee": Committee,
-}
-
 
 # The public functions stand for the criteria of their name, which know their gradients.
-_FUNCTIONS: dict[Callable, str] = {
+FUNCTIONS: dict[Callable, str] = {
     f: f.__name__
     for f in (
         *(bald, uncertainty, expected_improvement, upper_confidence_bound, bams, committee),
         *(pes, max_value_entropy, joint_entropy_search, entropy_search, thompson),
     )
 }
+
+
+def names(*kinds: Kind) -> list[str]:
+    """Names of the criteria of these kinds; of all without one."""
+    return [name for name, entry in CRITERIA.items() if not kinds or entry.kind in kinds]
+
+
+def make_criterion(
+    name: str,
+    *,
+    domain: Callable[[], Domain],
+    minimize: bool = False,
+    random_seed: Any = None,
+    several_models: bool = False,
+) -> Criterion:
+    """A criterion by its name.
+
+    Parameters
+    ----------
+    name : str
+    domain : callable
+        Gives the place where the maximum is looked for; called for criteria that need it.
+    minimize : bool
+    random_seed : int, optional
+        Of sample paths.
+    several_models : bool
+        Whether criteria that compare models are allowed.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name: the known ones are listed.
+    """
+    entry = CRITERIA.get(name)
+    if entry is None or (entry.kind == "models" and not several_models):
+        known = names(*(("moments", "maximum", "models") if several_models else ("moments", "maximum")))
+        hint = "" if entry is None else " (which compares several models)"
+        raise ValueError(f"criterion must be callable or one of {', '.join(sorted(known))}; got {name!r}{hint}")
+    if entry.kind == "maximum":
+        return entry.make(domain(), minimize=minimize, random_seed=random_seed)
+    return entry.make(minimize)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, override
 
 import numpy as np
@@ -9,11 +10,12 @@ import xarray as xr
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
-from pymc_active.predictions.mixtures import MIXTURE_METHODS, Mixture, mixture
-from pymc_active.predictions.model_average import Fits, ModelAverage
+from pymc_active.predictions.mixtures import Mixture, mixture
+from pymc_active.predictions.model_average import Fits
 from pymc_active.predictions.predict import posterior_mean
 from pymc_active.support.threads import one_blas_thread
 
@@ -26,7 +28,7 @@ def expected_improvement(
     minimize: bool = False,
     method: str = "mgp",
     draws: int = 128,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     r"""Log of the expected improvement over the best posterior mean at the data.
 
@@ -66,7 +68,7 @@ def upper_confidence_bound(
     minimize: bool = False,
     method: str = "mgp",
     draws: int = 128,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize`` the negative of mean minus these.
 
@@ -100,47 +102,47 @@ class ExpectedImprovement(MomentCriterion):
 
     name, units = "expected_improvement", "log of units of y"
 
-    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0):
+    def __init__(
+        self,
+        minimize: bool = False,
+        method: str = "mgp",
+        draws: int = 128,
+        random_seed: int | np.random.Generator | None = None,
+    ):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
-        self._fit: LaplaceFit | ModelAverage | None = None
+        # The best mean at the data: one of a Gaussian approximation (0-d), or each component's (S,).
+        self.best = np.array(np.nan)
 
     @override
-    def begin(self, fit):
-        if self._fit is fit:
-            return
-        self._fit = fit
-        if self.method in MIXTURE_METHODS:
-            self.begin_mixture(mixture(fit, fit.X, self.method, self.draws, self.random_seed))
-        else:
-            with one_blas_thread():
-                self._best = float(np.max(self.sign * posterior_mean(fit, fit.X)))
-
-    @override
-    def begin_mixture(self, p):
-        self._bests, self._owner = (self.sign * p.means).max(1), p.owner
+    def bind(self, ensemble):
+        bound = copy(self)
+        with one_blas_thread():
+            if ensemble.method in GAUSSIAN_METHODS:
+                bound.best = np.max(self.sign * posterior_mean(ensemble, ensemble.X))
+            else:
+                bound.best = (self.sign * mixture(ensemble, ensemble.X).means).max(1)
+        return bound
 
     def _standardized(self, p):
         sd = np.sqrt(p.variance)
-        return sd, (self.sign * p.mean - self._best) / sd
+        return sd, (self.sign * p.mean - self.best) / sd
 
     @override
     def mixture_value(self, p):
-        if self.method not in MIXTURE_METHODS:
+        if not self.best.ndim:
             return super().mixture_value(p)
         return logsumexp(self._components(p)[2], axis=0, b=p.weights[:, None])
 
     def _components(self, p: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sd, standardised mean and log improvement of each component, (S, m)."""
         sd = np.sqrt(np.maximum(p.variances, rounding(p)))
-        # These may be the first few draws of each model.
-        rows = [np.flatnonzero(self._owner == owner)[: np.sum(p.owner == owner)] for owner in np.unique(p.owner)]
-        z = (self.sign * p.means - self._bests[np.concatenate(rows), None]) / sd
+        z = (self.sign * p.means - self.best[:, None]) / sd
         return sd, z, np.log(sd) + log_h(z)
 
     @override
     def mixture_partials(self, p):
-        if self.method not in MIXTURE_METHODS:
+        if not self.best.ndim:
             return super().mixture_partials(p)
         sd, z, each = self._components(p)
         share = p.weights[:, None] * np.exp(each - logsumexp(each, axis=0, b=p.weights[:, None]))
@@ -181,7 +183,12 @@ class UpperConfidenceBound(MomentCriterion):
     name, units = "upper_confidence_bound", "units of y"
 
     def __init__(
-        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: int = 0
+        self,
+        beta: float = 4.0,
+        minimize: bool = False,
+        method: str = "mgp",
+        draws: int = 128,
+        random_seed: int | np.random.Generator | None = None,
     ):
         super().__init__(method, draws, random_seed)
         if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):

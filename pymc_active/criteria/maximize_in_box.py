@@ -9,20 +9,20 @@ L-BFGS-B run climbs all at once in x, with exact gradients where the model has t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from pymc_active.criteria.base import Criterion
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.criteria.base import Scorer
+from pymc_active.criteria.screening import screened
+from pymc_active.inference.ensemble import Ensemble
 
 # Seeds scored, and starts among them; twice as many where the criterion is a sum over draws and rugged.
 _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
-# Maxima that are climbed on, and iterations with all draws from the posterior.
-_POLISHED, _POLISH = 2, 4
+# Draws that a climb takes; the maxima that go on with all draws, and iterations of these.
+_CLIMB, _POLISHED, _POLISH = 32, 2, 4
 # Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
 _APART = 0.02
 # Maxima nearer than this, as a fraction of the range of all of them, are one.
@@ -38,33 +38,23 @@ class Maxima(NamedTuple):
     values: np.ndarray
 
 
-def maximize(
-    criterion: Criterion | Callable[[Any, np.ndarray], Any],
-    fit: LaplaceFit | ModelAverage,
-    low: np.ndarray,
-    high: np.ndarray,
-    rng: np.random.Generator,
-) -> Maxima:
+def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> Maxima:
     """Local maxima of a criterion in a box.
 
     Parameters
     ----------
-    criterion : Criterion or callable
-        A callable takes the fit and an array (m, D) and returns (m,).
-    fit : LaplaceFit or ModelAverage
+    scorer : Scorer
     low, high : ndarray, shape (D,)
     rng : Generator
     """
     width = high - low
+    rough = scorer.coarse(_CLIMB)
 
     def score(Z: np.ndarray) -> np.ndarray:
-        X = low + width * Z
-        return np.asarray(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), float)
+        return screened(scorer, low + width * Z)
 
     def gradient(Z: np.ndarray, all_draws: bool) -> tuple[np.ndarray, np.ndarray]:
-        found = None
-        if isinstance(criterion, Criterion):
-            found = criterion.gradient(fit, low + width * Z, all_draws=all_draws)
+        found = (scorer if all_draws or rough is None else rough).gradient(low + width * Z)
         return (found[0], found[1] * width) if found is not None else _differences(score, Z)
 
     def climb(starts: np.ndarray, max_iterations: int, all_draws: bool = False) -> Maxima:
@@ -88,18 +78,15 @@ def maximize(
         order = np.argsort(-reached, kind="stable")
         return Maxima(found[order], reached[order])
 
-    seeds = _seeds(fit, low, high, rng)
-    if isinstance(criterion, Criterion):
-        likely = criterion.seeds(fit)
-        seeds = np.concatenate([seeds, np.clip((likely - low) / width, 0.0, 1.0)])
+    seeds = _seeds(scorer.ensemble, low, high, rng)
+    seeds = np.concatenate([seeds, np.clip((scorer.seeds - low) / width, 0.0, 1.0)])
     values = np.nan_to_num(score(seeds), nan=-np.inf, posinf=-np.inf)
     if not np.isfinite(values).any():
         raise ValueError("the criterion is not finite at any point of the box")
-    is_coarse = isinstance(criterion, Criterion) and criterion.is_coarse
     best_first = seeds[np.argsort(-values, kind="stable")]
-    maxima = climb(_apart(best_first, 2 * _STARTS if is_coarse else _STARTS), _MAXITER)
+    maxima = climb(_apart(best_first, _STARTS if rough is None else 2 * _STARTS), _MAXITER)
     # The best are climbed to the top. With draws from the posterior only then do all of them count, which is dear.
-    better = climb(maxima.X[:_POLISHED], _POLISH if is_coarse else 2 * _MAXITER, all_draws=True)
+    better = climb(maxima.X[:_POLISHED], 2 * _MAXITER if rough is None else _POLISH, all_draws=True)
     both = Maxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
     order = np.argsort(-both.values, kind="stable")
     maxima = Maxima(both.X[order], both.values[order])
@@ -117,18 +104,17 @@ def distinct(maxima: Maxima) -> Maxima:
     return Maxima(maxima.X[chosen], maxima.values[chosen])
 
 
-def _seeds(fit: LaplaceFit | ModelAverage, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Points of the unit cube: random ones, corners, points near the data, and preimages of U's boundary."""
     D = len(low)
     inside = rng.uniform(size=(_SEEDS // 2, D))
     corners = rng.integers(2, size=(_SEEDS // 4, D)).astype(float)
-    data = (fit.X[rng.integers(len(fit.X), size=_SEEDS // 10)] - low) / (high - low)
+    data = (ensemble.X[rng.integers(len(ensemble.X), size=_SEEDS // 10)] - low) / (high - low)
     data += 0.05 * rng.normal(size=data.shape)
     parts = [inside, corners, data]
-    likeliest = fit.best if isinstance(fit, ModelAverage) else fit
-    where = likeliest.gpm.embedding_slice
+    gpm, where = ensemble.gpm, ensemble.gpm.embedding_slice
     if where is not None:
-        R = likeliest.theta[where[0]].reshape(where[1]) / np.asarray(likeliest.gpm.x_map.scale) * (high - low)
+        R = ensemble.center[where[0]].reshape(where[1]) / np.asarray(gpm.x_map.scale) * (high - low)
         vertices = extreme_corners(R, _SEEDS // 4, rng)
         # A vertex of U, and points on the way to it.
         parts += [vertices, 0.5 + (vertices - 0.5) * rng.uniform(0.3, 1.0, (len(vertices), 1))]

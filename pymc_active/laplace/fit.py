@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, ensemble_of_draws
 from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.laplace.draws.trace_draws import TraceDraws
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data, weighted_draws
@@ -94,17 +95,17 @@ class LaplaceFit:
         self.gpm = gpm
         self.X, self.y = data
         self.expansions = expansions
-        self._particles: dict[tuple[int, int], np.ndarray] = {}
+        self._known_draws: dict[Any, np.ndarray] = {}
         self._trace_draws: TraceDraws | None = None
         self._around: np.ndarray | None = None
         best = expansions[0]
-        self.theta = best.full_theta
+        self.theta = best.theta
         self.log_posterior = best.log_posterior
         self.log_evidence = best.log_evidence
         evidence = np.array([e.log_evidence for e in expansions])
         weights = np.exp(evidence - logsumexp(evidence))
         self.modes = [
-            Mode(gpm.unflatten(e.full_theta), e.log_posterior, e.log_evidence, float(w))
+            Mode(gpm.unflatten(e.theta), e.log_posterior, e.log_evidence, float(w))
             for e, w in zip(expansions, weights, strict=True)
         ]
         self.diagnostics: dict[str, Any] = {
@@ -123,7 +124,7 @@ class LaplaceFit:
             "n_weak": best.curvature.n_weak,
             "condition_number": best.state.factor.condition_number(),
             "n_duplicate_rows": _count_duplicates(self.X),
-            "noise_below_prior": best.posterior.noise_below_prior(best.theta),
+            "noise_below_prior": best.posterior.noise_below_prior(best.z),
             "warnings": [],
         }
 
@@ -205,7 +206,7 @@ class LaplaceFit:
     def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y)
-        expansions = [expand(posterior, mode.full_theta, self.gpm.embedding_slice) for mode in self.expansions]
+        expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
         fit = LaplaceFit(self.gpm, (X, y), expansions, None, self.diagnostics["converged"])
         fit._trace_draws = self._trace_draws
         return fit
@@ -220,13 +221,13 @@ class LaplaceFit:
         thetas : ndarray, shape (S, P')
             Equally weighted, all chains of a trace one after another, in the coordinates of ``best.posterior``.
         """
-        if thetas.ndim != 2 or thetas.shape[1] != len(self.best.theta):
-            raise ValueError(f"thetas must have shape (S, {len(self.best.theta)}); got {thetas.shape}")
+        if thetas.ndim != 2 or thetas.shape[1] != len(self.best.z):
+            raise ValueError(f"thetas must have shape (S, {len(self.best.z)}); got {thetas.shape}")
         fit = copy(self)
-        fit._particles, fit._around, fit._trace_draws = {}, None, TraceDraws(thetas, self.best.row_space)
+        fit._known_draws, fit._around, fit._trace_draws = {}, None, TraceDraws(thetas, self.best.space)
         return fit
 
-    def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
+    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
         """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
 
         Parameters
@@ -263,31 +264,73 @@ class LaplaceFit:
         posterior = to_dataset(gpm, values, ["chain", "draw"], n)
         return xr.DataTree.from_dict({"posterior": posterior, "fit": fit, **data_groups(gpm, self.X, self.y)})
 
-    def particles(self, draws: int = 128, random_seed: int = 0) -> np.ndarray:
-        """A few draws from the posterior itself, all modes, as ``method="draws"`` uses them.
+    @cached_property
+    def ensemble(self) -> Ensemble:
+        """The modes, weighted by their evidences, with the Gaussian around each."""
+        return self.ensemble_by("modes")
 
-        By short chains of MCMC from the modes (:mod:`pymc_active.laplace.draws.short_chains`). Of kernels other than a
-        plain stationary one, with fewer than 30 observations, much of the posterior may lie where no mode is: there
-        they are resampled from thousands of weighted draws, most of which come from the prior, unless hardly any has
-        weight; some rows repeat. Kept, so that many criteria share them. Of a fit :meth:`with_draws`: up to so many of
-        these, evenly spaced.
+    def ensemble_by(
+        self, method: str, draws: int = 128, random_seed: int | np.random.Generator | None = None
+    ) -> Ensemble:
+        """The hyperparameters that predictions and criteria average over.
+
+        Parameters
+        ----------
+        method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}
+            ``"map"``, ``"bbq"``, ``"mgp"``: the highest mode with its Gaussian, whose uncertainty predictions leave
+            out, or marginalise in their mean, or in their variance too. ``"modes"``: all modes with theirs.
+            ``"cubature"``: 2P points around the highest mode, sqrt(P) sds along each principal axis of its Gaussian
+            (the cubature of degree three). ``"draws"``: draws from the posterior itself, by short chains of MCMC from
+            the modes (:mod:`pymc_active.laplace.draws.short_chains`). With fewer than 30 observations and a kernel
+            that is not a single stationary one, the modes may miss much of the posterior. The draws are then
+            resampled, with repeats, from a few thousand weighted draws, mostly from the prior; if almost none of those
+            has weight, short chains are used. Of a fit :meth:`with_draws`: up to ``draws`` of these, evenly spaced.
+        draws : int
+            For ``"draws"``, at least 2. Any first few of them come from different chains and stand for all.
+        random_seed : int or Generator, optional
+            For ``"draws"``. Those of a number are kept, so that several criteria share them.
 
         Returns
         -------
-        ndarray, shape (draws, P')
-            In the coordinates of ``best.posterior``.
+        Ensemble
         """
+        best, data = self.best, (self.X, self.y)
+        known: dict[str, Any] = {"center": self.theta, "log_evidence": self.log_evidence}
+        if not len(best.z):
+            method = "map"
+        if method in (*GAUSSIAN_METHODS, "modes"):
+            some = self.expansions if method == "modes" else [best]
+            weights = [mode.weight for mode in self.modes] if method == "modes" else [1.0]
+            rule = "mgp" if method == "modes" else method
+            parts = tuple(
+                Part(self.gpm, e.space, e.z[None], np.array([weight]), local=(e,), rule=rule)
+                for e, weight in zip(some, weights, strict=True)
+            )
+            return Ensemble(parts, *data, method, self.gpm, **known)
+        if method == "cubature":
+            axes = np.sqrt(best.root.shape[1]) * best.root.T
+            z = np.concatenate([best.z + axes, best.z - axes])
+        else:
+            z = self._draws(draws, random_seed)
+        return ensemble_of_draws(self.gpm, data, best.space, z, method, **known)
+
+    def _draws(self, draws: int, random_seed: int | np.random.Generator | None) -> np.ndarray:
+        """Draws from the posterior in the coordinates of the highest mode's space, (draws, P')."""
         if not isinstance(draws, int | np.integer) or draws < 2:
             raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
         key = (draws, random_seed)
-        if key not in self._particles:
-            rng = np.random.default_rng(random_seed)
-            weighted = self.weighted_draws(max(_WEIGHTED, 10 * draws), rng) if self._is_beyond_its_modes else None
-            if weighted is None or weighted.effective_sample_size <= _ENOUGH:
-                self._particles[key] = self._moved(draws, rng)
-            else:
-                self._particles[key] = weighted.resample(draws, rng)
-        return self._particles[key]
+        is_reproducible = isinstance(random_seed, int | np.integer)
+        if is_reproducible and key in self._known_draws:
+            return self._known_draws[key]
+        rng = np.random.default_rng(random_seed)
+        weighted = self.weighted_draws(max(_WEIGHTED, 10 * draws), rng) if self._is_beyond_its_modes else None
+        if weighted is None or weighted.effective_sample_size <= _ENOUGH:
+            z = self._moved(draws, rng)
+        else:
+            z = weighted.resample(draws, rng)
+        if is_reproducible:
+            self._known_draws[key] = z
+        return z
 
     def weighted_draws(self, draws: int = 2000, random_seed: int | np.random.Generator | None = None) -> WeightedDraws:
         """Draws with importance weights: around all modes, around draws by MCMC, and of few data from the prior.
@@ -321,7 +364,7 @@ class LaplaceFit:
         """Draws by MCMC."""
         if self._trace_draws is None:
             return particles(self.expansions, draws, rng)
-        return self._trace_draws.take(draws, self.best.row_space, rng)
+        return self._trace_draws.take(draws, self.best.space, rng)
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""
@@ -466,7 +509,7 @@ def read_starts(gpm: GPModel, start: Start, rng: np.random.Generator) -> list[np
                     f"start must be points or fits of this model, or for a kernel expression a fit of another; got a "
                     f"fit of {one.gpm.description} for {gpm.description}"
                 )
-            thetas += starts_from_parent(child, parent, [e.full_theta for e in one.expansions], rng)
+            thetas += starts_from_parent(child, parent, [e.theta for e in one.expansions], rng)
         elif isinstance(one, LaplaceFit):
             thetas += [gpm.flatten(mode.point) for mode in one.modes]
         else:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.row_space import RowSpace
 
 # Half the width of a central 89 % interval of a Gaussian, in sds.
 _Z89 = 1.598193
@@ -31,7 +32,7 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
         zero) and slopes are in units of y, and of y over those of the input. ``log_noise`` is left out where there is
         ``noise``, and so are matrices such as an embedding's R.
     """
-    theta, P = best.full_theta, len(best.full_theta)
+    theta, P = best.theta, len(best.theta)
     point = {name: values[0] for name, values in gpm.constrain(theta[None]).items()}
     names = [name for name, value in point.items() if value.ndim < 2]
     names = [name for name in names if name.removeprefix("log_") not in set(names) - {name}]
@@ -41,7 +42,7 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
     steps = np.zeros((len(free), P))
     steps[np.arange(len(free)), free] = _STEP
     ends = gpm.constrain(np.concatenate([theta + steps, theta - steps])) if len(free) else {}
-    own = free if best.row_space is None else np.delete(np.arange(len(best.theta)), best.row_space.where)
+    own = np.delete(np.arange(len(best.z)), best.space.where) if isinstance(best.space, RowSpace) else free
     covariance = best.covariance[np.ix_(own, own)]
     # PyMC names the value variables of positive quantities so.
     positive = {name.removeprefix("log_") for name in names + gpm.value_names if name.startswith("log_")}

@@ -9,7 +9,7 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.modes.search import SearchResult
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.row_space import row_space
+from pymc_active.posterior.full_space import find_space
 from pymc_active.support.threads import one_blas_thread
 
 
@@ -19,13 +19,13 @@ def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Over ``mode``, best first: ``theta``, in the coordinates of the expansion (for an embedding with more inputs
+        Over ``mode``, best first: ``z``, in the coordinates of the expansion (for an embedding with more inputs
         than data those of the row space, otherwise the model's own), ``log_posterior``, ``log_evidence``, ``weight``.
     """
     found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
     return xr.Dataset(
         {
-            "theta": (("mode", "coordinate"), np.stack([expansion.theta for expansion in fit.expansions])),
+            "z": (("mode", "coordinate"), np.stack([expansion.z for expansion in fit.expansions])),
             "log_posterior": ("mode", [mode.log_posterior for mode in fit.modes]),
             "log_evidence": ("mode", [mode.log_evidence for mode in fit.modes]),
             "weight": ("mode", [mode.weight for mode in fit.modes]),
@@ -42,15 +42,12 @@ def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
     ValueError
         If the parameters are not as many as the model's.
     """
-    posterior, embedding = gpm.posterior(), gpm.embedding_slice
     with one_blas_thread():
-        space = row_space(posterior)
-        if space is not None:
-            posterior, embedding = space.posterior, (space.where, space.shape)
-        thetas = np.array(stored["theta"].to_numpy(), float)
-        if thetas.shape[1] != posterior.n_parameters:
-            raise ValueError(f"the modes have {thetas.shape[1]} parameters, the model {posterior.n_parameters}")
-        expansions = [Expansion(posterior, theta, embedding, space) for theta in thetas]
+        space = find_space(gpm.posterior(), gpm.embedding_slice)
+        modes, n = np.array(stored["z"].to_numpy(), float), space.posterior.n_parameters
+        if modes.shape[1] != n:
+            raise ValueError(f"the modes have {modes.shape[1]} parameters, the model {n}")
+        expansions = [Expansion(space, z) for z in modes]
         counts = {name: int(value) for name, value in stored.attrs.items()}
         search = SearchResult(
             [], counts["n_starts"], counts["n_evaluations"], counts["n_best"], bool(counts["used_population"])

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
-from pymc_active.criteria.base import Criterion
-from pymc_active.criteria.improvement import UpperConfidenceBound
+from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.maximize_in_box import maximize
 from pymc_active.criteria.maximum.domain import Domain
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.criteria.screening import screened
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
-
-Fit = LaplaceFit | ModelAverage
-AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
 
 # Two points of a box nearer than this, as a fraction of its sides, are one.
 _SAME = 1e-6
-# Draws of the hyperparameters that a marginal posterior mean is the mean over.
-_DRAWS = 32
-
-
-def mean_criterion(minimize: bool, method: str) -> UpperConfidenceBound:
-    """The posterior mean as a criterion."""
-    return UpperConfidenceBound(0.0, minimize, method, draws=_DRAWS)
 
 
 class Choice(NamedTuple):
@@ -58,17 +46,12 @@ class Candidates(Protocol):
         """What the user calls rows of the pool."""
 
     def choose(
-        self,
-        criterion: AnyCriterion | None,
-        fit: Fit | None,
-        measured: np.ndarray,
-        pending: list[Choice],
-        rng: np.random.Generator,
+        self, scorer: Scorer | None, measured: np.ndarray, pending: list[Choice], rng: np.random.Generator
     ) -> Choice:
-        """The next point: where the criterion is largest, or anywhere without one, but for those that are pending."""
+        """The next point: where the score is largest, or anywhere without a scorer, except for those pending."""
 
-    def best_mean(self, fit: Fit, minimize: bool, method: str) -> Choice:
-        """Where the posterior mean is best, with the hyperparameters as in :func:`pymc_active.predict`."""
+    def maximum(self, scorer: Scorer) -> Choice:
+        """Where the score is largest, whether offered or not."""
 
     def show(self, choices: list[Choice]) -> Any:
         """Choices as the user sees them."""
@@ -81,20 +64,6 @@ class Candidates(Protocol):
 
     def release(self, choice: Choice, others: np.ndarray) -> None:
         """A choice is not being measured any more; ``others`` are those that were or still are."""
-
-
-def read_scores(scores: Any, n: int) -> np.ndarray:
-    """What a criterion gave for n candidates, (n,).
-
-    Raises
-    ------
-    ValueError
-        If it is not one number for each.
-    """
-    values = np.asarray(scores, float)
-    if values.shape != (n,):
-        raise ValueError(f"the criterion must give one number a candidate, shape {(n,)}; got {values.shape}")
-    return values
 
 
 class Pool:
@@ -137,22 +106,22 @@ class Pool:
         """Labels of a data frame, or the rows."""
         return self.labels[list(rows)]
 
-    def choose(self, criterion, fit, measured, pending, rng):
+    def choose(self, scorer, measured, pending, rng):
         """The row with the largest score."""
         left = self.left(pending)
-        if criterion is None:
+        if scorer is None:
             row = int(rng.choice(left))
             return Choice(self.X[row], row, np.nan)
         X = self.X[left]
-        score = read_scores(criterion.score(fit, X) if isinstance(criterion, Criterion) else criterion(fit, X), len(X))
+        score = screened(scorer, X)
         if np.isnan(score).all():
             raise ValueError("the criterion is NaN for every candidate")
         best = int(np.nanargmax(score))
         return Choice(X[best], int(left[best]), float(score[best]))
 
-    def best_mean(self, fit, minimize, method):
-        """The row with the best posterior mean."""
-        value = mean_criterion(minimize, method).score(fit, self.X)
+    def maximum(self, scorer):
+        """The row with the largest score."""
+        value = scorer.score(self.X)
         row = int(np.argmax(value))
         return Choice(self.X[row], row, float(value[row]))
 
@@ -215,22 +184,22 @@ class Box:
         """No place of a box has one."""
         return np.array(rows, int)
 
-    def choose(self, criterion, fit, measured, pending, rng):
+    def choose(self, scorer, measured, pending, rng):
         """The best maximum that is not a point measured or asked for already."""
-        if criterion is None:
+        if scorer is None:
             return Choice(rng.uniform(self.low, self.high), -1, np.nan)
         taken = np.array([choice.x for choice in pending]).reshape(-1, len(self.low))
         if not self.repeat:
             taken = np.concatenate([measured, taken])
-        found = maximize(criterion, fit, self.low, self.high, rng)
+        found = maximize(scorer, self.low, self.high, rng)
         for x, value in zip(*found, strict=True):
             if not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():
                 return Choice(x, -1, float(value))
         raise ValueError("every maximum of the criterion has been measured already; pass repeat=True to repeat them")
 
-    def best_mean(self, fit, minimize, method):
-        """The point with the best posterior mean."""
-        found = maximize(mean_criterion(minimize, method), fit, self.low, self.high, np.random.default_rng(0))
+    def maximum(self, scorer):
+        """The largest maximum."""
+        found = maximize(scorer, self.low, self.high, np.random.default_rng(0))
         return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):

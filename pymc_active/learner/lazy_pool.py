@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.criteria.base import Criterion
-from pymc_active.learner.candidates import AnyCriterion, Choice, mean_criterion, read_scores
+from pymc_active.criteria.screening import screened
+from pymc_active.learner.candidates import Choice
 from pymc_active.support.tables import read_inputs
 
 
@@ -63,29 +63,23 @@ class LazyPool:
         """The rows."""
         return np.array(rows, int)
 
-    def choose(self, criterion, fit, measured, pending, rng):
+    def choose(self, scorer, measured, pending, rng):
         """The row with the largest score; blocks are screened each by itself."""
         excluded = self._excluded(pending)
-        if criterion is None:
+        if scorer is None:
             row = int(rng.integers(len(self) - len(excluded)))
             for earlier in sorted(excluded):
                 row += earlier <= row
             return Choice(self.read(row), row, np.nan)
-        return self._best(criterion, fit, excluded)
+        return self._best(partial(screened, scorer), excluded)
 
-    def best_mean(self, fit, minimize, method):
-        """The row with the best posterior mean."""
-        return self._best(mean_criterion(minimize, method), fit, set())
+    def maximum(self, scorer):
+        """The row with the largest score."""
+        return self._best(scorer.score, set())
 
-    def _best(self, criterion: AnyCriterion, fit: Any, excluded: set[int]) -> Choice:
+    def _best(self, score: Callable[[np.ndarray], np.ndarray], excluded: set[int]) -> Choice:
         from dask import delayed
 
-        if isinstance(criterion, Criterion):
-            score = partial(criterion.score, fit)
-            # What the fit computes once, such as draws, is computed here and travels with it.
-            score(fit.X[:1])
-        else:
-            score = partial(criterion, fit)
         # As a value of the graph it travels to each process once.
         scorer = delayed(score, traverse=False)
         best = [choice for choice in self._map(_best_of, scorer, sorted(excluded)) if choice is not None]
@@ -141,7 +135,7 @@ def _best_of(block: np.ndarray, start: int, score: Callable, excluded: Sequence[
     if not len(rows):
         return None
     X = read_inputs(block, f"the block of pool that begins with row {start}")[rows - start]
-    scores = read_scores(score(X), len(X))
+    scores = score(X)
     if np.isnan(scores).all():
         return None
     best = int(np.nanargmax(scores))

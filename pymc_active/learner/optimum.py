@@ -13,7 +13,8 @@ from pymc_active.criteria.maximum.base import sample_optima
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.predictions.conditioned_gps import conditioned_gps
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.summaries import html_summary
@@ -107,7 +108,8 @@ def find_optimum(
         raise ValueError(f"n_optima must be a whole number of at least 2; got {n_optima!r}")
     n = min(_HYPERPARAMETERS, n_optima)
     with one_blas_thread():
-        gps = conditioned_gps(None, fit=fit, n=n, minimize=minimize, random_seed=random_seed)
+        ensemble = ensemble_from(None, fit=fit, draws=n, random_seed=random_seed)
+        gps = conditioned_gps(ensemble, n, minimize=minimize, random_seed=random_seed)
         found = sample_optima(gps, domain, n_optima, _FEATURES, np.random.default_rng((random_seed, len(fit.y))))
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
         units = [float(o.gp.posterior.y_map.scale) for o in found]
@@ -116,7 +118,7 @@ def find_optimum(
             unit * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0])
             for unit, o in zip(units, found, strict=True)
         ]
-    p = mixture(fit, x[None], "draws", draws=32)
+    p = mixture(as_ensemble(fit, method="draws", draws=32, random_seed=0), x[None])
     mean, variance = mixture_moments(p.means, p.variances, p.weights)
     samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
     regret = float(np.maximum(np.concatenate(short), 0.0).mean())

@@ -16,7 +16,6 @@ from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.laplace.draws.importance import PARETO_LIMIT, pareto_k
 from pymc_active.laplace.draws.nuts import Chains, nuts
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.learner.candidates import AnyCriterion
 from pymc_active.models.datatrees import to_dataset
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -203,7 +202,7 @@ def _sample(fit: LaplaceFit, random_seed: int) -> Chains:
     expansions = [e for e in fit.expansions if e.posterior is fit.best.posterior]
     share = np.cumsum(softmax([e.log_evidence for e in expansions]))
     modes = np.searchsorted(share, (np.arange(_CHAINS) + 0.5) / _CHAINS)
-    starts = np.stack([expansions[min(k, len(expansions) - 1)].theta for k in modes])
+    starts = np.stack([expansions[min(k, len(expansions) - 1)].z for k in modes])
     return nuts(fit.best.posterior, starts, tune=_TUNE, draws=_DRAWS, random_seed=random_seed)
 
 
@@ -227,7 +226,7 @@ def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> 
     )
 
 
-def over_draws(criterion: AnyCriterion | None) -> Criterion | None:
+def over_draws(criterion: Any) -> Criterion | None:
     """The same criterion with the hyperparameters marginalised by draws; None where it knows of no draws."""
     if isinstance(criterion, MomentCriterion) and "draws" not in criterion.methods:
         return None
@@ -250,9 +249,7 @@ def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> 
 def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
     """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
     n_chains, n_draws, P = chains.thetas.shape
-    thetas, space = chains.thetas.reshape(-1, P), fit.best.row_space
-    if space is not None:
-        thetas = space.lift(thetas, np.random.default_rng(0))
+    thetas = fit.best.space.lift(chains.thetas.reshape(-1, P), np.random.default_rng(0))
     values = fit.gpm.constrain(thetas)
     posterior = {name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in values.items()}
     sample_dims = ["chain", "draw"]

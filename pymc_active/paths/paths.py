@@ -24,7 +24,7 @@ from pymc_active.paths.kernel_sums import Derivatives, Functions, KernelSums
 from pymc_active.paths.maximizers import maximize_over_pool, maximize_paths
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, model_of
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
 from pymc_active.predictions.model_average import Fits
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs
@@ -295,8 +295,9 @@ def draw_paths(
     if n_features < 2:
         raise ValueError(f"n_features must be at least 2, a cosine and a sine; got {n_features}")
     rng = np.random.default_rng(random_seed)
+    n, seed = min(draws, n_paths), int(rng.integers(2**31))
     gps = conditioned_gps(
-        gpm, point=point, fit=fit, trace=trace, n=min(draws, n_paths), random_seed=int(rng.integers(2**31))
+        ensemble_from(gpm, point=point, fit=fit, trace=trace, draws=n, random_seed=seed), n, random_seed=seed
     )
     inputs = (model_of(fit) if gpm is None else gpm).inputs
     box = None if bounds is None else read_bounds(bounds, len(inputs))

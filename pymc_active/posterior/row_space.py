@@ -96,6 +96,11 @@ class RowSpace:
         X[:, :r] = triangle.T[: len(source.X)]
         self.posterior = source.in_coordinates(X, Projection(source.x_map, scale, basis), prior)
 
+    @property
+    def embedding(self) -> tuple[slice, tuple[int, int]]:
+        """Where in z the matrix sits, and its shape."""
+        return self.where, self.shape
+
     def _replace(self, values: np.ndarray, new: float | np.ndarray) -> np.ndarray:
         """A vector over theta with the entries of R replaced by those of the row space."""
         middle = np.broadcast_to(new, self.shape[0] * self.shape[1])

@@ -88,8 +88,7 @@ def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None
     sizes = trace["posterior"].sizes if "posterior" in trace.children else {"chain": 1}
     thetas = trace_thetas(fit.gpm, trace)
     best = fit.best
-    if best.row_space is not None:
-        thetas = np.stack([best.row_space.shrink(theta, rng) for theta in thetas])
+    thetas = np.stack([best.space.shrink(theta, rng) for theta in thetas])
     with one_blas_thread():
         space = _Quotient(fit)
         eta = space.reduce(thetas)
@@ -113,7 +112,7 @@ def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None
         at_drawn = space.log_target(drawn) - mixture.log_density(drawn)
     if not np.isfinite(at_trace).all():
         return _failed("the log posterior is not finite at draws of the trace: it belongs to other data")
-    constant = 0.0 if best.row_space is None else best.row_space.log_complement
+    constant = best.space.log_complement
     return _bridge(at_trace.reshape(second.shape[:2]), at_drawn, constant)
 
 
@@ -180,17 +179,17 @@ class _Quotient:
         nowhere: tuple[slice, tuple[int, int]] = (slice(0), (0, 0))
         self.where, self.shape = best.embedding or nowhere
         self.turns = best.embedding is not None and is_rotation_invariant(
-            best.posterior, best.theta, self.where, self.shape
+            best.posterior, best.z, self.where, self.shape
         )
         if self.turns:
             d = self.shape[0]
-            self.frame = np.linalg.svd(best.theta[self.where].reshape(self.shape))[2].T
+            self.frame = np.linalg.svd(best.z[self.where].reshape(self.shape))[2].T
             self.log_group = sum(log_sphere_surface(k) for k in range(d))
             self.upper = np.triu_indices(d, 1)
             # Models with an embedding have no like terms to exchange.
-            self.images = [np.arange(len(best.theta) - len(self.upper[0]))]
+            self.images = [np.arange(len(best.z) - len(self.upper[0]))]
         # Modes expanded off the row space of an embedding have coordinates of their own.
-        modes = self.reduce(np.stack([e.theta for e in fit.expansions if e.posterior is best.posterior]))
+        modes = self.reduce(np.stack([e.z for e in fit.expansions if e.posterior is best.posterior]))
         self.modes = self.toward(modes, modes[0])
 
     def reduce(self, thetas: np.ndarray) -> np.ndarray:

@@ -1,119 +1,141 @@
-"""Gaussian processes at a point, at draws from a fit, or at draws of a trace: what criteria of the maximum average."""
+"""Turn an ensemble into Gaussian processes conditioned on the data, one for each hyperparameter draw.
+
+Sample paths and the criteria in :mod:`pymc_active.criteria.maximum` average over these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.traces import trace_thetas
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
+from pymc_active.predictions.ensembles import as_ensemble
+from pymc_active.predictions.model_average import Fits, as_model_average
 
-# Draws from a fit at least, of which the first few stand for all its modes.
+# Draws from a fit at least; the first few of them stand for all its modes.
 _DRAWS = 32
 
 
-def conditioned_gps(
+def ensemble_from(
     gpm: GPModel | None,
     *,
     point: dict[str, Any] | None = None,
-    fit: LaplaceFit | Fits | None = None,
+    fit: Ensemble | LaplaceFit | Fits | None = None,
     trace: xr.DataTree | None = None,
-    n: int = 10,
+    draws: int = 10,
     method: str = "draws",
-    minimize: bool = False,
-    random_seed: int = 0,
-) -> list[ConditionedGP]:
-    """The GP at one or up to ``n`` equally weighted hyperparameters, given its data.
+    random_seed: int | np.random.Generator | None = None,
+) -> Ensemble:
+    """The ensemble of the one source that is given.
 
     Parameters
     ----------
     gpm : GPModel
         Not needed with ``fit``, whose model it must be.
     point : dict
-        Unconstrained values by value-variable name: one GP.
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
-        ``n`` draws from the posterior, as ``method="draws"`` of :func:`pymc_active.predict` takes them; of several
-        models each gets a share of them by its probability.
+        Unconstrained values by value-variable name.
+    fit : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit
     trace : xarray.DataTree
-        Up to ``n`` draws, evenly spaced over all chains.
-    n : int
-    method : {"draws", "map"}
-        Of a fit: draws, or its highest mode.
-    minimize : bool
-        Describe -f.
-    random_seed : int
-        For draws from a fit.
-
-    Returns
-    -------
-    list of ConditionedGP
-        Equally weighted; one that counts several times is in it several times.
+    draws : int
+        How many members of the ensemble will be used.
+    method, random_seed
+        As in :func:`~pymc_active.predictions.ensembles.as_ensemble`.
 
     Raises
     ------
     TypeError, ValueError
-        Unless exactly one source is given; if it does not belong to the model.
+        Unless exactly one source is given, and it belongs to the model.
     """
-    given = [name for name, value in (("point", point), ("fit", fit), ("trace", trace)) if value is not None]
+    sources = {"point": point, "fit": fit, "trace": trace}
+    given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
         raise ValueError(
             f"give the hyperparameters by one of point=, fit= or trace=; got {' and '.join(given) or 'none'}"
         )
-    if n < 1:
-        raise ValueError(f"the number of hyperparameter draws must be positive; got {n}")
+    if draws < 1:
+        raise ValueError(f"the number of hyperparameter draws must be positive; got {draws}")
     if fit is not None:
-        known = fit if isinstance(fit, LaplaceFit) else as_model_average(fit)
-        members = [known] if isinstance(known, LaplaceFit) else list(known.values())
-        if gpm is not None and all(member.gpm is not gpm for member in members):
+        if not isinstance(fit, Ensemble | LaplaceFit):
+            fit = as_model_average(fit)
+        models = [one.gpm for one in ([fit] if isinstance(fit, Ensemble | LaplaceFit) else fit.values())]
+        if gpm is not None and all(model is not gpm for model in models):
             raise ValueError("fit= belongs to another model than the one given: leave out one of them")
-        return _of_fit(known, n, method, minimize, random_seed)
+        return as_ensemble(fit, method=method, draws=max(_DRAWS, draws), random_seed=random_seed)
     if not isinstance(gpm, GPModel):
         raise TypeError(
             f"{given[0]}= needs the model it belongs to, a GPModel, as first argument; got {type(gpm).__name__}"
         )
-    posterior = gpm.posterior()
-    if trace is None:
-        assert point is not None
-        return [ConditionedGP(posterior, gpm.flatten(point), minimize)]
-    thetas = trace_thetas(gpm, trace)
-    rows = np.unique(((np.arange(n) + 0.5) / n * len(thetas)).astype(int))
-    return [ConditionedGP(posterior, theta, minimize) for theta in thetas[rows]]
+    if point is not None:
+        gpm.flatten(point)
+    source = trace if point is None else point
+    assert source is not None
+    return as_ensemble(source, model=gpm)
+
+
+def conditioned_gps(
+    ensemble: Ensemble, n: int = 1, *, minimize: bool = False, random_seed: int | np.random.Generator | None = None
+) -> list[ConditionedGP]:
+    """The GP at up to ``n`` equally weighted members of an ensemble, given its data.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    n : int
+        Of a trace these are evenly spaced; of several models each gets a share of them by its weight.
+    minimize : bool
+        Describe -f.
+    random_seed : int or Generator, optional
+
+    Returns
+    -------
+    list of ConditionedGP
+        One that counts several times is in it several times.
+    """
+    rng = np.random.default_rng(random_seed)
+    if ensemble.n_models > 1:
+        # Systematic resampling: shares differ from n times the weight by less than one.
+        places = (np.arange(n) + rng.uniform()) / n
+        shares = np.zeros(ensemble.n_models)
+        for part in ensemble.parts:
+            shares[part.owner] = part.share
+        counts = _systematic(shares, places)
+        return [
+            gp
+            for owner, count in enumerate(counts)
+            if count
+            for gp in conditioned_gps(ensemble.of_model(owner), int(count), minimize=minimize, random_seed=random_seed)
+        ]
+    if len(ensemble) == 1:
+        [part] = ensemble.parts
+        gp = ConditionedGP(part.space.source, part.space.lift(part.z)[0], minimize)
+        return [gp] if ensemble.method == "point" else [gp] * n
+    if len(ensemble.parts) > 1 or ensemble.parts[0].local:
+        counts = _systematic(ensemble.weights, (np.arange(n) + rng.uniform()) / n)
+        gps = [ConditionedGP(ensemble.posterior, theta, minimize) for theta in ensemble.thetas]
+        return [gp for gp, count in zip(gps, counts, strict=True) for _ in range(count)]
+    [part] = ensemble.parts
+    size = len(part.z)
+    rows = np.unique(((np.arange(n) + 0.5) / n * size).astype(int)) if ensemble.method == "trace" else np.arange(size)
+    thetas = part.space.lift(part.z[rows[:n]], rng)
+    return [ConditionedGP(part.space.source, theta, minimize) for theta in thetas]
+
+
+def _systematic(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """How often each is chosen at places in [0, 1)."""
+    chosen = np.searchsorted(np.cumsum(weights / weights.sum()), places)
+    return np.bincount(np.minimum(chosen, len(weights) - 1), minlength=len(weights))
 
 
 def model_of(fit: Any) -> GPModel:
-    """The model of a fit, or of the first of several."""
+    """The model of a fit or an ensemble, or of the first of several fits."""
     if fit is None:
         raise TypeError("the hyperparameters need the model they belong to, a GPModel, as first argument; got None")
-    members = fit.values() if hasattr(fit, "values") else fit if isinstance(fit, Sequence) else [fit]
-    return next(iter(members)).gpm
-
-
-def _of_fit(
-    fit: LaplaceFit | ModelAverage, n: int, method: str, minimize: bool, random_seed: int
-) -> list[ConditionedGP]:
-    if isinstance(fit, ModelAverage):
-        rng = np.random.default_rng(random_seed)
-        # Systematic resampling: shares differ from n times the weight by less than one.
-        places = (np.arange(n) + rng.uniform()) / n
-        owners = np.searchsorted(np.cumsum(fit.weights / fit.weights.sum()), places)
-        counts = np.bincount(np.minimum(owners, len(fit) - 1), minlength=len(fit))
-        members = zip(fit.values(), counts, strict=True)
-        return [
-            gp
-            for member, count in members
-            if count
-            for gp in _of_fit(member, int(count), method, minimize, random_seed)
-        ]
-    best = fit.best
-    if method == "map" or not len(best.theta):
-        return [ConditionedGP(best.full_posterior, best.full_theta, minimize)] * n
-    thetas = fit.particles(max(_DRAWS, n), random_seed)[:n]
-    if best.row_space is not None:
-        thetas = best.row_space.lift(thetas, np.random.default_rng(random_seed))
-    return [ConditionedGP(best.full_posterior, theta, minimize) for theta in thetas]
+    if hasattr(fit, "gpm") and not isinstance(fit, Mapping):
+        return fit.gpm
+    return next(iter(fit.values() if isinstance(fit, Mapping) else fit)).gpm

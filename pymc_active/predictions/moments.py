@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.laplace.expansion import Expansion
+from pymc_active.inference.ensemble import LocalGaussian
 from pymc_active.posterior.base import Moments, Posterior
 from pymc_active.support.tables import blocks
 from pymc_active.support.threads import one_blas_thread
@@ -25,12 +24,13 @@ class Predictive(NamedTuple):
     noise: np.ndarray
 
 
-def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp") -> Predictive:
+def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp") -> Predictive:
     r"""Latent moments under the Gaussian approximation of one mode, as arrays.
 
     Parameters
     ----------
-    expansion : Expansion
+    gaussian : LocalGaussian
+        Such as a Laplace expansion.
     X_new : ndarray, shape (m, D)
     method : {"map", "bbq", "mgp"}
         V; V + ∂mᵀΣ∂m; 4/3 V + ∂mᵀΣ∂m + ∂VᵀΣ∂V / (3V).
@@ -51,13 +51,13 @@ def marginal_moments(expansion: Expansion, X_new: np.ndarray, method: str = "mgp
     """
     m = len(X_new)
     out = Predictive(*(np.empty(m) for _ in range(4)))
-    root = expansion.curvature.root
+    root = gaussian.root
     method = method if len(root) else "map"
-    width = max(len(expansion.state.factor.alpha), len(root) if method != "map" else 1, X_new.shape[1] // 8)
+    width = max(len(gaussian.state.factor.alpha), len(root) if method != "map" else 1, X_new.shape[1] // 8)
     # Blocks are too small to gain from several threads, which then wait for each other.
     with one_blas_thread():
         for rows in blocks(m, width):
-            moments = expansion.moments(X_new[rows], gradient=method != "map")
+            moments = gaussian.moments(X_new[rows], gradient=method != "map")
             for whole, part in zip(out, _marginalize(moments, root, method), strict=True):
                 whole[rows] = part
     return out
@@ -84,12 +84,12 @@ class Gradients(NamedTuple):
 
 
 def marginal_gradients(
-    expansion: Expansion, X_new: np.ndarray, method: str = "mgp"
+    gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp"
 ) -> tuple[Predictive, Gradients] | None:
     """:func:`marginal_moments` with derivatives in the inputs; None where the model has no formulas for them."""
-    state, posterior, root = expansion.state, expansion.posterior, expansion.curvature.root
+    state, posterior, root = gaussian.state, gaussian.posterior, gaussian.root
     method = method if len(root) else "map"
-    moments = expansion.moments(X_new, gradient=method != "map")
+    moments = gaussian.moments(X_new, gradient=method != "map")
     p = _marginalize(moments, root, method)
     if method == "map":
         plain = posterior.input_gradients(state, X_new)
@@ -103,16 +103,6 @@ def marginal_gradients(
         V, spread = p.plug_in[:, None], np.square(in_variance).sum(1)[:, None]
         variance = variance + parts.variance / 3 + (2 * parts.variance_along - spread / V * parts.variance) / (3 * V)
     return p, Gradients(parts.mean, variance, parts.variance)
-
-
-def _all_known[T](found: Iterable[T | None]) -> list[T] | None:
-    """All of them, or None as soon as one is."""
-    known = []
-    for one in found:
-        if one is None:
-            return None
-        known.append(one)
-    return known
 
 
 def draw_moments(
@@ -129,3 +119,20 @@ def draw_moments(
                 means[s, rows], noises[s, rows] = moments.mean, moments.noise_variance
                 variances[s, rows] = np.maximum(moments.variance, 0.0)
     return means, variances, noises
+
+
+def draw_gradients(
+    posterior: Posterior, thetas: np.ndarray, X_new: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], Gradients] | None:
+    """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None where there are no formulas."""
+    moments, inputs = [], []
+    for theta in thetas:
+        state = posterior.state(theta)
+        plain = posterior.input_gradients(state, X_new)
+        if plain is None:
+            return None
+        moments.append(posterior.moments(state, X_new))
+        inputs.append(Gradients(plain.mean, plain.variance, plain.variance))
+    variances = np.maximum([m.variance for m in moments], 0.0)
+    means, noises = np.stack([m.mean for m in moments]), np.stack([m.noise_variance for m in moments])
+    return (means, variances, noises), Gradients(*map(np.stack, zip(*inputs, strict=True)))

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.information.mixture_entropy import mixture_moments
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.traces import check_trace, trace_thetas
-from pymc_active.predictions.mixtures import METHODS, _weighted_fits, mixture
-from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.predictions.moments import draw_moments
+from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.mixtures import mixture
 from pymc_active.support.tables import point_labels, read_inputs
-
-# What to do with what cannot be predicted from; by name, for learners and classifiers build on this module.
-_INSTEAD = {
-    "GPModel": ": fit it first, fit_laplace(gpm)",
-    "Learner": ": pass its fit, learner.fit",
-    "ProbitFit": ": it predicts by itself, fit.predict(X_new)",
-}
 
 
 def predict(
-    source: LaplaceFit | Fits | xr.DataTree,
+    source: Source,
     X_new: Any,
     *,
     method: str = "mgp",
     model: GPModel | None = None,
     draws: int = 128,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.Dataset:
     """Predict the function and new observations, with the hyperparameters' uncertainty.
 
@@ -81,41 +69,21 @@ def predict(
     >>> list(pma.predict(fit, [[0.5], [3.0]]).data_vars)
     ['f_mean', 'f_variance', 'y_variance']
     """
-    # These are a mapping and sequences, but not of fits.
-    if isinstance(source, xr.Dataset | str | PathLike):
-        check_trace(source)
-    if isinstance(source, xr.DataTree):
-        if model is None:
-            raise ValueError("predictions from a trace need the model it came from: predict(trace, X_new, model=gpm)")
-        X = read_inputs(X_new, "X_new", inputs=model.inputs)
-        means, variances, noises = draw_moments(model.posterior(), trace_thetas(model, source), X)
-        weights, method = np.full(len(means), 1 / len(means)), "trace"
-    elif isinstance(source, LaplaceFit | Mapping | Sequence):
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-        known = source if isinstance(source, LaplaceFit) else as_model_average(source)
-        X = read_inputs(X_new, "X_new", inputs=known.gpm.inputs)
-        means, variances, _, noises, weights, _ = mixture(known, X, method, draws, random_seed)
-    else:
-        raise TypeError(
-            f"predict takes a LaplaceFit, several, or a DataTree of draws; got {type(source).__name__}"
-            + _INSTEAD.get(type(source).__name__, "")
-        )
-    mean, f_variance = mixture_moments(means, variances, weights)
+    ensemble = as_ensemble(source, model=model, method=method, draws=draws, random_seed=random_seed, what="predict")
+    p = mixture(ensemble, read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs))
+    mean, f_variance = mixture_moments(p.means, p.variances, p.weights)
     return xr.Dataset(
         {
             "f_mean": ("point", mean),
             "f_variance": ("point", f_variance),
-            "y_variance": ("point", f_variance + weights @ noises),
+            "y_variance": ("point", f_variance + p.weights @ p.noises),
         },
         coords={"point": point_labels(X_new)},
-        attrs={"method": method},
+        attrs={"method": ensemble.method},
     )
 
 
-def posterior_mean(fit: LaplaceFit | ModelAverage, X: np.ndarray) -> np.ndarray:
-    """Mean with the hyperparameters at their mode (m,), averaged over models if there are several."""
-    if isinstance(fit, ModelAverage):
-        weights, fits = _weighted_fits(fit)
-        return weights @ np.stack([member.best.moments(X).mean for member in fits])
-    return fit.best.moments(X).mean
+def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:
+    """Mean of fits with the hyperparameters at their highest modes (m,), averaged over models if there are several."""
+    parts = as_ensemble(source, method="map").parts
+    return np.array([part.share for part in parts]) @ np.stack([part.local[0].moments(X).mean for part in parts])

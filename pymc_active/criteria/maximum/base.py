@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, override
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.criteria.base import Criterion, score_pool
+from pymc_active.criteria.base import Criterion, Scorer, score_pool
 from pymc_active.criteria.maximize_in_box import distinct, maximize
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, model_of
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
 from pymc_active.predictions.model_average import Fits, ModelAverage
 from pymc_active.support.tables import in_order_of
 from pymc_active.support.threads import one_blas_thread
@@ -69,7 +70,7 @@ class OptimumCriterion(Criterion):
     n_features : int
         Random features of each path.
     n_hyperparameters : int
-        Draws of the hyperparameters from a fit, which share the paths.
+        Draws of the hyperparameters, which share the paths.
     method : {"draws", "map"}
         Of a fit: these draws, or its highest mode (of several models: of each).
     random_seed : int or Generator, optional
@@ -98,85 +99,98 @@ class OptimumCriterion(Criterion):
         if random_seed is None or isinstance(random_seed, np.random.Generator):
             random_seed = int(np.random.default_rng(random_seed).integers(2**62))
         self.random_seed: int = random_seed
-        self.prepared_for: LaplaceFit | ModelAverage | None = None
-        self.optima: list[Optima] = []
-        self.diagnostics: dict[str, Any] = {}
 
-    def begin(self, fit: LaplaceFit | ModelAverage) -> None:
-        """Prepare what is the same for all candidates, once for each fit."""
-        if fit is not self.prepared_for:
-            self.prepare(self.gps(None, fit=fit))
-            self.prepared_for = fit
+    @override
+    def prepare(self, source, *, model=None):
+        if isinstance(source, xr.DataTree | Mapping) and model is not None and not isinstance(source, ModelAverage):
+            keyword = "trace" if isinstance(source, xr.DataTree) else "point"
+            return self.prepare_from(model, **{keyword: source})
+        return self.prepare_from(model, fit=source)
 
-    def gps(self, gpm: GPModel | None, **source: Any) -> list[ConditionedGP]:
-        """The GP at draws of the hyperparameters."""
+    def prepare_from(self, gpm: GPModel | None, **source: Any) -> OptimumScorer:
+        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` that is given."""
         n = min(self.n_hyperparameters, self.n_optima)
-        return conditioned_gps(
-            gpm, **source, n=n, method=self.method, minimize=self.minimize, random_seed=self.random_seed
-        )
-
-    def prepare(self, gps: Sequence[ConditionedGP]) -> None:
-        """As :meth:`begin`, for GPs at given hyperparameters."""
+        ensemble = ensemble_from(gpm, **source, draws=n, method=self.method, random_seed=self.random_seed)
+        self.check(ensemble)
+        gps = conditioned_gps(ensemble, n, minimize=self.minimize, random_seed=self.random_seed)
+        check_data(gps[0].to_user_y(gps[0].y))
         # Another point told, other paths; but the same ones whenever the question is the same.
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
         with one_blas_thread():
-            self.set_up(gps, rng)
+            return self.set_up(ensemble, gps, rng)
+
+    def check(self, ensemble: Ensemble) -> None:
+        """Raise for models that the criterion cannot do; for none, by default."""
+        return
 
     @abstractmethod
-    def set_up(self, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> None:
-        """Draw paths, find maxima."""
+    def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> OptimumScorer:
+        """Draw paths, find their maxima."""
 
-    @abstractmethod
-    def evaluate(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        """Values (m,) and, if asked for, derivatives (m, D) at points in the user's units."""
+    def sample_optima(self, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> list[Optima]:
+        """Maximisers of the criterion's sample paths."""
+        return sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
+
+
+class OptimumScorer(Scorer):
+    """A criterion of the maximum for one ensemble.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    optima : list of Optima
+        What it was set up with; their places are seeds.
+    evaluate : callable
+        From points (m, D) in the user's units and whether a gradient is wanted to values (m,) and derivatives (m, D).
+    units : str
+    width : int
+        Numbers that one candidate needs.
+    diagnostics : dict
+    has_gradient : bool
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        optima: list[Optima],
+        evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]],
+        units: str,
+        width: int,
+        diagnostics: dict[str, Any],
+        has_gradient: bool = True,
+    ):
+        self.ensemble, self.optima, self.evaluate, self.units = ensemble, optima, evaluate, units
+        self.width, self.diagnostics, self.has_gradient = width, diagnostics, has_gradient
+
+    @property
+    @override
+    def seeds(self):
+        return places(self.optima)
 
     @override
-    def seeds(self, fit):
-        self.begin(fit)
-        return self.places
-
-    @property
-    def places(self) -> np.ndarray:
-        """The maxima found (S, D), in the user's units."""
-        return np.concatenate([o.gp.to_user(o.maxima.X) for o in self.optima])
-
-    @property
-    def width(self) -> int:
-        """Numbers that one candidate needs."""
-        return self.n_optima
-
-    def values(self, X: np.ndarray) -> np.ndarray:
-        """At the rows of an array (m, D), (m,), once prepared."""
+    def score(self, X):
         step = max(1, _BLOCK // self.width)
         with one_blas_thread():
             return np.concatenate([self.evaluate(X[i : i + step], False)[0] for i in range(0, len(X), step)])
 
     @override
-    def score(self, fit, X):
-        self.begin(fit)
-        return self.values(X)
-
-    @override
-    def gradient(self, fit, X, *, all_draws=False):
-        self.begin(fit)
+    def gradient(self, X):
+        if not self.has_gradient:
+            return None
         with one_blas_thread():
             values, slopes = self.evaluate(X, True)
-        if slopes is None:
-            raise TypeError(f"{self.name} has no gradient")
+        assert slopes is not None
         return values, slopes
+
+
+def places(optima: Sequence[Optima]) -> np.ndarray:
+    """The maxima found (S, D), in the user's units."""
+    return np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
 
 
 def _names(model: GPModel) -> list[str]:
     """Names of the inputs, as coordinates."""
     return [label if isinstance(label, str) else f"x{label}" for label in model.inputs]
-
-
-class _Prepared(NamedTuple):
-    """What a search over a box reads of a fit."""
-
-    gpm: GPModel
-    X: np.ndarray
-    theta: np.ndarray
 
 
 def search(
@@ -185,7 +199,7 @@ def search(
     X_pool: Any,
     bounds: Any,
     point: dict[str, Any] | None,
-    fit: LaplaceFit | Fits | None,
+    fit: Ensemble | LaplaceFit | Fits | None,
     trace: xr.DataTree | None,
     **keywords: Any,
 ) -> xr.DataArray:
@@ -195,20 +209,16 @@ def search(
         raise TypeError(f"expected a GPModel as first argument, or None with fit=; got {type(model).__name__}")
     X_pool = in_order_of(model.inputs, X_pool, "X_pool")
     criterion = kind(read_domain(bounds, X_pool, len(model.inputs)), **keywords)
-    gps = criterion.gps(gpm, point=point, fit=fit, trace=trace)
-    check_data(gps[0].to_user_y(gps[0].y))
-    criterion.prepare(gps)
+    scorer = criterion.prepare_from(gpm, point=point, fit=fit, trace=trace)
     if X_pool is not None:
-        result = score_pool(criterion.values, model, X_pool, criterion.name, criterion.units)
+        result = score_pool(scorer.score, model, X_pool, criterion.name, scorer.units)
     else:
         rng = np.random.default_rng(criterion.random_seed)
-        stand_in: Any = _Prepared(model, gps[0].to_user(gps[0].X), gps[0].theta)
-        criterion.prepared_for = stand_in
-        found = distinct(maximize(criterion, stand_in, criterion.domain.low, criterion.domain.high, rng))
+        found = distinct(maximize(scorer, criterion.domain.low, criterion.domain.high, rng))
         coords = {name: ("point", column) for name, column in zip(_names(model), found.X.T, strict=True)}
-        attributes = {"units": criterion.units}
+        attributes = {"units": scorer.units}
         result = xr.DataArray(found.values, dims="point", coords=coords, name=criterion.name, attrs=attributes)
-    return result.assign_attrs(criterion.diagnostics)
+    return result.assign_attrs(scorer.diagnostics)
 
 
 def mean_over(parts: Iterator[tuple[np.ndarray, np.ndarray | None, float]]) -> tuple[np.ndarray, np.ndarray | None]:

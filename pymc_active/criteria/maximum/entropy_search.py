@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, override
 
 import numpy as np
 import xarray as xr
 from scipy.special import xlogy
 
-from pymc_active.criteria.maximum.base import OptimumCriterion, mean_over, sample_optima, search
+from pymc_active.criteria.maximum.base import OptimumCriterion, OptimumScorer, mean_over, search
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -28,11 +30,13 @@ class EntropySearch(OptimumCriterion):
     name, units = "entropy_search", "nats"
 
     @override
-    def set_up(self, gps, rng):
+    def set_up(self, ensemble, gps, rng):
         # Representers follow the distribution of the maximum, as far as it is known from sample paths.
-        self.optima = sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
-        self._parts = [_Representers(o.gp, self._spread(o, rng), rng) for o in self.optima]
-        self.diagnostics = {"n_hyperparameters": len(self.optima), "n_representers": len(self._parts[0].X)}
+        optima = self.sample_optima(gps, rng)
+        parts = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
+        told = {"n_hyperparameters": len(optima), "n_representers": len(parts[0].X)}
+        width = _DRAWS * (_OUTCOMES + 1)
+        return OptimumScorer(ensemble, optima, partial(_mean, parts), self.units, width, told, has_gradient=False)
 
     def _spread(self, optima, rng: np.random.Generator) -> np.ndarray:
         """Distinct places: half of them maxima of paths, the others anywhere."""
@@ -46,18 +50,9 @@ class EntropySearch(OptimumCriterion):
             others = rng.uniform(low, high, (_REPRESENTERS - len(half), len(low)))
         return np.unique(np.concatenate([half, others]), axis=0)
 
-    @override
-    def evaluate(self, X, gradient):
-        return mean_over((part(part.gp.x_map(X)), None, 1.0) for part in self._parts)
 
-    @override
-    def gradient(self, fit, X, *, all_draws=False):
-        return None
-
-    @property
-    @override
-    def width(self):
-        return _DRAWS * (_OUTCOMES + 1)
+def _mean(parts: Sequence[_Representers], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    return mean_over((part(part.gp.x_map(X)), None, 1.0) for part in parts)
 
 
 class _Representers:

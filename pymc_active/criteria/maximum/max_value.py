@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, override
 
 import numpy as np
 import xarray as xr
 from scipy.special import log_ndtr
 
-from pymc_active.criteria.maximum.base import Optima, OptimumCriterion, mean_over, sample_optima, search
+from pymc_active.criteria.maximum.base import Optima, OptimumCriterion, OptimumScorer, mean_over, sample_optima, search
 from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
@@ -24,13 +25,10 @@ class MaxValueEntropy(OptimumCriterion):
     name, units = "max_value_entropy", "nats"
 
     @override
-    def set_up(self, gps, rng):
-        self.optima = sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
-        self.diagnostics = {"n_optima": self.n_optima, "n_hyperparameters": len(gps)}
-
-    @override
-    def evaluate(self, X, gradient):
-        return max_value(self.optima, X, gradient)
+    def set_up(self, ensemble, gps, rng):
+        optima = self.sample_optima(gps, rng)
+        told = {"n_optima": self.n_optima, "n_hyperparameters": len(gps)}
+        return OptimumScorer(ensemble, optima, partial(max_value, optima), self.units, self.n_optima, told)
 
 
 def max_value(optima: Sequence[Optima], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -62,25 +60,29 @@ class JointEntropy(OptimumCriterion):
     name, units = "joint_entropy_search", "nats"
 
     @override
-    def set_up(self, gps, rng):
-        self.optima = sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
-        self.diagnostics = {"n_optima": self.n_optima, "n_hyperparameters": len(gps)}
-        self._parts = []
-        for o in self.optima:
+    def set_up(self, ensemble, gps, rng):
+        optima = self.sample_optima(gps, rng)
+        told = {"n_optima": self.n_optima, "n_hyperparameters": len(gps)}
+        parts = []
+        for o in optima:
             cross = o.gp.covariance(o.gp.X, o.maxima.X)
             mean, variance = o.gp.moments(o.maxima.X)
             # Where the data leave no variance a height is no news, and its covariances are rounding errors.
             variance = np.maximum(variance, _SMALLEST * o.gp.prior_variance(o.maxima.X))
-            self._parts.append((o, o.gp.factor.solve(cross), mean, variance))
-
-    @override
-    def evaluate(self, X, gradient):
-        return mean_over((*_joint(*part, X, gradient), len(part[0].maxima.values)) for part in self._parts)
+            parts.append((o, o.gp.factor.solve(cross), mean, variance))
+        return OptimumScorer(ensemble, optima, partial(_joint, parts), self.units, self.n_optima, told)
 
 
-def _joint(
-    optima: Optima, solved: np.ndarray, mean: np.ndarray, variance: np.ndarray, X_user: np.ndarray, gradient: bool
-) -> tuple[np.ndarray, np.ndarray | None]:
+# Maxima, the data's solve of their cross-covariances, and the posterior mean and variance there.
+type _Part = tuple[Optima, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _joint(parts: Sequence[_Part], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    return mean_over((*_joint_of_one(part, X, gradient), len(part[0].maxima.values)) for part in parts)
+
+
+def _joint_of_one(part: _Part, X_user: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    optima, solved, mean, variance = part
     gp, places, heights = optima.gp, optima.maxima.X, optima.maxima.values
     X = gp.x_map(X_user)
     noise = gp.noise_variance(X)
@@ -119,18 +121,19 @@ class Thompson(OptimumCriterion):
     name, units = "thompson", "units of y"
 
     @override
-    def set_up(self, gps, rng):
-        self.optima = sample_optima([gps[rng.integers(len(gps))]], self.domain, 1, self.n_features, rng)
-        self.diagnostics = {"n_hyperparameters": 1}
+    def set_up(self, ensemble, gps, rng):
+        optima = sample_optima([gps[rng.integers(len(gps))]], self.domain, 1, self.n_features, rng)
+        told = {"n_hyperparameters": 1}
+        return OptimumScorer(ensemble, optima, partial(_path, optima[0]), self.units, self.n_optima, told)
 
-    @override
-    def evaluate(self, X, gradient):
-        [(gp, paths, _)] = self.optima
-        Z = gp.x_map(X)
-        if not gradient:
-            return gp.sign * gp.to_user_y(paths.value(Z)[0]), None
-        value, slope, _ = paths.derivatives(Z, np.zeros(len(Z), int))
-        return gp.sign * gp.to_user_y(value), gp.x_map.pullback(X, float(gp.posterior.y_map.scale) * slope)
+
+def _path(optima: Optima, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    gp, paths, _ = optima
+    Z = gp.x_map(X)
+    if not gradient:
+        return gp.sign * gp.to_user_y(paths.value(Z)[0]), None
+    value, slope, _ = paths.derivatives(Z, np.zeros(len(Z), int))
+    return gp.sign * gp.to_user_y(value), gp.x_map.pullback(X, float(gp.posterior.y_map.scale) * slope)
 
 
 def max_value_entropy(

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, override
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.criteria.maximum.base import Optima, OptimumCriterion, mean_over, sample_optima, search
+from pymc_active.criteria.maximum.base import Optima, OptimumCriterion, OptimumScorer, mean_over, places, search
 from pymc_active.criteria.maximum.constraints import Boundary, Maxima, Mixed, Moments
 from pymc_active.criteria.maximum.domain import best_inside
 from pymc_active.criteria.maximum.embedded_maxima import Frames, frames
 from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.log_improvement import improvement
 from pymc_active.criteria.maximum.max_value import max_value
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.model_average import Fits, as_model_average
+from pymc_active.predictions.model_average import Fits
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # Smallest variance of f(x*) - f(x), over the prior's, that the constraint f(x) < f(x*) is imposed with (eq. 9).
 _SMALLEST_GAP = 1e-10
-
-_Evaluate = Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
 
 
 class ConditionedOnMaxima:
@@ -117,42 +116,32 @@ class Pes(OptimumCriterion):
         self.moments: Moments = moments
         self.mixed: Mixed = mixed
         self.boundary: Boundary = boundary
-        self.fallback: _Evaluate | None = None
 
     @override
-    def gps(self, gpm, **source):
+    def check(self, ensemble):
         if not self.domain.is_pool:
-            # Also models that have no draw this time, so that one is not refused in the middle of a run.
-            fit = source.get("fit")
-            if fit is not None:
-                members = [fit] if isinstance(fit, LaplaceFit) else list(as_model_average(fit).values())
-                models = [member.gpm for member in members]
-            else:
-                models = [gpm] if isinstance(gpm, GPModel) else []
-            for model in models:
-                model.posterior().check_twice_differentiable()
-        return super().gps(gpm, **source)
+            # All models, also those that have no draw this time, so that none is refused in the middle of a run.
+            for part in ensemble.parts:
+                part.space.source.check_twice_differentiable()
 
     @override
-    def set_up(self, gps, rng):
-        self.units = Pes.units
-        self.optima = sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
-        parts = [ConditionedOnMaxima(self._maxima(o)) for o in self.optima]
+    def set_up(self, ensemble, gps, rng):
+        optima = self.sample_optima(gps, rng)
+        parts = [ConditionedOnMaxima(self._maxima(o)) for o in optima]
         maxima = [part.maxima for part in parts]
         n_failed = sum(int((~one.ok).sum()) for one in maxima)
-        self.diagnostics = {
+        told = {
             "n_optima": self.n_optima,
             "n_hyperparameters": len(gps),
-            "n_on_boundary": sum(int((~o.maxima.free).any(1).sum()) for o in self.optima),
+            "n_on_boundary": sum(int((~o.maxima.free).any(1).sum()) for o in optima),
             "n_dropped": n_failed,
             "n_sites_not_converged": sum(int((~one.converged).sum()) for one in maxima),
             "n_sweeps": max(one.n_sweeps for one in maxima),
             "constraints": "C1, C2 and C3" if not self.domain.is_pool else "C2 and C3",
         }
-        self.fallback = None
         if 2 * n_failed > self.n_optima:
-            parts = self._fall_back(n_failed, gps)
-        self.parts = [part for part in parts if len(part.keep)]
+            return self._fall_back(ensemble, optima, n_failed, gps, told)
+        return _scorer(ensemble, optima, parts, told)
 
     def _maxima(self, optima: Optima) -> Maxima:
         values = None
@@ -175,41 +164,48 @@ class Pes(OptimumCriterion):
             directions=directions,
         )
 
-    def _fall_back(self, n_failed: int, gps: Sequence[ConditionedGP]) -> list[ConditionedOnMaxima]:
+    def _fall_back(
+        self,
+        ensemble: Ensemble,
+        optima: list[Optima],
+        n_failed: int,
+        gps: Sequence[ConditionedGP],
+        told: dict[str, Any],
+    ) -> OptimumScorer:
         """C3 alone; if that fails as well the maximum's height, and if nothing is known of it the improvement."""
-        parts = [ConditionedOnMaxima(Maxima(o.gp, o.maxima, derivatives=False)) for o in self.optima]
+        parts = [ConditionedOnMaxima(Maxima(o.gp, o.maxima, derivatives=False)) for o in optima]
         if 2 * sum(len(part.keep) for part in parts) > self.n_optima:
-            used = "C3"
-        elif np.isfinite(max_value(self.optima, self.places, False)[0]).all():
-            used = "none (max_value_entropy)"
-            self.fallback = partial(max_value, self.optima)
+            told["constraints"] = "C3"
+            scorer = _scorer(ensemble, optima, parts, told)
+        elif np.isfinite(max_value(optima, places(optima), False)[0]).all():
+            told["constraints"] = "none (max_value_entropy)"
+            scorer = OptimumScorer(ensemble, optima, partial(max_value, optima), self.units, self.n_optima, told)
         else:
-            used = "none (expected_improvement)"
-            self.fallback = partial(improvement, gps)
-            self.units = "log of units of y"
-        self.diagnostics["constraints"] = used
+            told["constraints"] = "none (expected_improvement)"
+            units = "log of units of y"
+            scorer = OptimumScorer(ensemble, optima, partial(improvement, gps), units, self.n_optima, told)
         warn_user(
-            f"expectation propagation failed for {n_failed} of {self.n_optima} places of the maximum; the constraints "
-            f"that pes uses instead of all: {used}. The data covariance is probably ill-conditioned: give log_noise a "
-            "prior that keeps it away from zero, or remove repeated points.",
+            f"expectation propagation failed for {n_failed} of {self.n_optima} places of the maximum, so pes uses "
+            f"other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
+            "log_noise a prior that keeps it away from zero, or remove repeated points.",
             DoubtfulFitWarning,
         )
-        return parts
+        return scorer
 
-    @override
-    def evaluate(self, X, gradient):
-        if self.fallback is not None:
-            return self.fallback(X, gradient)
-        return mean_over((*_in_user_units(part, X, gradient), len(part.keep)) for part in self.parts)
 
-    @property
-    @override
-    def width(self):
-        if self.fallback is not None:
-            return super().width
-        part = self.parts[0]
-        S, k, q = part.maxima.T.shape
-        return S * (k + q) + len(part.gp.y)
+def _scorer(
+    ensemble: Ensemble, optima: list[Optima], parts: list[ConditionedOnMaxima], told: dict[str, Any]
+) -> OptimumScorer:
+    parts = [part for part in parts if len(part.keep)]
+    S, k, q = parts[0].maxima.T.shape
+    width = S * (k + q) + len(parts[0].gp.y)
+    return OptimumScorer(ensemble, optima, partial(_conditioned, parts), Pes.units, width, told)
+
+
+def _conditioned(
+    parts: Sequence[ConditionedOnMaxima], X: np.ndarray, gradient: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    return mean_over((*_in_user_units(part, X, gradient), len(part.keep)) for part in parts)
 
 
 def _in_user_units(part: ConditionedOnMaxima, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:

@@ -44,7 +44,7 @@ def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.
     ndarray
         In the coordinates of ``expansions[0].posterior``; equally weighted.
     """
-    if not len(expansions[0].theta):
+    if not len(expansions[0].z):
         return np.empty((n_particles, 0))
     with one_blas_thread():
         n_chains = -(-n_particles // _KEPT)
@@ -66,7 +66,7 @@ def _resample(
             continue
         z = rng.normal(size=(count, e.curvature.root.shape[1]))
         z *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
-        proposals = e.theta + z @ e.curvature.root.T
+        proposals = e.z + z @ e.curvature.root.T
         log_ratio = np.array([e.log_density(theta) for theta in proposals])
         log_ratio += 0.5 * (_DF + z.shape[1]) * np.log1p(np.square(z).sum(1) / _DF)
         # Truncation at the square root of their number keeps a single proposal from taking everything (Ionides 2008).
@@ -89,7 +89,7 @@ def _move(
     # Symmetric directions are moved along too: only the whole space has the right density.
     roots = [
         np.column_stack([e.curvature.root, np.median(np.linalg.norm(e.curvature.root, axis=0)) * null.T])
-        if len(null := e.symmetry.directions.reshape(-1, len(e.theta)))
+        if len(null := e.symmetry.directions.reshape(-1, len(e.z)))
         else e.curvature.root
         for e in expansions
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_active.posterior.row_space import RowSpace
+from pymc_active.posterior.full_space import Space
 
 _GOLDEN = 0.5 * (np.sqrt(5) - 1)
 
@@ -16,23 +16,23 @@ class TraceDraws:
     ----------
     thetas : ndarray, shape (S, P')
         All chains one after another.
-    space : RowSpace or None
-        Of an embedding with more inputs than data, whose coordinates these are; None for the model's own.
+    space : Space
+        Whose coordinates these are.
     """
 
-    def __init__(self, thetas: np.ndarray, space: RowSpace | None):
+    def __init__(self, thetas: np.ndarray, space: Space):
         self.thetas, self.space = thetas, space
 
     def __len__(self) -> int:
         return len(self.thetas)
 
-    def take(self, n: int, space: RowSpace | None, rng: np.random.Generator) -> np.ndarray:
+    def take(self, n: int, space: Space, rng: np.random.Generator) -> np.ndarray:
         """Up to ``n`` of them, evenly spaced, of which the first few stand for all, in the coordinates of ``space``.
 
         Parameters
         ----------
         n : int
-        space : RowSpace or None
+        space : Space
             More data span more of the inputs, so that it may be another one.
         rng : Generator
             For what lies outside the row space of the draws, where the prior holds.
@@ -49,6 +49,5 @@ class TraceDraws:
         return np.stack([_move(theta, self.space, space, rng) for theta in thetas])
 
 
-def _move(theta: np.ndarray, old: RowSpace | None, new: RowSpace | None, rng: np.random.Generator) -> np.ndarray:
-    full = theta if old is None else old.lift(theta, rng)
-    return full if new is None else new.shrink(full, rng)
+def _move(theta: np.ndarray, old: Space, new: Space, rng: np.random.Generator) -> np.ndarray:
+    return new.shrink(old.lift(theta, rng), rng)

@@ -21,6 +21,7 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.laplace.symmetry import generators
 from pymc_active.posterior.prior import GaussianPrior
+from pymc_active.posterior.row_space import RowSpace
 from pymc_active.support.threads import one_blas_thread
 
 # Degrees of freedom of the proposals.
@@ -101,14 +102,13 @@ def weighted_draws(
         values = best.posterior.values(thetas)
         densities = np.stack([p.log_density(thetas) for p in proposals])
     log_mixture = logsumexp(densities, axis=0, b=(counts / counts.sum())[:, None])
-    constant = 0.0 if best.row_space is None else best.row_space.log_complement
-    return WeightedDraws(thetas, np.where(seen, values, -np.inf) - log_mixture + constant)
+    return WeightedDraws(thetas, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
 
 
 def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
     """The prior, if draws from it are worth having: few observations, a normal prior, no large embedding."""
     prior = getattr(best.posterior, "prior", None)
-    is_large = best.embedding is not None and (best.row_space is not None or len(best.theta) > _FEW_PARAMETERS)
+    is_large = best.embedding is not None and (isinstance(best.space, RowSpace) or len(best.z) > _FEW_PARAMETERS)
     few = len(best.posterior.y) < _FEW and not is_large
     return prior if few and isinstance(prior, GaussianPrior) else None
 
@@ -148,7 +148,7 @@ class _Proposal:
     """A Student-t around one mode, and its density on the posterior's quotient by its symmetries."""
 
     def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
-        self.theta, self.root = e.theta if center is None else center, width * e.curvature.root
+        self.theta, self.root = e.z if center is None else center, width * e.curvature.root
         r = self.root.shape[1]
         self.inverse_root = e.inverse_root / width
         self.constant = (
@@ -198,8 +198,8 @@ class _Orbit:
     def __init__(self, e: Expansion):
         assert e.embedding is not None
         self.where, self.shape = e.embedding
-        self.R = e.theta[self.where].reshape(self.shape)
-        self.across = e.symmetry.directions.reshape(-1, len(e.theta))[:, self.where]
+        self.R = e.z[self.where].reshape(self.shape)
+        self.across = e.symmetry.directions.reshape(-1, len(e.z))[:, self.where]
         self.is_of_full_rank = bool(np.linalg.matrix_rank(self.R, 1e-5 * np.abs(self.R).max()) == len(self.R))
         q = len(self.across)
         # Rotations that leave R as it is move nothing here.

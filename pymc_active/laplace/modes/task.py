@@ -27,7 +27,7 @@ from pymc_active.laplace.modes.search import (
 )
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.row_space import RowSpace, row_space
+from pymc_active.posterior.full_space import Space, find_space
 from pymc_active.support.threads import one_blas_thread
 
 # Polished modes this close, in prior sds, are one.
@@ -107,13 +107,12 @@ def search_and_expand(
 
 
 def _search_and_expand(task, executor, advance) -> FoundModes:
-    posterior, embedding, starts, n_restarts, population, random_seed = task
+    _, _, starts, n_restarts, population, random_seed = task
     if int(n_restarts) != n_restarts or n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
-    space = row_space(posterior)
-    if space is not None:
-        posterior, embedding = space.posterior, (space.where, space.shape)
-        starts = [space.shrink(start) for start in starts]
+    space = find_space(task.posterior, task.embedding)
+    posterior, embedding = space.posterior, space.embedding
+    starts = [space.shrink(start) for start in starts]
     if not isinstance(posterior, ArrayPosterior):
         executor = None
     center, sd = posterior.prior_scale()
@@ -140,7 +139,7 @@ def _search_and_expand(task, executor, advance) -> FoundModes:
         )
     if not result.modes:
         raise NoFiniteStartError(_NOT_FINITE)
-    settled = [_settle(posterior, mode, sd, embedding, space) for mode in result.modes]
+    settled = [_settle(space, mode, sd) for mode in result.modes]
     expansions = {id(mode): expansion for mode, expansion in settled}
     kept = weighty(distinct([mode for mode, _ in settled], SAME, is_near))
     # What is finite to the search need not be so at the mode, a rounding error away.
@@ -156,14 +155,11 @@ def _n_climbs(posterior, embedding, n_restarts: int) -> int:
     return 2 * n_restarts if posterior.hides_modes else n_restarts
 
 
-def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace | None) -> tuple[Found, Expansion]:
+def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion]:
     """Polish a mode; leave it along its negative curvature if it is a saddle."""
-
-    def expansion_at(theta: np.ndarray) -> Expansion:
-        return Expansion(posterior, theta, embedding, space)
-
+    posterior = space.posterior
     mode = newton(posterior, mode.theta, sd)
-    expansion = expansion_at(mode.theta)
+    expansion = Expansion(space, mode.theta)
     for _ in range(3):
         if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
             break
@@ -172,7 +168,7 @@ def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace |
         better = max(tries, key=lambda found: found.log_posterior)
         if better.log_posterior < mode.log_posterior + SAME:
             break
-        mode, expansion = better, expansion_at(better.theta)
+        mode, expansion = better, Expansion(space, better.theta)
     # The trust region stalls where rounding hides the decrease; plain Newton steps take the gradient to zero.
     for _ in range(3):
         if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
@@ -182,7 +178,7 @@ def _settle(posterior, mode: Found, sd: np.ndarray, embedding, space: RowSpace |
         if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
             break
         converged = mode.converged or bool(np.abs(gradient * sd).max() < 1e-4)
-        mode, expansion = Found(theta, value, converged), expansion_at(theta)
+        mode, expansion = Found(theta, value, converged), Expansion(space, theta)
     if not mode.converged and not expansion.curvature.n_floored:
         # In a narrow mode rounding keeps the gradient from vanishing; what counts is what a Newton step would gain.
         mode = mode._replace(converged=bool(expansion.gradient @ expansion.covariance @ expansion.gradient < _GAIN))

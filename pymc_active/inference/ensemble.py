@@ -1,0 +1,210 @@
+"""Weighted hyperparameters: the one thing that predictions, criteria and sample paths average over.
+
+A point, the modes of a fit, draws from it, cubature points, the draws of a trace and several models each make an
+:class:`Ensemble`; :func:`pymc_active.predictions.ensembles.as_ensemble` does it. Whatever takes one knows nothing else
+of where hyperparameters come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.base import Moments, Posterior, State
+from pymc_active.posterior.full_space import Space
+
+# One Gaussian at the highest mode: hyperparameters fixed, or marginalised in the mean, or in mean and variance.
+GAUSSIAN_METHODS = ("map", "bbq", "mgp")
+# Mixtures over several hyperparameters.
+MIXTURE_METHODS = ("modes", "draws", "cubature")
+METHODS = GAUSSIAN_METHODS + MIXTURE_METHODS
+
+
+class LocalGaussian(Protocol):
+    """A Gaussian approximation around one mode, such as a Laplace expansion."""
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior over z."""
+
+    @property
+    def state(self) -> State:
+        """Its factorisation at the mode."""
+
+    @property
+    def root(self) -> np.ndarray:
+        """Square root of the covariance of z, (P', r)."""
+
+    def moments(self, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
+        """Predictions with the hyperparameters at the mode."""
+
+
+class Part(NamedTuple):
+    """Members of an ensemble that belong to one model and one space.
+
+    Attributes
+    ----------
+    gpm : GPModel
+    space : FullSpace or RowSpace
+    z : ndarray, shape (k, P')
+        Hyperparameters in the coordinates of ``space``.
+    within : ndarray, shape (k,)
+        Weights among all members of the model; over its parts they sum to one.
+    share : float
+        Weight of the model.
+    owner : int
+        Number of the model.
+    local : tuple of LocalGaussian
+        The Gaussian around each member; empty where the members themselves stand for the posterior.
+    rule : {"map", "bbq", "mgp"}
+        How predictions marginalise over ``local``.
+    """
+
+    gpm: GPModel
+    space: Space
+    z: np.ndarray
+    within: np.ndarray
+    share: float = 1.0
+    owner: int = 0
+    local: tuple[LocalGaussian, ...] = ()
+    rule: str = "map"
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Weighted hyperparameters of one model, or of several.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    X, y : ndarray, shapes (n, D) and (n,)
+        The data that the members are conditioned on, in the user's units.
+    method : str
+        What made it: ``"map"``, ``"bbq"``, ``"mgp"``, ``"modes"``, ``"draws"``, ``"cubature"``, ``"trace"`` or
+        ``"point"``.
+    gpm : GPModel
+        The model; the most probable one of several.
+    center : ndarray, shape (P,)
+        Hyperparameters of ``gpm`` at its highest mode, or the first member.
+    log_evidence, log_evidence_error : float
+        Log p(y) and its standard error, in nats; NaN where unknown.
+    """
+
+    parts: tuple[Part, ...]
+    X: np.ndarray
+    y: np.ndarray
+    method: str
+    gpm: GPModel
+    center: np.ndarray
+    log_evidence: float = np.nan
+    log_evidence_error: float = np.nan
+
+    def __len__(self) -> int:
+        return sum(len(part.z) for part in self.parts)
+
+    def __repr__(self) -> str:
+        models = f" of {self.n_models} models" if self.n_models > 1 else f" of {self.gpm.description}"
+        return f"<Ensemble{models}: {len(self)} members, method {self.method}, {len(self.y)} points>"
+
+    @property
+    def n_models(self) -> int:
+        """Number of models."""
+        return 1 + max(part.owner for part in self.parts)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether it is one model's Gaussian approximation at one mode rather than a mixture."""
+        return self.method in GAUSSIAN_METHODS and self.n_models == 1
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the members (S,), which sum to one."""
+        return np.concatenate([part.share * part.within for part in self.parts])
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the P hyperparameters of ``gpm``, in the order of ``thetas``."""
+        return self.gpm.labels
+
+    @property
+    def thetas(self) -> np.ndarray:
+        """Hyperparameters of the members (S, P), unconstrained, in the order of ``labels``.
+
+        Raises
+        ------
+        ValueError
+            For several models, whose hyperparameters differ: take ``of_model(k).thetas``.
+        """
+        if self.n_models > 1:
+            raise ValueError(
+                f"{self.n_models} models have hyperparameters of their own: take ensemble.of_model(k).thetas"
+            )
+        return np.concatenate([part.space.lift(part.z) for part in self.parts])
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior that ``thetas`` belong to; of several models that of the first."""
+        return self.parts[0].space.source
+
+    def of_model(self, owner: int) -> Ensemble:
+        """The members of one of several models."""
+        parts = tuple(part._replace(share=1.0, owner=0) for part in self.parts if part.owner == owner)
+        gpm = parts[0].gpm
+        center = self.center if gpm is self.gpm else parts[0].space.lift(parts[0].z[0])
+        return replace(self, parts=parts, gpm=gpm, center=center, log_evidence=np.nan, log_evidence_error=np.nan)
+
+    def first(self, n: int) -> Ensemble:
+        """The first n members of each model's draws, equally weighted: the first few draws stand for all."""
+        parts = tuple(
+            part if part.local else part._replace(z=part.z[:n], within=_equal(len(part.z[:n]))) for part in self.parts
+        )
+        return replace(self, parts=parts)
+
+
+def _equal(n: int) -> np.ndarray:
+    return np.full(n, 1 / n)
+
+
+def ensemble_of_draws(
+    gpm: GPModel, data: tuple[np.ndarray, np.ndarray], space: Space, z: np.ndarray, method: str, **keywords: Any
+) -> Ensemble:
+    """Equally weighted hyperparameters z (S, P') of one model.
+
+    Parameters
+    ----------
+    gpm : GPModel
+    data : tuple of ndarray, shapes (n, D) and (n,)
+        In the user's units.
+    space : FullSpace or RowSpace
+    z : ndarray, shape (S, P')
+    method : str
+    **keywords
+        Further attributes of :class:`Ensemble`; ``center`` is the first draw unless given.
+    """
+    keywords = {"center": space.lift(z[0])} | keywords
+    return Ensemble((Part(gpm, space, z, _equal(len(z))),), *data, method, gpm, **keywords)
+
+
+def ensemble_of_models(members: Sequence[Ensemble], weights: np.ndarray, best: int) -> Ensemble:
+    """One ensemble of several models' own.
+
+    Parameters
+    ----------
+    members : sequence of Ensemble
+        Of one model each, given the same data.
+    weights : ndarray, shape (K,)
+        Of the models; they sum to one.
+    best : int
+        Number of the most probable one.
+    """
+    parts = [
+        part._replace(share=float(weight), owner=owner)
+        for owner, (member, weight) in enumerate(zip(members, weights, strict=True))
+        for part in member.parts
+    ]
+    one = members[best]
+    return replace(one, parts=tuple(parts), log_evidence=np.nan, log_evidence_error=np.nan)

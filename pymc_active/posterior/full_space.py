@@ -1,0 +1,60 @@
+"""The coordinates z in which a posterior is searched and expanded: the model's own theta, or those of a row space.
+
+``theta`` (P,) always means the parameters of the user's model. Most posteriors are expanded there, and z is theta. An
+embedding with more inputs than data is expanded in its row space instead, where z is shorter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.row_space import RowSpace, row_space
+
+# Where in a vector of parameters an embedding matrix sits, and its shape.
+type EmbeddingSlice = tuple[slice, tuple[int, int]]
+
+
+class FullSpace:
+    """All parameters of a model, with the interface of :class:`~pymc_active.posterior.row_space.RowSpace`.
+
+    Attributes
+    ----------
+    source, posterior : Posterior
+        The same one.
+    embedding : (slice, (d, D)) or None
+        Where in z an embedding matrix sits.
+    log_complement : float
+        0: nothing lies outside.
+    """
+
+    log_complement = 0.0
+
+    def __init__(self, posterior: Posterior, embedding: EmbeddingSlice | None = None):
+        self.source = self.posterior = posterior
+        self.embedding = embedding
+
+    def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Theta itself."""
+        return theta
+
+    def lift(self, z: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The coordinates themselves."""
+        return z
+
+
+type Space = FullSpace | RowSpace
+
+
+def find_space(posterior: Posterior, embedding: EmbeddingSlice | None, theta: np.ndarray | None = None) -> Space:
+    """The row space of an embedding's data where that is exact and smaller, else all parameters.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    embedding : (slice, (d, D)) or None
+    theta : ndarray, shape (P,), optional
+        A point that must lie in the row space.
+    """
+    rows = row_space(posterior, theta)
+    return FullSpace(posterior, embedding) if rows is None else rows

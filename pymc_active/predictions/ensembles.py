@@ -1,0 +1,107 @@
+"""Anything that hyperparameters come from, as an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.inference.ensemble import METHODS, Ensemble, ensemble_of_draws, ensemble_of_models
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.traces import check_trace, trace_thetas
+from pymc_active.posterior.full_space import FullSpace
+from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
+
+# What makes an ensemble.
+type Source = Ensemble | LaplaceFit | Fits | xr.DataTree | Mapping[str, Any]
+
+# By name, for learners, classifiers and what they return build on this module.
+_INSTEAD = {
+    "GPModel": ": fit it first, fit_laplace(gpm)",
+    "Learner": ": pass its fit, learner.fit",
+    "ProbitFit": ": it predicts by itself, fit.predict(X_new)",
+}
+
+
+def as_ensemble(
+    source: Source,
+    *,
+    model: GPModel | None = None,
+    method: str = "mgp",
+    draws: int = 128,
+    random_seed: int | np.random.Generator | None = None,
+    weigh: Callable[[ModelAverage], ModelAverage] | None = None,
+    what: str = "as_ensemble",
+) -> Ensemble:
+    """Weighted hyperparameters from any source.
+
+    Parameters
+    ----------
+    source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, DataTree or dict
+        An ensemble is returned as it is. Several fits are averaged by their models' posterior probabilities; models
+        without weight are left out. A trace gives all its draws, and a dict of unconstrained values by name a point,
+        both given the data that ``model`` holds now.
+    model : GPModel, optional
+        Needed for a trace or a point.
+    method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}
+        For fits; see :func:`pymc_active.predict`.
+    draws, random_seed
+        For ``method="draws"``.
+    weigh : callable, optional
+        Gives several models other weights.
+    what : str
+        Name of the calling function, for messages.
+
+    Returns
+    -------
+    Ensemble
+
+    Raises
+    ------
+    TypeError, ValueError
+        For any other source, an unknown method, or a trace or point without ``model``.
+    """
+    if isinstance(source, Ensemble):
+        return source
+    if isinstance(source, xr.DataTree):
+        return _of_trace(source, model, what)
+    if isinstance(source, xr.Dataset | str | PathLike):
+        # A mapping and sequences, but not of fits.
+        check_trace(source)
+    if isinstance(source, GPModel) or not isinstance(source, LaplaceFit | Mapping | Sequence):
+        raise TypeError(
+            f"{what} takes a LaplaceFit, several, an Ensemble, or a DataTree of draws; got {type(source).__name__}"
+            + _INSTEAD.get(type(source).__name__, "")
+        )
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if isinstance(source, LaplaceFit):
+        return source.ensemble_by(method, draws, random_seed)
+    if isinstance(source, Mapping) and isinstance(model, GPModel) and set(source) == set(model.shapes):
+        theta = model.flatten(dict(source))[None]
+        return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), theta, "point")
+    average = as_model_average(source)
+    return _of_models(average if weigh is None else weigh(average), method, draws, random_seed)
+
+
+def _of_trace(trace: xr.DataTree, model: GPModel | None, what: str) -> Ensemble:
+    if model is None:
+        raise ValueError(f"{what} needs the model that a trace came from: pass model=gpm")
+    thetas = trace_thetas(model, trace)
+    return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), thetas, "trace")
+
+
+def _of_models(
+    average: ModelAverage, method: str, draws: int, random_seed: int | np.random.Generator | None
+) -> Ensemble:
+    used = np.flatnonzero(average.weights)
+    fits = list(average.values())
+    members = [fits[k].ensemble_by(method, draws, random_seed) for k in used]
+    # Models of no weight may be the most probable ones where weights are not probabilities.
+    k, numbers = fits.index(average.best), used.tolist()
+    best = numbers.index(k) if k in numbers else 0
+    return ensemble_of_models(members, average.weights[used], best)
