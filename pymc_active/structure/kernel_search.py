@@ -367,7 +367,7 @@ def _count(fit: LaplaceFit) -> int:
 def _redundant_scales(expression: Expression | None) -> int:
     if expression is None:
         return 0
-    own = len(expression.factors) - 1 if isinstance(expression, Product) else 0
+    own = len(expression.children) - 1 if isinstance(expression, Product) else 0
     return own + sum(_redundant_scales(child) for child in expression.children)
 
 
