@@ -20,6 +20,7 @@ from pymc_active.plots.style import (
     PAPER,
     check_result,
     doubtful_dots,
+    label_ends,
     legend_above,
     nats_axis,
     new_axes,
@@ -266,13 +267,12 @@ def plot_loadings(
         ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
         ax.plot(x, middle, color=color, lw=1.6)
         ends.append((f"$u_{k + 1}$", float(x[-1]), float(middle[-1]), color))
-    for text, end, height, color in ends:
-        note(ax, text, (end, height), (5, 0), color=color, va="center", fontsize=10)
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(-1.03, 1.03)
     ax.set_xlabel("input")
     ax.set_ylabel("correlation with the component")
+    label_ends(ax, ends)
     return ax
 
 
