@@ -446,7 +446,7 @@ def test_labels_that_are_not_yes_or_no_are_refused(labels, error, message):
 @pytest.mark.parametrize(
     ("keywords", "error", "message"),
     [
-        ({"kernel": "Cosine"}, ValueError, "kernel must be one of ExpQuad"),
+        ({"kernel": "Cosine"}, ValueError, "unknown kernel .*; the known ones are ExpQuad"),
         ({"mean": "linear"}, ValueError, "constant, zero"),
         ({"priors": {"log_noise": 0.0}}, ValueError, "unknown parameters: log_noise"),
         ({"priors": {"log_outputscale": pm.StudentT.dist(nu=3)}}, TypeError, "must be normal"),

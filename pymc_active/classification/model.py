@@ -12,12 +12,11 @@ import xarray as xr
 
 from pymc_active.classification.latent import ProbitPosterior
 from pymc_active.kernels import arrays
-from pymc_active.kernels.cov import Rescaled
-from pymc_active.models.blueprint import ModelPlan, Priors
-from pymc_active.models.builders import KERNELS
-from pymc_active.support.scaling import Scale
+from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
+from pymc_active.models.parameters import Parameters, Priors
+from pymc_active.support.scaling import Affine, Scale, fit_scale
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import check_rows, read_inputs
+from pymc_active.support.tables import check_rows, input_labels, read_inputs
 
 _MEANS = ("constant", "zero")
 
@@ -74,21 +73,21 @@ def probit_gp(
     >>> gp
     <ProbitGP probit_gp(ExpQuad): data 5 points (2 yes); inputs 0; free parameters log_lengthscale, log_outputscale>
     """
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(sorted(KERNELS))}; got {kernel!r}")
+    check_kernel(kernel)
     if mean not in _MEANS:
         raise ValueError(f"mean must be one of {', '.join(_MEANS)}; got {mean!r}")
-    inputs = read_inputs(X)
-    values = read_labels(labels, len(inputs)).astype(float)
+    points = read_inputs(X).copy()
+    values = read_labels(labels, len(points))
     check_rows(X, labels, "labels")
-    plan = ModelPlan(X, values, priors, x_scale, None)
-    plan.parameter("log_lengthscale", 0.5 * np.log(plan.n_inputs), 1.0, "input")
-    plan.exponential("lengthscale", "log_lengthscale", plan.x_map.scale)
-    plan.parameter("log_outputscale", 0.0, 1.0)
-    plan.exponential("outputscale", "log_outputscale", 1.0)
+    inputs, x_map = input_labels(X, points.shape[1]), fit_scale(x_scale, points, "x_scale")
+    parameters = Parameters({"input": inputs}, priors)
+    parameters.add("log_lengthscale", 0.5 * np.log(len(inputs)), 1.0, "input")
+    parameters.add_exponential("lengthscale", "log_lengthscale", x_map.scale)
+    parameters.add("log_outputscale", 0.0, 1.0)
+    parameters.add_exponential("outputscale", "log_outputscale", 1.0)
     if mean == "constant":
-        plan.parameter("mean_constant", 0.0, 1.0)
-    return ProbitGP(plan, kernel)
+        parameters.add("mean_constant", 0.0, 1.0)
+    return ProbitGP(points, values, kernel, inputs, x_map, parameters)
 
 
 class ProbitGP(Summarized):
@@ -103,23 +102,24 @@ class ProbitGP(Summarized):
         Names of the columns of X.
     """
 
-    def __init__(self, plan: ModelPlan, kernel: str):
-        self._plan, self._kernel = plan, kernel
-        plan.check_priors()
-        if not plan.free:
+    def __init__(
+        self, X: np.ndarray, labels: np.ndarray, kernel: str, inputs: list, x_map: Affine, parameters: Parameters
+    ):
+        self.X, self.labels, self._kernel = X, labels, kernel
+        self.inputs, self._x_map, self._parameters = inputs, x_map, parameters
+        parameters.check_names()
+        if not parameters.free:
             raise ValueError("every parameter is fixed, so there is nothing to fit: give at least one a prior")
-        for name in plan.free:
-            if plan.parameters[name].normal is None:
+        for name in parameters.free:
+            if not parameters.is_normal(name):
                 raise TypeError(f"priors[{name!r}] must be normal, pm.Normal.dist(mean, sd), or a number")
-        self.inputs = plan.inputs
-        self.X, self.labels = plan.X, plan.y.astype(bool)
         self._model: pm.Model | None = None
 
     def _summary(self) -> Summary:
         facts = {
             "data": f"{len(self.X)} points ({self.labels.sum()} yes)",
             "inputs": ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else ""),
-            "free parameters": ", ".join(self._plan.free),
+            "free parameters": ", ".join(self._parameters.free),
         }
         return Summary(f"ProbitGP probit_gp({self._kernel})", facts)
 
@@ -148,49 +148,47 @@ class ProbitGP(Summarized):
     def parameter_names(self) -> list[str]:
         """Flat names such as ``"log_lengthscale[0]"``, in the order of theta."""
         names = []
-        for name, shape in self._plan.shapes.items():
+        for name, shape in self._parameters.shapes.items():
             names += [f"{name}[{i}]" for i in range(shape[0])] if shape else [name]
         return names
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """Parameters, and lengthscales in the user's units, for each of S thetas; (S, ...) each."""
-        return self._plan.constrain(thetas)
+        return self._parameters.constrain(thetas)
 
     def flatten(self, point: dict[str, Any]) -> np.ndarray:
         """Theta (P,) from values by parameter name."""
-        shapes = self._plan.shapes
+        shapes = self._parameters.shapes
         if set(point) != set(shapes):
             raise ValueError(f"a point needs exactly {', '.join(shapes)}; got {', '.join(sorted(point)) or 'nothing'}")
         return np.concatenate([np.broadcast_to(np.asarray(point[n], float), s).ravel() for n, s in shapes.items()])
 
     def scale(self, X: np.ndarray) -> np.ndarray:
         """Inputs in the kernel's units."""
-        return self._plan.x_map(X)
+        return self._x_map(X)
 
     def posterior(self, approximation: str = "laplace") -> ProbitPosterior:
         """Log posterior of the hyperparameters given the current data."""
-        plan = self._plan
-        groups = [(int(i), np.array([d])) for d, i in enumerate(plan.positions("log_lengthscale"))]
-        node = arrays.Stationary(self._kernel, groups, plan.position("log_outputscale"))
-        has_mean = "mean_constant" in plan.parameters
+        parameters = self._parameters
+        groups = [(int(i), np.array([d])) for d, i in enumerate(parameters.positions("log_lengthscale"))]
+        node = arrays.Stationary(self._kernel, groups, parameters.position("log_outputscale"))
         return ProbitPosterior(
             self.scale(self.X),
             self.labels,
             node,
-            plan.constants,
-            plan.gaussian_prior(),
-            plan.position("mean_constant") if has_mean else None,
+            parameters.constants,
+            parameters.gaussian_prior(),
+            parameters.position("mean_constant") if "mean_constant" in parameters else None,
             approximation,
         )
 
     def _make(self) -> pm.Model:
-        plan, D = self._plan, len(self.inputs)
-        with pm.Model(model=None, coords={"obs": range(len(self.labels)), "input": plan.inputs}) as model:
+        with pm.Model(model=None, coords={"obs": range(len(self.labels)), "input": self.inputs}) as model:
             X = pm.Data("X", self.X, dims=("obs", "input"))
-            variables = plan.add_variables(model)
-            cov = KERNELS[self._kernel](D, ls=pt.exp(variables["log_lengthscale"]))
-            if not plan.x_map.is_identity:
-                cov = Rescaled(cov, plan.x_map.shift, plan.x_map.scale)
+            variables = self._parameters.register(model)
+            cov = STATIONARY[self._kernel](len(self.inputs), ls=pt.exp(variables["log_lengthscale"]))
+            if not self._x_map.is_identity:
+                cov = Rescaled(cov, self._x_map.shift, self._x_map.scale)
             gp = pm.gp.Latent(
                 mean_func=pm.gp.mean.Constant(variables.get("mean_constant", 0.0)),
                 cov_func=pt.exp(2 * variables["log_outputscale"]) * cov,

@@ -41,80 +41,85 @@ _SHOWN = 5
 _DRAWS = 32
 
 
+def _of(part: str, name: str, doc: str, *, is_settable: bool = False) -> Any:
+    """A property that shows one of a part of the learner."""
+
+    def put(learner: Learner, value: Any) -> None:
+        setattr(getattr(learner, part), name, value)
+
+    return property(lambda learner: getattr(getattr(learner, part), name), put if is_settable else None, doc=doc)
+
+
 class Learner(Summarized):
     """Ask for the next measurement, tell its result.
 
     Parameters
     ----------
     gpm : GPModel, or a list or dict of GPModels
-        With the data measured so far (at least one point). The learner owns its data from now on. Several models must
-        hold the same data; a list of them is labelled by their kernel expressions.
+        Holds the data measured so far, at least one point; the learner owns its data from now on. Several models must
+        hold the same data. A list of them is labelled by their kernel expressions.
     learn : {"function", "hyperparameters", "model", "maximum"}
-        The goal, which chooses a criterion: :func:`uncertainty`; :func:`bald` with ``method="draws"``, which decides
-        most like MCMC (``criterion="bald"`` is the marginal GP's, many times faster); :func:`bams`, which of several
-        models is the right one (``criterion="bams_draws"`` decides more like the exact posterior on few data, and takes
-        far longer); or :func:`pes`, where the maximum (or minimum) is. Several models may also learn the function or
-        its maximum, by their average.
+        The goal. It selects the criterion: :func:`uncertainty`; :func:`bald` over posterior draws, which decides most
+        like MCMC (``criterion="bald"``, of the marginal GP, is many times faster); :func:`bams` between several models
+        (``criterion="bams_draws"`` is closer to the exact posterior on few data, and much slower); or :func:`pes` for
+        the maximum or minimum. Several models may also learn the function or its maximum: their average decides.
     criterion : str or callable, optional
-        Another one, by any name of the registry that :func:`pymc_active.check` and the command line share: ``"bald"``
-        (with ``_bbq``, ``_modes``, ``_draws`` or ``_cubature`` for the method, and ``_f`` at the end for the latent
-        target), ``"uncertainty"``, ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"``
+        Another criterion, by a name that means the same for :func:`pymc_active.check` and the command line: ``"bald"``
+        (append ``_bbq``, ``_modes``, ``_draws`` or ``_cubature`` for the method, then ``_f`` for the latent target),
+        ``"uncertainty"``, ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"``
         (hyperparameters fixed at the mode), ``"max_value_entropy"``, ``"joint_entropy_search"``, ``"entropy_search"``
-        (at the mode), ``"thompson"``; with several models, which these then average, also ``"bams"``,
-        ``"bams_tempered"``, ``"bams_uniform"``, ``"bams_modes"``, ``"bams_draws"``, ``"committee"``. ``"random"``
-        draws points at random. Or ``criterion(fit, X)`` giving one number for each row of X, larger is better.
+        (at the mode), ``"thompson"``; for several models also ``"bams"``, ``"bams_tempered"``, ``"bams_uniform"``,
+        ``"bams_modes"``, ``"bams_draws"``, ``"committee"``. ``"random"`` draws points at random. A function
+        ``criterion(fit, X)`` returns one number for each row of X; larger is better.
     pool : ndarray, DataFrame or dask array, shape (m, D)
-        Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is read and
-        scored block by block at every :meth:`ask`, by dask's scheduler, and never held; criteria that look for the
-        place of the maximum need all candidates at once and refuse it.
+        Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
+        by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
     bounds : list of (low, high)
-        Instead of a pool: any point of this box, in the user's units. The criterion is maximised from the best of
-        about a thousand seeds by L-BFGS-B, with exact gradients where criterion and model have them. For a linear
-        embedding the seeds include corners of the box that reach the boundary of the embedded box.
+        In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
+        of about a thousand seeds, with exact gradients where criterion and model have them.
     repeat : bool
-        Offer a point again after it was asked. By default each is offered once.
+        Offer a point again after it was asked for. By default each is offered once.
     minimize : bool
-        For :meth:`recommend` and the criteria that look for the maximum.
+        Look for the minimum: affects :meth:`recommend` and the criteria of the maximum.
     prior : dict or sequence, optional
-        Prior weights of several models, by label or in their order; default equal.
+        Prior weights of several models, by label or in order; equal by default.
     explore_every : int
-        With several models: every so many told points a step of compositional kernel search. Up to 12 neighbours of
-        kernel expressions join, each fitted from its parent's modes: parents are drawn by their posterior probability,
-        and a base kernel more makes a neighbour a quarter as likely. Then models with a posterior probability below
-        1e-4 leave, but for the best five, and so do those behind the best 25. 0: never. See also :meth:`add_model`.
+        With several models, take a step of compositional kernel search after this many told points; 0 is never. Up to
+        12 neighbours of the kernel expressions join, fitted from their parents' modes. Parents are drawn by posterior
+        probability; each additional base kernel makes a neighbour a quarter as likely. Models with a probability below
+        1e-4 leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it, nor on
-        processes that are killed; the attribute ``executor`` may be set to a new one.
+        Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it. Assign a
+        new one to the attribute ``executor`` if its processes died.
     verify : {"never", "sometimes"} or int
-        Whether to ask on the way if the Laplace fit can be trusted, by the Pareto k of draws from it, which takes a
-        second and no MCMC: at the first fit and then at every k-th point told (``verify=k``), or when there are half as
-        many points again as at the last time (``"sometimes"``). Above 0.7 the run *escalates*: two short chains of
-        NUTS are drawn from the exact posterior of the same model, which takes a few seconds or, with many points or
-        parameters, minutes, and the criterion is computed over their draws (with ``method="draws"``, whatever method
-        it had) until a fit passes; until then every fit is verified, and has a trace of its own. One warning says so
-        when it happens first. ``"random"`` and criteria of your own take no draws: for them it is noted and nothing
-        else. Of several models those of a probability above 0.05 are verified, and the draws of a doubtful one
-        replaced; their probabilities stay those of Laplace's evidences. See :attr:`verification`, :attr:`traces` and,
-        for a full comparison, :func:`pymc_active.check`.
+        When to check the Laplace fit during the run by the Pareto k of its draws, which takes a second: after every
+        k-th told point (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first
+        fit always. Above 0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior
+        of the same model, which takes seconds to minutes, and the criterion is computed over their draws until a later
+        fit passes. Criteria that take no draws (``"random"``, functions) only record the result. Of several models,
+        those with a probability above 0.05 are verified; their probabilities remain Laplace's. See
+        :attr:`verification`, :attr:`traces` and, for a full comparison, :func:`pymc_active.check`.
     random_seed : int or Generator, optional
-        The same seed, data and answers give the same questions, bit for bit. None, the default, draws a fresh seed,
-        which :attr:`random_seed` tells and :meth:`save` keeps.
+        The same seed, data and answers give the same questions, bit for bit. None, the default, draws a fresh seed;
+        :attr:`random_seed` holds it and :meth:`save` keeps it.
 
     Attributes
     ----------
     notes : dict
-        Whatever you want to find again beside the run, such as units or the name of an instrument: :meth:`save` writes
-        it, :meth:`load` brings it back. JSON must be able to hold it.
+        Anything to keep beside the run, such as units or the name of an instrument. :meth:`save` writes it and
+        :meth:`load` brings it back, so it must fit into JSON.
 
     Raises
     ------
     TypeError, ValueError
-        For both or neither of pool and bounds, an empty pool, one of the wrong width or with NaN, malformed bounds,
+        For both or neither of pool and bounds, a pool that is empty, of the wrong width or with NaN, malformed bounds,
         an unknown goal, criterion or ``verify``; fewer than two models, equal ones, or models of different data.
 
     Warns
     -----
-    UserWarning
+    ScaleWarning
+        If the data that scaled the inputs cover only a small part of the candidates.
+    SamplingWarning
         Once when a run first escalates, and once if the sampler fails; the fit is then used as it is.
 
     Examples
@@ -126,8 +131,8 @@ class Learner(Summarized):
     >>> learner = pma.active.Learner(gpm, "function", pool=pool, random_seed=1)
     >>> x = learner.ask()
     >>> learner.tell(x, np.sin(x[:, 0]))
-    >>> learner
-    <Learner: goal function; criterion uncertainty; points 3; told after the start 1; candidates 47 left in the pool>
+    >>> learner.n_left
+    47
     """
 
     def __init__(
@@ -176,15 +181,6 @@ class Learner(Summarized):
         self._state, self._fits = state, CurrentFit(state, executor)
         self._subject, self._questions, self._verification = state.subject, state.questions, state.verification
 
-    @property
-    def executor(self) -> Executor | None:
-        """Runs mode searches; may be set to a new one."""
-        return self._fits.executor
-
-    @executor.setter
-    def executor(self, executor: Executor | None) -> None:
-        self._fits.executor = executor
-
     def _summary(self) -> Summary:
         # Nothing is fitted to be shown.
         fit, start = self._fits.known, max(self.n_start, len(self.y) - _SHOWN)
@@ -203,49 +199,17 @@ class Learner(Summarized):
         }
         return Summary("Learner", facts, [told.map("{:.4g}".format)] if len(told) else [])
 
-    @property
-    def learn(self) -> str:
-        """The goal."""
-        return self._state.learn
-
-    @property
-    def criterion(self) -> AnyCriterion | None:
-        """The criterion; None for random points."""
-        return self._state.criterion
-
-    @property
-    def criterion_name(self) -> str:
-        """Its name."""
-        return self._state.criterion_name
-
-    @property
-    def minimize(self) -> bool:
-        """Whether the minimum is wanted."""
-        return self._state.minimize
-
-    @property
-    def repeat(self) -> bool:
-        """Whether points may be asked for again."""
-        return self._state.repeat
-
-    @property
-    def random_seed(self) -> int:
-        """The seed of everything random."""
-        return self._state.random_seed
-
-    @property
-    def n_start(self) -> int:
-        """Number of points at the start."""
-        return self._state.n_start
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """Your notes."""
-        return self._state.notes
-
-    @notes.setter
-    def notes(self, notes: dict[str, Any]) -> None:
-        self._state.notes = notes
+    learn = _of("_state", "learn", "The goal.")
+    criterion = _of("_state", "criterion", "The criterion; None for random points.")
+    criterion_name = _of("_state", "criterion_name", "Name of the criterion.")
+    minimize = _of("_state", "minimize", "Whether the minimum is wanted.")
+    repeat = _of("_state", "repeat", "Whether points may be asked for again.")
+    random_seed = _of("_state", "random_seed", "The seed of everything random.")
+    n_start = _of("_state", "n_start", "Number of points at the start.")
+    notes = _of("_state", "notes", "Your notes, a dict.", is_settable=True)
+    executor = _of("_fits", "executor", "Runs mode searches; assign another one at any time.", is_settable=True)
+    X = _of("_subject", "X", "Inputs measured so far (n, D), in the user's units.")
+    y = _of("_subject", "y", "Outputs measured so far (n,).")
 
     @property
     def asked_labels(self) -> np.ndarray:
@@ -274,16 +238,6 @@ class Learner(Summarized):
         return self._questions.candidates.domain
 
     @property
-    def X(self) -> np.ndarray:
-        """Inputs measured so far (n, D), in the user's units."""
-        return self._subject.X
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs measured so far (n,)."""
-        return self._subject.y
-
-    @property
     def gpm(self) -> GPModel:
         """The model; of several, the most probable one."""
         return self._subject.gpm if isinstance(self._subject, OneModel) else self.fit.gpm
@@ -298,21 +252,20 @@ class Learner(Summarized):
 
     @property
     def verification(self) -> xr.Dataset:
-        """What was found so far by ``verify``, one row for each time that it was asked.
+        """The results of ``verify`` so far, one row for each verification.
 
         Returns
         -------
         xarray.Dataset
-            Over ``n_observations``; of several models all but ``regret_ratio`` also over ``model``, NaN for those that
-            were not verified.
+            Over ``n_observations``, and for several models also over ``model`` (NaN for those not verified).
 
             * ``pareto_k``: shape of the tail of the importance weights of draws from the Laplace approximation.
-            * ``escalated``: whether the criterion took draws of a trace, and of that trace ``rhat`` and ``ess_bulk``
-              (the worst of its predictive means at a hundred candidates) and ``divergences``, their number.
-            * ``sampler_failed``: whether there was none although there should have been.
-            * ``regret_ratio``: by the criterion over the trace, the utility of the candidate that would have been asked
-              for without it, over that of the best candidate, as in :func:`pymc_active.check`; 1 is perfect. NaN until
-              asked, for boxes and dask arrays, and for ``thompson``.
+            * ``escalated``: whether the criterion used draws of a trace; ``rhat``, ``ess_bulk`` (the worst over its
+              predictive means at a hundred candidates) and the number of ``divergences`` of that trace.
+            * ``sampler_failed``: whether sampling was due but failed.
+            * ``regret_ratio``, over ``n_observations`` only: utility of the candidate that the unverified fit would
+              have chosen over that of the best, judged by the criterion over the trace; 1 is perfect. NaN until asked,
+              for boxes and dask arrays, and for ``thompson``.
         """
         return self._verification.dataset(isinstance(self._subject, OneModel))
 
@@ -355,11 +308,11 @@ class Learner(Summarized):
         self._fits.refit()
 
     def search(self, n_restarts: int = 20) -> ModelAverage:
-        """Search the modes of all models anew, with many fresh starts, before anything is concluded.
+        """Search the modes of all models anew, with ``n_restarts`` fresh starts each, before drawing conclusions.
 
-        While data come in, each of several models is followed from its last modes with one fresh start an ask.
+        During a run the modes of each model are followed from the last fit with one fresh start per ask.
         """
-        # That of the most probable model matters, of which the average warns.
+        # The average warns of a doubtful fit of the most probable model.
         with ignoring(DoubtfulFitWarning):
             found = self._several("search").search(n_restarts, self.random_seed, self.executor)
         self._fits.refit(found)
@@ -375,8 +328,7 @@ class Learner(Summarized):
     def ask(self, n: int = 1) -> Any:
         """The next ``n`` points to measure.
 
-        Each further point, and each asked before but not yet told, is conditioned on as if its predicted value had
-        been observed: a batch is chosen greedily.
+        A batch is chosen greedily: points asked for and not told yet count as measured, with the values predicted.
 
         Returns
         -------
@@ -412,17 +364,16 @@ class Learner(Summarized):
         Parameters
         ----------
         x : array_like or DataFrame, shape (k, D) or (D,)
-            What was measured. Points that are pending are no longer.
+            The points measured; they are no longer pending.
         y : array_like, shape (k,), or a number
         asked : array_like or DataFrame, shape (k, D) or (D,), optional
-            The pending points that these answer, where settings were rounded or missed: what was asked is not pending
-            any more, and the model learns what was measured.
+            The pending points that these answer, if settings were rounded or missed: the model learns what was
+            measured, and what was asked for is no longer pending.
 
         Raises
         ------
         ValueError
-            For NaN or wrong shapes, or if ``asked`` is not pending; nothing is added then, and what was told before is
-            kept.
+            For NaN or wrong shapes, or if ``asked`` is not pending. Nothing is added then.
         """
         asked_for = self._questions
         X, labels = asked_for.read(x, "x")
@@ -437,17 +388,17 @@ class Learner(Summarized):
         self._fits.refit()
 
     def forget(self, x: Any = None) -> None:
-        """Give up points that are pending: nothing is expected of them any more, and they may be asked for again.
+        """Give up pending points; they may be asked for again.
 
         Parameters
         ----------
         x : array_like or DataFrame, shape (k, D) or (D,), optional
-            Some of :attr:`pending`; default all. Equal rows of a pool are told apart by their labels.
+            Some of :attr:`pending`, by default all. Labels distinguish equal rows of a pool.
 
         Raises
         ------
         ValueError
-            If one of them is not pending; none is given up then.
+            If one of them is not pending. None is given up then.
 
         Examples
         --------
@@ -466,17 +417,17 @@ class Learner(Summarized):
         asked_for.forget(positions, self.X)
 
     def expect(self, x: Any) -> None:
-        """Take note that points are being measured which were not asked for here: they are pending from now on.
+        """Note points that are being measured without having been asked for here; they are pending from now on.
 
         Parameters
         ----------
         x : array_like or DataFrame, shape (k, D) or (D,)
-            Candidates, such as those that another learner of the same measurements asked for.
+            Candidates, such as those that another learner asked for.
 
         Raises
         ------
         ValueError
-            If one of them is no row of the pool; none is expected then.
+            If one of them is not a row of the pool. None is noted then.
         """
         self._questions.expect(x)
 
@@ -498,8 +449,7 @@ class Learner(Summarized):
             At least 0.
         progressbar : bool
         save_to : path, optional
-            Where to :meth:`save` after every answer, before the next question. A run that was killed goes on from
-            there and asks what it would have asked.
+            File to :meth:`save` to after every answer. A run that was killed continues from it with the same questions.
 
         Notes
         -----
@@ -519,26 +469,27 @@ class Learner(Summarized):
                 advance()
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write everything that :meth:`load` needs to go on, bit for bit, and your ``notes``.
+        """Write everything that :meth:`load` needs to continue bit for bit, and your ``notes``.
 
-        Nothing is fitted for it, and nothing in the file can run code. ArviZ opens it: ``observed_data``,
-        ``constant_data``, ``design`` as in :meth:`to_datatree`, the candidates, what is pending and the modes of each
-        model. Draws from the posterior are not in it: :meth:`to_datatree` makes them.
+        The file cannot run code. ArviZ opens it: ``observed_data``, ``constant_data``, ``design`` as in
+        :meth:`to_datatree`, the candidates, the pending points and the modes of each model. It holds no posterior
+        draws: :meth:`to_datatree` makes them.
 
         Parameters
         ----------
         path : path
-            netCDF; zarr if it ends in ``.zarr``. A file that is there stays as it is until the new one is complete. Of
-            several processes that save to one netCDF file the last wins; a zarr file has one writer.
+            netCDF, or zarr if it ends in ``.zarr``. An existing file stays intact until the new one is complete. If
+            several processes save to one netCDF file, the last wins; a zarr file has one writer.
 
         Raises
         ------
         ValueError
-            If columns or rows of the pool have labels that are neither text, numbers nor dates, or if JSON cannot hold
-            the ``notes``: the entry is named.
+            For labels of columns or rows that are neither text, numbers nor dates, and for ``notes`` that JSON cannot
+            hold.
         ModuleNotFoundError
-            For zarr where it is not installed.
+            For zarr if it is not installed.
         """
+        self._fits.check_data()
         write(path, to_contents(self._state), KIND, FORMAT_VERSION)
 
     @classmethod
@@ -551,19 +502,18 @@ class Learner(Summarized):
         pool: Any = None,
         executor: Executor | None = None,
     ) -> Self:
-        """The learner of a file, which asks the same next points, bit for bit.
+        """The learner of a file; it asks the same next points, bit for bit.
 
         Parameters
         ----------
         path : path
         model : GPModel, or dict of label -> GPModel, optional
-            Made as before, where a file cannot hold it: a model that no builder made, one with more in it than the
-            builder put there, or with a mean function or priors that are more than a name with numbers. It gets the
-            data of the file.
+            The model, made as before, if a file cannot hold it: a model that no builder made, that was extended since,
+            or whose mean function or priors are more than a name with numbers. It gets the data of the file.
         criterion : callable, optional
-            Where it was one of your own, which a file cannot hold either.
+            If it was a function of your own.
         pool : dask array, optional
-            Where the candidates were one: the same.
+            The same one, if the candidates were a dask array.
         executor : concurrent.futures.Executor, optional
             As for a new learner.
 
@@ -571,22 +521,21 @@ class Learner(Summarized):
         ------
         FileNotFoundError
         ValueError
-            If a model, criterion or pool must be passed; if the model has other parameters than the one saved; for a
-            file of something else, of a newer version, or one that is damaged.
+            If a model, criterion or pool is missing, or the model has other parameters than the one saved; for a file
+            of another kind or a newer version, or a damaged one.
         """
         state = from_contents(read(path, KIND, FORMAT_VERSION), model, criterion, pool)
         return cls.from_state(state, executor)
 
     def recommend(self) -> Any:
-        """What was to be found.
+        """The answer to the question of ``learn``.
 
         Returns
         -------
         ndarray, DataFrame or label
-            With ``learn="model"`` the label of the most probable model, after a :meth:`search` of all modes; if its fit
-            is doubtful, a warning says so. Otherwise the point of the pool or box with the best posterior mean:
-            largest, or smallest with ``minimize=True``; with ``learn="maximum"`` the mean over draws of the
-            hyperparameters. How sure that is, and where else the maximum may be, tells :meth:`optimum`.
+            For ``learn="model"`` the label of the most probable model, after a :meth:`search` of all modes. Otherwise
+            the point of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), for
+            ``learn="maximum"`` averaged over draws of the hyperparameters. :meth:`optimum` tells how sure it is.
         """
         if self.learn == "model":
             return self.search().probability.idxmax().item()

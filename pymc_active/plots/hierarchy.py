@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_active.plots.style import GREY, INK, new_axes
-from pymc_active.relevant_inputs.search import HDSResult
+from pymc_active.relevant_inputs.result import HDSResult
 
 if TYPE_CHECKING:
     import pandas as pd
