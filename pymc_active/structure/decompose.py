@@ -141,7 +141,9 @@ def decompose(
         If ``fit`` is not a fit, or its model has no array kernel (from_marginal, embedding_gp, priors that are not
         plain normals, a ``pm.gp.mean.Mean``); for unknown methods or units, or points of the wrong shape.
 
-    Notes ----- The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and
+    Notes
+    -----
+    The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and
     the residual. The shares add up to one. A component that works against the others has a negative share.
 
     References
