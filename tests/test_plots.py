@@ -409,6 +409,27 @@ def test_legends_of_narrow_axes_stay_in_the_figure(plane_fit, layout):
         assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
 
 
+@pytest.mark.parametrize("loc", ["left", "center", "right"])
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_titles_stand_above_legends(plane_fit, loc, comes_first, tmp_path):
+    """Set before or after, and in a file of another resolution; without the legend, right above the frame."""
+    fig, ax = plt.subplots(layout="constrained")
+    if comes_first:
+        ax.set_title("title", loc=loc)
+    plots.plot_embedding(plane_fit, highlight=[0], ax=ax)
+    if not comes_first:
+        ax.set_title("title", loc=loc)
+    [title] = [text for text in ax.get_children() if getattr(text, "get_text", str)() == "title"]
+    fig.savefig(tmp_path / "plane.png", dpi=220)
+    fig.draw_without_rendering()
+    height = ax.get_legend().get_window_extent().y1
+    assert 0 <= title.get_window_extent().y0 - height < 15
+    ax.get_legend().remove()
+    fig.draw_without_rendering()
+    assert 0 <= title.get_window_extent().y0 - ax.bbox.y1 < 15
+    plt.close(fig)
+
+
 def test_numbers_at_a_right_angle_stay_in_the_frame(plane_fit):
     # What the plane lacks: the complement of its rows.
     missing = np.linalg.svd(plane_fit.point["R"])[2][2:]

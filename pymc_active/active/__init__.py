@@ -12,6 +12,8 @@ from pymc_active.criteria.maximum.rejection_sampling import pes_ground_truth
 from pymc_active.criteria.surest_input import surest_input
 from pymc_active.learner.designs import latin_hypercube, random_design
 from pymc_active.learner.learner import Learner
+from pymc_active.learner.optimum import Optimum
+from pymc_active.learner.state import LearnerState
 from pymc_active.predictions.model_average import model_posterior
 from pymc_active.relevant_inputs.assumptions import AssumptionCheck, check_assumptions
 from pymc_active.relevant_inputs.baselines.bounds import expected_evaluations, fixed_sample_size, theorem_beta
@@ -41,6 +43,8 @@ __all__ = [
     "HDSState",
     "History",
     "Learner",
+    "LearnerState",
+    "Optimum",
     "Regret",
     "Screening",
     "SearchDiagnostics",

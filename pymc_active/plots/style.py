@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
 
 BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 INK, GREY = "#222222", "#8A8A8A"
@@ -61,7 +63,10 @@ def read_axes(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def legend_above(ax: Axes) -> None:
-    """A legend above the frame, where it hides nothing, in as many columns as fit; inside if the figure ends there."""
+    """Put a legend above the frame, where it hides nothing, and any title above the legend.
+
+    It has as many columns as fit. If the figure ends at the frame, it goes inside.
+    """
     n = len(ax.get_legend_handles_labels()[0])
     style: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
     # Layouts make a frame wider than it is at first, but never beyond the figure.
@@ -72,6 +77,18 @@ def legend_above(ax: Axes) -> None:
             break
     if legend.get_window_extent().y1 > ax.figure.bbox.y1 and ax.figure.get_layout_engine() is None:
         ax.legend(loc="best", **style)
+        return
+    # Matplotlib moves titles above insets, but not above legends: an empty inset takes the legend's place.
+    inset = ax.inset_axes((0, 1, 1, 0))
+    inset.set_axis_off()
+    inset.set_axes_locator(partial(_place_of_legend, ax))
+
+
+def _place_of_legend(ax: Axes, _: Axes, renderer: Any) -> Bbox:
+    """In parts of the figure; the frame itself once the legend is gone."""
+    legend = ax.get_legend()
+    extent = ax.bbox if legend is None else legend.get_window_extent(renderer)
+    return extent.transformed(ax.figure.transSubfigure.inverted())
 
 
 def note(ax: Axes, text: str, at: tuple[Any, Any], offset: tuple[float, float] = (0, 0), **style: Any) -> Any:
