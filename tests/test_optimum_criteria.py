@@ -363,7 +363,7 @@ def test_an_optimum_says_how_much_is_known():
         assert optimum.probability_within(1.0) == 1.0
         assert 0 < optimum.probability_within(0.05) <= 1.0
         assert 0 <= optimum.regret < 0.3
-        at_x = pma.predict(fit, x[None], method="draws", draws=32)
+        at_x = pma.predict(fit, x[None], method="draws", draws=32, random_seed=0)
         assert_allclose(optimum.f_mean, at_x.f_mean[0], rtol=1e-12)
         assert_allclose(optimum.f_sd, np.sqrt(at_x.f_variance[0]), rtol=1e-10)
         best = optimum.samples.f.mean()
