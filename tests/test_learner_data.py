@@ -88,5 +88,35 @@ def test_a_model_that_another_learner_has_told_is_refused():
     x = one.ask()
     other.tell(x, y[x.index])
     for go_on in (lambda: one.tell(x, y[x.index]), lambda: one.fit, one.design, lambda: one.save("run.nc")):
-        with pytest.raises(ValueError, match="the model has 5 points, and this learner knows of 4: another learner"):
+        with pytest.raises(ValueError, match="the model has 5 points, but this learner knows of 4: another learner"):
             go_on()
+
+
+def test_random_design_refuses_a_list_that_may_be_bounds_or_rows():
+    rows = [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(ValueError, match=r"pass bounds=\.\.\. or pool="):
+        pma.active.random_design(rows, 2)
+    drawn = pma.active.random_design(pool=rows, n=2, random_seed=1)
+    assert {tuple(x) for x in drawn} < {(0, 1), (2, 3), (4, 5)}
+    assert pma.active.random_design(bounds=rows, n=2, random_seed=1).shape == (2, 3)
+    with pytest.raises(TypeError, match="one source"):
+        pma.active.random_design(pool=rows, bounds=rows, n=2)
+
+
+@pytest.mark.parametrize("flag", ["minimize", "repeat"])
+def test_text_is_no_flag(flag):
+    gpm = pma.ard_gp([[0.0], [1.0]], [0.0, 1.0])
+    with pytest.raises(TypeError, match=f"{flag} must be True or False; got 'no'"):
+        pma.active.Learner(gpm, bounds=[(0, 1)], **{flag: "no"})
+
+
+def test_hasattr_says_which_learners_have_a_history_of_models():
+    gpm = pma.ard_gp([[0.0], [1.0]], [0.0, 1.0])
+    learner = pma.active.Learner(gpm, bounds=[(0, 1)])
+    assert not hasattr(learner, "model_history")
+    assert learner.models == {"model": gpm}
+
+
+def test_without_a_seed_runs_differ_and_tell_their_seed():
+    learners = [pma.active.Learner(pma.ard_gp([[0.0], [1.0]], [0.0, 1.0]), bounds=[(0, 1)]) for _ in range(2)]
+    assert learners[0].random_seed != learners[1].random_seed

@@ -227,7 +227,7 @@ class LaplaceFit:
         fit._known_draws, fit._around, fit._trace_draws = {}, None, TraceDraws(thetas, self.best.space)
         return fit
 
-    def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
+    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
         """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Designs that look at no data: random points and Latin hypercubes."""
+"""Designs that use no data: random points and Latin hypercubes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,25 @@ def _check_n(n: Any) -> int:
     return int(n)
 
 
-def random_design(bounds_or_pool: Any, n: int, random_seed: int | np.random.Generator | None = None) -> Any:
+def random_design(
+    bounds_or_pool: Any = None,
+    n: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    *,
+    bounds: Bounds | None = None,
+    pool: Any = None,
+) -> Any:
     """Points drawn at random: from a box, or rows of a pool without repetition.
 
     Parameters
     ----------
-    bounds_or_pool : list of (low, high), or ndarray, DataFrame of shape (m, D)
-        A *list* is read as bounds, anything else as a pool.
+    bounds_or_pool : list of tuples (low, high), or ndarray, DataFrame of shape (m, D)
+        A list of *tuples* is read as bounds, an array or a data frame as a pool. A list of lists could be either and
+        is refused: name it by ``bounds=`` or ``pool=``.
     n : int
     random_seed : int or Generator, optional
+    bounds, pool
+        One of these in place of ``bounds_or_pool``.
 
     Returns
     -------
@@ -33,27 +43,38 @@ def random_design(bounds_or_pool: Any, n: int, random_seed: int | np.random.Gene
 
     Raises
     ------
-    ValueError
-        For malformed bounds, or more points than the pool has.
+    TypeError, ValueError
+        Unless there is one source of points; for malformed bounds, or more points than the pool has.
 
     Examples
     --------
     >>> random_design([(0, 1), (10, 20)], 3, random_seed=1).shape
     (3, 2)
     """
-    rng, n = np.random.default_rng(random_seed), _check_n(n)
+    if sum(source is not None for source in (bounds_or_pool, bounds, pool)) != 1:
+        raise TypeError("random_design draws from one source: pass bounds=[(low, high), ...] or pool=X_pool")
     if isinstance(bounds_or_pool, list | tuple):
-        low, high = read_bounds(bounds_or_pool)
+        if not all(isinstance(pair, tuple) for pair in bounds_or_pool):
+            raise ValueError(
+                "a list of lists may hold bounds or the rows of a pool: pass bounds=... or pool=..., or write bounds "
+                "as tuples, [(low, high), ...]"
+            )
+        bounds = bounds_or_pool
+    elif bounds_or_pool is not None:
+        pool = bounds_or_pool
+    rng, n = np.random.default_rng(random_seed), _check_n(n)
+    if bounds is not None:
+        low, high = read_bounds(bounds)
         return rng.uniform(low, high, size=(n, len(low)))
-    X = read_inputs(bounds_or_pool, "pool")
+    X = read_inputs(pool, "pool")
     if n > len(X):
         raise ValueError(f"the pool has {len(X)} points; cannot draw {n} without repetition")
     rows = rng.choice(len(X), n, replace=False)
-    return bounds_or_pool.iloc[rows] if isinstance(bounds_or_pool, pd.DataFrame) else X[rows]
+    return pool.iloc[rows] if isinstance(pool, pd.DataFrame) else X[rows]
 
 
 def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
-    """A Latin hypercube: n points of which each lies in a row of its own of every input's n equal intervals.
+    """A Latin hypercube: every input's range is cut into n equal intervals, and each interval holds one point.
 
     Parameters
     ----------

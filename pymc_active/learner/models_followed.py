@@ -14,7 +14,7 @@ from pymc_active.kernels.expressions import Expression, base_kernels, is_redunda
 from pymc_active.laplace.fit import LaplaceFit, fit_laplace
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels
+from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 
 # A full mode search of one model every so many told points; between them the modes are followed.
 _SEARCH_EVERY = 15
@@ -321,3 +321,33 @@ def _free_label(label: str, taken: Mapping[Any, GPModel]) -> str:
 def _check_model(gpm: Any) -> None:
     if not isinstance(gpm, GPModel):
         raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")
+
+
+def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneModel | SeveralModels:
+    """The models that a learner follows, checked against its goal."""
+    if not isinstance(explore_every, int | np.integer) or explore_every < 0:
+        raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
+    if isinstance(gpm, GPModel):
+        if learn == "model":
+            raise ValueError("learn='model' chooses between models: pass at least two, in a list or a dict")
+        if prior is not None or explore_every:
+            raise ValueError("prior and explore_every are for several models")
+        if learn == "hyperparameters" and not gpm.shapes:
+            raise ValueError(
+                "learn='hyperparameters': every parameter of this model is fixed, so nothing can be learned"
+            )
+        return OneModel(gpm)
+    if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
+        raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
+    if learn == "hyperparameters":
+        raise ValueError("learn='hyperparameters' is about one model: pass it alone, or learn='model'")
+    models = read_models(gpm)
+    prior_weights(prior, list(models))  # refused before anything long is run
+    if explore_every and any(gpm.expression is None for gpm in models.values()):
+        raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+    if explore_every and not all(isinstance(label, str) for label in models):
+        raise ValueError(
+            "explore_every names new models by their kernel expressions, so the labels of the others must be text; got "
+            f"{list(models)}"
+        )
+    return SeveralModels(models, prior, int(explore_every))

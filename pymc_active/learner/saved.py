@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -16,14 +15,12 @@ from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
+from pymc_active.learner.state import LearnerState, new_state
+from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.rebuilding import rebuild
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
-
-if TYPE_CHECKING:
-    from pymc_active.learner.learner import Learner
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 1
@@ -33,7 +30,7 @@ _DEEPEST = 50
 _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
 
 
-def to_contents(learner: Learner) -> Contents:
+def to_contents(state: LearnerState) -> Contents:
     """Everything that a learner needs to go on, in groups that say something to a reader of the file as well.
 
     ``observed_data`` and ``constant_data`` are the data; ``design`` what was asked and told since the start;
@@ -47,9 +44,10 @@ def to_contents(learner: Learner) -> Contents:
     ValueError
         For labels of columns or rows that are neither text, numbers nor dates, and for notes that JSON cannot hold.
     """
-    _check_notes(learner.notes)
-    subject, candidates = learner._subject, learner._candidates
-    X, y = learner.X, learner.y
+    _check_notes(state.notes)
+    subject, questions, n_start = state.subject, state.questions, state.n_start
+    candidates = questions.candidates
+    X, y = subject.X, subject.y
     members, name = subject.models, next(iter(subject.models.values())).name
     # No dimension may have the name of the observations, which a user's own model chooses.
     over = "obs" if name != "obs" else "observation"
@@ -57,12 +55,12 @@ def to_contents(learner: Learner) -> Contents:
     groups = {
         "observed_data": xr.Dataset({name: (over, y)}),
         "constant_data": xr.Dataset({"X": (("obs", "input"), X)}, inputs),
-        "design": learner.design(),
+        "design": questions.design(X[n_start:], y[n_start:], False),
         "pending": xr.Dataset(
             {
-                "x": (("point", "input"), np.reshape([choice.x for choice in learner._pending], (-1, X.shape[1]))),
-                "pool_row": ("point", np.array([choice.row for choice in learner._pending], int)),
-                "score": ("point", np.array([choice.score for choice in learner._pending], float)),
+                "x": (("point", "input"), np.reshape([choice.x for choice in questions.pending], (-1, X.shape[1]))),
+                "pool_row": ("point", np.array([choice.row for choice in questions.pending], int)),
+                "score": ("point", np.array([choice.score for choice in questions.pending], float)),
             }
         ),
     }
@@ -85,40 +83,35 @@ def to_contents(learner: Learner) -> Contents:
         )
     elif isinstance(candidates, Box):
         groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
-    if learner._verification.verdicts:
-        groups["verification"] = learner.verification
-    models, fits = [], _fits(learner)
+    if state.verification.verdicts:
+        groups["verification"] = state.verification.dataset(isinstance(subject, OneModel))
+    models, fits = [], _fits(state)
     for number, (label, gpm) in enumerate(members.items()):
         groups[f"modes/{number}"] = _modes(gpm, subject.starts.get(label, []), fits.get(label))
         models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm)})
     document = {
-        "learn": learner.learn,
-        "criterion": learner.criterion_name,
-        "criterion_is_named": learner.criterion_is_named,
-        "minimize": learner.minimize,
-        "repeat": learner.repeat,
-        "random_seed": learner.random_seed,
-        "n_start": learner.n_start,
-        "verify": learner._verification.every,
-        "generator": write_generator(learner._rng),
+        "learn": state.learn,
+        "criterion": state.criterion_name,
+        "criterion_is_named": state.criterion_is_named,
+        "minimize": state.minimize,
+        "repeat": state.repeat,
+        "random_seed": state.random_seed,
+        "n_start": state.n_start,
+        "verify": state.verification.every,
+        "generator": write_generator(state.rng),
         "table": table,
         "models": models,
         "is_fitted": bool(fits),
         "memory": _memory(subject),
-        "notes": learner.notes,
+        "notes": state.notes,
     }
     return Contents(groups, document)
 
 
-def from_contents[AnyLearner: Learner](
-    kind: type[AnyLearner],
-    contents: Contents,
-    model: GPModel | Mapping[Any, GPModel] | None,
-    criterion: str | AnyCriterion | None,
-    pool: Any,
-    executor: Executor | None,
-) -> AnyLearner:
-    """The learner of a file.
+def from_contents(
+    contents: Contents, model: GPModel | Mapping[Any, GPModel] | None, criterion: str | AnyCriterion | None, pool: Any
+) -> LearnerState:
+    """The state of a file.
 
     Raises
     ------
@@ -127,19 +120,14 @@ def from_contents[AnyLearner: Learner](
         contents that do not fit together.
     """
     try:
-        return _from_contents(kind, contents, model, criterion, pool, executor)
+        return _from_contents(contents, model, criterion, pool)
     except _DAMAGE as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 
-def _from_contents[AnyLearner: Learner](
-    kind: type[AnyLearner],
-    contents: Contents,
-    model: GPModel | Mapping[Any, GPModel] | None,
-    criterion: str | AnyCriterion | None,
-    pool: Any,
-    executor: Executor | None,
-) -> AnyLearner:
+def _from_contents(
+    contents: Contents, model: GPModel | Mapping[Any, GPModel] | None, criterion: str | AnyCriterion | None, pool: Any
+) -> LearnerState:
     groups, document = contents
     X = np.array(groups["constant_data"]["X"].to_numpy(), float)
     [outcome] = groups["observed_data"].data_vars.values()
@@ -153,40 +141,34 @@ def _from_contents[AnyLearner: Learner](
             )
         criterion = document["criterion"]
     memory = document["memory"]
-    learner = kind(
+    state = new_state(
         models if memory["is_several"] else models[ONLY],
         document["learn"],
         criterion=criterion,
         repeat=bool(document["repeat"]),
         minimize=bool(document["minimize"]),
         explore_every=memory["explore_every"] if memory["is_several"] else 0,
-        executor=executor,
-        # The first files did not say.
-        verify=document.get("verify", "never"),
+        verify=document["verify"],
         random_seed=int(document["random_seed"]),
         **_candidates(groups, document["table"], pool),
     )
-    learner._rng = read_generator(document["generator"])
-    learner.n_start = learner._verification.n_start = int(document["n_start"])
-    learner._pending = _choices(groups["pending"])
-    learner._told = _choices(groups["design"])
-    if isinstance(learner._candidates, Pool):
-        learner._candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
-    elif isinstance(learner._candidates, LazyPool):
-        learner._candidates.offered = _offered(groups["lazy_pool"], learner._candidates)
-    _check(learner)
-    # The first files had none.
-    notes = document.get("notes", {})
+    state.rng = read_generator(document["generator"])
+    state.n_start = state.verification.n_start = int(document["n_start"])
+    questions = state.questions
+    questions.pending, questions.told = _choices(groups["pending"]), _choices(groups["design"])
+    if isinstance(questions.candidates, Pool):
+        questions.candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
+    elif isinstance(questions.candidates, LazyPool):
+        questions.candidates.offered = _offered(groups["lazy_pool"], questions.candidates)
+    _check(state)
+    notes = document["notes"]
     if not isinstance(notes, dict):
-        raise ValueError(f"the file is damaged: its notes are no dict but {type(notes).__name__}")
-    learner.notes = notes
-    _remember(learner, memory, groups, bool(document["is_fitted"]))
+        raise ValueError(f"the file is damaged: its notes are {type(notes).__name__} instead of a dict")
+    state.notes = notes
+    _remember(state, memory, groups, bool(document["is_fitted"]))
     if "verification" in groups:
-        learner._verification.remember(groups["verification"], ONLY)
-    if not learner._verification.is_due(len(y)):
-        # Otherwise the same trace is drawn again when it is needed.
-        learner._fit = learner._searched
-    return learner
+        state.verification.remember(groups["verification"], ONLY)
+    return state
 
 
 def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
@@ -211,13 +193,14 @@ def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
         )
 
 
-def _check(learner: Learner) -> None:
+def _check(state: LearnerState) -> None:
     """Raise a ValueError if parts of the file contradict each other."""
-    n, n_start, n_told = len(learner.y), learner.n_start, len(learner._told)
+    questions = state.questions
+    n, n_start, n_told = len(state.subject.y), state.n_start, len(questions.told)
     if n_start + n_told != n:
         raise ValueError(f"the file is damaged: {n} observations are not {n_start} of the start and {n_told} told")
-    n_rows = len(learner._candidates)
-    if not all(-1 <= choice.row < n_rows for choice in (*learner._pending, *learner._told)):
+    n_rows = len(questions.candidates)
+    if not all(-1 <= choice.row < n_rows for choice in (*questions.pending, *questions.told)):
         raise ValueError(f"the file is damaged: rows were asked for that are not among the {n_rows} of its pool")
 
 
@@ -313,9 +296,9 @@ def _choices(group: xr.Dataset) -> list[Choice]:
     return [Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True)]
 
 
-def _fits(learner: Learner) -> dict[Any, LaplaceFit]:
+def _fits(state: LearnerState) -> dict[Any, LaplaceFit]:
     """The fits of the data held now, by label; nothing if they were not made yet."""
-    fit = learner._searched
+    fit = state.fit
     if fit is None:
         return {}
     return {ONLY: fit} if isinstance(fit, LaplaceFit) else dict(fit)
@@ -344,9 +327,9 @@ def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
     }
 
 
-def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
+def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
     """What the last fits left for the next ones; and these fits, where nothing was told since."""
-    subject = learner._subject
+    subject = state.subject
     fits: dict[Any, LaplaceFit] = {}
     for number, (label, gpm) in enumerate(subject.models.items()):
         group = groups[f"modes/{number}"]
@@ -364,7 +347,7 @@ def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.
     if isinstance(subject, OneModel):
         subject.last_search = int(memory["last_search"])
         if is_fitted:
-            learner._searched = fits[ONLY]
+            state.fit = fits[ONLY]
         return
     prior = memory["prior"]
     subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
@@ -377,4 +360,4 @@ def _remember(learner: Learner, memory: dict[str, Any], groups: Mapping[str, xr.
         subject.fits = fits
         # Said when they were made.
         with ignoring(DoubtfulEvidenceWarning):
-            learner._searched = subject.average()
+            state.fit = subject.average()

@@ -1,0 +1,142 @@
+"""The fit to the data told so far: searched when first needed, verified when due, conditioned on pending points."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+import numpy as np
+
+from pymc_active.criteria.base import Criterion, Scorer
+from pymc_active.criteria.screening import prepare, screened
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.learner.candidates import Pool
+from pymc_active.learner.models_followed import ONLY, OneModel
+from pymc_active.learner.state import LearnerState
+from pymc_active.learner.verification import PLACES, over_draws, regret_ratio
+from pymc_active.predictions.ensembles import as_ensemble
+from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.predict import posterior_mean
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import ActiveWarning, DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring
+
+# Models of lower probability are not verified.
+_UNLIKELY = 0.05
+
+
+class CurrentFit:
+    """Makes the fits of a run.
+
+    Parameters
+    ----------
+    state : LearnerState
+        Its ``fit`` is the one that the search left.
+    executor : concurrent.futures.Executor, optional
+        For mode searches.
+    """
+
+    def __init__(self, state: LearnerState, executor: Executor | None):
+        if executor is not None and not isinstance(executor, Executor):
+            raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
+        self.state, self.executor = state, executor
+        self._over_draws = over_draws(state.criterion)
+        self._verified: LaplaceFit | ModelAverage | None = None
+        if state.fit is not None and not state.verification.is_due(len(state.subject.y)):
+            self._verified = state.fit
+
+    @property
+    def known(self) -> LaplaceFit | ModelAverage | None:
+        """The verified fit if there is one already."""
+        return self._verified
+
+    def searched(self) -> LaplaceFit | ModelAverage:
+        """The fit as the search leaves it."""
+        state = self.state
+        if state.fit is None:
+            self.check_data()
+            with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
+                state.fit = state.subject.fit(state.random_seed, self.executor)
+        return state.fit
+
+    def verified(self) -> LaplaceFit | ModelAverage:
+        """The same, or with draws of a trace where it is doubtful and verification is due."""
+        if self._verified is None:
+            self._verified = self._verify(self.searched())
+        return self._verified
+
+    def refit(self, fit: LaplaceFit | ModelAverage | None = None) -> None:
+        """Make the next fit anew, or take this one in its place."""
+        self.state.fit, self._verified = fit, None
+
+    def check_data(self) -> None:
+        """Refuse to go on if the model's data were changed elsewhere."""
+        n, known = len(self.state.subject.y), self.state.n_start + len(self.state.questions.told)
+        if n != known:
+            raise ValueError(
+                f"the model has {n} points, but this learner knows of {known}: another learner uses the same model, or "
+                "its data were set. Make one model for each learner, and tell results to the learner"
+            )
+
+    def _verify(self, searched: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
+        subject, verification = self.state.subject, self.state.verification
+        if not verification.is_due(len(subject.y)):
+            return searched
+        if isinstance(searched, LaplaceFit):
+            fits = {ONLY: searched}
+        else:
+            probability = searched.probability.to_numpy()
+            fits = {label: fit for (label, fit), p in zip(searched.items(), probability, strict=True) if p > _UNLIKELY}
+        places = self.state.questions.candidates.places(PLACES)
+        replaced = verification.verify(fits, places, self._over_draws is not None)
+        if not replaced:
+            return searched
+        if isinstance(subject, OneModel):
+            return replaced[ONLY]
+        with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
+            return subject.average(replaced)
+
+    def before_asking(self) -> None:
+        """Verify if it is due; note what an escalated run would have asked without its trace."""
+        n = len(self.state.subject.y)
+        if self.state.verification.is_due(n):
+            self.verified()
+        if self.state.verification.chains:
+            self._look_back()
+
+    def scorer(self) -> Scorer | None:
+        """Of the criterion given what is told and pending; over draws of a trace while escalated; None for random."""
+        criterion = self._over_draws if self.state.verification.chains else self.state.criterion
+        return None if criterion is None else prepare(criterion, self._conditioned())
+
+    def _conditioned(self) -> LaplaceFit | ModelAverage:
+        """The fit as it would be if pending points had come out as predicted."""
+        fit, subject, pending = self.verified(), self.state.subject, self.state.questions.pending
+        if not pending:
+            return fit
+        X = np.stack([choice.x for choice in pending])
+        with one_blas_thread():
+            if self.state.verification.chains:
+                p = mixture(as_ensemble(fit, method="draws", random_seed=0), X)
+                imagined = p.weights @ p.means
+            else:
+                imagined = posterior_mean(fit, X)
+            new = np.concatenate([subject.X, X]), np.concatenate([subject.y, imagined])
+            # Imagined outcomes say nothing about which model is right.
+            return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
+
+    def _look_back(self) -> None:
+        """Note how good the choice of the unverified fit would have been, judged over the trace."""
+        n, questions, verification = len(self.state.subject.y), self.state.questions, self.state.verification
+        pool, criterion = questions.candidates, self.state.criterion
+        if not isinstance(pool, Pool) or n in verification.regret:
+            return
+        left = pool.left(questions.pending)
+        if not len(left):
+            return
+        assert isinstance(criterion, Criterion)
+        assert self._over_draws is not None
+        # Its warnings are about the fit that is not used.
+        with ignoring(ActiveWarning):
+            chosen = screened(criterion.prepare(self.searched()), pool.X[left])
+            true = screened(self._over_draws.prepare(self.verified()), pool.X[left])
+        verification.regret[n] = regret_ratio(criterion, chosen, true)

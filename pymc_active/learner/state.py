@@ -1,0 +1,177 @@
+"""Everything that a run is: what a learner works on, and what a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pymc_active.criteria.base import Criterion, is_lazy
+from pymc_active.criteria.by_name import FUNCTIONS, make_criterion
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.criteria.screening import AnyCriterion
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
+from pymc_active.learner.lazy_pool import LazyPool
+from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels, read_subject
+from pymc_active.learner.questions import Questions
+from pymc_active.learner.verification import Verification
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.model_average import ModelAverage, Prior
+from pymc_active.support.options import check_flag
+from pymc_active.support.user_warnings import ScaleWarning, warn_user
+
+# The criterion of each goal.
+GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
+# Spans of candidates that no scaling meant for them has: in units of the priors (standardised inputs stay below ten),
+# and relative to the data.
+_WIDEST, _WIDER = 12.0, 5.0
+
+
+@dataclass
+class LearnerState:
+    """The state of a run between two calls of its learner.
+
+    Attributes
+    ----------
+    learn : {"function", "hyperparameters", "model", "maximum"}
+    criterion : Criterion, callable or None
+        None for random points.
+    criterion_name : str
+    criterion_is_named : bool
+        Whether the name makes it again.
+    minimize, repeat : bool
+    random_seed : int
+    subject : OneModel or SeveralModels
+        The models, with the data told so far and what their last fits left.
+    questions : Questions
+        The candidates, and what was asked and told.
+    verification : Verification
+    n_start : int
+        Number of points at the start.
+    rng : Generator
+        Of the choices.
+    fit : LaplaceFit, ModelAverage or None
+        The searched fit to the data held now; None if it is still to be made.
+    notes : dict
+    """
+
+    learn: str
+    criterion: AnyCriterion | None
+    criterion_name: str
+    criterion_is_named: bool
+    minimize: bool
+    repeat: bool
+    random_seed: int
+    subject: OneModel | SeveralModels
+    questions: Questions
+    verification: Verification
+    n_start: int
+    rng: np.random.Generator
+    fit: LaplaceFit | ModelAverage | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def new_state(
+    gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel],
+    learn: str,
+    *,
+    criterion: str | AnyCriterion | None = None,
+    pool: Any = None,
+    bounds: Any = None,
+    repeat: bool = False,
+    minimize: bool = False,
+    prior: Prior = None,
+    explore_every: int = 0,
+    verify: str | int = "never",
+    random_seed: int | np.random.Generator | None = None,
+) -> LearnerState:
+    """The state of a run that has not asked yet; arguments and errors as for a ``Learner``."""
+    if learn not in GOALS:
+        raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
+    repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
+    subject = read_subject(gpm, learn, prior, explore_every)
+    if (pool is None) == (bounds is None):
+        raise ValueError(
+            "a learner chooses from a pool or from a box: pass either pool=X_pool or bounds=[(low, high), ...]"
+        )
+    if isinstance(random_seed, int | np.integer) and random_seed >= 0:
+        random_seed = int(random_seed)
+    else:
+        # NumPy refuses what cannot be a seed, and says why.
+        random_seed = int(np.random.default_rng(random_seed).integers(2**31))
+    verification = Verification(verify, len(subject.y), random_seed)
+    inputs = next(iter(subject.models.values())).inputs
+    candidates = _read_candidates(pool, bounds, inputs, repeat)
+    _warn_about_scale(subject.models, candidates)
+    if criterion is None:
+        criterion = GOALS[learn]
+    elif callable(criterion):
+        criterion = FUNCTIONS.get(criterion, criterion)
+    questions = Questions(candidates, inputs)
+    for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
+        candidates.reserve(Choice(x, row, np.nan))
+    several = isinstance(subject, SeveralModels)
+    made, name = _read_criterion(criterion, candidates, minimize, random_seed, several)
+    return LearnerState(
+        learn=learn,
+        criterion=made,
+        criterion_name=name,
+        criterion_is_named=isinstance(criterion, str),
+        minimize=minimize,
+        repeat=repeat,
+        random_seed=random_seed,
+        subject=subject,
+        questions=questions,
+        verification=verification,
+        n_start=len(subject.y),
+        rng=np.random.default_rng(random_seed),
+    )
+
+
+def _read_candidates(pool: Any, bounds: Any, inputs: list, repeat: bool) -> Candidates:
+    if pool is None:
+        return Box(bounds, len(inputs), repeat)
+    return LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
+
+
+def _read_criterion(
+    criterion: str | AnyCriterion, candidates: Candidates, minimize: bool, random_seed: int, several: bool
+) -> tuple[AnyCriterion | None, str]:
+    if isinstance(criterion, str):
+        if criterion == "random":
+            return None, criterion
+
+        def domain() -> Domain:
+            return candidates.domain
+
+        made = make_criterion(
+            criterion, domain=domain, minimize=minimize, random_seed=random_seed, several_models=several
+        )
+        return made, criterion
+    if not callable(criterion) and not isinstance(criterion, Criterion):
+        raise ValueError(f"criterion must be callable or a name; got {criterion!r}")
+    return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))
+
+
+def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> None:
+    """Warn if the inputs were scaled by data that cover a small part of the candidates."""
+    if isinstance(candidates, LazyPool):
+        return
+    domain = candidates.domain
+    corners = np.stack([domain.low, domain.high] if domain.pool is None else [domain.pool.min(0), domain.pool.max(0)])
+    for label, gpm in models.items():
+        scaled = gpm.x_map(corners)
+        if np.array_equal(scaled, corners):
+            continue
+        spans = np.ptp(scaled, axis=0)
+        if (wide := (spans > _WIDEST) & (spans > _WIDER * np.ptp(gpm.x_map(gpm.X), axis=0))).any():
+            what = "" if label == ONLY else f" of {label!r} (the first such model)"
+            return warn_user(
+                f"after the x_scale{what} the candidates span {spans[wide].max():.3g} units, but the priors expect "
+                "lengthscales near 1. The scale was taken from data that cover only a small part of the candidates: "
+                "pass x_scale=(low, high - low) of the candidates",
+                ScaleWarning,
+            )
