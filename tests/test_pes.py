@@ -311,9 +311,15 @@ class TestEdges:
     @pytest.mark.parametrize("n", [1, 2])
     @pytest.mark.parametrize("D", [1, 3])
     def test_few_observations_are_enough(self, n, D):
+        """As informative as draws on a grid say, but for the approximations and the cells of the grid."""
         gpm, point = problem(D, n)
-        T = np.random.default_rng(1).uniform(size=(6, D))
-        assert np.isfinite(pes(gpm, T, bounds=[(0, 1)] * D, point=point, random_seed=1)).all()
+        options = {"bounds": [(0, 1)] * D, "point": point, "random_seed": 1}
+        truth = pma.active.pes_ground_truth(gpm, n_grid=32 if D == 1 else 8, draws=8000, fewest=10, **options)
+        cells = np.random.default_rng(1).choice(len(truth.x), min(len(truth.x), 60), replace=False)
+        found = pes(gpm, truth.x.to_numpy()[cells], n_optima=200, **options).to_numpy()
+        expected = truth.information.to_numpy()[cells]
+        assert np.corrcoef(found, expected)[0, 1] > 0.75
+        assert np.abs(found - expected).max() < 0.15
 
     @pytest.mark.parametrize("noise", [1e-2, 1e-4, 1e-6])
     def test_candidates_at_data_maxima_and_corners_have_finite_values_and_slopes(self, noise):
@@ -341,15 +347,31 @@ class TestEdges:
         assert np.isfinite(slope).all()
 
     def test_a_pool_of_one_row_has_nothing_to_tell(self):
+        """Its maximum is that row."""
         gpm, point = problem()
-        assert np.isfinite(pes(gpm, [[0.3, 0.4]], point=point, random_seed=1)).all()
+        assert_allclose(pes(gpm, [[0.3, 0.4]], point=point, random_seed=1), 0.0, atol=1e-9)
+        assert pes(gpm, [[0.3, 0.4], [0.9, 0.1]], point=point, random_seed=1).min() > 1e-3
 
     def test_without_bounds_the_maximum_is_a_candidate(self):
+        """By a histogram of the best candidate and of the outcome at each, from joint draws."""
         gpm, point = problem(kernel="Matern32", noise=0.01)
         pool = np.random.default_rng(1).uniform(size=(40, 2))
-        scores = pes(gpm, pool, point=point, random_seed=1)
+        scores = pes(gpm, pool, point=point, n_optima=200, random_seed=1)
         assert scores.attrs["constraints"] == "C2 and C3"
-        assert np.isfinite(scores).all()
+        gp, rng, n, bins = ConditionedGP(gpm.posterior(), gpm.flatten(point)), np.random.default_rng(3), 40_000, 40
+        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + np.diag(gp.noise_variance(gp.X)))
+        cross = gp.covariance(pool, gp.X)
+        f = rng.multivariate_normal(cross @ G @ gp.y, gp.covariance(pool, pool) - cross @ G @ cross.T, n, method="svd")
+        best, information = f.argmax(1), []
+        for y in f.T + 0.01 * rng.normal(size=(40, n)):
+            level = np.searchsorted(np.quantile(y, np.arange(1, bins) / bins), y)
+            p = np.bincount(best * bins + level, minlength=40 * bins).reshape(40, bins) / n
+            independent = p.sum(1, keepdims=True) * p.sum(0)
+            bias = (np.count_nonzero(p) - np.count_nonzero(p.sum(1)) - bins + 1) / (2 * n)
+            information.append((p[p > 0] * np.log(p[p > 0] / independent[p > 0])).sum() - bias)
+        assert np.corrcoef(scores, information)[0, 1] > 0.85
+        assert np.abs(scores - information).max() < 0.2
+        assert information[int(scores.argmax())] > 0.95 * max(information)
 
     def test_labels_of_a_pool_are_kept(self):
         gpm, point = problem()

@@ -104,16 +104,32 @@ class OptimumCriterion(Criterion):
     def prepare(self, source, *, model=None):
         if isinstance(source, xr.DataTree | Mapping) and model is not None and not isinstance(source, ModelAverage):
             keyword = "trace" if isinstance(source, xr.DataTree) else "point"
-            return self.prepare_from(model, **{keyword: source})
-        return self.prepare_from(model, fit=source)
+            return self._over(self._read(model, **{keyword: source}))
+        return self._over(self._read(model, fit=source))
 
     def prepare_from(self, gpm: GPModel | None, **source: Any) -> OptimumScorer:
-        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` that is given."""
-        n = min(self.n_hyperparameters, self.n_optima)
-        ensemble = ensemble_from(gpm, **source, draws=n, method=self.method, random_seed=self.random_seed)
+        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` that is given.
+
+        Raises
+        ------
+        ValueError
+            If all observations are equal. A learner asks for several points at a time by imagining answers, which may
+            be equal: :meth:`prepare` takes them.
+        """
+        ensemble = self._read(gpm, **source)
+        check_data(ensemble.y)
+        return self._over(ensemble)
+
+    @property
+    def _n_gps(self) -> int:
+        return min(self.n_hyperparameters, self.n_optima)
+
+    def _read(self, gpm: GPModel | None, **source: Any) -> Ensemble:
+        return ensemble_from(gpm, **source, draws=self._n_gps, method=self.method, random_seed=self.random_seed)
+
+    def _over(self, ensemble: Ensemble) -> OptimumScorer:
         self.check(ensemble)
-        gps = conditioned_gps(ensemble, n, minimize=self.minimize, random_seed=self.random_seed)
-        check_data(gps[0].to_user_y(gps[0].y))
+        gps = conditioned_gps(ensemble, self._n_gps, minimize=self.minimize, random_seed=self.random_seed)
         # Another point told, other paths; but the same ones whenever the question is the same.
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
         with one_blas_thread():
