@@ -43,7 +43,7 @@ def fit():
 @pytest.fixture(scope="module")
 def trace(fit):
     """Draws from the posterior by short chains from many starts, standing in for NUTS, and two divergences."""
-    result = as_trace(fit.gpm, fit.particles(300, 5))
+    result = as_trace(fit.gpm, fit.ensemble_by("draws", 300, 5).thetas)
     diverging = np.zeros((2, 150), bool)
     diverging[0, :2] = True
     result["sample_stats"] = xr.DataTree(xr.Dataset({"diverging": (("chain", "draw"), diverging)}))
@@ -361,7 +361,7 @@ def fits():
 
 @pytest.fixture(scope="module")
 def traces(fits):
-    return {label: as_trace(one.gpm, one.particles(200, 5)) for label, one in fits.items()}
+    return {label: as_trace(one.gpm, one.ensemble_by("draws", 200, 5).thetas) for label, one in fits.items()}
 
 
 @pytest.fixture(scope="module")
@@ -420,7 +420,7 @@ def test_true_information_about_the_model_is_that_of_the_traces(fits, traces, mo
 
 
 def test_models_whose_evidence_failed_are_named(fits, traces):
-    short = {"SE": traces["SE"], "LIN": as_trace(fits["LIN"].gpm, fits["LIN"].particles(200, 5)[:12])}
+    short = {"SE": traces["SE"], "LIN": as_trace(fits["LIN"].gpm, fits["LIN"].ensemble_by("draws", 200, 5).thetas[:12])}
     report = pma.check(list(fits.values()), dict(enumerate(short.values())), X_new=NEW[:2])
     assert report["fits"]["1"]["evidence"].attrs["problem_bridge"].startswith("the trace has 12 draws")
     assert report["models"]["reference"].to_numpy().tolist() == ["bridge", "importance"]
