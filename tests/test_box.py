@@ -158,9 +158,7 @@ def test_a_criterion_that_is_partly_nan_is_maximized_where_it_is_a_number(ard):
 
 def test_a_criterion_that_is_nowhere_finite_is_refused(ard):
     with pytest.raises(ValueError, match="the criterion is not finite at any point of the box"):
-        maximize(
-            prepare(lambda fitted, X: np.full(len(X), np.nan), ard), *box_of(ard), np.random.default_rng(1)
-        )
+        maximize(prepare(lambda fitted, X: np.full(len(X), np.nan), ard), *box_of(ard), np.random.default_rng(1))
 
 
 def test_a_gradient_is_worth_more_than_differences(ard):
