@@ -675,7 +675,7 @@ def test_datatree_draws_are_reproducible(ard_fit):
 def test_repr_says_what_to_know(embeddings):
     text = repr(embeddings[2])
     assert "embedding_gp(ExpQuad, d=2)" in text
-    assert "1 symmetry direction(s)" in text
+    assert "directions of symmetry 1" in text
     assert f"log evidence {embeddings[2].log_evidence:.2f}" in text
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, on_inputs
-from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
@@ -160,15 +161,8 @@ class SeveralModels:
         known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
         for models, restarts in ((known, n_restarts), (new, max(n_restarts, _FULL_SEARCH))):
             if models:
-                starts = {label: self.starts[label] for label in models if label in self.starts}
-                fits |= fit_laplace_models(
-                    models,
-                    starts=starts,
-                    n_restarts=restarts,
-                    random_seed=random_seed,
-                    executor=executor,
-                    errors="warn",
-                )
+                start = {label: self.starts[label] for label in models if label in self.starts}
+                fits |= _fit(models, start, restarts, random_seed, executor)
         if len(fits) < 2:
             missing = ", ".join(str(label) for label in self.models if label not in fits)
             raise ValueError(f"choosing between models needs two that can be fitted, and these cannot: {missing}")
@@ -194,20 +188,15 @@ class SeveralModels:
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
         """A step of compositional kernel search from the probable models, then pruning."""
         children = self._children(average, rng)
-        fits = self.fits | fit_laplace_models(
-            {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()},
-            starts={str(child): [average[parent]] for child, parent in children.items()},
-            n_restarts=_CHILD_SEARCH,
-            random_seed=rng,
-            executor=executor,
-            errors="warn",
-        )
+        models = {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()}
+        start = {str(child): [average[parent]] for child, parent in children.items()}
+        fits = self.fits | _fit(models, start, _CHILD_SEARCH, rng, executor)
         probability = self.average(fits).probability
         ranked = probability.sortby(-probability)[:_MOST]
         stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
         # A model that could not be fitted this time has no probability to leave for.
-        models = self.models | {label: fit.gpm for label, fit in fits.items()}
-        self.models = {label: gpm for label, gpm in models.items() if label in stay or label not in fits}
+        members = self.models | {label: fit.gpm for label, fit in fits.items()}
+        self.models = {label: gpm for label, gpm in members.items() if label in stay or label not in fits}
         self._keep(fits)
         return self.average()
 
@@ -274,6 +263,18 @@ class SeveralModels:
             coords={"n_observations": frame.index.to_numpy(), "model": frame.columns.to_numpy()},
             name="probability",
         )
+
+
+def _fit(
+    models: Mapping[Any, GPModel],
+    start: Mapping[Any, Any],
+    n_restarts: int,
+    rng: np.random.Generator,
+    executor: Executor | None,
+) -> dict[Any, LaplaceFit]:
+    return fit_laplace_models(
+        models, start=start, n_restarts=n_restarts, random_seed=rng, executor=executor, progressbar=False, errors="warn"
+    )
 
 
 def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:

@@ -121,7 +121,7 @@ class Verification:
                 try:
                     self.chains[label] = chains = _sample(fit, seed)
                     verdict = _judge(verdict, fit, chains, X)
-                    replaced[label] = fit.with_draws(chains.thetas.reshape(-1, chains.thetas.shape[-1]))
+                    replaced[label] = fit.with_draws(chains.z.reshape(-1, chains.z.shape[-1]))
                 except Exception as error:  # Whatever a sampler raises, the run goes on.
                     self.chains.pop(label, None)
                     verdict = verdict._replace(sampler_failed=True)
@@ -211,8 +211,8 @@ def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> 
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_stats.base import array_stats
 
-    n_chains, n_draws, P = chains.thetas.shape
-    means = draw_moments(fit.best.posterior, chains.thetas.reshape(-1, P), X)[0].reshape(n_chains, n_draws, -1)
+    n_chains, n_draws, P = chains.z.shape
+    means = draw_moments(fit.best.posterior, chains.z.reshape(-1, P), X)[0].reshape(n_chains, n_draws, -1)
     # Where all draws agree there is nothing to compare.
     means = means[..., np.ptp(means, axis=(0, 1)) > 1e-8 * np.ptp(means)]
     if not means.size:
@@ -248,8 +248,8 @@ def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> 
 
 def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
     """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
-    n_chains, n_draws, P = chains.thetas.shape
-    thetas = fit.best.space.lift(chains.thetas.reshape(-1, P), np.random.default_rng(0))
+    n_chains, n_draws, P = chains.z.shape
+    thetas = fit.best.space.lift(chains.z.reshape(-1, P), np.random.default_rng(0))
     values = fit.gpm.constrain(thetas)
     posterior = {name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in values.items()}
     sample_dims = ["chain", "draw"]

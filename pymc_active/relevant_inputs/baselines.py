@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.fdt import LONGEST_SPACING, fixed_sample_test
 from pymc_active.relevant_inputs.settings import positive, read_box, relative_bandwidth

@@ -303,7 +303,11 @@ class _Search:
 
     def _fit(self, models: dict[str, GPModel], starts: dict[str, Any]) -> dict[str, LaplaceFit]:
         return fit_laplace_models(
-            models, starts=starts, random_seed=self.rng, executor=self.executor, **self.fit_keywords
+            models,
+            start=starts,
+            random_seed=self.rng,
+            executor=self.executor,
+            **{"progressbar": False, **self.fit_keywords},
         )
 
     def ranked(self, criterion: str) -> list[_Record]:

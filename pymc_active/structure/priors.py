@@ -158,13 +158,19 @@ def prior_sensitivity(
         for name, members in models.items():
             starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in members.items()}
             fits[name] = fit_laplace_models(
-                members, starts=starts, random_seed=rng, executor=executor, **(fit_keywords or {})
+                members,
+                start=starts,
+                random_seed=rng,
+                executor=executor,
+                **{"progressbar": False, **(fit_keywords or {})},
             )
             advance()
         # What was found under the last priors is worth a look under the first ones too.
         for name in list(models)[-2::-1]:
             starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in models[name].items()}
-            others = fit_laplace_models(models[name], starts=starts, n_restarts=0, population=0, executor=executor)
+            others = fit_laplace_models(
+                models[name], start=starts, n_restarts=0, population=0, executor=executor, progressbar=False
+            )
             for label, other in others.items():
                 if other.log_posterior > fits[name][label].log_posterior + SAME:
                     fits[name][label] = other

@@ -118,8 +118,8 @@ def pareto_k(fit: LaplaceFit, draws: int | None = None, random_seed: int | None 
     best = fit.best
     if draws is None:
         draws = _DRAWS if len(fit.y) < _LARGE else _FEWER_DRAWS
-    thetas = best.draw(draws, np.random.default_rng(random_seed))
-    z = (thetas - best.z) @ best.inverse_root.T
+    z = best.draw(draws, np.random.default_rng(random_seed))
+    t = (z - best.z) @ best.inverse_root.T
     with one_blas_thread():
-        values = np.array([best.log_density(theta) for theta in thetas])
-    return pareto_shape(values + 0.5 * np.square(z).sum(1))
+        values = np.array([best.log_density(point) for point in z])
+    return pareto_shape(values + 0.5 * np.square(t).sum(1))

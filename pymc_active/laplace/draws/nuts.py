@@ -24,9 +24,9 @@ _TARGET_ACCEPT = 0.9
 
 
 class Chains(NamedTuple):
-    """Draws of theta (chain, draw, P) and which of them diverged (chain, draw)."""
+    """Draws z (chain, draw, P') and which of them diverged (chain, draw)."""
 
-    thetas: np.ndarray
+    z: np.ndarray
     diverging: np.ndarray
 
 
@@ -50,8 +50,8 @@ def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, ran
     with pm.Model() as model, one_blas_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
         # What they are worth is judged by whoever asked for the draws.
         warnings.simplefilter("ignore")
-        theta = pm.Flat("theta", shape=posterior.n_parameters)
-        pm.Potential("log_posterior", _LogPosterior(posterior).make_node(theta).outputs[0])
+        z = pm.Flat("z", shape=posterior.n_parameters)
+        pm.Potential("log_posterior", _LogPosterior(posterior).make_node(z).outputs[0])
         trace = pm.sample(
             draws=draws,
             tune=tune,
@@ -59,7 +59,7 @@ def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, ran
             cores=1,
             blas_cores=None,
             init="adapt_diag",
-            initvals=[{"theta": start} for start in starts],
+            initvals=[{"z": start} for start in starts],
             target_accept=_TARGET_ACCEPT,
             random_seed=random_seed,
             progressbar=False,
@@ -69,7 +69,7 @@ def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, ran
             model=model,
         )
     return Chains(
-        trace["posterior"]["theta"].transpose("chain", "draw", ...).to_numpy(),
+        trace["posterior"]["z"].transpose("chain", "draw", ...).to_numpy(),
         trace["sample_stats"]["diverging"].transpose("chain", "draw").to_numpy().astype(bool),
     )
 

@@ -48,9 +48,9 @@ def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.
         return np.empty((n_particles, 0))
     with one_blas_thread():
         n_chains = -(-n_particles // _KEPT)
-        thetas, mode = _resample(expansions, n_chains, rng)
+        z, mode = _resample(expansions, n_chains, rng)
         # Any first few of them come from different chains.
-        return np.concatenate(_move(expansions, thetas, mode, rng))[:n_particles]
+        return np.concatenate(_move(expansions, z, mode, rng))[:n_particles]
 
 
 def _resample(
@@ -60,29 +60,29 @@ def _resample(
     evidence = np.array([e.log_evidence for e in expansions])
     share = np.exp(evidence - logsumexp(evidence))
     counts = np.maximum(rng.multinomial(_OVERSAMPLING * n_chains, share), 2 * (share > 0.01))
-    thetas, log_weights, mode = [], [], []
+    z, log_weights, mode = [], [], []
     for k, (e, count) in enumerate(zip(expansions, counts, strict=True)):
         if not count:
             continue
-        z = rng.normal(size=(count, e.curvature.root.shape[1]))
-        z *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
-        proposals = e.z + z @ e.curvature.root.T
-        log_ratio = np.array([e.log_density(theta) for theta in proposals])
-        log_ratio += 0.5 * (_DF + z.shape[1]) * np.log1p(np.square(z).sum(1) / _DF)
+        t = rng.normal(size=(count, e.curvature.root.shape[1]))
+        t *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
+        proposals = e.z + t @ e.curvature.root.T
+        log_ratio = np.array([e.log_density(point) for point in proposals])
+        log_ratio += 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
         # Truncation at the square root of their number keeps a single proposal from taking everything (Ionides 2008).
         log_ratio = np.minimum(log_ratio, logsumexp(log_ratio) - 0.5 * np.log(count))
-        thetas.append(proposals)
+        z.append(proposals)
         log_weights.append(log_ratio - logsumexp(log_ratio) + np.log(share[k]))
         mode.append(np.full(count, k))
     weight = np.exp(np.concatenate(log_weights))
     chosen = systematic(weight / weight.sum(), n_chains, rng)
     # Chosen in the order of the modes; golden steps through them, so that the first few stand for all.
     chosen = chosen[np.argsort(np.argsort(np.arange(n_chains) * _GOLDEN % 1))]
-    return np.concatenate(thetas)[chosen], np.concatenate(mode)[chosen]
+    return np.concatenate(z)[chosen], np.concatenate(mode)[chosen]
 
 
 def _move(
-    expansions: Sequence[Expansion], thetas: np.ndarray, mode: np.ndarray, rng: np.random.Generator
+    expansions: Sequence[Expansion], z: np.ndarray, mode: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Hamiltonian Monte Carlo, each chain in the metric of its mode; all chains after each trajectory kept."""
     posterior = expansions[0].posterior
@@ -93,7 +93,7 @@ def _move(
         else e.curvature.root
         for e in expansions
     ]
-    places = [Place(theta, *posterior.value_and_gradient(theta)) for theta in thetas]
+    places = [Place(start, *posterior.value_and_gradient(start)) for start in z]
     step = 0.4
 
     def sweep() -> float:
@@ -111,7 +111,7 @@ def _move(
     kept = []
     for _ in range(_KEPT):
         accepted = sweep()
-        kept.append(np.stack([place.theta for place in places]))
+        kept.append(np.stack([place.z for place in places]))
     if accepted < 0.1:
         warn_user(
             "the draws from the posterior hardly move: the mode is a poor one, where K + noise is nearly singular or "

@@ -14,17 +14,17 @@ class TraceDraws:
 
     Parameters
     ----------
-    thetas : ndarray, shape (S, P')
+    z : ndarray, shape (S, P')
         All chains one after another.
     space : Space
         Whose coordinates these are.
     """
 
-    def __init__(self, thetas: np.ndarray, space: Space):
-        self.thetas, self.space = thetas, space
+    def __init__(self, z: np.ndarray, space: Space):
+        self.z, self.space = z, space
 
     def __len__(self) -> int:
-        return len(self.thetas)
+        return len(self.z)
 
     def take(self, n: int, space: Space, rng: np.random.Generator) -> np.ndarray:
         """Up to ``n`` of them, evenly spaced, of which the first few stand for all, in the coordinates of ``space``.
@@ -42,12 +42,12 @@ class TraceDraws:
         ndarray, shape (min(n, S), P'')
         """
         rows = np.unique(((np.arange(n) + 0.5) / n * len(self)).astype(int))
-        thetas = self.thetas[rows[np.argsort(np.arange(len(rows)) * _GOLDEN % 1)]]
+        z = self.z[rows[np.argsort(np.arange(len(rows)) * _GOLDEN % 1)]]
         if space is self.space:
-            return thetas
+            return z
         # One at a time: a matrix of all inputs may be large.
-        return np.stack([_move(theta, self.space, space, rng) for theta in thetas])
+        return np.stack([_move(point, self.space, space, rng) for point in z])
 
 
-def _move(theta: np.ndarray, old: Space, new: Space, rng: np.random.Generator) -> np.ndarray:
-    return new.shrink(old.lift(theta, rng), rng)
+def _move(point: np.ndarray, old: Space, new: Space, rng: np.random.Generator) -> np.ndarray:
+    return new.shrink(old.lift(point, rng), rng)

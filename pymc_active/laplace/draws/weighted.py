@@ -42,7 +42,7 @@ _FEW_PARAMETERS = 10
 class WeightedDraws(NamedTuple):
     """Hyperparameters (S, P'), in the coordinates of the best mode's posterior, and log p(y, theta) / q(theta) (S,)."""
 
-    thetas: np.ndarray
+    z: np.ndarray
     log_weights: np.ndarray
 
     @property
@@ -62,7 +62,7 @@ class WeightedDraws(NamedTuple):
         """
         if not np.isfinite(self.log_weights).any():
             raise ValueError("no draw has a finite weight: the log posterior is not finite at any of them")
-        return self.thetas[rng.permutation(systematic(softmax(self.log_weights), draws, rng))]
+        return self.z[rng.permutation(systematic(softmax(self.log_weights), draws, rng))]
 
 
 def weighted_draws(
@@ -97,12 +97,12 @@ def weighted_draws(
             proposals.append(_PriorProposal(prior))
         counts = np.maximum(np.round(shares * draws).astype(int), 1)
         drawn = [p.draw(n, rng) for p, n in zip(proposals, counts, strict=True)]
-        seen = np.concatenate([p.is_nearest(thetas) for p, thetas in zip(proposals, drawn, strict=True)])
-        thetas = np.concatenate(drawn)
-        values = best.posterior.values(thetas)
-        densities = np.stack([p.log_density(thetas) for p in proposals])
+        seen = np.concatenate([p.is_nearest(z) for p, z in zip(proposals, drawn, strict=True)])
+        z = np.concatenate(drawn)
+        values = best.posterior.values(z)
+        densities = np.stack([p.log_density(z) for p in proposals])
     log_mixture = logsumexp(densities, axis=0, b=(counts / counts.sum())[:, None])
-    return WeightedDraws(thetas, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
+    return WeightedDraws(z, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
 
 
 def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
@@ -118,8 +118,8 @@ def _around(moved: np.ndarray, expansions: Sequence[Expansion], images: list[np.
     wide = [_Proposal(e, images, 1.0) for e in expansions]
     nearest = np.argmax([p.log_density(moved) for p in wide], axis=0)
     return [
-        _Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(theta[None])[0])
-        for k, theta in zip(nearest, moved, strict=True)
+        _Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(draw[None])[0])
+        for k, draw in zip(nearest, moved, strict=True)
         # At a mode of lower rank some rotations move nothing, and a proposal beside it would need all their images.
         if (orbit := wide[k].orbit) is None or orbit.is_of_full_rank
     ]
@@ -135,20 +135,20 @@ class _PriorProposal:
         """Draws (count, P)."""
         return self.prior.mean + self.prior.sd * rng.normal(size=(count, len(self.prior.mean)))
 
-    def log_density(self, thetas: np.ndarray) -> np.ndarray:
-        """At the rows of thetas (S, P), (S,)."""
-        return self.prior.values(thetas)
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """At the rows of z (S, P), (S,)."""
+        return self.prior.values(z)
 
-    def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
+    def is_nearest(self, z: np.ndarray) -> np.ndarray:
         """All are what they stand for."""
-        return np.ones(len(thetas), bool)
+        return np.ones(len(z), bool)
 
 
 class _Proposal:
     """A Student-t around one mode, and its density on the posterior's quotient by its symmetries."""
 
     def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
-        self.theta, self.root = e.z if center is None else center, width * e.curvature.root
+        self.center, self.root = e.z if center is None else center, width * e.curvature.root
         r = self.root.shape[1]
         self.inverse_root = e.inverse_root / width
         self.constant = (
@@ -163,33 +163,31 @@ class _Proposal:
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draws (count, P); they do not move along directions of symmetry."""
-        z = rng.normal(size=(count, self.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
-        return self.theta + z @ self.root.T
+        t = rng.normal(size=(count, self.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
+        return self.center + t @ self.root.T
 
-    def log_density(self, thetas: np.ndarray) -> np.ndarray:
-        """At the rows of thetas (S, P) and all points that are the same by symmetry, (S,)."""
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """At the rows of z (S, P) and all points that are the same by symmetry, (S,)."""
         if self.orbit is not None:
-            turned = self.orbit.turn(thetas)
+            turned = self.orbit.turn(z)
             return self._log_student(turned) - self.orbit.log_volume(turned)
-        return logsumexp([self._log_student(thetas[:, image]) for image in self.images], axis=0) - np.log(
-            len(self.images)
-        )
+        return logsumexp([self._log_student(z[:, image]) for image in self.images], axis=0) - np.log(len(self.images))
 
-    def nearest(self, thetas: np.ndarray) -> np.ndarray:
+    def nearest(self, z: np.ndarray) -> np.ndarray:
         """Of all points that are the same by symmetry those nearest to the center, (S, P)."""
         if self.orbit is not None:
-            return self.orbit.turn(thetas)
-        images = np.stack([thetas[:, image] for image in self.images])
+            return self.orbit.turn(z)
+        images = np.stack([z[:, image] for image in self.images])
         best = np.argmax([self._log_student(image) for image in images], axis=0)
-        return images[best, np.arange(len(thetas))]
+        return images[best, np.arange(len(z))]
 
-    def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
+    def is_nearest(self, z: np.ndarray) -> np.ndarray:
         """Whether draws are those points of their orbits that :meth:`log_density` takes."""
-        return np.ones(len(thetas), bool) if self.orbit is None else self.orbit.is_nearest(thetas)
+        return np.ones(len(z), bool) if self.orbit is None else self.orbit.is_nearest(z)
 
-    def _log_student(self, thetas: np.ndarray) -> np.ndarray:
-        z = (thetas - self.theta) @ self.inverse_root.T
-        return self.constant - 0.5 * (_DF + z.shape[1]) * np.log1p(np.square(z).sum(1) / _DF)
+    def _log_student(self, z: np.ndarray) -> np.ndarray:
+        t = (z - self.center) @ self.inverse_root.T
+        return self.constant - 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
 
 
 class _Orbit:
@@ -206,23 +204,23 @@ class _Orbit:
         self.moving = np.linalg.svd(generators(self.R), full_matrices=False)[0][:, :q]
         self.constant = e.symmetry.log_volume - self._log_tilt(self.R[None])[0]
 
-    def turn(self, thetas: np.ndarray) -> np.ndarray:
+    def turn(self, z: np.ndarray) -> np.ndarray:
         """The points of the same orbits that are nearest to the mode (Procrustes), (S, P)."""
-        R = thetas[:, self.where].reshape(-1, *self.shape)
+        R = z[:, self.where].reshape(-1, *self.shape)
         left, _, right = np.linalg.svd(self.R @ R.transpose(0, 2, 1))
-        turned = thetas.copy()
+        turned = z.copy()
         turned[:, self.where] = (left @ right @ R).reshape(len(R), -1)
         return turned
 
-    def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
+    def is_nearest(self, z: np.ndarray) -> np.ndarray:
         """Whether draws across the orbits are nearest already: R at the mode times their Rᵀ is positive, (S,)."""
-        products = self.R @ thetas[:, self.where].reshape(-1, *self.shape).transpose(0, 2, 1)
+        products = self.R @ z[:, self.where].reshape(-1, *self.shape).transpose(0, 2, 1)
         eigenvalues = np.linalg.eigvalsh(0.5 * (products + products.transpose(0, 2, 1)))
         return eigenvalues[:, 0] >= -1e-8 * np.abs(eigenvalues).max(1)
 
-    def log_volume(self, thetas: np.ndarray) -> np.ndarray:
+    def log_volume(self, z: np.ndarray) -> np.ndarray:
         """Log volume of the orbits by which the flat piece across them at the mode is thickened, (S,)."""
-        return self.constant + self._log_tilt(thetas[:, self.where].reshape(-1, *self.shape))
+        return self.constant + self._log_tilt(z[:, self.where].reshape(-1, *self.shape))
 
     def _log_tilt(self, R: np.ndarray) -> np.ndarray:
         velocities = self.moving.T @ generators(R)

@@ -86,7 +86,7 @@ def structured_search(
     collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
-        best = [mode.theta for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
+        best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
             collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
     if not found:
@@ -110,7 +110,7 @@ def _through_noise(searcher: Searcher, theta: np.ndarray, levels: Sequence[float
     n_evaluations = 0
     for level in levels:
         step = searcher.climb(theta, level, iterations=_RUNG)
-        theta, n_evaluations = step.theta, n_evaluations + step.n_evaluations
+        theta, n_evaluations = step.z, n_evaluations + step.n_evaluations
     last = searcher.climb(theta, iterations=_ROUGH)
     return last._replace(n_evaluations=last.n_evaluations + n_evaluations)
 

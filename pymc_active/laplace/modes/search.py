@@ -46,7 +46,7 @@ MOST_MODES = 8
 class Found(NamedTuple):
     """A local maximum."""
 
-    theta: np.ndarray
+    z: np.ndarray
     log_posterior: float
     converged: bool
     n_evaluations: int = 0
@@ -56,10 +56,14 @@ class SearchResult(NamedTuple):
     """Distinct modes, best first, and how they were found."""
 
     modes: list[Found]
-    n_starts: int
-    n_evaluations: int
-    n_best: int
-    used_population: bool
+    n_starts: int = 0
+    n_evaluations: int = 0
+    n_best: int = 0
+    used_population: bool = False
+
+
+# Of a fit that was not searched for.
+NO_SEARCH = SearchResult([])
 
 
 class Searcher:
@@ -78,20 +82,18 @@ class Searcher:
         self.posterior, self.center, self.sd, self.y_sd = posterior, center, sd, y_sd
         self.n_evaluations = 0
 
-    def evaluate(self, theta: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
+    def evaluate(self, z: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient with additional noise of sd ``level`` (in sds of y)."""
         self.n_evaluations += 1
-        return self.posterior.value_and_gradient(theta, (level * self.y_sd) ** 2)
+        return self.posterior.value_and_gradient(z, (level * self.y_sd) ** 2)
 
-    def climb(
-        self, theta: np.ndarray, level: float = 0.0, *, rough: bool = False, iterations: int | None = None
-    ) -> Found:
+    def climb(self, z: np.ndarray, level: float = 0.0, *, rough: bool = False, iterations: int | None = None) -> Found:
         """L-BFGS in units of the prior's sd, at most so many ``iterations`` where they are given."""
 
-        def objective(z):
-            value, gradient = self.evaluate(self.center + self.sd * z, level)
+        def objective(u):
+            value, gradient = self.evaluate(self.center + self.sd * u, level)
             if not np.isfinite(value):
-                return 1e25, np.zeros_like(z)
+                return 1e25, np.zeros_like(u)
             return -value, -gradient * self.sd
 
         # What matters is polished by Newton steps afterwards.
@@ -100,7 +102,7 @@ class Searcher:
             options = {"maxiter": iterations, "gtol": 1e-2, "ftol": 1e-7}
         result = minimize(
             objective,
-            (theta - self.center) / self.sd,
+            (z - self.center) / self.sd,
             jac=True,
             method="L-BFGS-B",
             options={"maxcor": 20, **options},
@@ -112,13 +114,13 @@ class Searcher:
         """A start at ``spread`` prior sds from the prior's centre."""
         return self.center + spread * self.sd * rng.normal(size=len(self.center))
 
-    def ladder(self, theta: np.ndarray) -> Found:
+    def ladder(self, z: np.ndarray) -> Found:
         """Anneal the noise, each rung started from the mode of the one before."""
         n_evaluations = 0
         for level in LADDER:
-            rung = self.climb(theta, level, rough=True)
-            theta, n_evaluations = rung.theta, n_evaluations + rung.n_evaluations
-        mode = self.climb(theta)
+            rung = self.climb(z, level, rough=True)
+            z, n_evaluations = rung.z, n_evaluations + rung.n_evaluations
+        mode = self.climb(z)
         return mode._replace(n_evaluations=mode.n_evaluations + n_evaluations)
 
 
@@ -237,7 +239,7 @@ def search(
         for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
-            found.append(searcher.climb(rough.theta))
+            found.append(searcher.climb(rough.z))
         # The best at the lowest level need not lead to the best without additional noise.
         found += run(searcher.climb, particles[: 3 * _FAMILIES])
     if not found:
@@ -259,7 +261,7 @@ def distinct(
     kept: list[Found] = []
     for mode in sorted(found, key=lambda mode: -mode.log_posterior):
         if np.isfinite(mode.log_posterior) and not any(
-            other.log_posterior - mode.log_posterior <= apart and is_near(other.theta, mode.theta) for other in kept
+            other.log_posterior - mode.log_posterior <= apart and is_near(other.z, mode.z) for other in kept
         ):
             kept.append(mode)
     return kept
@@ -270,25 +272,25 @@ def weighty(modes: list[Found]) -> list[Found]:
     return [mode for mode in modes[:MOST_MODES] if mode.log_posterior >= modes[0].log_posterior - NEGLIGIBLE]
 
 
-def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray) -> Found:
+def newton(posterior: Posterior, z: np.ndarray, sd: np.ndarray) -> Found:
     """Polish a mode with the exact Hessian, leaving saddles along their negative curvature.
 
     A trust-region Newton method; directions without curvature (symmetries) are not moved along.
     """
 
-    def objective(z):
-        value, gradient = posterior.value_and_gradient(theta + sd * z)
-        return (-value, -gradient * sd) if np.isfinite(value) else (1e25, np.zeros_like(z))
+    def objective(u):
+        value, gradient = posterior.value_and_gradient(z + sd * u)
+        return (-value, -gradient * sd) if np.isfinite(value) else (1e25, np.zeros_like(u))
 
-    def hessian(z):
+    def hessian(u):
         try:
-            return posterior.hessian(posterior.state(theta + sd * z)) * np.outer(sd, sd)
+            return posterior.hessian(posterior.state(z + sd * u)) * np.outer(sd, sd)
         except NotPositiveDefiniteError:
-            return np.eye(len(z))
+            return np.eye(len(u))
 
     result = minimize(
         objective,
-        np.zeros_like(theta),
+        np.zeros_like(z),
         jac=True,
         hess=hessian,
         method="trust-exact",
@@ -296,4 +298,4 @@ def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray) -> Found:
     )
     # The trust region stalls where rounding hides the decrease; the gradient tells whether that is a mode.
     converged = np.abs(result.jac).max() < 1e-4
-    return Found(theta + sd * result.x, -float(result.fun), bool(converged))
+    return Found(z + sd * result.x, -float(result.fun), bool(converged))

@@ -158,27 +158,27 @@ def _n_climbs(posterior, embedding, n_restarts: int) -> int:
 def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion]:
     """Polish a mode; leave it along its negative curvature if it is a saddle."""
     posterior = space.posterior
-    mode = newton(posterior, mode.theta, sd)
-    expansion = Expansion(space, mode.theta)
+    mode = newton(posterior, mode.z, sd)
+    expansion = Expansion(space, mode.z)
     for _ in range(3):
         if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
             break
         direction = np.linalg.eigh(expansion.hessian)[1][:, 0] * sd.mean() * 0.1
-        tries = [newton(posterior, mode.theta + sign * direction, sd) for sign in (1, -1)]
+        tries = [newton(posterior, mode.z + sign * direction, sd) for sign in (1, -1)]
         better = max(tries, key=lambda found: found.log_posterior)
         if better.log_posterior < mode.log_posterior + SAME:
             break
-        mode, expansion = better, Expansion(space, better.theta)
+        mode, expansion = better, Expansion(space, better.z)
     # The trust region stalls where rounding hides the decrease; plain Newton steps take the gradient to zero.
     for _ in range(3):
         if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
             break
-        theta = mode.theta - expansion.covariance @ expansion.gradient
-        value, gradient = posterior.value_and_gradient(theta)
+        z = mode.z - expansion.covariance @ expansion.gradient
+        value, gradient = posterior.value_and_gradient(z)
         if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
             break
         converged = mode.converged or bool(np.abs(gradient * sd).max() < 1e-4)
-        mode, expansion = Found(theta, value, converged), Expansion(space, theta)
+        mode, expansion = Found(z, value, converged), Expansion(space, z)
     if not mode.converged and not expansion.curvature.n_floored:
         # In a narrow mode rounding keeps the gradient from vanishing; what counts is what a Newton step would gain.
         mode = mode._replace(converged=bool(expansion.gradient @ expansion.covariance @ expansion.gradient < _GAIN))
