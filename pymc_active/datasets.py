@@ -1,8 +1,8 @@
-"""Real data: from packages (the extra ``datasets``), and from your own files.
+"""Real data sets, from packages (the extra ``datasets``) or from your own files.
 
-``yacht``, ``concrete``, ``communities_crime`` and ``pumadyn`` are not ours to ship. They are read from the folder that
-the environment variable ``PYMC_ACTIVE_DATA`` names: a comma-separated table with a header row, plain or gzipped, the
-target in the column that each loader names, every other column an input.
+``yacht``, ``concrete``, ``communities_crime`` and ``pumadyn`` cannot be redistributed. They are read from the folder in
+the environment variable ``PYMC_ACTIVE_DATA``, as comma-separated tables with a header row, plain or gzipped. The target
+is in the column that each loader names; all other columns are inputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def meats() -> tuple[pd.DataFrame, pd.Series]:
     """Near-infrared spectra of 215 meat samples and their fat content from the wet lab.
 
     Measured on a Tecator Infratec Food and Feed Analyzer, 850 to 1050 nm. Each spectrum is standardised (zero mean,
-    unit variance over its 100 channels), as spectroscopists do to remove scatter.
+    unit variance over its 100 channels), which removes scatter.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def permeability() -> tuple[pd.DataFrame, pd.Series]:
     fingerprints : DataFrame, shape (165, 1107)
         Zeros and ones; some columns are constant.
     permeability : Series, shape (165,)
-        As measured: positive and skewed, so take logarithms.
+        Positive and skewed, so take logarithms.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def mauna_loa() -> tuple[pd.DataFrame, pd.Series]:
     Returns
     -------
     year : DataFrame, shape (521, 1)
-        Middle of the month, in years; months without a measurement are left out.
+        Middle of the month, in years; without months that lack a measurement.
     co2 : Series, shape (521,)
 
     Raises
@@ -101,7 +101,7 @@ def mauna_loa() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def yacht() -> tuple[pd.DataFrame, pd.Series]:
-    """Residuary resistance of 308 sailing yachts against 6 numbers of hull and speed (UCI, Gerritsma et al. 1981).
+    """Residuary resistance of 308 sailing yachts, by 6 variables of hull and speed (UCI, Gerritsma et al. 1981).
 
     Reads ``yacht.csv``, target column ``residuary_resistance``; see the module's docstring.
 
@@ -114,7 +114,7 @@ def yacht() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def concrete() -> tuple[pd.DataFrame, pd.Series]:
-    """Compressive strength of 1,030 samples of concrete against 8 numbers of mixture and age (UCI, Yeh 1998).
+    """Compressive strength of 1,030 concrete samples, by 8 variables of mixture and age (UCI, Yeh 1998).
 
     Reads ``concrete.csv``, target column ``compressive_strength_mpa``; see the module's docstring.
 
@@ -128,11 +128,11 @@ def concrete() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def communities_crime() -> tuple[pd.DataFrame, pd.Series]:
-    """Violent crimes per head in 1,993 communities of the USA against 96 numbers of census and police (UCI).
+    """Violent crimes per head in 1,993 US communities, by 96 variables from census and police (UCI).
 
     Reads ``communities_crime.csv``, target column ``ViolentCrimesPerPop``; see the module's docstring. To make it from
-    UCI's normalised file, drop the five columns that do not predict, the block ``LemasSwornFT`` to ``PolicBudgPerPop``
-    and the one record that is then incomplete.
+    UCI's normalised file, drop the five non-predictive columns, the block ``LemasSwornFT`` to ``PolicBudgPerPop``, and
+    the one record that is then incomplete.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def communities_crime() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def pumadyn() -> tuple[pd.DataFrame, pd.Series]:
-    """Acceleration of a simulated robot arm against 32 inputs, few of which matter (pumadyn-32nm, 8,192 rows).
+    """Acceleration of a simulated robot arm, by 32 inputs, few of them relevant (pumadyn-32nm, 8,192 rows).
 
     Reads ``pumadyn32nm.csv``, target column ``y``; see the module's docstring.
 
@@ -172,11 +172,11 @@ def _user_table(name: str, target: str, n_inputs: int) -> tuple[pd.DataFrame, pd
     paths = [Path(folder) / f"{name}{ending}" for ending in (".csv", ".csv.gz")]
     found = [path for path in paths if path.exists()]
     if not found:
-        raise FileNotFoundError(f"the folder of PYMC_ACTIVE_DATA, {folder}, lacks {wanted}")
+        raise FileNotFoundError(f"PYMC_ACTIVE_DATA names the folder {folder}, which lacks {wanted}")
     table = pd.read_csv(found[0])
     numbers = table.select_dtypes("number")
     if target not in numbers or numbers.shape[1] != table.shape[1] or numbers.shape[1] != n_inputs + 1:
-        raise ValueError(f"{found[0].name} has columns {list(table.columns[:3])} ...; wanted {wanted}")
+        raise ValueError(f"{found[0].name} has the columns {list(table.columns[:3])} ...; expected {wanted}")
     if numbers.isna().any(axis=None):
-        raise ValueError(f"{found[0].name} has empty cells; wanted {wanted}")
+        raise ValueError(f"{found[0].name} has empty cells; expected {wanted}")
     return numbers.drop(columns=target).astype(float), numbers[target].astype(float)

@@ -1,4 +1,4 @@
-"""Standard test problems: functions with known answers, and random functions on linear embeddings."""
+"""Test problems: functions with known optima, and random functions on linear embeddings."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _HARTMANN_CENTRES = 1e-4 * np.array(
     ]
 )
 
-# Numbers in the largest array of one block of a sum of cosines.
+# Largest size of an array in a sum of cosines.
 _BLOCK = 2_000_000
-# Places of a grid for each bandwidth, and the smallest eigenvalue kept, in units of the largest.
+# Grid points per bandwidth, and the smallest eigenvalue kept, relative to the largest.
 _PER_BANDWIDTH, _SMALLEST = 5.5, 1e-9
-# Inputs of :func:`gp_draw`, whose weights grow exponentially with them.
+# Most inputs of :func:`gp_draw`, whose number of weights is exponential in them.
 _MOST_INPUTS = 3
 
 
@@ -50,7 +50,7 @@ class EmbeddedProblem(NamedTuple):
     Attributes
     ----------
     function : callable
-        Takes (m, D), returns (m,); without noise.
+        (m, D) -> (m,), without noise.
     R : ndarray, shape (d, D)
         The true embedding, u = R x.
     bounds : list of (low, high)
@@ -67,9 +67,9 @@ class HiddenProblem(NamedTuple):
     Attributes
     ----------
     function : callable
-        Takes (m, D), returns (m,); without noise.
+        (m, D) -> (m,), without noise.
     active : list of int
-        The inputs that matter, sorted.
+        The relevant inputs, sorted.
     bounds : list of (low, high)
     """
 
@@ -101,7 +101,7 @@ def branin(X: np.ndarray) -> np.ndarray:
 
 
 def beale(X: np.ndarray) -> np.ndarray:
-    """Beale's function on [-4.5, 4.5]², flat but for steep corners.
+    """Beale's function on [-4.5, 4.5]², flat except for steep corners.
 
     Parameters
     ----------
@@ -165,17 +165,17 @@ def hartmann6(X: np.ndarray) -> np.ndarray:
 
 
 def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active: list[int]) -> HiddenProblem:
-    """A function of d inputs as one of D inputs in [-1, 1]^D, of which only ``active`` matter.
+    """Hide a function of d inputs among D inputs in [-1, 1]^D.
 
     Parameters
     ----------
     function : callable
-        Takes (m, d), returns (m,).
+        (m, d) -> (m,).
     bounds : list of (low, high)
-        Of its d inputs, to which [-1, 1] is mapped.
+        Ranges of the d inputs, to which [-1, 1] is mapped.
     D : int
     active : list of int
-        Which of the D inputs are its inputs, sorted.
+        Which of the D inputs are the inputs of the function.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def quad(
     bandwidth : float
         The diagonal matrix P is 1/b for the d inputs, and 1/100 for the others.
     mix : float
-        r of :math:`M = (1 - r) I + r 1 1^T`; QuadMix of the paper has 1/D.
+        r of :math:`M = (1 - r) I + r 1 1^T`; the paper's QuadMix has 1/D.
     random_seed : int or Generator, optional
         Chooses the inputs and the minimiser, uniform in the box.
 
@@ -253,15 +253,15 @@ def gp_draw(d: int, bandwidth: float, *, random_seed: int | np.random.Generator 
     Returns
     -------
     callable
-        Takes (m, d), returns (m,).
+        (m, d) -> (m,).
 
     Notes
     -----
-    A Karhunen-Loève expansion: eigenvectors of a fine grid's covariance, continued by the kernel, reproduce it to
-    2e-9, since draws are analytic.
+    A Karhunen-Loève expansion: eigenvectors of the covariance on a fine grid, extended by the kernel, reproduce the
+    covariance to 2e-9, since draws are analytic.
     """
     if not 1 <= d <= _MOST_INPUTS:
-        raise ValueError(f"gp_draw is for 1 to {_MOST_INPUTS} inputs; got {d!r}. See random_embedding_problem")
+        raise ValueError(f"d must be from 1 to {_MOST_INPUTS}; got {d!r}. For more inputs use random_embedding_problem")
     rng = np.random.default_rng(random_seed)
     grid, features = _expansion(float(bandwidth))
     weights = rng.normal(size=(features.shape[1],) * d)
@@ -279,7 +279,7 @@ def gp_draw(d: int, bandwidth: float, *, random_seed: int | np.random.Generator 
 
 @lru_cache(maxsize=8)
 def _expansion(bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
-    """A grid, and what makes features of kernels with its places."""
+    """A grid, and the matrix that turns kernels with its points into features."""
     grid = np.linspace(-1.1, 1.1, int(np.ceil(_PER_BANDWIDTH * 2.2 / bandwidth)) + 10)
     values, vectors = np.linalg.eigh(np.exp(-np.square((grid[:, None] - grid) / bandwidth)))
     keep = values > _SMALLEST * values[-1]
@@ -287,12 +287,12 @@ def _expansion(bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def embedded(function: Function, R: np.ndarray) -> EmbeddedProblem:
-    """A function of u, (m, d), as one of x in the box [-1, 1]^D, with u = R x.
+    """Turn a function of u (m, d) into one of x in the box [-1, 1]^D, with u = R x.
 
     Parameters
     ----------
     function : callable
-        Takes (m, d), returns (m,).
+        (m, d) -> (m,).
     R : ndarray, shape (d, D)
 
     Returns
@@ -312,7 +312,7 @@ def random_embedding(
     ----------
     D, d : int
     prior_scale : float, optional
-        Sd of the entries, by default ``5/4 * sqrt(3 / D)``: then x uniform in the box gives u an sd of 5/4.
+        Sd of the entries, by default ``5/4 * sqrt(3 / D)``, so that u has an sd of 5/4 for x uniform in the box.
     random_seed : int or Generator, optional
     """
     scale = 1.25 * np.sqrt(3 / D) if prior_scale is None else prior_scale
@@ -320,9 +320,9 @@ def random_embedding(
 
 
 def branin_embedding(D: int, *, random_seed: int | np.random.Generator | None = None) -> EmbeddedProblem:
-    """Branin on a random embedding of D inputs: [-2.5, 2.5]^2, two sds of u, is mapped to Branin's box.
+    """Branin on a random embedding of D inputs; [-2.5, 2.5]², two sds of u, is mapped to Branin's box.
 
-    Corners of the x-box map outside of it; there Branin goes on as its formula does, up to several hundreds.
+    Corners of the x-box map outside that box, where Branin's formula reaches several hundreds.
     """
     low, high = np.array(BRANIN_BOUNDS).T
     R = random_embedding(D, 2, random_seed=random_seed)
@@ -337,7 +337,7 @@ def random_embedding_problem(
     n_features: int = 4000,
     random_seed: int | np.random.Generator | None = None,
 ) -> EmbeddedProblem:
-    r"""A draw of a Gaussian process on a random embedding, as a function that can be evaluated anywhere.
+    r"""A draw of a Gaussian process on a random embedding, which can be evaluated anywhere.
 
     Parameters
     ----------
@@ -356,9 +356,9 @@ def random_embedding_problem(
 
     Notes
     -----
-    Over random problems the covariance is exactly that of ``ExpQuad`` with unit lengthscale and unit variance. Given
-    the frequencies, the function is exactly Gaussian, with a covariance whose entries have a sampling error of at
-    most :math:`1/\sqrt{M}` (one sd): 0.016 with 4,000 features.
+    Averaged over problems, the covariance is exactly that of ``ExpQuad`` with unit lengthscale and variance. Given the
+    frequencies, the function is Gaussian, and entries of its covariance deviate by at most :math:`1/\sqrt{M}` (one sd),
+    0.016 with 4,000 features.
     """
     rng = np.random.default_rng(random_seed)
     R = random_embedding(D, d, prior_scale=prior_scale, random_seed=rng)

@@ -1,4 +1,4 @@
-"""What a learner fits again after every answer: one model, or several of the same observations."""
+"""The models that a learner refits after every answer: one, or several of the same observations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 
-# A full mode search of one model every so many told points; between them the modes are followed.
+# Points told between full mode searches of one model; in between its modes are followed.
 _SEARCH_EVERY = 15
-# With fewer points several wide modes share the posterior, and none deserves the expensive part of the search.
+# With fewer points several wide modes share the posterior, and a thorough search does not pay.
 _SMALL = 30
-# Fresh starts of a model's first fit, and of one that is seeded by the model it was made from.
+# Fresh starts of a first fit, and of a fit that starts from its parent model.
 _FULL_SEARCH, _CHILD_SEARCH = 20, 4
-# Neighbours that may join at a time; models that stay whatever their probability; the probability below which the
-# others leave; and the most that there are.
+# Neighbours that may join at a time; models that always stay; probability below which others leave; most models kept.
 _NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
 
 # The label of a single model.
@@ -39,9 +38,9 @@ class OneModel:
     Attributes
     ----------
     models : dict
-        It, under the label :data:`ONLY`.
+        The model, under the label :data:`ONLY`.
     starts : dict
-        Label -> unconstrained points that the next fit starts from: the modes of the last one. Empty before the first.
+        Label -> modes of the last fit, unconstrained, from which the next one starts. Empty before the first.
     last_search : int
         Number of points at the last full search.
     """
@@ -75,7 +74,7 @@ class OneModel:
             start=self.starts.get(ONLY),
             n_restarts=2 if not is_full else 6 if is_small else 12,
             population=None if is_full and not is_small else 0,
-            # A seed of its own for each n, so that the order of questions does not matter to the search.
+            # A seed for each n, so that earlier fits do not affect the search.
             random_seed=np.random.default_rng((seed, n)),
             progressbar=False,
             executor=executor,
@@ -96,12 +95,12 @@ class SeveralModels:
     prior : dict or sequence, optional
         Prior weights; default equal. Models that join have the mean weight.
     explore_every : int
-        Every so many told points neighbours of probable kernel expressions join, and hopeless models leave.
+        After this many told points neighbours of probable kernel expressions join, and improbable models leave.
 
     Attributes
     ----------
     starts : dict
-        Label -> unconstrained points that the model's next fit starts from; nothing for models that were never fitted.
+        Label -> modes of the model's last fit, unconstrained, from which the next one starts.
     fits : dict
         Label -> LaplaceFit of the last search.
     explored : int
@@ -138,7 +137,7 @@ class SeveralModels:
                 gpm.set_data(X, y)
                 changed.append(gpm)
         except ValueError:
-            # A user's own model may refuse what the others take, such as any change to a constant X.
+            # A user's own model may refuse data that others accept, such as any change to a constant X.
             for gpm in changed:
                 gpm.set_data(*before)
             raise
@@ -154,7 +153,7 @@ class SeveralModels:
         return average
 
     def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
-        """Fit every model from its last modes and ``n_restarts`` fresh starts; models without a fit get many."""
+        """Fit every model from its last modes and ``n_restarts`` fresh starts, at least 20 for models without a fit."""
         random_seed = np.random.default_rng((seed, len(self.y)))
         fits: dict[Any, LaplaceFit] = {}
         new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
@@ -165,19 +164,19 @@ class SeveralModels:
                 fits |= _fit(models, start, restarts, random_seed, executor)
         if len(fits) < 2:
             missing = ", ".join(str(label) for label in self.models if label not in fits)
-            raise ValueError(f"choosing between models needs two that can be fitted, and these cannot: {missing}")
+            raise ValueError(f"at least two models must have a fit, but these cannot be fitted: {missing}")
         self._keep(fits)
         average = self.average()
         self.probabilities[len(self.y)] = average.probability
         return average
 
     def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
-        """What is known of the models; warns if the most probable one's fit is doubtful.
+        """The average of the models' fits; warns if that of the most probable model is doubtful.
 
         Parameters
         ----------
         others : dict, optional
-            Label -> fit to take in the place of that of the last search.
+            Label -> fit that replaces the last one.
         """
         fits = self.fits | dict(others or {})
         if self.prior is None:
@@ -186,7 +185,7 @@ class SeveralModels:
         return ModelAverage(fits, prior={label: self.prior.get(label, mean) for label in fits})
 
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
-        """A step of compositional kernel search from the probable models, then pruning."""
+        """Take a step of compositional kernel search from probable models, then prune."""
         children = self._children(average, rng)
         models = {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()}
         start = {str(child): [average[parent]] for child, parent in children.items()}
@@ -194,14 +193,14 @@ class SeveralModels:
         probability = self.average(fits).probability
         ranked = probability.sortby(-probability)[:_MOST]
         stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
-        # A model that could not be fitted this time has no probability to leave for.
+        # A model that could not be fitted this time has no probability, and stays.
         members = self.models | {label: fit.gpm for label, fit in fits.items()}
         self.models = {label: gpm for label, gpm in members.items() if label in stay or label not in fits}
         self._keep(fits)
         return self.average()
 
     def _children(self, average: ModelAverage, rng: np.random.Generator) -> dict[Expression, Any]:
-        """New kernel expressions, and the labels of the models whose neighbours they are."""
+        """New kernel expressions -> labels of their parent models."""
         n_inputs = self.X.shape[1]
         known = {on_inputs(e, n_inputs) for gpm in self.models.values() if (e := gpm.expression) is not None}
         probability = dict(zip(average, average.weights, strict=True))
@@ -226,29 +225,29 @@ class SeveralModels:
         return children
 
     def _keep(self, fits: Mapping[Any, LaplaceFit]) -> None:
-        # A model that could not be fitted may be so with more data.
+        # A model without a fit may get one with more data.
         self.fits = {label: fits[label] for label in self.models if label in fits}
         self.starts = {label: [mode.point for mode in fit.modes] for label, fit in self.fits.items()}
 
     def join(self, gpm: GPModel, label: Any) -> None:
-        """Another model; it takes the data held now."""
+        """Add a model; it gets the current data."""
         _check_model(gpm)
         label = default_label(gpm) if label is None else label
         if label in self.models:
-            raise ValueError(f"there is a model {label!r} already: pass another label")
+            raise ValueError(f"a model {label!r} exists already: pass another label")
         if self.explore_every and gpm.expression is None:
-            raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+            raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
         check_labels([*self.models, label])
         check_distinct(self.models | {label: gpm})
         gpm.set_data(self.X, self.y)
         self.models[label] = gpm
 
     def leave(self, label: Any) -> None:
-        """A model leaves."""
+        """Remove a model."""
         if label not in self.models:
             raise ValueError(f"there is no model {label!r}; the models are {list(self.models)}")
         if len(self.models) <= 2:
-            raise ValueError("choosing between models needs at least two, so none of these can leave")
+            raise ValueError("a learner of several models needs at least two, so none of these can leave")
         del self.models[label]
         for kept in (self.fits, self.starts):
             kept.pop(label, None)
@@ -278,12 +277,12 @@ def _fit(
 
 
 def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:
-    """Models by label: a dict's keys, else their kernel expressions or descriptions.
+    """Models by label: the keys of a dict, or their kernel expressions or descriptions.
 
     Raises
     ------
     TypeError, ValueError
-        For fewer than two models, anything but models, equal ones, or models of different data.
+        For fewer than two models, other objects, equal models, or models of different data.
     """
     if isinstance(models, Mapping):
         named = dict(models)
@@ -293,7 +292,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
             _check_model(gpm)
             named[_free_label(default_label(gpm), named)] = gpm
     if len(named) < 2:
-        raise ValueError(f"choosing between models needs at least two; got {len(named)}")
+        raise ValueError(f"a learner of several models needs at least two; got {len(named)}")
     check_labels(list(named))
     first_label, first = next(iter(named.items()))
     for label, gpm in named.items():
@@ -307,12 +306,12 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
 
 
 def default_label(gpm: GPModel) -> str:
-    """A model's kernel expression, or what its builder says of it."""
+    """A model's kernel expression, or its description."""
     return gpm.description if gpm.expression is None else str(gpm.expression)
 
 
 def _free_label(label: str, taken: Mapping[Any, GPModel]) -> str:
-    """The label, with a number where it is taken: a description does not tell priors and scales apart."""
+    """The label, numbered if it is taken: models with equal descriptions may differ in priors and scales."""
     free, number = label, 2
     while free in taken:
         free, number = f"{label} ({number})", number + 1
@@ -330,25 +329,25 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneM
         raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
     if isinstance(gpm, GPModel):
         if learn == "model":
-            raise ValueError("learn='model' chooses between models: pass at least two, in a list or a dict")
+            raise ValueError("learn='model' compares models: pass at least two, in a list or a dict")
         if prior is not None or explore_every:
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError(
-                "learn='hyperparameters': every parameter of this model is fixed, so nothing can be learned"
+                "learn='hyperparameters' needs a free parameter, but every parameter of this model is fixed"
             )
         return OneModel(gpm)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
     if learn == "hyperparameters":
-        raise ValueError("learn='hyperparameters' is about one model: pass it alone, or learn='model'")
+        raise ValueError("learn='hyperparameters' takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)
-    prior_weights(prior, list(models))  # refused before anything long is run
+    prior_weights(prior, list(models))  # raises before anything long runs
     if explore_every and any(gpm.expression is None for gpm in models.values()):
-        raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+        raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
     if explore_every and not all(isinstance(label, str) for label in models):
         raise ValueError(
-            "explore_every names new models by their kernel expressions, so the labels of the others must be text; got "
+            "explore_every labels new models by their kernel expressions, so all labels must be text; got "
             f"{list(models)}"
         )
     return SeveralModels(models, prior, int(explore_every))

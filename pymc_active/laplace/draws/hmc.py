@@ -32,9 +32,9 @@ def trajectory(
         Log density and gradient.
     start : Place
     root : ndarray, shape (P,) or (P, q)
-        Square root of a covariance in whose coordinates the density is about a unit Gaussian; a vector is a diagonal.
+        Square root of a covariance, which makes the density roughly a unit Gaussian; a vector is a diagonal.
     step : float
-        In these coordinates; jittered by up to 20 %.
+        In the coordinates of that Gaussian; jittered by up to 20 %.
     n_steps : int
     rng : Generator
 

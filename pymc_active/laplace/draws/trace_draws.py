@@ -1,4 +1,4 @@
-"""Draws of a trace in the place of a fit's own, in the coordinates of whatever data the fit is expanded for."""
+"""Use the draws of a trace in place of a fit's own, also when the fit is expanded for other data."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class TraceDraws:
     ----------
     z : ndarray, shape (S, P')
         All chains one after another.
-    space : Space
-        Whose coordinates these are.
+    space : FullSpace or RowSpace
+        The space of these coordinates.
     """
 
     def __init__(self, z: np.ndarray, space: Space):
@@ -27,15 +27,15 @@ class TraceDraws:
         return len(self.z)
 
     def take(self, n: int, space: Space, rng: np.random.Generator) -> np.ndarray:
-        """Up to ``n`` of them, evenly spaced, of which the first few stand for all, in the coordinates of ``space``.
+        """Up to ``n`` evenly spaced draws in the coordinates of ``space``; the first few represent all.
 
         Parameters
         ----------
         n : int
-        space : Space
-            More data span more of the inputs, so that it may be another one.
+        space : FullSpace or RowSpace
+            May differ from the draws' own: more data span more of the inputs.
         rng : Generator
-            For what lies outside the row space of the draws, where the prior holds.
+            Draws from the prior outside the row space of the draws.
 
         Returns
         -------
@@ -45,7 +45,7 @@ class TraceDraws:
         z = self.z[rows[np.argsort(np.arange(len(rows)) * _GOLDEN % 1)]]
         if space is self.space:
             return z
-        # One at a time: a matrix of all inputs may be large.
+        # One at a time, since a lifted draw may be large.
         return np.stack([_move(point, self.space, space, rng) for point in z])
 
 
