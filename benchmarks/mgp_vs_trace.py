@@ -49,8 +49,8 @@ def run_one(gpm: pma.GPModel, seed: int) -> dict:
     gpm.set_data(X, y)
     fit = pma.fit_laplace(gpm, random_seed=seed, progressbar=False)
     trace = pma.sample(gpm, random_seed=seed, progressbar=False, cores=1, nuts_sampler="pymc", target_accept=0.95)
-    tree = pma.check(fit, trace, X_new=X_new, y_new=y_new, pool=pool, criteria=["bald"])
-    predictions = tree["predictions"].to_dataset().sel(approximation=list(METHODS))
+    tree = pma.check(fit, trace, X_new=X_new, y_new=y_new, pool=pool, criteria=["bald"], random_seed=0)
+    predictions = tree["predictions"].to_dataset().sel(approximation=[m.lower() for m in METHODS])
     return {
         "seed": seed,
         **{k: dict(zip(METHODS, predictions[k].mean("point").to_numpy().tolist(), strict=True)) for k in METRICS},

@@ -1,10 +1,9 @@
-"""Brings in what lives elsewhere: the notebooks, what stands in benchmarks/, and the help of the command line.
+"""Copies pages from elsewhere: the notebooks, the READMEs of benchmarks/, and the help of the command line.
 
-All of it is written into folders that git ignores, and only where it changes, so that Sphinx reads no more than it has
-to.
+The copies are in folders that git ignores. A file is only written if it changes, so that Sphinx reads no more than it
+has to.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -44,7 +43,7 @@ def write(folder, contents):
 
 
 def benchmark_page(readme):
-    """The text of a README, its links to other READMEs and to pictures as they are from docs/benchmarks/."""
+    """The text of a README, with its links to other READMEs and to pictures changed for docs/benchmarks/."""
 
     def moved(match):
         target, mark, anchor = match["target"].partition("#")
@@ -61,5 +60,4 @@ def benchmark_page(readme):
 
 def help_of(command):
     call = [sys.executable, "-m", "pymc_active", command, "--help"]
-    environment = os.environ | {"COLUMNS": "100"}
-    return subprocess.run(call, env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(call, check=True, capture_output=True, text=True).stdout

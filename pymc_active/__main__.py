@@ -7,11 +7,11 @@ import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 
-from pymc_active.command_line.arguments import make_parser
+from pymc_active.command_line.options import make_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the command line and do what it says.
+    """Run a command.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 if something is wrong with options or files: what it is stands in one line on standard error.
+        0, or 2 if something is wrong with options or files; one line on standard error says what.
     """
     parser = make_parser()
     given = parser.parse_args(arguments)
@@ -48,7 +48,7 @@ def _in_one_line(message: str) -> str:
 
 
 def _run(given: Namespace) -> None:
-    # Imported late: --help should not load PyMC's samplers and plots.
+    # Imported late, so that --help loads neither samplers nor plots.
     if given.command == "demo":
         from pymc_active.command_line.demo import main as run_demo
 

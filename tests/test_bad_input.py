@@ -60,8 +60,8 @@ def with_entry(array, index, value):
         ([[1.0, 2.0], [3.0]], [1.0, 2.0], TypeError, "X must hold numbers"),
         (None, y, ValueError, "X must be a matrix"),
         (pd.Series(X[:, 0]), y, ValueError, r"a data frame is frame\[\[column\]\], a single point frame.iloc"),
-        (pd.DataFrame(X).assign(day=pd.date_range("2026-01-01", periods=8)), y, TypeError, "dates are no numbers"),
-        (np.datetime64("2026-01-01") + np.arange(8)[:, None], y, TypeError, "dates are no numbers"),
+        (pd.DataFrame(X).assign(day=pd.date_range("2026-01-01", periods=8)), y, TypeError, "dates are not numbers"),
+        (np.datetime64("2026-01-01") + np.arange(8)[:, None], y, TypeError, "dates are not numbers"),
         (pd.DataFrame(X).assign(operator="Ann"), y, TypeError, r"'Ann' \(see operator: leave .* pd.get_dummies\)"),
     ],
 )
@@ -143,6 +143,8 @@ def test_two_priors_of_the_embedding_are_refused():
         ({"x_scale": (0.0, [1.0, 2.0, 3.0])}, r"must be \(shift, scale\), numbers or arrays"),
         ({"x_scale": 3.0}, r"x_scale as a pair must be \(shift, scale\)"),
         ({"x_scale": (1.0, 2.0, 3.0)}, r"x_scale as a pair must be \(shift, scale\)"),
+        # A positive scale, so that a box could pass for a shift and a scale.
+        ({"x_scale": [(1.0, 10.0), (2.0, 5.0)]}, r"not a list of intervals; .* Write \(low, high - low\)"),
         ({"y_scale": ([0.0, 1.0], 1.0)}, r"y_scale as a pair must be \(shift, scale\)"),
     ],
 )
@@ -321,11 +323,11 @@ def years(n=12):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pma.ard_gp(years(), np.sin(years()[:, 0])), r"pass x_scale='box' \(X reaches 2e\+03\)"),
-        (lambda: pma.ard_gp(X, 1e4 * y), r"pass y_scale='standardize' \(y reaches"),
+        (lambda: pma.ard_gp(years(), np.sin(years()[:, 0])), r"Pass x_scale='box' \(X reaches 2e\+03\)"),
+        (lambda: pma.ard_gp(X, 1e4 * y), r"Pass y_scale='standardize' \(y reaches"),
         (
             lambda: pma.composite_gp(years(), y.mean() + years()[:, 0], "SE"),
-            r"pass x_scale='unit' \(X reaches 2e\+03\) and y_scale='standardize' \(y",
+            r"Pass x_scale='unit' \(X reaches 2e\+03\) and y_scale='standardize' \(y",
         ),
         (lambda: pma.embedding_gp(1e-4 * X, y, n_components=1), "x_scale='box'"),
     ],

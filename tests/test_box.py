@@ -14,6 +14,7 @@ from pymc_active.active import Learner, surest_input
 from pymc_active.criteria.bald import Bald, Uncertainty
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
 from pymc_active.criteria.maximize_in_box import extreme_corners, maximize
+from pymc_active.criteria.screening import prepare
 
 BOX = [(-1.0, 1.0)] * 3
 
@@ -96,16 +97,17 @@ def test_no_random_candidate_is_better(request, model, criterion, seed):
     """Of five thousand, half of them corners, where uncertainty is largest."""
     fitted = request.getfixturevalue(model)
     low, high = box_of(fitted)
-    found = maximize(criterion, fitted, low, high, np.random.default_rng(seed))
+    scorer = criterion.prepare(fitted)
+    found = maximize(scorer, low, high, np.random.default_rng(seed))
     rng = np.random.default_rng(100 + seed)
     pool = np.concatenate(
         [rng.uniform(low, high, size=(2500, len(low))), rng.choice([-1.0, 1.0], size=(2500, len(low)))]
     )
     # The latent ratio is rugged, with many narrow maxima: there the search may stop a little below the highest.
     slack = 0.05 if isinstance(criterion, Bald) and not criterion.with_noise else 0.0
-    assert found.values[0] >= (1 - slack) * criterion.score(fitted, pool).max() - 1e-9
+    assert found.values[0] >= (1 - slack) * scorer.score(pool).max() - 1e-9
     assert ((found.X >= low) & (found.X <= high)).all()
-    assert_allclose(found.values, criterion.score(fitted, found.X), rtol=1e-7, atol=1e-9)
+    assert_allclose(found.values, scorer.score(found.X), rtol=1e-7, atol=1e-9)
     assert (np.diff(found.values) <= 0).all()
 
 
@@ -114,12 +116,13 @@ def test_the_best_maximum_cannot_be_improved_nearby(request, model):
     """The gradient vanishes there, but for sides of the box that it points out of."""
     fitted = request.getfixturevalue(model)
     low, high = box_of(fitted, -0.7, 0.9)
-    x = maximize(UpperConfidenceBound(), fitted, low, high, np.random.default_rng(1)).X[0]
-    _, [gradient] = UpperConfidenceBound().gradient(fitted, x[None])
+    scorer = UpperConfidenceBound().prepare(fitted)
+    x = maximize(scorer, low, high, np.random.default_rng(1)).X[0]
+    _, [gradient] = scorer.gradient(x[None])
     free = (gradient < 0) & (x > low) | (gradient > 0) & (x < high)
     assert np.abs(np.where(free, gradient, 0)).max() < 1e-2
     nearby = np.clip(x + 0.01 * np.random.default_rng(2).normal(size=(200, len(x))), low, high)
-    values = UpperConfidenceBound().score(fitted, np.vstack([x, nearby]))
+    values = scorer.score(np.vstack([x, nearby]))
     assert values[1:].max() <= values[0] + 1e-6
 
 
@@ -131,7 +134,7 @@ def quadratic(center):
 def test_a_callable_without_a_gradient_is_maximized(ard, center):
     """A concave quadratic has its maximum where its center is clipped to the box."""
     low, high = np.array([-1.0, 0.0, -2.0]), np.array([1.0, 1.5, 2.0])
-    found = maximize(quadratic(np.array(center)), ard, low, high, np.random.default_rng(1))
+    found = maximize(prepare(quadratic(np.array(center)), ard), low, high, np.random.default_rng(1))
     assert_allclose(found.X[0], np.clip(center, low, high), rtol=0, atol=1e-4)
 
 
@@ -148,23 +151,22 @@ def test_a_criterion_that_is_partly_nan_is_maximized_where_it_is_a_number(ard):
         return np.where(X[:, 0] < 0.2, np.nan, -np.square(X - 0.5).sum(1))
 
     low, high = box_of(ard)
-    found = maximize(half, ard, low, high, np.random.default_rng(1))
+    found = maximize(prepare(half, ard), low, high, np.random.default_rng(1))
     assert np.isfinite(found.values[0])
     assert_allclose(found.X[0], 0.5, rtol=0, atol=1e-3)
 
 
 def test_a_criterion_that_is_nowhere_finite_is_refused(ard):
     with pytest.raises(ValueError, match="the criterion is not finite at any point of the box"):
-        maximize(lambda fitted, X: np.full(len(X), np.nan), ard, *box_of(ard), np.random.default_rng(1))
+        maximize(prepare(lambda fitted, X: np.full(len(X), np.nan), ard), *box_of(ard), np.random.default_rng(1))
 
 
 def test_a_gradient_is_worth_more_than_differences(ard):
     """Both routes climb the same function: with the gradient hidden, the same maximum comes out."""
     low, high = box_of(ard)
-    known = maximize(UpperConfidenceBound(), ard, low, high, np.random.default_rng(1))
-    hidden = maximize(
-        lambda fitted, X: UpperConfidenceBound().score(fitted, X), ard, low, high, np.random.default_rng(1)
-    )
+    scorer = UpperConfidenceBound().prepare(ard)
+    known = maximize(scorer, low, high, np.random.default_rng(1))
+    hidden = maximize(prepare(lambda fitted, X: scorer.score(X), ard), low, high, np.random.default_rng(1))
     assert_allclose(known.values[0], hidden.values[0], rtol=1e-5)
 
 
@@ -194,10 +196,10 @@ def test_a_pending_point_is_conditioned_on(ard):
     second = active.ask()
     given = ard.given(np.concatenate([ard.X, first]), np.concatenate([ard.y, value]))
     pool = np.random.default_rng(5).uniform(-1, 1, size=(3000, 3))
-    score = Uncertainty().score(given, np.concatenate([second, pool]))
+    score = Uncertainty().prepare(given).score(np.concatenate([second, pool]))
     assert score[0] >= score[1:].max()
     # Where the first one was there is little left to learn.
-    assert Uncertainty().score(given, first) < 0.6 * Uncertainty().score(ard, first)
+    assert Uncertainty().prepare(given).score(first) < 0.6 * Uncertainty().prepare(ard).score(first)
 
 
 @pytest.mark.parametrize("repeat", [False, True])
@@ -261,10 +263,11 @@ def test_a_model_without_gradients_is_searched_by_differences():
     """``from_marginal`` has no formulas in the inputs."""
     gpm = hand_written()
     fitted = fit(gpm, n_restarts=1)
-    assert Uncertainty().gradient(fitted, gpm.X[:1]) is None
+    scorer = Uncertainty().prepare(fitted)
+    assert scorer.gradient(gpm.X[:1]) is None
     active = quick(Learner(gpm, bounds=[(0, 2), (0, 2)], random_seed=1), fitted)
     first = active.ask()
-    score = Uncertainty().score(fitted, np.concatenate([first, np.random.default_rng(1).uniform(0, 2, size=(2000, 2))]))
+    score = scorer.score(np.concatenate([first, np.random.default_rng(1).uniform(0, 2, size=(2000, 2))]))
     assert score[0] >= score[1:].max() - 1e-9
     second = active.ask()
     assert np.abs(second - first).max() > 1e-3

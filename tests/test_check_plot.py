@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pymc_active import plots
 
-APPROXIMATIONS = ["MAP", "BBQ", "MGP", "MODES", "DRAWS"]
+APPROXIMATIONS = ["map", "bbq", "mgp", "modes", "draws"]
 ESTIMATORS = ["laplace", "importance", "bridge"]
 
 
@@ -110,9 +110,9 @@ def test_evidence_is_shown_less_the_reference_with_two_standard_errors():
     assert_allclose(dots, [-0.4, 0.0], atol=1e-12)
     [bar] = ax.containers[1].lines[2][0].get_segments()
     assert_allclose(bar[:, 0], [-0.2, 0.2])
-    assert "less that of bridge sampling" in ax.get_xlabel()
+    assert "minus that of bridge sampling" in ax.get_xlabel()
     alone = plots.plot_check(one_model(reference="none"))[1]
-    assert alone.get_xlabel() == "log evidence less Laplace's (nats)"
+    assert alone.get_xlabel() == "log evidence minus Laplace's (nats)"
 
 
 def test_the_trace_shows_rhat_sizes_and_divergences():
@@ -135,6 +135,9 @@ def test_decisions_and_pareto_k_and_the_verdict():
     assert [line.get_marker() for line in axes[4].lines[:4:2]] == ["s", "o"]
     assert axes[0].figure.get_supxlabel() == "MCMC converged. What to do: go on."
     assert len(plots.plot_check(one_model(decide=False))) == 4
+    figure, given = plt.subplots(5)
+    assert (plots.plot_check(one_model(), axes=given) == given).all()
+    assert figure.get_supxlabel() == ""
 
 
 def test_several_models_show_probabilities_and_evidences():

@@ -1,6 +1,4 @@
-"""Additive components against brute-force conditioning, and their words against numbers worked out by hand."""
-
-import re
+"""Additive components against brute-force conditioning."""
 
 import matplotlib
 
@@ -245,96 +243,6 @@ def test_numbers_in_words_have_the_laplace_uncertainty(mode):
     assert result.noise.startswith(plus_minus(noise, noise * np.sqrt(mode.covariance[-1, -1])))
 
 
-@pytest.mark.parametrize(
-    ("expression", "point", "expected"),
-    [
-        ("LIN * LIN", {}, "A quadratic polynomial ("),
-        ("LIN * LIN * LIN", {}, "A cubic polynomial ("),
-        ("SE", {"log_lengthscale_SE": np.log(0.2)}, "A smooth function with a typical lengthscale of 2"),
-        ("SE", {"log_lengthscale_SE": np.log(3.0)}, "A slowly varying function with a typical lengthscale of"),
-        ("MAT12", {"log_lengthscale_MAT12": np.log(0.2)}, "A rough function with a typical lengthscale of"),
-        ("RQ", {"log_alpha_RQ": 0.0}, "A function that varies on many scales around"),
-        ("RQ", {"log_alpha_RQ": 4.0, "log_lengthscale_RQ": -1.0}, "A smooth function with a typical lengthscale of"),
-        (
-            "SE * PER",
-            {"log_lengthscale_SE": 0.2, "log_period_PER": -2},
-            "An approximately periodic function with period",
-        ),
-        ("SE * PER", {"log_lengthscale_SE": 3.0, "log_period_PER": -2}, "A periodic function with period"),
-        ("SE * PER", {"log_lengthscale_SE": -4.0, "log_period_PER": -2}, "A weakly periodic function with period"),
-        ("PER * LIN", {"log_period_PER": -2}, "with an amplitude that grows linearly away from x = "),
-        ("PER * LIN", {"log_period_PER": -2, "location_LIN": [1.0]}, "with an amplitude that falls linearly towards x"),
-        (
-            "PER * LIN",
-            {"log_period_PER": -2, "location_LIN": [-1.0]},
-            "with an amplitude that grows linearly away from",
-        ),
-        ("PER", {"log_period_PER": -0.1}, "; the data span not much more than one period, so that none was seen to"),
-        ("LIN * SE * LIN", {}, "with an amplitude that grows quadratically away from x = "),
-        ("PER * PER", {"log_period_PER_1": -2, "log_period_PER_2": -3}, ", times one with period "),
-    ],
-)
-def test_words_say_what_the_kernel_does(expression, point, expected):
-    [text] = decompose(fit_at(expression, **point), NEW[:, None]).descriptions
-    assert expected in text
-
-
-def test_words_of_several_inputs_have_their_units():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"dose": rng.uniform(0, 10, 40), "time": rng.uniform(0, 48, 40)})
-    y = (10 - frame.dose) * np.sin(2 * np.pi * frame.time / 12) + 0.1 * rng.normal(size=40)
-    unit = {"dose": "mg", "time": "h"}
-    for values, kernel, expected in (
-        (y, "LIN[0] * PER[1]", r"falls linearly towards dose = (9|10)\.\d+ ± 0\.\d+ mg \("),
-        (y + 3 * frame.dose, "LIN[0] + PER[1]", r"of dose, rising by \d\.\d+ ± 0\.\d+ mmHg per mg \("),
-    ):
-        gpm = pma.composite_gp(frame, values, kernel, x_scale="unit", y_scale="standardize")
-        result = decompose(
-            pma.fit_laplace(gpm, n_restarts=6, random_seed=0, progressbar=False), unit=unit, y_unit="mmHg"
-        )
-        assert re.search(expected, result.descriptions[0] + result.descriptions[-1])
-
-
-ALIAS = "below two spacings of the data, a period can hardly be told from a longer alias"
-STEPS = np.arange(40.0)
-
-
-@pytest.mark.parametrize(
-    ("times", "period", "is_alias"),
-    [
-        (STEPS, 1.07, True),
-        (STEPS, 1.9, True),
-        (STEPS, 2.1, False),
-        (np.delete(np.repeat(STEPS, 2), [3, 4, 5, 20]), 1.07, True),
-        (STEPS + 0.02 * np.sin(7 * STEPS), 1.07, True),
-        (np.sort(RNG.uniform(0, 39, 40)), 1.07, False),
-    ],
-    ids=["even", "just below", "above", "with gaps and repeats", "nearly even", "uneven"],
-)
-def test_a_period_below_two_even_spacings_is_said_to_have_longer_aliases(times, period, is_alias):
-    frame = pd.DataFrame({"time": times, "dose": np.random.default_rng(1).uniform(size=len(times))})
-    y = np.sin(2 * np.pi * times / period)
-    for data, kernel in ((frame[["time"]], "PER * LIN"), (frame, "SE * PER[0]")):
-        gpm = pma.composite_gp(data, y, kernel, x_scale="unit", y_scale="standardize")
-        point = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
-        point["log_period_PER"] = np.array(np.log(period / np.ptp(times)))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("pymc_active.laplace.fit.find_problems", lambda *args: [])
-            fit = pma.fit_laplace(gpm, point=point, optimize=False)
-        [text] = decompose(fit, data.iloc[:2]).descriptions
-        assert (f"; {ALIAS} (" in text) == is_alias
-
-
-def test_squared_exponentials_in_a_product_are_one():
-    [text] = decompose(fit_at("SE * SE", log_lengthscale_SE_1=0.0, log_lengthscale_SE_2=0.0), NEW[:, None]).descriptions
-    assert f"{np.ptp(X) / np.sqrt(2):.2g}" in text
-
-
-def test_a_rooted_linear_kernel_starts_at_the_origin_of_the_scaled_inputs():
-    [text] = decompose(fit_at("PER * LIN0", log_period_PER=-2), NEW[:, None]).descriptions
-    assert f"away from x = {X.min():.4g} (" in text
-
-
 def test_columns_name_their_inputs_and_units():
     frame = pd.DataFrame({"time": X, "dose": RNG.uniform(size=30)})
     gpm = pma.composite_gp(frame, Y, "PER[0] + SE[1] + LIN", x_scale="unit", y_scale="standardize")
@@ -365,7 +273,8 @@ def test_it_reads_like_a_report(mode):
     assert lines[0] == "<Decomposition of composite_gp(LIN + PER)>"
     assert lines[1].startswith(f"1. {result.components.component.to_numpy()[0]}: A ")
     assert "Noise: sd " in lines[-1]
-    assert f'<th style="text-align: left">{result.components.component.to_numpy()[0]}</th>' in result._repr_html_()
+    for text in result.descriptions:
+        assert text in result._repr_html_()
 
 
 def test_where_y_does_not_vary_there_are_no_shares():
@@ -381,11 +290,11 @@ def test_what_cannot_be_taken_apart_is_refused(mode):
         decompose(mode.gpm)
     embedded = pma.embedding_gp(np.column_stack([X, X**2]), Y, n_components=1, x_scale="unit", y_scale="standardize")
     point = {"R": np.ones((1, 2)), "log_outputscale": 0.0, "log_noise": -2.0}
-    with pytest.raises(ValueError, match="no kernel that could be taken apart"):
+    with pytest.raises(ValueError, match=r"cannot take the kernel of .* apart"):
         decompose(pma.fit_laplace(embedded, point=point, optimize=False))
     free = model("SE", priors={"log_noise": pm.Logistic.dist(-2, 1)})
     point = {name: np.zeros(shape) for name, shape in free.shapes.items()}
-    with pytest.raises(ValueError, match="no kernel that could be taken apart"):
+    with pytest.raises(ValueError, match=r"cannot take the kernel of .* apart"):
         decompose(pma.fit_laplace(free, point=point, optimize=False))
     own = model("SE", mean=pm.gp.mean.Constant(50.0))
     point = {name: np.zeros(shape) for name, shape in own.shapes.items()}

@@ -8,7 +8,6 @@ from differences import central_difference
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
-from pymc_active.models.marginal import graph_posterior
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.graph import GraphPosterior
 
@@ -247,7 +246,7 @@ def test_arrays_and_graphs_agree(name, extra_noise):
     gpm = get(name)
     arrays = gpm.posterior()
     if name not in _graphs:
-        _graphs[name] = graph_posterior(gpm, None)
+        _graphs[name] = gpm.source.make().posterior()
     graphs = _graphs[name].with_data(gpm.X, gpm.y)
     theta = probe(gpm)
     noises = [extra_noise * route.noise_unit**2 for route in (arrays, graphs)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from test_imports import LAYERS
 
 ROOT = Path(__file__).parent.parent
 NAMESPACES = ("", "active", "cov", "datasets", "graphs", "kernels", "plots", "problems", "search")
@@ -86,3 +87,15 @@ def test_the_citation_is_of_this_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"\nversion: {project['version']}\n" in citation
     assert f"\nlicense: {project['license']}\n" in citation
+
+
+def test_the_architecture_page_names_rooms_and_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    first_cells = re.findall(r"^\| (`.*?) \|", page.split("## A row of data")[0], re.MULTILINE)
+    rooms = re.findall(r"`(\w+)(?:/|\.py)`", " ".join(first_cells))
+    assert set(rooms) == {room for row in LAYERS for room in row} - {"__main__"}
+    paths = re.findall(r"`([\w/]+\.py)`", page)
+    missing = [path for path in paths if not any((ROOT / top / path).exists() for top in ("pymc_active", "."))]
+    assert not missing
+    walk = re.findall(r"^\d+\. `([\w/]+\.py)`", page, re.MULTILINE)
+    assert len(walk) == len(set(walk)) <= 20

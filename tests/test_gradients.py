@@ -19,6 +19,7 @@ from pymc_active.criteria.bald import Bald, Uncertainty
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound, log_h
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture, mixture_gradients
 from pymc_active.predictions.moments import marginal_gradients, marginal_moments
 
@@ -180,11 +181,12 @@ def test_marginal_predictions(fit, method):
 @pytest.mark.parametrize("method", MIXTURES)
 def test_every_component_of_a_mixture(mixed, method):
     X = points(mixed)
-    moments, got = mixture_gradients(mixed, X, method, 4, 1)
-    for a, b in zip(moments, mixture(mixed, X, method, 4, 1), strict=True):
+    ensemble = as_ensemble(mixed, method=method, draws=4, random_seed=1)
+    moments, got = mixture_gradients(ensemble, X)
+    for a, b in zip(moments, mixture(ensemble, X), strict=True):
         assert_allclose(a, b, rtol=1e-12)
     for name, part in zip(("means", "variances", "conditional"), got, strict=True):
-        numerical = differentiate(lambda Z, name=name: getattr(mixture(mixed, Z, method, 4, 1), name), mixed, X)
+        numerical = differentiate(lambda Z, name=name: getattr(mixture(ensemble, Z), name), mixed, X)
         assert_same_gradient(part, numerical)
 
 
@@ -203,9 +205,9 @@ def test_a_model_without_formulas_says_so():
     fit = near_the_prior(hand_written())
     assert marginal_gradients(fit.best, X3[:1], "map") is None
     assert marginal_gradients(fit.best, X3[:1], "mgp") is None
-    assert mixture_gradients(fit, X3[:1], "cubature") is None
-    assert Uncertainty().gradient(fit, X3[:1]) is None
-    assert Bald(method="cubature").gradient(fit, X3[:1]) is None
+    assert mixture_gradients(as_ensemble(fit, method="cubature"), X3[:1]) is None
+    assert Uncertainty().prepare(fit).gradient(X3[:1]) is None
+    assert Bald(method="cubature").prepare(fit).gradient(X3[:1]) is None
 
 
 # Criteria.
@@ -232,25 +234,30 @@ CRITERIA = {
     ],
 )
 def test_gradients_of_criteria(mixed, name, method):
-    criterion = CRITERIA[name](method, draws=4, random_seed=1)
+    scorer = CRITERIA[name](method, draws=4, random_seed=1).prepare(mixed)
     X = points(mixed)
-    value, got = criterion.gradient(mixed, X)
-    assert_allclose(value, criterion.score(mixed, X), rtol=1e-12)
+    value, got = scorer.gradient(X)
+    assert_allclose(value, scorer.score(X), rtol=1e-12)
     # Entropies of mixtures are integrals within 1e-8, whose error differences magnify.
     loose = name.startswith("bald") and method in MIXTURES
-    assert_same_gradient(got, differentiate(lambda Z: criterion.score(mixed, Z), mixed, X), 1e-4 if loose else 1e-5)
+    assert_same_gradient(got, differentiate(scorer.score, mixed, X), 1e-4 if loose else 1e-5)
 
 
-def test_the_gradient_over_many_draws_is_that_of_the_first():
+def test_a_coarse_gradient_is_that_of_the_first_draws():
     fit = near_the_prior(MODELS["ard"]())
     X = points(fit, 1)
-    value, got = Bald(method="draws", draws=40).gradient(fit, X)
+    scorer = Bald(method="draws", draws=70, random_seed=0).prepare(fit)
+    first = as_ensemble(fit, method="draws", draws=70, random_seed=0).first(32)
+    value, got = scorer.coarse(32).gradient(X)
 
     def of_the_first(Z):
-        return Bald(method="draws").mixture_value(mixture(fit, Z, "draws", 40, 0, 32))
+        return Bald(method="draws").mixture_value(mixture(first, Z))
 
     assert_allclose(value, of_the_first(X), rtol=1e-12)
     assert_same_gradient(got, differentiate(of_the_first, fit, X), 1e-4)
+    assert np.abs(scorer.gradient(X)[1] - got).max() > 1e-3 * np.abs(got).max()
+    # Of hardly more draws there is nothing to save.
+    assert Bald(method="draws", draws=64, random_seed=0).prepare(fit).coarse(32) is None
 
 
 def test_differences_stand_in_for_a_gradient():
@@ -297,8 +304,9 @@ def test_expected_improvement_is_an_integral(mixed, method, minimize):
 def test_expected_improvement_over_draws_is_the_mean_of_theirs(mixed, minimize):
     """Each draw of the hyperparameters has a best value of its own."""
     X, sign = points(mixed, 4), -1 if minimize else 1
-    got = pma.active.expected_improvement(mixed, X, minimize=minimize, method="draws", draws=4)
-    there, data = (mixture(mixed, at, "draws", 4) for at in (X, mixed.X))
+    got = pma.active.expected_improvement(mixed, X, minimize=minimize, method="draws", draws=4, random_seed=0)
+    ensemble = as_ensemble(mixed, method="draws", draws=4, random_seed=0)
+    there, data = (mixture(ensemble, at) for at in (X, mixed.X))
     bests = (sign * data.means).max(1)
     for j, value in enumerate(got):
         each = [
@@ -361,7 +369,7 @@ def test_hopeless_improvement_has_a_gradient():
     x = np.array([[-1.0], [0.0], [1.0]])
     known = {"log_noise": -7.0, "log_lengthscale": np.zeros(1)}
     fit = near_the_prior(pma.ard_gp(x, np.array([0.0, 3.0, 0.0]), priors=known))
-    value, gradient = ExpectedImprovement(method="map").gradient(fit, np.array([[-0.999], [0.999]]))
+    value, gradient = ExpectedImprovement(method="map").prepare(fit).gradient(np.array([[-0.999], [0.999]]))
     assert np.isfinite(value).all()
     assert value.max() < -1e5
     assert gradient[0, 0] > 1e5

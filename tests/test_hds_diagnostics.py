@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 from pymc_active.problems import gp_draw, quad
 from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
 from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.search import hds
 
 SCALES = {"bandwidth": 0.3, "signal_variance": 1.0, "noise_variance": 0.05}
@@ -72,7 +73,7 @@ def test_the_likelihood_ratio_is_that_of_differences():
 def test_inputs_of_a_function_on_another_scale_are_not_missed_silently(seed):
     with pytest.warns(UserWarning, match=r"look like a signal variance of .* inputs may be missed.*estimate_scales"):
         result = search(bowl, seed)
-    assert "scales DOUBTFUL" in repr(result)
+    assert "DOUBTFUL scales" in repr(result)
     assert result.diagnostics.signal_variance > 4
     assert result.to_datatree()["design"].attrs["is_plausible"] == 0
 
@@ -91,7 +92,7 @@ def test_an_input_that_is_missed_is_noise_that_nobody_told():
     """The other input explains the rest, as long as nothing but noise is left unexplained."""
     result = search(draw(5), 5)
     complete = result.diagnostics
-    U, y = complete._U, complete._y
+    U, y = complete.U, complete.y
     partial = SearchDiagnostics(U[:, :1], y, result.settings, True)
     assert complete.is_plausible
     assert not partial.is_plausible
@@ -107,9 +108,9 @@ def test_values_far_apart_are_warned_of_while_nodes_are_undecided():
 
 def test_nothing_is_judged_before_there_is_something_to_judge():
     learner = HDSLearner(30, random_seed=1, **SCALES)
-    assert learner.result().diagnostics.is_plausible
-    assert learner.result().diagnostics.spread == 0
-    assert "plausible" in repr(learner.result().diagnostics)
+    assert HDSResult(learner).diagnostics.is_plausible
+    assert HDSResult(learner).diagnostics.spread == 0
+    assert "plausible" in repr(HDSResult(learner).diagnostics)
 
 
 def test_a_constant_function_is_plausible():

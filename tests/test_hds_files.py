@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_active.relevant_inputs.learner import EvaluationError, HDSLearner
+from pymc_active.relevant_inputs.evaluations import EvaluationError
+from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.result import HDSResult
 
 SCALES = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
 
@@ -41,7 +43,7 @@ def test_a_loaded_search_asks_the_same_bit_for_bit(test, n, tmp_path):
         one.tell(waiting, two(waiting))
     assert np.array_equal(ask_and_tell(learner), ask_and_tell(loaded))
     assert loaded.recommend() == learner.recommend() == [4, 20]
-    assert all(np.array_equal(*pair) for pair in zip(loaded.result().data(), learner.result().data(), strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(HDSResult(loaded).data(), HDSResult(learner).data(), strict=True))
 
 
 def test_bounds_of_each_input_are_kept(tmp_path):
@@ -64,11 +66,11 @@ def test_a_killed_run_has_lost_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         HDSLearner(30, random_seed=3, **SCALES).run(dies, save_to=path)
     learner = HDSLearner.load(path)
-    assert np.array_equal(learner.result().history.y, told)
+    assert np.array_equal(HDSResult(learner).history.y, told)
     learner.run(two)
     whole = HDSLearner(30, random_seed=3, **SCALES)
     whole.run(two)
-    assert np.array_equal(learner.result().history.X(), whole.result().history.X())
+    assert np.array_equal(HDSResult(learner).history.X(), HDSResult(whole).history.X())
 
 
 def test_failed_evaluations_are_kept(tmp_path):
@@ -77,7 +79,7 @@ def test_failed_evaluations_are_kept(tmp_path):
         learner.run(lambda X: np.full(len(X), np.nan))
     learner.save(tmp_path / "search.nc")
     loaded = HDSLearner.load(tmp_path / "search.nc")
-    assert np.isnan(loaded.result().history.y).sum() == learner.n_evaluations
+    assert np.isnan(HDSResult(loaded).history.y).sum() == learner.n_evaluations
     loaded.run(two)
     assert loaded.recommend() == [4, 20]
 
@@ -89,7 +91,7 @@ def test_where_it_was_measured_is_kept(tmp_path):
     learner.save(tmp_path / "search.nc")
     loaded = HDSLearner.load(tmp_path / "search.nc")
     assert np.array_equal(loaded.pending, asked[2:])
-    assert np.array_equal(loaded.result().history.X(), asked[:2].round(2))
+    assert np.array_equal(HDSResult(loaded).history.X(), asked[:2].round(2))
     for one in (learner, loaded):
         one.tell(asked[2:], two(asked[2:]))
     assert np.array_equal(ask_and_tell(learner), ask_and_tell(loaded))
@@ -100,8 +102,8 @@ def test_others_can_read_what_was_told(tmp_path):
     ask_and_tell(learner, 20)
     learner.save(tmp_path / "search.nc")
     tree = xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf")
-    assert np.array_equal(tree["observed_data"].y, learner.result().history.y)
-    assert np.array_equal(tree["design"].z, learner.result().history.z)
+    assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y)
+    assert np.array_equal(tree["design"].z, HDSResult(learner).history.z)
     tree.close()
 
 
@@ -139,7 +141,7 @@ def test_a_file_of_the_first_version_still_loads():
     """Whatever changes, these files are out there; made by this search, told 12 times, two points pending."""
     learner = HDSLearner.load(Path(__file__).parent / "reference" / "hds_1.nc")
     assert learner.n_evaluations == 12
-    assert np.allclose(learner.result().history.y, two(learner.result().history.X()))
+    assert np.allclose(HDSResult(learner).history.y, two(HDSResult(learner).history.X()))
     waiting = learner.pending
     assert len(waiting) == 2
     learner.tell(waiting, two(waiting))

@@ -9,9 +9,11 @@ from numpy.testing import assert_allclose
 
 from pymc_active.plots.hierarchy import plot_search_tree
 from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin
-from pymc_active.relevant_inputs.gp_ucb import _Surrogate, gp_ucb, theorem_beta
-from pymc_active.relevant_inputs.learner import EvaluationError
-from pymc_active.relevant_inputs.optimize import hds_then_optimize, regret
+from pymc_active.relevant_inputs.baselines.bounds import theorem_beta
+from pymc_active.relevant_inputs.baselines.gp_ucb import _Surrogate, gp_ucb
+from pymc_active.relevant_inputs.baselines.regret import regret
+from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
+from pymc_active.relevant_inputs.optimize import hds_then_optimize
 from pymc_active.relevant_inputs.search import hds
 
 mpl.use("agg")
@@ -192,7 +194,7 @@ def test_bad_input_is_refused(call, message):
 
 def test_nothing_to_optimise_keeps_the_selection():
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="no active input was found") as caught:
+    with pytest.raises(EvaluationError, match="no active input was found") as caught:
         hds_then_optimize(lambda X: rng.normal(0, 0.03, len(X)), 20, n=5, random_seed=1, **SCALES)
     assert caught.value.selection.n_evaluations > 10
 
@@ -259,7 +261,7 @@ def test_a_failed_evaluation_counts_and_another_point_is_asked(method, n_selecte
     assert len(np.unique(found.X, axis=0)) == 3
     assert bump_of_eight(found.best[None])[0] > 0.9
     assert np.isfinite(regret(found.values, 1.0).minimum).all()
-    assert "y at these" in found._repr_html_()
+    assert "y of these" in found._repr_html_()
 
 
 def test_a_place_that_fails_is_left():
@@ -290,11 +292,13 @@ def test_a_search_for_the_maximum_that_always_fails_ends():
 
 
 def test_other_errors_keep_the_selection(n_selected):
-    with pytest.raises(ZeroDivisionError) as caught:
+    with pytest.raises(EvaluationError, match=r"ended with ZeroDivisionError: .* see error\.X, error\.y") as caught:
         hds_then_optimize(
             Failing(bump_of_eight, n_selected), 8, n=3, beta=lambda t: 1 / (2 - t), random_seed=1, **SCALES
         )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert caught.value.selection.active == [4, 6]
+    assert caught.value.X.shape == (1, 2)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -307,7 +311,7 @@ def test_an_interrupt_keeps_what_was_evaluated(method, n_selected):
             raise KeyboardInterrupt
         return bump_of_eight(X)
 
-    with pytest.raises(KeyboardInterrupt) as caught:
+    with pytest.raises(EvaluationInterrupt) as caught:
         hds_then_optimize(f, 8, n=5, method=method, random_seed=1, **SCALES)
     assert caught.value.selection.active == [4, 6]
     evaluated = np.array(calls[caught.value.selection.n_evaluations : -1])

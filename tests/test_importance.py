@@ -206,7 +206,7 @@ def test_draws_given_few_data_are_those_of_the_prior_weighted_by_the_likelihood(
     weights = softmax([-posterior.state(theta).factor.nll for theta in thetas])
     mean = weights @ thetas
     spread = np.sqrt(weights @ np.square(thetas - mean))
-    draws = pma.fit_laplace(gpm, random_seed=0, progressbar=False).particles(400)
+    draws = pma.fit_laplace(gpm, random_seed=0, progressbar=False).ensemble_by("draws", 400, 0).thetas
     # Standard errors of these draws, of the weighted ones that they are from, and of the average add up to this.
     error = spread * np.sqrt(1 / 400 + 1 / 500 + np.square(weights).sum())
     assert (np.abs(draws.mean(0) - mean) < 3.5 * error).all()

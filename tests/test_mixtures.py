@@ -9,13 +9,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import digamma, logsumexp, polygamma
 from scipy.stats import norm
-from traces import mutual_information
+from traces import mutual_information, posterior_draws
 
 import pymc_active as pma
 from pymc_active.criteria.bald import Bald
+from pymc_active.criteria.screening import screened
 from pymc_active.laplace.draws.hmc import Place, trajectory
 from pymc_active.laplace.draws.short_chains import particles
-from pymc_active.predictions.mixtures import hyperparameter_points, mixture
+from pymc_active.predictions.ensembles import as_ensemble
+from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments, marginal_moments
 
 NEW = np.linspace(-2, 2, 7)[:, None]
@@ -83,7 +85,7 @@ def test_particles_of_a_skewed_posterior_are_draws_from_it():
     thetas = thetas[:, 0]
     mean, sd = p @ thetas, np.sqrt(p @ (thetas - p @ thetas) ** 2)
     kurtosis = p @ ((thetas - mean) / sd) ** 4
-    draws = np.sort(result.particles(400)[:, 0])
+    draws = np.sort(posterior_draws(result, 400)[:, 0])
     assert abs(draws.mean() - mean) < 4 * sd / np.sqrt(400)
     assert abs(draws.var() / sd**2 - 1) < 4 * np.sqrt((kurtosis - 1) / 400)
     # Kolmogorov's statistic exceeds this in one of a thousand samples of 400.
@@ -98,7 +100,7 @@ def test_particles_of_two_parameters_have_the_posterior_covariance():
     thetas, p = grid(result, np.linspace(-4, 3, 70), np.linspace(-3, 3, 60))
     mean = p @ thetas
     covariance = (thetas - mean).T @ ((thetas - mean) * p[:, None])
-    draws = result.particles(400)
+    draws = posterior_draws(result, 400)
     whiten = np.linalg.inv(np.linalg.cholesky(covariance))
     z = (draws - mean) @ whiten.T
     assert np.abs(z.mean(0)).max() < 4 / np.sqrt(400)
@@ -113,7 +115,7 @@ def test_particles_of_several_modes_have_their_shares():
     assert max(mode.weight for mode in result.modes) < 0.9
     thetas, p = grid(result, np.linspace(-5, 2, 8000))
     thetas = thetas[:, 0]
-    draws = result.particles(200)[:, 0]
+    draws = posterior_draws(result, 200)[:, 0]
     centers = np.array([mode.point["log_period_PER"].item() for mode in result.modes])
     order = np.argsort(centers)
     centers, weights = centers[order], np.array([mode.weight for mode in result.modes])[order]
@@ -133,7 +135,7 @@ def test_the_first_few_particles_stand_for_all():
     result = periodic()
     weights = np.array([mode.weight for mode in result.modes])
     centers = np.array([mode.point["log_period_PER"].item() for mode in result.modes])
-    first = result.particles(128)[:16, 0]
+    first = posterior_draws(result, 128)[:16, 0]
     shares = np.bincount(np.abs(first[:, None] - centers).argmin(1), minlength=len(centers)) / 16
     assert (shares[weights > 0.18] > 0).all()
     # Sixteen independent draws are this far from seven shares in one of a hundred cases.
@@ -157,7 +159,7 @@ def test_particles_of_an_embedding_have_the_posterior_of_its_distances(embedding
 
     expected = weight @ distances(reference)
     sd = np.sqrt(weight @ (distances(reference) - expected) ** 2)
-    draws = distances(embedding.particles(300))
+    draws = distances(posterior_draws(embedding, 300))
     assert (np.abs(draws.mean(0) - expected) < 4 * sd * np.sqrt(1 / 300 + 1 / 2000)).all()
     assert (np.abs(draws.std(0) / sd - 1) < 0.3).all()
 
@@ -167,7 +169,7 @@ def test_particles_in_the_row_space_are_draws_there():
     X = rng.uniform(-1, 1, size=(5, 40))
     gpm = pma.embedding_gp(X, np.sin(X.sum(1)), n_components=1, priors={"log_noise": -2.0, "log_outputscale": 0.0})
     result = fit(gpm)
-    draws = result.particles(60)
+    draws = posterior_draws(result, 60)
     assert draws.shape == (60, len(result.best.z))
     # The last coordinate is the length of what no datum has, of which the prior is all that is known.
     assert 0.6 < draws[:, -1].std() / result.best.posterior.prior.sd[-1] < 1.5
@@ -176,9 +178,9 @@ def test_particles_in_the_row_space_are_draws_there():
 def test_the_same_seed_gives_the_same_particles(ard):
     again = [particles(ard.expansions, 12, np.random.default_rng(7)) for _ in range(2)]
     assert_array_equal(*again)
-    assert_array_equal(ard.particles(12, 7), again[0])
-    assert np.abs(ard.particles(12, 8) - again[0]).min() > 0
-    assert ard.particles(12, 7) is ard.particles(12, 7)
+    assert_array_equal(posterior_draws(ard, 12, 7), again[0])
+    assert np.abs(posterior_draws(ard, 12, 8) - again[0]).min() > 0
+    assert posterior_draws(ard, 12, 7) is posterior_draws(ard, 12, 7)
 
 
 def test_predictions_and_criteria_share_the_draws_of_a_seed(ard):
@@ -221,7 +223,7 @@ def test_trajectories_leave_the_density_as_it_is(root):
 def test_cubature_integrates_quadratic_functions_exactly(name, request):
     """Under the Gaussian at the mode; an embedding's orbit has no variance."""
     result = request.getfixturevalue(name)
-    points = hyperparameter_points(result, "cubature", 0, 0)
+    points = as_ensemble(result, method="cubature").thetas
     P, q = len(result.theta), len(result.best.symmetry.directions)
     assert points.shape == (2 * (P - q), P)
     rng = np.random.default_rng(9)
@@ -242,13 +244,13 @@ def test_cubature_integrates_quadratic_functions_exactly(name, request):
 def test_mixtures_are_those_of_plain_gps_at_each_point(ard, method):
     """Every component by an expansion of its own; the law of total variance in the user's units."""
     X = 50 * NEW
-    thetas = hyperparameter_points(ard, method, 6, 0)
+    thetas = as_ensemble(ard, method=method, draws=6, random_seed=0).thetas
     plain = [
         pma.predict(pma.fit_laplace(ard.gpm, point=ard.gpm.unflatten(theta), optimize=False), X, method="map")
         for theta in thetas
     ]
     mean, f, y = (np.stack([p[name] for p in plain]) for name in ("f_mean", "f_variance", "y_variance"))
-    got = pma.predict(ard, X, method=method, draws=6)
+    got = pma.predict(ard, X, method=method, draws=6, random_seed=0)
     assert_allclose(got["f_mean"], mean.mean(0), rtol=1e-10)
     assert_allclose(got["f_variance"], f.mean(0) + mean.var(0), rtol=1e-9)
     assert_allclose(got["y_variance"], y.mean(0) + mean.var(0), rtol=1e-9)
@@ -263,12 +265,12 @@ def test_known_hyperparameters_leave_the_plain_variance(method):
     }
     x = np.linspace(-1, 1, 6)
     result = fit(pma.ard_gp(x[:, None], np.sin(3 * x), priors=priors), n_restarts=1)
-    got, plain = (pma.predict(result, NEW, method=m, draws=10) for m in (method, "map"))
+    got, plain = (pma.predict(result, NEW, method=m, draws=10, random_seed=0) for m in (method, "map"))
     factor = 4 / 3 if method in ("mgp", "modes") else 1.0
     assert_allclose(got["f_mean"], plain["f_mean"], rtol=0, atol=1e-3)
     assert_allclose(got["f_variance"], factor * plain["f_variance"], rtol=2e-3)
     if method in ("draws", "cubature"):
-        assert (pma.active.bald(result, NEW, method=method, draws=10) < 1e-5).all()
+        assert (pma.active.bald(result, NEW, method=method, draws=10, random_seed=0) < 1e-5).all()
 
 
 def test_many_draws_predict_as_the_integral_over_the_posterior():
@@ -277,7 +279,7 @@ def test_many_draws_predict_as_the_integral_over_the_posterior():
     means, variances, _ = draw_moments(result.best.posterior, thetas, NEW)
     mean = p @ means
     variance = p @ (variances + (means - mean) ** 2)
-    got = pma.predict(result, NEW, method="draws", draws=400)
+    got = pma.predict(result, NEW, method="draws", draws=400, random_seed=0)
     terms = variances + (means - mean) ** 2
     assert (np.abs(got["f_mean"] - mean) < 4 * np.sqrt(p @ (means - mean) ** 2 / 400)).all()
     assert (np.abs(got["f_variance"] - variance) < 4 * np.sqrt(p @ (terms - variance) ** 2 / 400)).all()
@@ -309,12 +311,12 @@ def information_on_a_grid(p, target):
 @pytest.mark.parametrize("method", ["draws", "cubature"])
 def test_bald_of_points_is_their_mutual_information(ard, method, target):
     X = 50 * NEW
-    got = pma.active.bald(ard, X, method=method, target=target, draws=10).to_numpy()
-    thetas = ard.particles(10) if method == "draws" else hyperparameter_points(ard, method, 10, 0)
-    means, variances, noises = draw_moments(ard.gpm.posterior(), thetas, X)
+    got = pma.active.bald(ard, X, method=method, target=target, draws=10, random_seed=0).to_numpy()
+    ensemble = as_ensemble(ard, method=method, draws=10, random_seed=0)
+    means, variances, noises = draw_moments(ard.gpm.posterior(), ensemble.thetas, X)
     expected = mutual_information(means, variances + noises * (target == "y"))
     assert_allclose(got, expected, rtol=0, atol=1e-8)
-    assert_allclose(got, information_on_a_grid(mixture(ard, X, method, 10), target), rtol=0, atol=1e-6)
+    assert_allclose(got, information_on_a_grid(mixture(ensemble, X), target), rtol=0, atol=1e-6)
     assert (got > 0).all()
 
 
@@ -330,7 +332,7 @@ def test_bald_over_modes_counts_their_disagreement():
     """The information about which mode it is comes on top of what each one still has to learn."""
     result = periodic()
     x = np.linspace(0, 1.5, 9)[:, None]
-    p = mixture(result, x, "modes")
+    p = mixture(result.ensemble, x)
     parts = [marginal_moments(expansion, x) for expansion in result.expansions]
     for k, part in enumerate(parts):
         assert_allclose(p.variances[k], part.variance)
@@ -348,18 +350,35 @@ def test_bald_over_modes_counts_their_disagreement():
 def test_large_pools_are_screened_by_a_few_draws(ard, seed):
     """The best by the first sixteen draws are scored by all, and the pick is one of these."""
     X = 50 * np.linspace(-3, 3, 1203)[:, None]
-    criterion = Bald(method="draws", draws=40, random_seed=seed)
-    score = criterion.score(ard, X)
+    scorer = Bald(method="draws", draws=40, random_seed=seed).prepare(ard)
+    score = screened(scorer, X)
+    ensemble = as_ensemble(ard, method="draws", draws=40, random_seed=seed)
 
-    def by(first):
-        p = mixture(ard, X, "draws", 40, seed, first)
+    def by(some):
+        p = mixture(some, X)
         return mutual_information(p.means, p.variances + p.noises)
 
-    coarse, exact = by(16), by(None)
+    coarse, exact = by(ensemble.first(16)), by(ensemble)
     best = np.argsort(-coarse, kind="stable")[:500]
     others = np.setdiff1d(np.arange(len(X)), best)
     assert_allclose(score[best], exact[best], rtol=0, atol=1e-8)
     assert (score[others] <= coarse[others] + 1e-8).all()
     assert score[others].max() <= score[best].max()
-    # Small pools are not screened.
-    assert_allclose(criterion.score(ard, X[:900]), exact[:900], rtol=0, atol=1e-8)
+    assert np.abs(coarse - exact)[others].max() > 1e-3
+    # Small pools are not screened, nor what a user asks for.
+    assert_allclose(screened(scorer, X[:900]), exact[:900], rtol=0, atol=1e-8)
+    public = pma.active.bald(ard, X, method="draws", draws=40, random_seed=seed)
+    assert_allclose(public, exact, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["mgp", "modes", "draws", "cubature"])
+def test_a_score_does_not_depend_on_the_pool(ard, method):
+    """Neither on the other candidates, nor on the blocks of a dask array."""
+    dask = pytest.importorskip("dask.array")
+    X = 50 * np.random.default_rng(2).uniform(-3, 3, size=(1400, 1))
+    options = {"method": method, "draws": 40, "random_seed": 1}
+    whole = pma.active.bald(ard, X, **options).to_numpy()
+    for rows in ([3], [1399, 0, 700], np.arange(100, 900)):
+        assert_allclose(pma.active.bald(ard, X[rows], **options), whole[rows], rtol=0, atol=1e-10)
+    lazy = pma.active.bald(ard, dask.from_array(X, chunks=(150, 1)), **options)
+    assert_allclose(lazy, whole, rtol=0, atol=1e-10)

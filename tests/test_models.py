@@ -13,7 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytensor.compile.maker import FunctionMaker
 
 import pymc_active as pma
+from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.graph import GraphPosterior
 
 
 def data(n=10, D=2, seed=1):
@@ -203,6 +205,32 @@ def test_data_of_a_finished_pymc_model_compile_but_once():
     assert made == []
 
 
+@pytest.mark.parametrize("route", ["builder", "by hand"])
+def test_a_posterior_takes_its_data_once(route, monkeypatch):
+    """Scaling and copying X is what costs time with many inputs."""
+    gpm = pma.ard_gp(X, y, x_scale="box") if route == "builder" else by_hand()
+    taken = []
+    kind = ArrayPosterior if route == "builder" else GraphPosterior
+    take = kind._set_data
+    monkeypatch.setattr(kind, "_set_data", lambda self, X, y: taken.append(len(X)) or take(self, X, y))
+    for n in (6, 9, 9):
+        gpm.set_data(X[:n], y[:n])
+        assert len(gpm.posterior().y) == n
+    assert taken == [6, 9, 9]
+
+
+def test_what_the_user_adds_to_the_pymc_model_counts_from_then_on():
+    """A potential joins the density, also of a model whose posterior was known without it."""
+    gpm = pma.ard_gp(X, y)
+    theta = np.array([0.1, 0.2, 0.3, -1.5])
+    before = gpm.posterior().value(theta)
+    with gpm.model:
+        pm.Potential("soft", -3 * gpm.model["log_noise"])
+    assert_allclose(gpm.posterior().value(theta), before + 4.5, rtol=1e-10)
+    with pytest.raises(ValueError, match="has more in it than the builder put there"):
+        gpm.recipe()
+
+
 # The PyMC model, made on first use.
 
 
@@ -238,7 +266,6 @@ def test_the_model_made_on_first_use_is_the_one_described_before(name):
     # A Deterministic more, and everything is PyMC's.
     with gpm.model:
         pm.Deterministic("one_more", pt.exp(gpm.model["log_noise"]))
-    gpm._shapes = None
     after = gpm.constrain(theta)
     assert_allclose(after.pop("one_more"), np.exp(theta[:, labels.index("log_noise")]), rtol=1e-14)
     assert list(before) == list(after)

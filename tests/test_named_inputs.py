@@ -95,3 +95,11 @@ def test_paths_of_a_fit_know_the_names_of_its_inputs(fit):
     paths = pma.draw_paths(None, fit=fit, n_paths=3, random_seed=0)
     assert paths(SWAPPED).equals(paths(CANDIDATES))
     assert paths.gradient(CANDIDATES).input.values.tolist() == list(CANDIDATES.columns)
+
+
+def test_a_data_array_with_a_column_for_each_point_is_refused():
+    """As many points as inputs, so that the shape does not tell."""
+    points = xr.DataArray(np.arange(4.0).reshape(2, 2), dims=("input", "point"))
+    with pytest.raises(ValueError, match=r"dimensions are \('input', 'point'\): write X\.T"):
+        pma.ard_gp(points, [0.0, 1.0])
+    assert_array_equal(pma.ard_gp(points.T, [0.0, 1.0]).X, points.to_numpy().T)

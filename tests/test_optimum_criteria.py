@@ -17,7 +17,6 @@ from pymc_active.criteria.maximum.entropy_search import EntropySearch, _Represen
 from pymc_active.criteria.maximum.max_value import JointEntropy, MaxValueEntropy, Thompson
 from pymc_active.learner.optimum import find_optimum
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.mixtures import hyperparameter_points
 
 T = np.random.default_rng(9).uniform(size=(6, 2))
 BOX = [(0, 1), (0, 1)]
@@ -53,7 +52,7 @@ class TestHeights:
                     lambda f, cut=cut: -cut.pdf(f) * cut.logpdf(f), max(cut.ppf(1e-14), mean[i] - 12 * sd), height
                 )[0]
                 gains.append(norm(mean[i], sd).entropy() - entropy)
-            assert_allclose(made.values(T[i : i + 1]), np.mean(gains), rtol=1e-5, atol=1e-10)
+            assert_allclose(made.score(T[i : i + 1]), np.mean(gains), rtol=1e-5, atol=1e-10)
 
     def test_joint_entropy_search_takes_each_maximum_for_an_observation(self):
         made = criterion(self.gpm, self.point, kind=JointEntropy)
@@ -66,13 +65,13 @@ class TestHeights:
             sd = np.sqrt(variance)
             after.append(truncnorm.var(-np.inf, (height - mean) / sd, mean, sd) + noise)
         expected = 0.5 * np.log(before) - 0.5 * np.log(after).mean(0)
-        assert_allclose(made.values(T), expected, rtol=1e-5)
+        assert_allclose(made.score(T), expected, rtol=1e-5)
 
     def test_thompson_is_a_path_whose_maximum_a_search_finds(self):
         options = {"bounds": BOX, "point": self.point, "random_seed": 1}
         found = pma.active.thompson(self.gpm, **options)
         made = criterion(self.gpm, self.point, kind=Thompson)
-        assert_allclose(made.values(T), made.optima[0].paths.value(T)[0])
+        assert_allclose(made.score(T), made.optima[0].paths.value(T)[0])
         everywhere = pma.active.thompson(self.gpm, np.random.default_rng(0).uniform(size=(500, 2)), **options)
         assert float(found[0]) >= float(everywhere.max())
 
@@ -85,8 +84,7 @@ class TestHeights:
         chosen = set()
         for seed in range(12):
             made = Thompson(Domain(np.zeros(2), np.ones(2)), n_features=50, n_hyperparameters=6, random_seed=seed)
-            made.prepare(made.gps(self.gpm, trace=trace))
-            [(gp, paths, _)] = made.optima
+            [(gp, paths, _)] = made.prepare(trace, model=self.gpm).optima
             assert paths.n_paths == 1
             chosen.add(tuple(gp.theta))
         assert len(chosen) > 2
@@ -98,7 +96,7 @@ def test_gradients_agree_with_central_differences(kind, kernel):
     gpm, point = problem(kernel=kernel, x_scale=([0.1, 0.2], [2.0, 0.5]), y_scale="standardize")
     made = criterion(gpm, point, kind=kind)
     value, slope = made.evaluate(T, True)
-    assert_allclose(value, made.values(T), rtol=1e-12)
+    assert_allclose(value, made.score(T), rtol=1e-12)
     for i, x in enumerate(T):
         numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x)
         assert_allclose(slope[i], numeric, rtol=1e-5, atol=1e-5 * abs(slope).max())
@@ -157,12 +155,12 @@ class TestEntropySearch:
     def test_it_counts_as_a_loop_would(self):
         gpm, point = problem()
         made = criterion(gpm, point, kind=EntropySearch)
-        [part] = made._parts
+        [part] = made.evaluate.args[0]
         gp, R = part.gp, part.X
         G = np.linalg.inv(gp.covariance(gp.X, gp.X) + np.diag(gp.noise_variance(gp.X)))
         V = gp.covariance(R, R) - gp.covariance(R, gp.X) @ G @ gp.covariance(gp.X, R)
         draws = part.draws.T.astype(float)
-        for x, score in zip(T, made.values(T), strict=True):
+        for x, score in zip(T, made.score(T), strict=True):
             c = (gp.covariance(x[None], R) - gp.covariance(x[None], gp.X) @ G @ gp.covariance(gp.X, R))[0]
             total = gp.moments(x[None])[1][0] + gp.noise_variance(x[None])[0]
             regression = np.linalg.pinv(V, rcond=1e-10, hermitian=True) @ c
@@ -183,7 +181,7 @@ class TestEntropySearch:
         """By fresh draws from the representers' Gaussian, given each outcome."""
         gpm, point = problem()
         made = criterion(gpm, point, kind=EntropySearch)
-        part = made._parts[0]
+        part = made.evaluate.args[0][0]
         x, R, rng = T[:1], part.X, np.random.default_rng(0)
 
         def entropy(model):
@@ -204,7 +202,7 @@ class TestEntropySearch:
         ]
         expected = entropy(gpm.posterior()) - part.weights @ after
         # The entropy from 1,000 draws has an error of about 0.03, most of it the same before and after.
-        assert_allclose(made.values(x), expected, atol=0.05)
+        assert_allclose(made.score(x), expected, atol=0.05)
 
     def test_representers_that_are_never_best_are_left_out(self):
         gpm, point = problem()
@@ -243,22 +241,22 @@ class TestExpectedImprovement:
     def test_with_draws_it_is_the_log_of_the_mean(self, fits, minimize):
         fit = fits[0]
         found = pma.active.expected_improvement(fit, T, method="draws", draws=6, minimize=minimize, random_seed=2)
-        thetas = hyperparameter_points(fit, "draws", 6, 2)
+        thetas = fit.ensemble_by("draws", 6, 2).thetas
         each = self.by_hand(fit.best.posterior, thetas, T, -1.0 if minimize else 1.0)
         assert_allclose(np.exp(found), each.mean(0), rtol=1e-6)
 
     def test_the_gradient_of_several_models_compares_each_draw_with_its_own_best(self, fits):
         average = pma.ModelAverage(dict(zip("ab", fits, strict=True)))
-        made = ExpectedImprovement(method="draws", draws=40, random_seed=2)
-        assert made.is_coarse
-        value, slope = made.gradient(average, T[:2])
-        each = [
-            self.by_hand(fit.best.posterior, hyperparameter_points(fit, "draws", 40, 2)[:32], T[:2]).mean(0)
-            for fit in fits
-        ]
-        assert_allclose(np.exp(value), average.weights @ each, rtol=1e-6)
-        numeric = central_difference(lambda z: made.gradient(average, z[None])[0][0], T[0])
-        assert_allclose(slope[0], numeric, rtol=1e-5, atol=1e-6)
+        scorer = ExpectedImprovement(method="draws", draws=70, random_seed=2).prepare(average)
+        for made, n in ((scorer, 70), (scorer.coarse(32), 32)):
+            value, slope = made.gradient(T[:2])
+            each = [
+                self.by_hand(fit.best.posterior, fit.ensemble_by("draws", 70, 2).thetas[:n], T[:2]).mean(0)
+                for fit in fits
+            ]
+            assert_allclose(np.exp(value), average.weights @ each, rtol=1e-6)
+            numeric = central_difference(lambda z, made=made: made.score(z[None])[0], T[0])
+            assert_allclose(slope[0], numeric, rtol=1e-5, atol=1e-6)
 
     def test_over_a_trace_it_is_the_log_of_the_mean_over_all_draws(self):
         gpm, point = problem()

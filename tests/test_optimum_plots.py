@@ -59,7 +59,7 @@ def line(ax, label):
 
 def band(ax):
     """x, lower and upper edge of the only ``fill_between``."""
-    [collection] = [c for c in ax.collections if c.get_label() == "95 % of f"]
+    [collection] = [c for c in ax.collections if c.get_label() == "89 % of f"]
     x, y = collection.get_paths()[0].vertices.T
     grid = np.unique(x)
     return grid, *np.array([(y[x == g].min(), y[x == g].max()) for g in grid]).T
@@ -83,8 +83,8 @@ def test_bands_are_those_of_predict_along_each_input(D):
     for d in range(D):
         grid = np.tile(found.x, (11, 1))
         grid[:, d] = np.linspace(0, 1, 11)
-        expected = pma.predict(found.fit, grid, method="draws", draws=32)
-        half = 1.959964 * np.sqrt(expected.f_variance)
+        expected = pma.predict(found.fit, grid, method="draws", draws=32, random_seed=0)
+        half = 1.598193 * np.sqrt(expected.f_variance)
         x, low, high = band(axes[0, d])
         assert_allclose(x, grid[:, d])
         assert_allclose(low, expected.f_mean - half)
@@ -109,7 +109,7 @@ def test_the_recommended_point_carries_its_uncertainty(D):
     for d, ax in enumerate(pma.plots.plot(found)[0]):
         [middle], [ends] = interval(ax, "recommended")
         assert_allclose(middle, [found.x[0, d], found.f_mean])
-        assert_allclose(ends[:, 1], found.f_mean + 1.959964 * found.f_sd * np.array([-1, 1]))
+        assert_allclose(ends[:, 1], found.f_mean + 1.598193 * found.f_sd * np.array([-1, 1]))
         # It lies on the curve.
         x, mean = line(ax, "mean of f")
         assert abs(np.interp(found.x[0, d], x, mean) - found.f_mean) < 1e-3 * np.ptp(mean)
@@ -154,7 +154,7 @@ def test_the_map_is_the_posterior_mean():
     filled = ax.collections[0]
     sides = np.linspace(0, 1, 7)
     grid = np.stack([side.ravel() for side in np.meshgrid(sides, sides)], axis=1)
-    mean = pma.predict(found.fit, grid, method="draws", draws=32).f_mean.to_numpy()
+    mean = pma.predict(found.fit, grid, method="draws", draws=32, random_seed=0).f_mean.to_numpy()
     # A point's colour is that of the level it lies in.
     assert filled.levels[0] <= mean.min()
     assert filled.levels[-1] >= mean.max()
@@ -168,7 +168,7 @@ def test_the_map_shows_places_data_and_recommendation():
     found = optimum(2)
     ax = pma.plots.plot(found)[0, 0]
     assert_allclose(line(ax, "possible maximum"), found.samples.x.to_numpy().T)
-    best = f"recommended: {found.f_mean:.4g} ± {1.959964 * found.f_sd:.2g} (95 %)"
+    best = f"recommended: {found.f_mean:.4g} ± {1.598193 * found.f_sd:.2g} (89 %)"
     assert_allclose(line(ax, best), found.x.T)
     inside = ((found.fit.X >= 0) & (found.fit.X <= 1)).all(1)
     assert_allclose(line(ax, "data"), found.fit.X[inside].T)
@@ -194,8 +194,8 @@ def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
     assert found.x.index[0] in names
     assert len(names) <= 6
     assert left.get_xlabel().startswith(f"probability of the {'minimum' if minimize else 'maximum'} (%)")
-    expected = pma.predict(found.fit, POOL.loc[names], method="draws", draws=32)
-    middles = np.concatenate([interval(right, label)[0] for label in ("95 % of f", "recommended")])
+    expected = pma.predict(found.fit, POOL.loc[names], method="draws", draws=32, random_seed=0)
+    middles = np.concatenate([interval(right, label)[0] for label in ("89 % of f", "recommended")])
     middles = middles[np.argsort(middles[:, 1])]
     assert_allclose(middles[:, 0], expected.f_mean)
 
@@ -256,7 +256,7 @@ def test_axes_that_are_given_are_used():
         (1, {"units": ["mm", "s"]}, r"units must hold 1 text\(s\)"),
         (1, {"units": "m"}, r"units must hold 1 text\(s\)"),
         (1, {"units": {"heat": "K"}}, "units must be those of 0; got heat"),
-        (1, {"labels": ["a"]}, "labels are those of a pool's rows"),
+        (1, {"labels": ["a"]}, "labels belong to the rows of a pool"),
         (1, {"n_candidates": 0}, "n_candidates must be a positive whole number; got 0"),
         (1, {"n_points": 1}, "n_points must be a whole number of at least 2; got 1"),
         (None, {"labels": ["a"]}, "one entry for each of the 30 rows of the pool; got 1"),

@@ -42,8 +42,7 @@ def criterion(gpm, point, *, bounds=None, pool=None, kind=Pes, **keywords):
     D = len(gpm.inputs)
     domain = read_domain([(0, 1)] * D if bounds is None and pool is None else bounds, pool, D)
     made = kind(domain, random_seed=3, **{"n_optima": 8, "n_features": 200, **keywords})
-    made.prepare(made.gps(gpm, point=point))
-    return made
+    return made.prepare(point, model=gpm)
 
 
 def places(X, values, free=None, slopes=None):
@@ -112,7 +111,7 @@ def test_gradients_agree_with_central_differences(mixed, boundary, kernel, momen
     made = criterion(gpm, point, mixed=mixed, boundary=boundary, moments=moments)
     X = np.random.default_rng(1).uniform(size=(5, 2))
     value, slope = made.evaluate(X, True)
-    assert_allclose(value, made.values(X), rtol=1e-12)
+    assert_allclose(value, made.score(X), rtol=1e-12)
     for i, x in enumerate(X):
         numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x, 1e-4)
         assert_allclose(slope[i], numeric, rtol=1e-5, atol=1e-5 * abs(slope).max())
@@ -123,7 +122,7 @@ def test_gradients_are_right_where_a_candidate_meets_a_maximum(distance):
     """There the covariance with the maximum is lowered to leave their difference a variance."""
     gpm, point = problem()
     made = criterion(gpm, point, n_optima=1)
-    x = made.places[0] + distance * np.array([0.6, 0.8])
+    x = made.seeds[0] + distance * np.array([0.6, 0.8])
     _, slope = made.evaluate(x[None], True)
     numeric = central_difference(lambda z: made.evaluate(z[None], False)[0][0], x, 1e-7)
     assert_allclose(slope[0], numeric, rtol=1e-6)
@@ -321,7 +320,7 @@ class TestEdges:
         gpm, point = problem(noise=noise)
         made = criterion(gpm, point)
         corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-        value, slope = made.evaluate(np.concatenate([gpm.X, made.places, corners]), True)
+        value, slope = made.evaluate(np.concatenate([gpm.X, made.seeds, corners]), True)
         assert np.isfinite(value).all()
         assert np.isfinite(slope).all()
         # Measuring again where the function is known says nothing.
@@ -495,8 +494,7 @@ def test_noise_counts_as_it_is_where_it_is_measured(kind, monkeypatch):
         gp.marginal_likelihood("y", X, np.sin(5 * X[:, 0]), sigma=GrowingNoise(sd), jitter=0.0)
         gpm = pma.from_marginal(gp, "y")
     options = {} if kind is EntropySearch else {"n_optima": 8, "n_features": 200}
-    made = kind(Domain(np.zeros(1), np.ones(1)), random_seed=3, **options)
-    made.prepare(made.gps(gpm, point={"sd_log__": np.log(0.2)}))
+    made = kind(Domain(np.zeros(1), np.ones(1)), random_seed=3, **options).prepare({"sd_log__": np.log(0.2)}, model=gpm)
     T = np.array([[0.13], [0.55], [0.93]])
     value, gradient = made.evaluate(T, kind is not EntropySearch)
     for x, expected in zip(T, value, strict=True):
@@ -640,11 +638,10 @@ def test_gradient_on_an_embedding_agrees_with_central_differences(boundary):
     gpm = pma.embedding_gp(X, np.sin(X[:, 0]) + X[:, 1] ** 2, n_components=2, kernel="Matern52", y_scale="standardize")
     theta = np.random.default_rng(3).normal(size=gpm.n_parameters) * 0.5
     box = read_domain([(-1, 1)] * 6, None, 6)
-    criterion = Pes(box, n_optima=20, boundary=boundary, random_seed=1)
-    criterion.prepare([ConditionedGP(gpm.posterior(), theta)])
-    assert 0 < criterion.diagnostics["n_on_boundary"] < 20
+    made = Pes(box, n_optima=20, boundary=boundary, random_seed=1).prepare(gpm.unflatten(theta), model=gpm)
+    assert 0 < made.diagnostics["n_on_boundary"] < 20
     C = rng.uniform(-0.9, 0.9, (5, 6))
-    _, gradient = criterion.evaluate(C, True)
+    _, gradient = made.evaluate(C, True)
     for i, step in enumerate(1e-5 * np.eye(6)):
-        difference = (criterion.evaluate(C + step, False)[0] - criterion.evaluate(C - step, False)[0]) / 2e-5
+        difference = (made.evaluate(C + step, False)[0] - made.evaluate(C - step, False)[0]) / 2e-5
         np.testing.assert_allclose(gradient[:, i], difference, atol=1e-5 * np.abs(gradient).max())

@@ -97,13 +97,13 @@ def test_predictions_show_what_predict_returns(curve_fit, target):
     grid, (low, high) = band(ax.collections[0])
     assert_allclose(grid[[0, -1]], [-1, 11])
     expected = pma.predict(curve_fit, grid[:, None])
-    half = 1.959964 * np.sqrt(expected[f"{target}_variance"])
+    half = 1.598193 * np.sqrt(expected[f"{target}_variance"])
     assert_allclose(low, expected.f_mean - half, rtol=1e-9)
     assert_allclose(high, expected.f_mean + half, rtol=1e-9)
     assert_array_equal(line(ax, "MGP mean")[1], expected.f_mean)
     fixed = pma.predict(curve_fit, grid[:, None], method="map")
-    lower = fixed.f_mean - 1.959964 * np.sqrt(fixed[f"{target}_variance"])
-    assert_allclose(line(ax, f"MAP, 95 % of {target}")[1], lower, rtol=1e-9)
+    lower = fixed.f_mean - 1.598193 * np.sqrt(fixed[f"{target}_variance"])
+    assert_allclose(line(ax, f"MAP, 89 % of {target}")[1], lower, rtol=1e-9)
     assert_array_equal(line(ax, "data")[1], curve_fit.gpm.y)
 
 
@@ -122,12 +122,12 @@ def test_predictions_beside_those_of_a_trace(curve_fit, target):
     gpm = curve_fit.gpm
     trace = curve_fit.to_datatree(30, 1)
     ax = plots.plot_predictions(curve_fit, trace=trace, limits=(2, 15), n_points=20, target=target)
-    lower = next(artist for artist in ax.lines if artist.get_label() == f"MCMC, 95 % of {target}")
+    lower = next(artist for artist in ax.lines if artist.get_label() == f"MCMC, 89 % of {target}")
     x = lower.get_xdata()
     assert_allclose(x, np.linspace(2, 15, 20))
     assert ax.get_xlim() == (2, 15)
     exact = pma.predict(trace, x[:, None], model=gpm)
-    half = 1.959964 * np.sqrt(exact[f"{target}_variance"])
+    half = 1.598193 * np.sqrt(exact[f"{target}_variance"])
     assert_allclose(lower.get_ydata(), exact.f_mean - half)
     [upper] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION and artist is not lower]
     assert_allclose(upper.get_ydata(), exact.f_mean + half)
@@ -142,9 +142,9 @@ def test_an_average_is_shown_as_its_mixture_with_the_members_that_count(curve_fi
     expected = pma.predict(average, x[:, None])
     assert_array_equal(mean, expected.f_mean)
     _, (low, high) = band(ax.collections[0])
-    assert_allclose(high - low, 2 * 1.959964 * np.sqrt(expected.f_variance))
+    assert_allclose(high - low, 2 * 1.598193 * np.sqrt(expected.f_variance))
     assert_array_equal(line(ax, "rough, weight 0.50")[1], pma.predict(other, x[:, None]).f_mean)
-    with pytest.raises(ValueError, match="a trace is of one model"):
+    with pytest.raises(ValueError, match="a trace belongs to one model"):
         plots.plot_predictions(average, trace=curve_fit.to_datatree(5))
     far = pma.ModelAverage({"smooth": curve_fit, "rough": other}, prior=[1, 0])
     assert not [artist for artist in plots.plot_predictions(far).lines if "rough" in str(artist.get_label())]
@@ -247,13 +247,15 @@ def test_bad_utilities_say_what_to_do(ard_fit):
 
 
 def test_an_axes_that_is_given_is_used(curve_fit):
-    for function in (plots.plot_predictions, plots.plot_parameters, plots.plot_relevance):
+    for function in (plots.plot_predictions, plots.plot_relevance):
         _, ax = plt.subplots()
         assert function(curve_fit, ax=ax) is ax
+    _, ax = plt.subplots()
+    assert plots.plot_parameters(curve_fit, axes=ax).tolist() == [ax]
 
 
 def test_parameters_are_quantiles_of_the_draws(curve_fit):
-    ax = plots.plot_parameters(curve_fit, draws=400, random_seed=2)
+    [ax] = plots.plot_parameters(curve_fit, draws=400, random_seed=2)
     posterior = curve_fit.to_datatree(400, 2)["posterior"]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["lengthscale[0]", "outputscale", "noise"]
     medians, _ = line(ax, "Laplace")
@@ -266,7 +268,7 @@ def test_parameters_are_quantiles_of_the_draws(curve_fit):
 
 def test_parameters_beside_a_trace(curve_fit):
     trace = draws_trace(["noise", "outputscale"])
-    ax = plots.plot_parameters(curve_fit, trace=trace, var_names=["noise", "outputscale"])
+    [ax] = plots.plot_parameters(curve_fit, trace=trace, var_names=["noise", "outputscale"])
     medians, at = line(ax, "MCMC")
     assert_allclose(medians, float(trace["posterior"]["noise"].median()))
     assert (at > line(ax, "Laplace")[1]).all()
@@ -277,7 +279,8 @@ def test_parameters_of_either_sign_get_an_axis_of_their_own(ard_fit):
     assert (positive.get_xscale(), others.get_xscale()) == ("log", "linear")
     assert others.get_yticklabels()[0].get_text() == "mean_constant"
     assert len(positive.get_yticks()) == 6
-    assert plots.plot_parameters(ard_fit, ax=plt.figure().add_subplot()).get_xscale() == "linear"
+    [together] = plots.plot_parameters(ard_fit, axes=plt.figure().add_subplot())
+    assert together.get_xscale() == "linear"
 
 
 def test_embedding_shows_principal_components(plane_fit):
@@ -301,7 +304,7 @@ def test_no_rotation_changes_a_picture(plane_fit, seed):
     assert not np.allclose(plane_fit.point["R"], other.point["R"])
     u, v = (np.asarray(plots.plot_embedding(fit).collections[0].get_offsets()) for fit in (plane_fit, other))
     assert_allclose(u, v, atol=1e-9)
-    norms, other_norms = (line(plots.plot_relevance(fit), "median")[1] for fit in (plane_fit, other))
+    norms, other_norms = (line(plots.plot_relevance(fit, random_seed=0), "median")[1] for fit in (plane_fit, other))
     # The covariance is a pseudo-inverse: half of the digits are left where directions are poorly determined.
     assert_allclose(norms, other_norms, rtol=1e-6)
 
@@ -324,7 +327,7 @@ def test_one_component_is_drawn_against_y():
     _, (low, high) = band(ax.collections[0])
     expected = pma.predict(fit, 3 + 10 * np.linalg.lstsq(R, grid[None])[0].T)
     assert_allclose(mean, expected.f_mean)
-    assert_allclose(high - low, 2 * 1.959964 * np.sqrt(expected.f_variance))
+    assert_allclose(high - low, 2 * 1.598193 * np.sqrt(expected.f_variance))
     with pytest.raises(ValueError, match="pass y with X"):
         plots.plot_embedding(fit, X=X)
 
@@ -404,6 +407,27 @@ def test_legends_of_narrow_axes_stay_in_the_figure(plane_fit, layout):
         box = ax.get_legend().get_window_extent()
         assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
         assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+
+
+@pytest.mark.parametrize("loc", ["left", "center", "right"])
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_titles_stand_above_legends(plane_fit, loc, comes_first, tmp_path):
+    """Set before or after, and in a file of another resolution; without the legend, right above the frame."""
+    fig, ax = plt.subplots(layout="constrained")
+    if comes_first:
+        ax.set_title("title", loc=loc)
+    plots.plot_embedding(plane_fit, highlight=[0], ax=ax)
+    if not comes_first:
+        ax.set_title("title", loc=loc)
+    [title] = [text for text in ax.get_children() if getattr(text, "get_text", str)() == "title"]
+    fig.savefig(tmp_path / "plane.png", dpi=220)
+    fig.draw_without_rendering()
+    height = ax.get_legend().get_window_extent().y1
+    assert 0 <= title.get_window_extent().y0 - height < 15
+    ax.get_legend().remove()
+    fig.draw_without_rendering()
+    assert 0 <= title.get_window_extent().y0 - ax.bbox.y1 < 15
+    plt.close(fig)
 
 
 def test_numbers_at_a_right_angle_stay_in_the_frame(plane_fit):
@@ -558,7 +582,7 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         (lambda: plots.plot_predictions(curve_fit, limits=(3, 3)), "limits must be two finite numbers, the lower"),
         (lambda: plots.plot_predictions(curve_fit, trace=xr.DataTree()), "no group 'posterior'"),
         (lambda: plots.plot_predictions(curve_fit, highlight=[9]), "rows of X, 0 to 8"),
-        (lambda: plots.plot_embedding(curve_fit), "no embedding to show"),
+        (lambda: plots.plot_embedding(curve_fit), "no embedding"),
         (lambda: plots.plot_embedding(plane_fit, y=Y), "pass X with it"),
         (lambda: plots.plot_relevance(plane_fit, labels=["a"]), "must name the 4 inputs; got 1"),
         (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
@@ -613,7 +637,7 @@ def test_decomposition_shows_the_sum_its_components_and_the_rest(parts):
         x, (low, high) = band(ax.collections[0])
         assert_allclose(x, parts.X_new[:, 0])
         assert_allclose((low + high) / 2, mean, atol=1e-9)
-        assert_allclose((high - low) / 2, 1.959964 * np.sqrt(variance), rtol=1e-9)
+        assert_allclose((high - low) / 2, 1.598193 * np.sqrt(variance), rtol=1e-9)
     assert_allclose(axes[0].lines[-1].get_ydata(), parts.fit.y)
     residual = table.residual.to_numpy()
     [shown] = [artist for artist in axes[3].lines if len(artist.get_ydata()) == 25]
@@ -623,6 +647,10 @@ def test_decomposition_shows_the_sum_its_components_and_the_rest(parts):
         assert title == f"{table.component.to_numpy()[c]}: {parts.descriptions[c]}"
     assert axes[-1].get_xlabel() == "time (h)"
     assert {ax.get_ylabel() for ax in axes} == {"mV"}
+    given = plt.subplots(4)[1]
+    assert (plots.plot_decomposition(parts, input="time", axes=given) == given).all()
+    with pytest.raises(ValueError, match=r"needs 4 Axes, shape \(4,\); got 1"):
+        plots.plot_decomposition(parts, axes=given[0])
 
 
 def test_components_of_several_inputs_are_points():
@@ -749,7 +777,7 @@ def test_wrong_objects_of_kernel_plots_are_refused(parts):
             call()
     history = xr.DataArray(np.ones((2, 1)), dims=("n_observations", "model"), coords={"model": ["SE"]})
     for call, message in [
-        (lambda: plots.plot_decomposition(parts, input=1), "input must be a position from 0 to 0; got 1"),
+        (lambda: plots.plot_decomposition(parts, input=1), "input must be one of time or a position; got 1"),
         (lambda: plots.plot_evidence(model_table()[["log_evidence", "bic"]]), "got log_evidence, bic over model"),
         (lambda: plots.plot_evidence(model_table().rename(model="d")), "n_parameters over d"),
         (lambda: plots.plot_model_posterior(history.rename(model="kernel")), "dims n_observations and model"),

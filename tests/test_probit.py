@@ -18,6 +18,7 @@ from pymc_active import plots
 from pymc_active.active import bald_from_trace, bald_probit
 from pymc_active.classification.bald import expected_entropy
 from pymc_active.classification.latent import LatentEP, LatentMode
+from pymc_active.support.user_warnings import DoubtfulFitWarning
 
 
 def data(n=12, D=2, seed=1):
@@ -28,7 +29,7 @@ def data(n=12, D=2, seed=1):
 
 @pytest.fixture(scope="module")
 def fit():
-    return pma.fit_probit(pma.probit_gp(*data(), mean="constant"), random_seed=1)
+    return pma.fit_probit(pma.probit_gp(*data(), mean="constant"), random_seed=1, progressbar=False)
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +197,7 @@ def test_fit_is_at_a_mode_whose_curvature_is_the_covariance(fit):
 
 
 def test_fit_is_reproducible(fit):
-    again = pma.fit_probit(fit.gp, random_seed=1)
+    again = pma.fit_probit(fit.gp, random_seed=1, progressbar=False)
     assert_array_equal(again.theta, fit.theta)
 
 
@@ -214,35 +215,39 @@ def test_probabilities_are_near_the_exact_ones():
             conditional.append(np.array(joint) * norm.pdf(length) * norm.pdf(scale))
     exact = np.sum(conditional, 0) / np.sum(weights)
     for approximation, tolerance in (("laplace", 0.05), ("ep", 0.02)):
-        fit = pma.fit_probit(pma.probit_gp(X, labels), approximation=approximation, random_seed=1)
+        fit = pma.fit_probit(pma.probit_gp(X, labels), approximation=approximation, random_seed=1, progressbar=False)
         for method in ("cubature", "draws"):
             assert_allclose(fit.predict(X_new, method=method, draws=200).probability, exact, atol=tolerance)
 
 
 def test_flipped_labels_flip_the_probabilities(pool):
     X, labels = data()
-    one, other = (pma.fit_probit(pma.probit_gp(X, y), random_seed=1) for y in (labels, ~labels))
+    one, other = (pma.fit_probit(pma.probit_gp(X, y), random_seed=1, progressbar=False) for y in (labels, ~labels))
     assert_allclose(one.predict(pool).probability, 1 - other.predict(pool).probability, atol=1e-6)
     assert_allclose(bald_probit(one, pool), bald_probit(other, pool), atol=1e-6)
 
 
 def test_units_of_inputs_do_not_matter(pool):
     X, labels = data()
-    one = pma.fit_probit(pma.probit_gp(X, labels), random_seed=1)
-    other = pma.fit_probit(pma.probit_gp(1000 * X + 5000, labels, x_scale=(5000, 1000)), random_seed=1)
+    one = pma.fit_probit(pma.probit_gp(X, labels), random_seed=1, progressbar=False)
+    other = pma.fit_probit(
+        pma.probit_gp(1000 * X + 5000, labels, x_scale=(5000, 1000)), random_seed=1, progressbar=False
+    )
     assert_allclose(one.predict(pool).probability, other.predict(1000 * pool + 5000).probability, atol=1e-6)
     assert_allclose(1000 * one.constrained_point["lengthscale"], other.constrained_point["lengthscale"], rtol=1e-5)
 
 
 def test_one_class_only_is_legal(pool):
-    fit = pma.fit_probit(pma.probit_gp(data()[0], np.ones(12), mean="constant"), random_seed=1)
+    fit = pma.fit_probit(pma.probit_gp(data()[0], np.ones(12), mean="constant"), random_seed=1, progressbar=False)
     p = fit.predict(pool).probability
     assert fit.diagnostics["converged"]
     assert ((p > 0.5) & (p < 1)).all()
 
 
 def test_far_away_is_as_likely_as_the_mean_says(fit):
-    assert pma.fit_probit(pma.probit_gp(*data()), random_seed=1).predict([[1e6, 1e6]]).probability == pytest.approx(0.5)
+    assert pma.fit_probit(pma.probit_gp(*data()), random_seed=1, progressbar=False).predict(
+        [[1e6, 1e6]]
+    ).probability == pytest.approx(0.5)
     shifted = fit.predict([[1e6, 1e6]], method="map")
     assert shifted.f_mean.item() == pytest.approx(fit.constrained_point["mean_constant"])
 
@@ -250,7 +255,7 @@ def test_far_away_is_as_likely_as_the_mean_says(fit):
 def test_new_data_keep_the_scale_and_old_fits_their_data():
     X, labels = data()
     gp = pma.probit_gp(X, labels, x_scale="unit")
-    fit = pma.fit_probit(gp, random_seed=1)
+    fit = pma.fit_probit(gp, random_seed=1, progressbar=False)
     before = fit.predict(X[:2])
     gp.set_data(np.vstack([X, [[9.0, 9.0]]]), np.append(labels, True))
     xr.testing.assert_identical(fit.predict(X[:2]), before)
@@ -277,10 +282,19 @@ def test_pymc_model_has_the_same_density():
 
 
 def test_names_and_shapes_of_what_is_shown(fit):
-    assert repr(fit.gp).startswith("<ProbitGP probit_gp(ExpQuad): 12 points")
-    assert "NOT CONVERGED" not in repr(fit)
+    assert repr(fit.gp).startswith("<ProbitGP probit_gp(ExpQuad): data 12 points")
+    assert "doubtful" not in repr(fit)
     assert fit.gp.parameter_names == ["log_lengthscale[0]", "log_lengthscale[1]", "log_outputscale", "mean_constant"]
     assert set(fit.predict([[0.0, 0.0]]).data_vars) == {"probability", "f_mean", "f_variance"}
+
+
+def test_a_doubtful_fit_says_so(monkeypatch):
+    """Slopes are never exactly zero."""
+    monkeypatch.setattr("pymc_active.classification.fit._FLAT", 0.0)
+    with pytest.warns(DoubtfulFitWarning, match="stopped at a slope of .* nats per prior sd"):
+        doubtful = pma.fit_probit(pma.probit_gp(*data()), n_restarts=0, random_seed=1, progressbar=False)
+    [message] = doubtful.diagnostics["warnings"]
+    assert message.split(".")[0] in " ".join(repr(doubtful).split())
 
 
 # Designs.
@@ -305,7 +319,7 @@ def test_nothing_is_learned_of_a_known_function():
 
 def test_information_is_near_the_approximation_of_houlsby(fit, pool):
     """Their eq. 3, which is good to a few per cent."""
-    means, variances = (values[0] for values in fit.latent(pool, "map"))
+    means, variances = (values[0] for values in fit.latent(pool, fit.hyperparameters("map")))
     p, C2 = ndtr(means / np.sqrt(variances + 1)), np.pi * np.log(2) / 2
     theirs = -p * np.log2(p) - (1 - p) * np.log2(1 - p)
     theirs -= np.sqrt(C2 / (variances + C2)) * np.exp(-(means**2) / (2 * (variances + C2)))
@@ -336,7 +350,9 @@ def test_information_agrees_with_exact_draws_of_the_function():
     known = {"log_lengthscale": 0.0, "log_outputscale": pm.Normal.dist(0, 1e-3)}
     assert float(exact.standard_error.max()) < 0.005
     for approximation, tolerance in (("laplace", 0.03), ("ep", 0.015)):
-        fit = pma.fit_probit(pma.probit_gp(X, labels, priors=known), approximation=approximation, random_seed=1)
+        fit = pma.fit_probit(
+            pma.probit_gp(X, labels, priors=known), approximation=approximation, random_seed=1, progressbar=False
+        )
         assert_allclose(bald_probit(fit, pool), exact, atol=tolerance)
 
 
@@ -345,7 +361,11 @@ def test_labels_and_lazy_pools(fit, pool):
     table = pd.DataFrame(pool, index=[f"c{i}" for i in range(len(pool))])
     score = bald_probit(fit, table)
     assert_array_equal(score.point, table.index)
-    assert_allclose(bald_probit(fit, dask_array.from_array(pool, chunks=(25, 2))).compute(), score, atol=1e-12)
+    lazy = dask_array.from_array(pool, chunks=(25, 2))
+    assert_allclose(bald_probit(fit, lazy).compute(), score, atol=1e-12)
+    # Without a seed, all blocks still see the same draws.
+    scores = bald_probit(fit, dask_array.concatenate([lazy, lazy]), method="draws")
+    assert_allclose(scores[: len(pool)], scores[len(pool) :], atol=1e-12)
 
 
 def test_asking_finds_a_threshold_with_few_labels():
@@ -353,10 +373,10 @@ def test_asking_finds_a_threshold_with_few_labels():
     X, grid = np.array([[-2.0], [2.0]]), np.linspace(-2, 2, 81)[:, None]
     gp = pma.probit_gp(X, [False, True], priors={"log_outputscale": np.log(3.0)})
     for _ in range(8):
-        fit = pma.fit_probit(gp, random_seed=1)
+        fit = pma.fit_probit(gp, random_seed=1, progressbar=False)
         x = grid[[int(bald_probit(fit, grid).argmax("point"))]]
         gp.set_data(np.vstack([gp.X, x]), np.append(gp.labels, x[:, 0] > 0.62))
-    p = pma.fit_probit(gp, random_seed=1).predict(grid).probability
+    p = pma.fit_probit(gp, random_seed=1, progressbar=False).predict(grid).probability
     assert abs(grid[int(np.argmax(p.to_numpy() > 0.5)), 0] - 0.62) < 0.25
 
 
@@ -381,10 +401,10 @@ def test_curve_is_the_prediction(fit):
     assert yes.get_alpha() < 1
     # The band: so much of the mixture of Gaussians is below.
     band = ax.collections[0].get_paths()[0].vertices
-    means, variances = fit.latent(grid[[20]])
+    means, variances = fit.latent(grid[[20]], fit.hyperparameters())
     edges = band[np.isclose(band[:, 0], x[20]), 1]
     shares = [ndtr((norm.ppf(edge) - means) / np.sqrt(variances)).mean() for edge in (edges.min(), edges.max())]
-    assert_allclose(shares, [0.025, 0.975], atol=1e-6)
+    assert_allclose(shares, [0.055, 0.945], atol=1e-6)
 
 
 @pytest.mark.usefixtures("closed_figures")
@@ -410,7 +430,7 @@ def test_map_shows_both_inputs_and_all_labels(fit):
         ([0, 1, 2], ValueError, "got also 2"),
         ([0, 1, np.nan], ValueError, "got also nan"),
         (["yes", "no", "no"], TypeError, "labels == 'yes'"),
-        ([True, False], ValueError, "one label for each of 3 rows"),
+        ([True, False], ValueError, "one label for each of the 3 rows"),
         ([[True], [False], [True]], ValueError, "shape"),
     ],
 )
@@ -426,11 +446,11 @@ def test_labels_that_are_not_yes_or_no_are_refused(labels, error, message):
 @pytest.mark.parametrize(
     ("keywords", "error", "message"),
     [
-        ({"kernel": "Cosine"}, ValueError, "kernel must be one of ExpQuad"),
+        ({"kernel": "Cosine"}, ValueError, "unknown kernel .*; the known ones are ExpQuad"),
         ({"mean": "linear"}, ValueError, "constant, zero"),
         ({"priors": {"log_noise": 0.0}}, ValueError, "unknown parameters: log_noise"),
         ({"priors": {"log_outputscale": pm.StudentT.dist(nu=3)}}, TypeError, "must be normal"),
-        ({"priors": {"log_outputscale": 0.0, "log_lengthscale": 0.0}}, ValueError, "nothing to learn"),
+        ({"priors": {"log_outputscale": 0.0, "log_lengthscale": 0.0}}, ValueError, "nothing to fit"),
         ({"x_scale": "log"}, ValueError, "x_scale"),
     ],
 )
@@ -449,7 +469,11 @@ def test_bad_calls_are_refused(fit, pool):
         (lambda: fit.predict(pool, method="mgp"), ValueError, "cubature, draws, map"),
         (lambda: bald_probit(fit.gp, pool), TypeError, "ProbitFit"),
         (lambda: bald_probit(fit, pool, target="y"), ValueError, "'f' or 'hyperparameters'"),
-        (lambda: bald_probit(fit, pool, target="hyperparameters", method="map"), ValueError, "taken as known"),
+        (
+            lambda: bald_probit(fit, pool, target="hyperparameters", method="map"),
+            ValueError,
+            "takes the hyperparameters as known",
+        ),
     ):
         with pytest.raises(error, match=message):
             call()

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2_contingency
@@ -456,6 +457,10 @@ def test_drawn_paths_are_maximised_in_a_box_and_in_a_pool(yield_model):
         np.random.default_rng(2).uniform([20, 1], [90, 3], (30, 2)), index=[f"trial {i}" for i in range(30)]
     )
     among = paths.maximize(pool)
+    xr.testing.assert_identical(among, paths.maximize(pool=pool))
+    by_name, repeated = (paths.maximize(bounds=BOUNDS, random_seed=1) for _ in range(2))
+    xr.testing.assert_identical(by_name, repeated)
+    assert_allclose(by_name["f"], best["f"], rtol=1e-6)
     assert (among["f"].to_numpy() <= best["f"].to_numpy()).all()
     assert_allclose(among["x"], pool.loc[among["point"].to_numpy()])
     assert_array_equal(among["f"], paths(pool).max("point"))
@@ -466,7 +471,7 @@ def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
     fit = pma.fit_laplace(pma.ard_gp(X, y, x_scale="unit", y_scale="standardize"), random_seed=1, progressbar=False)
     paths = draw_paths(None, fit=fit, n_paths=7, draws=3, random_seed=1)
     assert [part.n_paths for part in paths.parts] == [2, 3, 2]
-    assert "3 draws of the hyperparameters" in repr(paths)
+    assert "3 draw(s) of the hyperparameters" in repr(paths)
     again = draw_paths(None, fit=fit, n_paths=7, draws=3, random_seed=1)
     assert_array_equal(paths(X), again(X))
     assert paths.maximize(BOUNDS)["x"].shape == (7, 2)
@@ -498,3 +503,17 @@ def test_bad_places_are_refused(yield_model):
         paths(np.zeros((3, 1)))
     with pytest.raises(ValueError, match="2 columns"):
         paths.maximize(np.zeros((3, 3)))
+    with pytest.raises(
+        ValueError, match=r"intervals or points; got \[\[0, 1\], \[2, 3\]\]\. Write bounds=\[\(low, high\)"
+    ):
+        paths.maximize([[0, 1], [2, 3]])
+    for nothing_or_both in ({}, {"bounds": BOUNDS, "pool": np.zeros((3, 2))}):
+        with pytest.raises(TypeError, match="give one of bounds="):
+            paths.maximize(**nothing_or_both)
+
+
+def test_rows_of_a_list_are_a_pool_by_name(yield_model):
+    _, _, gpm, point = yield_model
+    paths = draw_paths(gpm, point=point, n_paths=4, random_seed=1)
+    rows = [[30, 2], [50, 2], [70, 2]]
+    assert_array_equal(paths.maximize(pool=rows)["f"], paths.maximize(np.array(rows))["f"])

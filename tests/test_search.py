@@ -225,11 +225,11 @@ def test_bad_candidates():
     for wrong in ((), (1, 1)):
         with pytest.raises(ValueError, match="different numbers of components"):
             pma.search.embedding_dimension(X, y, wrong)
-    with pytest.raises(TypeError, match=r"a sequence of candidates such as \(1, 2, 3\); got 2"):
+    with pytest.raises(TypeError, match=r"a sequence such as \(1, 2, 3\); got 2"):
         pma.search.embedding_dimension(X, y, 2)
     with pytest.raises(ValueError, match="between 1 and the number of inputs, 3; got 4"):
         pma.search.embedding_dimension(X, y, (1, 4))
-    with pytest.raises(ValueError, match="leave R out of it"):
+    with pytest.raises(ValueError, match="remove R from priors"):
         pma.search.embedding_dimension(X, y, (1,), priors={"R": np.ones((1, 3))})
     with pytest.raises(ValueError, match="a weight >= 0 for each of the 2 models"):
         pma.search.embedding_dimension(X, y, (1, 2), prior=[1])
@@ -262,7 +262,7 @@ def test_by_default_there_are_no_more_components_than_inputs():
 
 def test_how_it_shows_itself(plane):
     text = repr(plane)
-    assert text.startswith("<EmbeddingDimension: 2 component(s), probability")
+    assert text.startswith("<EmbeddingDimension: most probable 2 component(s), probability")
     assert "log_evidence" in text
     assert f"{float(plane.table.log_evidence[0]):.2f}" in text
     assert "<table" in plane._repr_html_()

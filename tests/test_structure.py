@@ -131,7 +131,7 @@ def test_several_inputs_have_base_kernels_of_their_own():
 
 
 def test_a_start_takes_the_place_of_the_bases():
-    result = search(start="SE + LIN", bases=("PER",), depth=2, budget=3)
+    result = search(first_level="SE + LIN", bases=("PER",), depth=2, budget=3)
     assert str(result.table.model.to_numpy()[0]) == "SE + LIN"
 
 
@@ -173,7 +173,7 @@ def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
     sound = found.table.isel(model=found.table.level.to_numpy() == 1).sortby("log_evidence", ascending=False)
     sound = list(sound.model.to_numpy())
     monkeypatch.setattr(structure, "fit_laplace_models", pretending({sound[0]}))
-    with pytest.warns(UserWarning, match="better evidence than .* but its fit is doubtful, .* did not converge"):
+    with pytest.warns(UserWarning, match="better evidence than .* because its fit is doubtful: .* did not converge"):
         result = search(bases=("LIN", "PER"), depth=1)
     assert str(result.best.gpm.expression) == sound[1]
     monkeypatch.setattr(structure, "fit_laplace_models", pretending({"LIN", "SE"}))
@@ -191,7 +191,7 @@ def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
         return fit_laplace_models(models, **keywords)
 
     monkeypatch.setattr(structure, "fit_laplace_models", tired)
-    with pytest.warns(UserWarning, match="interrupted after 2 fits"):
+    with pytest.warns(UserWarning, match="interrupted; the result holds the 2 fits"):
         result = search(bases=("LIN", "SE"), depth=3)
     assert set(result.fits) == {"LIN", "SE"}
 
@@ -220,12 +220,12 @@ def test_a_redundant_kernel_is_known(text, expected):
     [
         ({"bases": ()}, "bases is empty"),
         ({"bases": ("SE", "XX")}, "unknown kernel 'XX'"),
-        ({"start": "SE["}, "cannot read the kernel expression"),
-        ({"start": []}, "start is empty: name at least one"),
+        ({"first_level": "SE["}, "cannot read the kernel expression"),
+        ({"first_level": []}, "first_level is empty: name at least one"),
         ({"criterion": "aic"}, "criterion must be one of bic, evidence; got 'aic'"),
-        ({"depth": 0}, "depth must be a whole number from 1; got 0"),
-        ({"beam": 1.5}, "beam must be a whole number"),
-        ({"budget": 0}, "budget must be a whole number"),
+        ({"depth": 0}, "depth must be a positive whole number; got 0"),
+        ({"beam": 1.5}, "beam must be a positive whole number"),
+        ({"budget": 0}, "budget must be a positive whole number"),
         ({"priors": {"log_frequency": 0.0}}, "priors for unknown parameters: log_frequency"),
         ({"priors": "narrow"}, "priors must be one of"),
     ],
@@ -266,7 +266,7 @@ def test_fits_made_before_are_starts_under_every_prior():
     found = pma.search.prior_sensitivity(
         *(X, Y, ["LIN + PER", "LIN"]),
         {"wide": "wide"},
-        start={"a": known},
+        fits={"a": known},
         random_seed=2,
         progressbar=False,
         fit_keywords={"n_restarts": 1},
@@ -302,7 +302,7 @@ def test_sensitivity_holds_a_posterior_under_each_set(sensitivity):
             direct = pma.composite_gp(X, Y, "SE", x_scale="unit", y_scale="standardize", priors=name)
             alone = pma.fit_laplace(direct, start=fits["SE"], n_restarts=0, population=0, progressbar=False)
             assert_allclose(alone.log_posterior, fits["SE"].log_posterior, atol=1e-6)
-    assert repr(sensitivity).startswith("<PriorSensitivity: wide: LIN + PER")
+    assert repr(sensitivity).startswith("<PriorSensitivity: best under wide LIN + PER")
     assert "<table" in sensitivity._repr_html_()
 
 
@@ -340,9 +340,9 @@ def test_sensitivity_refuses_what_it_cannot_compare():
         pma.search.prior_sensitivity(X, Y, ["SE + LIN", "LIN + SE"])
     with pytest.raises(TypeError, match="expressions must be a sequence"):
         pma.search.prior_sensitivity(X, Y, "SE")
-    with pytest.raises(TypeError, match=r"start must be a dict of fits by name.*got list"):
-        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], start=[])
-    with pytest.raises(TypeError, match="priors must be a dict of sets of priors"):
+    with pytest.raises(TypeError, match=r"fits must be a dict, name -> LaplaceFit.*got list"):
+        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], fits=[])
+    with pytest.raises(TypeError, match="priors must be a dict, name -> set of priors"):
         pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], "wide")
     with pytest.raises(ValueError, match="priors for unknown parameters: period"):
         pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], {"mine": {"period": 1.0}})

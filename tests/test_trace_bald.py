@@ -439,7 +439,7 @@ def test_latent_gp_is_refused():
         f = gp.prior("f", X=pm.Data("X", np.linspace(0, 1, 3)[:, None]))
         pm.Bernoulli("y", logit_p=f, observed=[0, 1, 1])
     rotated = model.free_RVs[0].name
-    with pytest.raises(ValueError, match="one value for each observation"):
+    with pytest.raises(ValueError, match="one value per observation"):
         bald_from_trace(trace_of(**{rotated: np.ones((20, 3))}), model, [[1.0]])
 
 
@@ -447,7 +447,7 @@ def test_effects_of_each_observation_are_refused():
     with pm.Model(coords={"obs": range(3)}) as model:
         x = pm.Data("x", np.ones(3), dims="obs")
         pm.Poisson("y", pm.math.exp(x + pm.Normal("effect", dims="obs")), observed=[1, 2, 3], dims="obs")
-    with pytest.raises(ValueError, match="effect has one value for each observation"):
+    with pytest.raises(ValueError, match="effect has one value per observation"):
         bald_from_trace(trace_of(effect=np.ones((20, 3))), model, [1.0])
 
 
@@ -455,7 +455,7 @@ def test_inputs_that_depend_on_each_other_are_refused():
     with pm.Model() as model:
         x = pm.Data("x", np.array([0.0, 1.0, 5.0]))
         pm.Normal("y", pm.Normal("b") * (x - x.mean()), 1, observed=np.zeros(3))
-    with pytest.raises(ValueError, match="centred or scaled inside the model"):
+    with pytest.raises(ValueError, match="the model centres or scales X by its own values"):
         bald_from_trace(trace_of(b=np.arange(1.0, 21)), model, [1.0])
 
 
@@ -473,12 +473,12 @@ def test_constant_inputs_are_refused():
         ({"observed": "z"}, ValueError, "one of other, y"),
         ({"X_pool": [1.0]}, ValueError, "Pass X_pool as a dict"),
         ({"X_pool": {"z": [1.0]}}, ValueError, "index, unit, x; got z"),
-        ({"X_pool": {"x": [1.0, 2.0], "index": [0]}}, ValueError, "one row for each candidate"),
-        ({"X_pool": {"x": [1.0], "index": [7]}}, ValueError, "index that the model does not know"),
+        ({"X_pool": {"x": [1.0, 2.0], "index": [0]}}, ValueError, "one row per candidate"),
+        ({"X_pool": {"x": [1.0], "index": [7]}}, ValueError, "index outside the range"),
         ({"X_pool": {"x": [np.nan], "index": [0]}}, ValueError, "must be finite"),
         ({"X_pool": {"x": ["a"], "index": [0]}}, TypeError, "must hold numbers"),
         ({"X_pool": {"x": [1.0]}, "data": "x"}, ValueError, "either X_pool as a dict"),
-        ({"X_pool": {"x": [1.0]}}, ValueError, "index has one value for each observation"),
+        ({"X_pool": {"x": [1.0]}}, ValueError, "index has one value per observation"),
         ({"model": "model"}, TypeError, "must be the pm.Model"),
         ({"trace": xr.Dataset()}, TypeError, "DataTree"),
         ({"group": "prior"}, ValueError, "no group 'prior'"),

@@ -38,12 +38,16 @@ from _report import table, write
 from _runs import BLOCK, accuracy, block, gather, gp_problem, mean_and_error, plus_minus, run_hds
 from scipy.special import logsumexp, softmax
 
-from pymc_active.relevant_inputs import search, settings
-from pymc_active.relevant_inputs.gpt import GPTest, LLRMoments, Predictive, llr_moments_of
+from pymc_active.relevant_inputs import anchored, search
+from pymc_active.relevant_inputs.anchored import Anchored
+from pymc_active.relevant_inputs.baselines.gpt import GPT
+from pymc_active.relevant_inputs.by_name import TESTS
+from pymc_active.relevant_inputs.covariance import VAGUE
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.plane import PlaneTest
-from pymc_active.relevant_inputs.settings import Settings
+from pymc_active.relevant_inputs.likelihood_ratios import LineRatio, PlaneRatio, Predictive, llr_moments_of
+from pymc_active.relevant_inputs.state import HDSState
 from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.verdicts import conclude
 
 SEED, D = 20261122, 200
 DRAWS = [f"d={d}, noise={noise}, share={share}" for d in (2, 3) for noise in (0.1, 0.36) for share in (0.6, 1.0)]
@@ -77,60 +81,59 @@ def log_densities(L: np.ndarray, white: np.ndarray) -> np.ndarray:
     return -0.5 * white**2 - np.log(np.diagonal(L))
 
 
-class MarginalLine(GPTest):
+class MarginalLine(LineRatio):
     """The GP test with 1, 2 or 4 active inputs."""
 
     @property
-    def parts(self) -> list[GPTest]:
-        scales = self.bandwidth, self.signal_variance, self.noise_variance, self.offset_variance, self.mean
-        return [GPTest(*scales, a) for a in NUMBERS_OF_INPUTS]
+    def parts(self) -> list[LineRatio]:
+        scales = self.signal_variance, self.noise_variance, self.offset_variance, self.mean
+        # a active inputs that move together are one with a shorter bandwidth.
+        return [LineRatio(self.bandwidth / np.sqrt(a), *scales) for a in NUMBERS_OF_INPUTS]
 
-    def llr_path(self, z, y):
-        if not len(z):
+    def llr_path(self, at, y):
+        if not len(y):
             return np.zeros(0)
-        total = logsumexp([part.llr_path(z, y).cumsum() for part in self.parts], axis=0) - np.log(len(self.parts))
+        total = logsumexp([part.llr_path(at, y).cumsum() for part in self.parts], axis=0) - np.log(len(self.parts))
         return np.diff(total, prepend=0.0)
 
-    def predict(self, z, y, z_new):
-        weights = np.array([part.llr_path(z, y).sum() for part in self.parts])
-        both = [part.predict(z, y, z_new) for part in self.parts]
+    def predict(self, at, y, at_new):
+        weights = np.array([part.llr_path(at, y).sum() for part in self.parts])
+        both = [part.predict(at, y, at_new) for part in self.parts]
         return both[0][0], mixed([active for _, active in both], weights)
 
 
-class MarginalPlane(PlaneTest):
+class MarginalPlane(PlaneRatio):
     """The GP test off the diagonal with 1, 2 or 4 active inputs elsewhere."""
 
     @property
-    def parts(self) -> list[PlaneTest]:
+    def parts(self) -> list[PlaneRatio]:
         scales = self.bandwidth, self.signal_variance, self.noise_variance, self.offset_variance, self.mean
-        return [PlaneTest(*scales, a, self.share) for a in NUMBERS_OF_INPUTS]
+        return [PlaneRatio(*scales, a, self.share) for a in NUMBERS_OF_INPUTS]
 
-    def _totals(self, is_active, z, c, y):
+    def _totals(self, is_active, at, y):
         """Log densities of the observations so far, for each number, (3, n)."""
-        return np.array([log_densities(*part._factor(is_active, z, c, y)).cumsum() for part in self.parts])
+        return np.array([log_densities(*part._factor(is_active, at, y)).cumsum() for part in self.parts])
 
-    def llr_path(self, z, c, y):
-        inactive, active = (logsumexp(self._totals(which, z, c, y), axis=0) for which in (False, True))
+    def llr_path(self, at, y):
+        inactive, active = (logsumexp(self._totals(which, at, y), axis=0) for which in (False, True))
         return np.diff(active - inactive, prepend=0.0)
 
-    def predict(self, z, c, y, z_new, c_new):
-        both = [part.predict(z, c, y, z_new, c_new) for part in self.parts]
-        return tuple(mixed([pair[w] for pair in both], self._totals(bool(w), z, c, y)[:, -1]) for w in (0, 1))
+    def predict(self, at, y, at_new):
+        both = [part.predict(at, y, at_new) for part in self.parts]
+        return tuple(mixed([pair[w] for pair in both], self._totals(bool(w), at, y)[:, -1]) for w in (0, 1))
 
 
-def marginal_gpt(self: Settings) -> MarginalLine:
-    return MarginalLine(self.bandwidth, self.signal_variance, self.noise_variance, self.offset_variance)
+class MarginalAnchored(Anchored):
+    def _line(self, y):
+        return MarginalLine(**vars(super()._line(y)))
+
+    def _plane(self, y):
+        return MarginalPlane(**vars(super()._plane(y)))
 
 
-def marginal_scan(self: Settings, y: float) -> MarginalLine:
-    vague = settings._VAGUE * self.signal_variance
-    return MarginalLine(self.bandwidth, self.signal_variance, self.noise_variance, vague, y)
-
-
-def marginal_plane(self: Settings, y: float) -> MarginalPlane:
-    vague = settings._VAGUE * self.signal_variance
-    scales = self.bandwidth, self.signal_variance, self.noise_variance
-    return MarginalPlane(*scales, vague, y, self.n_active, self.share)
+class MarginalGPT(GPT):
+    def ratio(self, trial, y):
+        return MarginalLine(**vars(super().ratio(trial, y)))
 
 
 # Halves with their parent
@@ -138,33 +141,33 @@ def marginal_plane(self: Settings, y: float) -> MarginalPlane:
 FIRST, SECOND, BOTH, NONE = range(4)
 
 
-class JointHalves(HDSLearner):
+class JointHalves(Anchored):
     """Decides on a half from the evaluations of its parent, its sibling, and its own."""
 
-    def _relatives(self, trial: Trial) -> tuple[list[int], list[int], Trial] | None:
+    def relatives(self, state: HDSState, trial: Trial) -> tuple[list[int], list[int], Trial] | None:
         """Rows known before, rows where its parent moved, and the sibling's test; None without a parent."""
-        node = self.nodes[trial.node]
+        node = state.nodes[trial.node]
         if trial.node == 0 or node.parent < 0:
             return None
-        parent = self.nodes[node.parent]
-        of = {t.node: t for t in self.trials if t.background == trial.background}
+        parent = state.nodes[node.parent]
+        of = {t.node: t for t in state.trials if t.background == trial.background}
         sibling = next((of[child] for child in parent.children if child != node.number and child in of), None)
         if sibling is None:
             return None
         moved = of[parent.number].rows if parent.number in of and parent.number != 0 else []
-        return self.backgrounds[trial.background].rows, moved, sibling
+        return state.backgrounds[trial.background].rows, moved, sibling
 
-    def _known(self, trial: Trial):
+    def _known(self, state: HDSState, trial: Trial):
         """Places of this half, of its sibling and of all else, (n, 3); values; and how many were known before."""
-        shared, moved, sibling = self._relatives(trial)
+        shared, moved, sibling = self.relatives(state, trial)
         rows = [*shared, *moved, *trial.rows, *sibling.rows]
-        z, c = self._at(rows)
+        z, c = state.places(rows)
         at = np.stack([z, z, c], 1)
         start = len(shared) + len(moved)
         middle = start + len(trial.rows)
         at[start:middle, 1] = c[start:middle]
         at[middle:, 0] = c[middle:]
-        return at, np.array([self._y[row] for row in rows]), start
+        return at, state.results(rows), start
 
     def _kernel(self, hypothesis: int, at: np.ndarray, other: np.ndarray) -> np.ndarray:
         s = self.settings
@@ -173,7 +176,7 @@ class JointHalves(HDSLearner):
         for half, states in enumerate(((FIRST, BOTH), (SECOND, BOTH))):
             if hypothesis in states:
                 shape *= 1 - s.share + s.share * np.exp(-square[..., half])
-        return s.signal_variance * (settings._VAGUE + shape)
+        return s.signal_variance * (VAGUE + shape)
 
     def _fits(self, at: np.ndarray, y: np.ndarray, start: int):
         """Cholesky factor, whitened values, and log density of what came after ``start``, for each hypothesis."""
@@ -186,58 +189,59 @@ class JointHalves(HDSLearner):
             found.append((L, white, log_densities(L, white)[start:].sum()))
         return found
 
-    def _joint_llr(self, trial: Trial) -> float:
-        totals = [total for _, _, total in self._fits(*self._known(trial))]
+    def _joint_llr(self, state: HDSState, trial: Trial) -> float:
+        totals = [total for _, _, total in self._fits(*self._known(state, trial))]
         return float(np.logaddexp(totals[FIRST], totals[BOTH]) - np.logaddexp(totals[SECOND], totals[NONE]))
 
-    def _update(self, trial: Trial, row: int) -> None:
-        if self._relatives(trial) is None:
-            super()._update(trial, row)
-            return
+    def update(self, state: HDSState, trial: Trial, row: int) -> str:
+        relatives = self.relatives(state, trial)
+        if relatives is None:
+            return super().update(state, trial, row)
         trial.rows.append(row)
-        pair = [trial, self._relatives(trial)[2]]
-        for one in pair:
+        for one in (trial, relatives[2]):
             if one.verdict == "open":
-                one.path.append(self._joint_llr(one))
-                one.place = one.rest = one.priority = np.nan
-        for one in pair:
-            if one.verdict == "open":
-                if one.llr >= self.settings.accept:
-                    self._decide(one, True)
-                elif one.llr <= self.settings.reject:
-                    self._decide(one, False)
-                else:
-                    self._set_aside(one)
-        if not self._open:
-            self._test_rest(trial.background)
+                one.path.append(self._joint_llr(state, one))
+                one.forget_plan()
+        return self.verdict(state, trial)
 
-    def _choose_place(self, trial: Trial, pending: list[int] | None = None) -> None:
-        if self._relatives(trial) is None or pending:
-            super()._choose_place(trial, pending)
+    def _choose_place(self, state: HDSState, trial: Trial, pending: list[int]) -> None:
+        if self.relatives(state, trial) is None or pending:
+            super()._choose_place(state, trial, pending)
             return
-        at, y, start = self._known(trial)
-        background = self.backgrounds[trial.background]
-        _, moved, _ = self._relatives(trial)
-        z, c = self._at(background.rows + moved)
+        at, y, start = self._known(state, trial)
+        background = state.backgrounds[trial.background]
+        _, moved, _ = self.relatives(state, trial)
+        z, c = state.places(background.rows + moved)
         known = len(z)
-        places = np.concatenate([z, self._rng.random(64), self._rng.random(32)])
+        places = np.concatenate([z, state.rng.random(64), state.rng.random(32)])
         anchor = np.full(64, background.anchor)
-        rests = np.concatenate([np.full(known, background.anchor), anchor, self._rng.choice(z, 32)])
+        rests = np.concatenate([np.full(known, background.anchor), anchor, state.rng.choice(z, 32)])
         rests[len(background.rows) : known] = c[len(background.rows) :]
         new = np.stack([places, rests, rests], 1)
         fits = self._fits(at, y, start)
         predictives = []
         for hypothesis, (L, white, _) in enumerate(fits):
             half = np.linalg.solve(L, self._kernel(hypothesis, at, new))
-            s = self.settings
-            prior = s.signal_variance * (settings._VAGUE + 1) + s.noise_variance
+            prior = self.settings.signal_variance * (VAGUE + 1) + self.settings.noise_variance
             predictives.append(Predictive(y[0] + white @ half, prior - np.square(half).sum(0)))
         weights = np.array([total for _, _, total in fits])
         inactive, active = (mixed([predictives[i] for i in w], weights[w]) for w in ([SECOND, NONE], [FIRST, BOTH]))
-        moments: LLRMoments = llr_moments_of(inactive, active)
-        bound = moments.bound
-        best = self._rng.choice(np.flatnonzero(bound >= bound.max() * (1 - 1e-6)))
+        bound = llr_moments_of(inactive, active).bound
+        best = state.rng.choice(np.flatnonzero(bound >= bound.max() * (1 - 1e-6)))
         trial.place, trial.rest, trial.priority = places[best], rests[best], trial.llr + bound[best]
+
+
+class JointLearner(HDSLearner):
+    """Judges both halves after each evaluation of one."""
+
+    def _settle(self, row: int, y: float) -> None:
+        super()._settle(row, y)
+        state, test = self._state, self._test
+        number = state.evaluations[row].trial
+        relatives = test.relatives(state, state.trials[number]) if number >= 0 else None
+        if relatives is not None and relatives[2].verdict == "open":
+            sibling = relatives[2]
+            self._start(conclude(state, sibling, test.verdict(state, sibling), test.set_aside))
 
 
 # Runs
@@ -247,16 +251,13 @@ def patches(method: str) -> list:
     """What to replace in the package."""
     if method in ("each", "aside2", "aside4"):
         level = {"each": -np.inf, "aside2": -2.0, "aside4": -4.0}[method]
-        return [patch.object(settings, "_SET_ASIDE", level)]
+        return [patch.object(anchored, "_SET_ASIDE", level)]
     if method == "marginal":
-        return [
-            patch.object(Settings, "scan_test", marginal_scan),
-            patch.object(Settings, "plane_test", marginal_plane),
-        ]
+        return [patch.dict(TESTS, anchored=MarginalAnchored)]
     if method == "gpt_marginal":
-        return [patch.object(Settings, "gpt", property(marginal_gpt))]
+        return [patch.dict(TESTS, gpt=MarginalGPT)]
     if method == "halves":
-        return [patch.object(search, "HDSLearner", JointHalves)]
+        return [patch.dict(TESTS, anchored=JointHalves), patch.object(search, "HDSLearner", JointLearner)]
     return []
 
 

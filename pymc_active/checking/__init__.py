@@ -1,4 +1,4 @@
-"""How far the fast approximations are from MCMC on the same model: predictions, evidence, decisions, in words."""
+"""Check the fast approximations against MCMC on the same model: predictions, evidence and decisions."""
 
 from pymc_active.checking.report import check
 

@@ -1,4 +1,4 @@
-"""Predictions of the fast approximations beside those of the trace."""
+"""Compare predictions of the fast approximations with those of the trace."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 
 APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
-# Mixture components used where a grid is integrated for every point.
+# Mixture components in an integral over a grid for every point.
 _COMPONENTS = 400
 
 
 def evenly(n: int, largest: int = _COMPONENTS) -> np.ndarray:
-    """Positions of at most so many of n draws."""
+    """Positions of up to ``largest`` of n draws, evenly spaced."""
     return np.linspace(0, n - 1, min(n, largest)).astype(int)
 
 
@@ -36,7 +36,7 @@ def compare_predictions(
     X : ndarray, shape (m, D)
     labels : ndarray, shape (m,)
     draws : tuple of ndarray, shape (S, m) each
-        Latent means and variances and noise variances at the trace's draws.
+        Latent means, latent variances and noise variances at the trace's draws.
     observed : ndarray, shape (m,), optional
     """
     means, variances, noises = draws
@@ -45,14 +45,12 @@ def compare_predictions(
     true_y_variance = true_variance + weights @ noises
     thin = evenly(len(means))
     thinned_weights = np.full(len(thin), 1 / len(thin))
-    rows: dict[str, list[np.ndarray]] = {
-        name: [] for name in ("skl", "skl_mixture", "skl_y", "nll", "f_mean", "f_variance", "y_variance")
-    }
+    rows: dict[str, list[np.ndarray]] = {}
     for method in APPROXIMATIONS:
         q = mixture(as_ensemble(fit, method=method, random_seed=0), X)
         mean, variance = mixture_moments(q.means, q.variances, q.weights)
         y_variance = variance + q.weights @ q.noises
-        # A draw may know the function exactly at a data point; a spike cannot be compared with a density.
+        # A draw without noise knows the function at a data point, and a spike cannot be compared with a density.
         spread = np.maximum(variances[thin], 1e-8 * variance)
         error = true_y_variance + (true_mean - mean) ** 2 if observed is None else (observed - mean) ** 2
         found = {
@@ -65,13 +63,13 @@ def compare_predictions(
             "y_variance": y_variance,
         }
         for name, values in found.items():
-            rows[name].append(values)
+            rows.setdefault(name, []).append(values)
     truth = {"true_f_mean": true_mean, "true_f_variance": true_variance, "true_y_variance": true_y_variance}
     return xr.Dataset(
         {
             **{name: (("approximation", "point"), np.stack(values)) for name, values in rows.items()},
             **{name: ("point", values) for name, values in truth.items()},
         },
-        coords={"approximation": [method.upper() for method in APPROXIMATIONS], "point": labels},
+        coords={"approximation": list(APPROXIMATIONS), "point": labels},
         attrs={"units": "nats", "units_of_moments": "those of y and their squares"},
     )

@@ -1,4 +1,4 @@
-"""Whether the trace itself can be trusted."""
+"""Diagnose the trace itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pymc_active.laplace.like_terms import exchanges
 
 
 def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:
-    """The group ``trace_diagnostics`` of :func:`pymc_active.check`; ``means`` are the draws' latent ones, (S, m)."""
+    """The group ``trace_diagnostics`` of :func:`pymc_active.check`, given the draws' latent means (S, m)."""
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_base import dict_to_dataset
     from arviz_stats import ess, rhat
@@ -40,7 +40,7 @@ def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) ->
 
 
 def symmetric_variables(fit: LaplaceFit) -> set[str]:
-    """Variables whose values the posterior does not tell apart: their chains disagree where nothing is wrong."""
+    """Variables with equivalent values, by a symmetry of the model: their chains may disagree although all is well."""
     if fit.gpm.embedding is not None:
         return {fit.gpm.embedding}
     images = np.stack(exchanges(fit.best.full_posterior))
@@ -51,7 +51,7 @@ def symmetric_variables(fit: LaplaceFit) -> set[str]:
 
 
 def _divergences(trace: xr.DataTree) -> int:
-    """Divergent transitions after tuning; 0 for samplers that know none."""
+    """Divergent transitions after tuning; 0 for samplers that do not report them."""
     if "sample_stats" not in trace.children or "diverging" not in trace["sample_stats"].data_vars:
         return 0
     return int(trace["sample_stats"]["diverging"].sum())

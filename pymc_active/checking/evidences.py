@@ -1,4 +1,4 @@
-"""The evidence of one model by three routes, and which of them to believe."""
+"""The evidence of one model by three routes, and which of them is the reference."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pymc_active.predictions.bridge_sampling import bridge_evidence
 from pymc_active.predictions.model_average import summed_over_modes
 
 ESTIMATORS = ("laplace", "importance", "bridge")
-# A bridge with a smaller standard error tells models apart whose odds differ by 2 (0.7 nats, two standard errors).
-# Importance sampling may look more exact, but knows the modes of the fit alone.
+# A bridge with a smaller standard error distinguishes models whose odds differ by 2 (0.7 nats, two standard errors).
+# Importance sampling may look more exact, but it only sees the modes of the fit.
 _ROUGH = 0.35
 
 
@@ -30,7 +30,7 @@ def compare_evidences(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | No
         rows[1] = weighted[:3]
         pareto_k = weighted.pareto_k
         if pareto_k > PARETO_LIMIT:
-            problems["importance"] = f"Pareto k of the weights is {pareto_k:.2f}: a few draws dominate"
+            problems["importance"] = f"Pareto k of the weights is {pareto_k:.2f}, so a few draws dominate"
     bridge = bridge_evidence(fit, trace, random_seed)
     rows[2] = bridge[:3]
     if bridge.problem:
@@ -45,7 +45,7 @@ def compare_evidences(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | No
 
 
 def _reference(rows: np.ndarray, problems: dict[str, str]) -> str:
-    """The estimate to believe: the trace's unless it is rough, else the more exact one, or "none"."""
+    """The reference: the bridge unless it is rough, else the sound one with the smaller error, or "none"."""
     sound = [k for k in (2, 1) if np.isfinite(rows[k, :2]).all() and ESTIMATORS[k] not in problems]
     if not sound:
         return "none"

@@ -1,4 +1,4 @@
-"""The probabilities of several models by every estimate of the evidence."""
+"""The probabilities of several models by each estimate of the evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pymc_active.predictions.model_average import ModelAverage
 
 
 def node_names(labels: Any) -> dict[Any, str]:
-    """Labels as names of nodes, in which a slash would open another level."""
+    """Labels as names of nodes, where a slash would start another level."""
     return {label: str(label).replace("/", "∕") for label in labels}
 
 
@@ -23,7 +23,7 @@ def compare_models(average: ModelAverage, trees: Mapping[Any, xr.DataTree]) -> x
     evidences = [trees[label]["evidence"].to_dataset() for label in average]
     table = np.stack([e.log_evidence.to_numpy() for e in evidences], axis=1)
     references = [e.attrs["reference"] for e in evidences]
-    # Laplace's evidence is better than none.
+    # Without a sampled evidence, Laplace's has to do.
     used = [ESTIMATORS.index(name) if name != "none" else 0 for name in references]
     dims = ("estimator", "model")
     return xr.Dataset(
@@ -39,7 +39,7 @@ def compare_models(average: ModelAverage, trees: Mapping[Any, xr.DataTree]) -> x
 
 
 def _probabilities(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """NaN where no model has an evidence; those that have none are left out."""
+    """Models without an evidence get zero; all are NaN if no model has one."""
     with np.errstate(divide="ignore"):
         weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
     return softmax(weights) if np.isfinite(weights).any() else np.full(len(prior), np.nan)

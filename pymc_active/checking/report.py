@@ -1,4 +1,4 @@
-"""``check``: everything about a fit beside MCMC on the same model, in one call."""
+"""``check``: compare everything computed from a fit with MCMC on the same model."""
 
 from __future__ import annotations
 
@@ -33,82 +33,84 @@ def check(
     criteria: Sequence[str] | None = None,
     bounds: Any = None,
     minimize: bool = False,
-    random_seed: int | None = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataTree:
     """Compare what is computed from a fit with draws from the exact posterior of the same model.
 
     Parameters
     ----------
     fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
-        Of several models each is checked, and their comparison too.
+        Of several models, each one is checked, and so is their comparison.
     trace : xarray.DataTree, optional
-        From :func:`sample`; drawn here by NUTS, with the defaults of :func:`sample`, if it is not given. Of several
-        models a dict by label (models that it lacks, or has None for, are sampled here).
+        From :func:`sample`. Default: sampled here by NUTS, with the defaults of :func:`sample`. For several models a
+        dict by label; models that are missing, or None, are sampled here.
     X_new : array_like, shape (m, D), optional
-        Points to compare at. Default: the pool, else the data's own inputs.
+        Points to compare at. Default: the pool, else the inputs of the data.
     pool : array_like, shape (m', D), optional
         Candidates for the decision regret.
     y_new : array_like, shape (m,), optional
         Observations at ``X_new``. Without them the NLL is its expectation under the trace.
     criteria : sequence of str, optional
-        Whose decisions to check, by the names that :class:`pymc_active.active.Learner` knows: ``"bald"`` (of the
-        marginal GP), ``"bald_bbq"``, ``"bald_modes"``, ``"bald_draws"``, ``"bald_cubature"``, each also with ``"_f"``
-        for the latent function, ``"uncertainty"``, ``"expected_improvement"``, ``"upper_confidence_bound"``,
-        ``"max_value_entropy"`` and ``"pes"``. Default: all of them; the last two, which cost some seconds, only for
-        at most six inputs and if the y differ. Several models are decided between by ``"bams"`` and ``"committee"``
-        instead.
+        Criteria whose decisions are checked, by the names that :class:`pymc_active.active.Learner` takes. Default for
+        one model: all functions of the predictive moments (such as ``"bald"``, ``"bald_draws"``, ``"uncertainty"``
+        and ``"expected_improvement"``), and ``"max_value_entropy"`` and ``"pes"``, which take some seconds, if there
+        are at most six inputs and the y differ. Default for several models: ``"bams"``, ``"bams_modes"``,
+        ``"bams_draws"`` and ``"committee"``.
     bounds : list of (low, high), optional
-        Box in which ``"max_value_entropy"`` and ``"pes"`` look for the maximum; default: among the pool.
+        Box in which criteria such as ``"pes"`` look for the maximum. Default: they look in the pool.
     minimize : bool
-        For the criteria that look for the maximum.
-    random_seed : int, optional
-        For the trace if it is drawn here, for weighted draws, and for criteria that draw.
+        Whether the criteria that look for the maximum look for the minimum.
+    random_seed : int or Generator, optional
+        For a trace sampled here, for weighted draws, and for criteria that draw.
 
     Returns
     -------
     xarray.DataTree
         ``attrs["verdict"]`` says in a few sentences what follows. Groups of one model:
 
-        * ``posterior``, ``sample_stats``: the trace's. ``fit``: ``mean_vector``, ``covariance_matrix`` and what else
-          :meth:`LaplaceFit.to_datatree` writes.
-        * ``predictions``: over ``approximation`` (MAP, BBQ, MGP, and the mixtures over MODES and DRAWS of the fit, by
-          their two moments) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of the latent function with p the
-          trace's mixture matched by its two moments; ``skl_mixture``, the same with the exact mixture, by quadrature
-          over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``, -log q(y) (its expectation under
-          the trace without ``y_new``). The moments themselves are ``f_mean``, ``f_variance`` and ``y_variance``, the
-          trace's ``true_f_mean``, ``true_f_variance`` and ``true_y_variance``.
+        * ``posterior``, ``sample_stats``: those of the trace. ``fit``: as written by :meth:`LaplaceFit.to_datatree`,
+          with ``mean_vector`` and ``covariance_matrix``.
+        * ``predictions``: over ``approximation`` (map, bbq, mgp, and the mixtures over modes and draws of the fit, by
+          their first two moments) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p
+          the Gaussian that has the moments of the trace's mixture; ``skl_mixture``, the same with the exact mixture,
+          by quadrature over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``, -log q(y) (its
+          expectation under the trace without ``y_new``). The moments are ``f_mean``, ``f_variance`` and
+          ``y_variance``, those of the trace ``true_f_mean``, ``true_f_variance`` and ``true_y_variance``.
         * ``trace_diagnostics``: ``rhat`` and ``ess_bulk`` of every free variable and of the predictive means at
-          X_new, the worst over their entries; ``largest_rhat`` and ``smallest_ess`` of those that no symmetry of the
-          model disturbs; ``n_divergences``, ``n_draws``, ``n_chains``.
-        * ``laplace``: ``pareto_k`` of draws from the Gaussian weighted to the posterior. Below 0.7 importance
-          sampling could repair the approximation; above it could not. ``log_evidence``, Laplace's summed over modes.
+          X_new, the worst over their entries; ``largest_rhat`` and ``smallest_ess`` over variables without a
+          symmetry; ``n_divergences``, ``n_draws``, ``n_chains``.
+        * ``laplace``: ``pareto_k`` of draws from the Gaussian weighted to the posterior. Up to 0.7, importance
+          sampling can repair the approximation. ``log_evidence``, Laplace's, summed over modes.
         * ``evidence``: over ``estimator`` (laplace, importance, bridge), ``log_evidence``, ``standard_error`` (nats)
-          and ``effective_sample_size``; ``pareto_k`` of the importance weights. ``attrs["reference"]`` names
-          the estimate to believe: bridge sampling unless its standard error is above 0.35 nats, else the more exact of
-          the sampled ones without a problem, or "none". See
-          :func:`pymc_active.predictions.bridge_sampling.bridge_evidence`, which integrates an embedding's rotations.
-        * ``decision`` (with ``pool``): over ``criterion``, ``score`` by the fit and ``true_utility`` under the trace
-          (400 draws), both over ``candidate``; ``pick`` and ``best``, their largest; ``regret_ratio``, the true
-          utility of the pick over the best in the pool, where 1 is perfect (of an expected improvement itself, not its
-          logarithm; of an upper confidence bound counted from the lowest in the pool); ``split_half``, the same ratio
-          between the picks of the two halves of the trace, which says how well the truth is known.
+          and ``effective_sample_size``; ``pareto_k`` of the importance weights. ``attrs["reference"]`` names the
+          estimate that serves as truth: bridge sampling unless its standard error is above 0.35 nats; else the
+          sampled estimate without a problem that has the smaller error; or "none". Bridge sampling integrates over an
+          embedding's rotations.
+        * ``decision`` (with ``pool``): over ``criterion`` and ``candidate``, ``score`` by the fit and
+          ``true_utility`` under the trace (400 draws); over ``criterion``, their largest, ``pick`` and ``best``;
+          ``regret_ratio``, the true utility of the pick divided by the best in the pool, 1 being perfect (for an
+          expected improvement, itself and not its logarithm; for an upper confidence bound, counted from the lowest
+          in the pool); ``split_half``, the same ratio between the picks of the two halves of the trace, which shows
+          how well the truth is known.
 
         Of several models: ``fits`` with such a tree for each (without ``decision``); ``models``, over ``model`` and
         ``estimator``, ``probability``, ``log_evidence`` and ``standard_error``, and over ``model``
-        ``true_probability``, by each model's ``reference``; ``decision`` (with ``pool``) for bams, bams_modes and
-        bams_draws, whose true utility is the mutual information of y* and the model under the traces' predictive
-        mixtures and ``true_probability``, and for committee, whose utility is counted from the lowest in the pool.
+        ``true_probability``, by each model's ``reference``; ``decision`` (with ``pool``), where the true utility of
+        bams is the mutual information of y* and the model under the traces' predictive mixtures and
+        ``true_probability``, and that of committee is counted from the lowest in the pool.
 
     Raises
     ------
     TypeError, ValueError
-        For anything but fits and traces of their models; points that do not match; unknown criteria; without a trace
-        if the model's data changed since the fit. All before sampling begins.
+        For anything but fits and traces of their models, points that do not match, or unknown criteria; without a
+        trace, if the model's data changed since the fit. All before sampling begins.
 
     References
     ----------
     .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1. Vehtari et al. (2021, 2024) for R-hat and Pareto k.
     """
+    if isinstance(random_seed, np.random.Generator):
+        random_seed = int(random_seed.integers(2**31))
     if isinstance(fit, LaplaceFit):
         members: dict[Any, LaplaceFit] = {None: fit}
         given: dict[Any, Any] = {None: trace}
@@ -127,7 +129,7 @@ def check(
     observed = None if y_new is None else read_outputs(y_new, len(X), X_new)
     question = None
     if candidates is None and criteria is not None:
-        raise ValueError("criteria decide between candidates: pass pool= as well")
+        raise ValueError("criteria choose between candidates: pass pool= as well")
     if candidates is not None:
         of = one if None in members else average
         question = read_question(of, candidates, point_labels(pool), criteria, bounds, minimize)
@@ -160,15 +162,15 @@ def _read_traces(trace: Any, average: ModelAverage) -> dict[Any, Any]:
         trace = {}
     if not isinstance(trace, Mapping) or isinstance(trace, xr.DataTree):
         raise TypeError(
-            f"traces of several models must be a dict by label, {list(average)}; got {type(trace).__name__}"
+            f"traces of several models must be a dict with the labels {list(average)}; got {type(trace).__name__}"
         )
     if not set(trace) <= set(average):
-        raise ValueError(f"traces must have labels of the fits, {list(average)}; got {list(trace)}")
+        raise ValueError(f"labels of the traces must be among those of the fits, {list(average)}; got {list(trace)}")
     return {label: trace.get(label) for label in average}
 
 
 def _check_trace(fit: LaplaceFit, trace: Any) -> None:
-    """Whether a trace belongs to the fit, or can be drawn."""
+    """Check that the trace belongs to the fit, or can be sampled."""
     gpm = fit.gpm
     if trace is None:
         if not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):

@@ -1,4 +1,4 @@
-"""BALD for Gaussian process classifiers."""
+"""BALD for GP classifiers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, ndtr
 from pymc_active.classification.fit import ProbitFit
 from pymc_active.criteria.base import score_pool
 
-# The entropy of Φ(f) is below 1e-17 beyond, and a Gaussian's density is beyond so many sds of its mean.
+# Beyond |f| = 9 the entropy of Φ(f) is below 1e-17; beyond 8 sds from its mean a Gaussian's density is negligible.
 _CERTAIN, _REACH = 9.0, 8.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 # Numbers in the arrays of one block of candidates.
@@ -25,9 +25,9 @@ def bald_probit(
     target: Literal["f", "hyperparameters"] = "f",
     method: Literal["cubature", "draws", "map"] = "cubature",
     draws: int = 32,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
-    r"""Expected information from asking for the label of each candidate, in nats.
+    r"""Expected information from observing the label of each candidate, in nats.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ def bald_probit(
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
         Candidates in the user's units. A dask array is scored lazily, block by block.
     target : {"f", "hyperparameters"}
-        What to learn. ``"f"``: the latent function (with its hyperparameters), :math:`h(\bar p) - E[h(\Phi(f))]`
-        with h the entropy of a label; with ``method="map"`` this is the criterion of Houlsby et al., its integral by
-        quadrature where they approximate it. ``"hyperparameters"``: these alone, :math:`h(\bar p) - E[h(p_s)]` with
-        :math:`p_s` the probability given the hyperparameters; much smaller.
+        What to learn about. ``"f"``: the latent function with its hyperparameters, :math:`h(\bar p) - E[h(\Phi(f))]`,
+        where h is the entropy of a label. With ``method="map"`` this is the criterion of Houlsby et al., but by
+        quadrature where they approximate the integral. ``"hyperparameters"``: only these, :math:`h(\bar p) -
+        E[h(p_s)]` with :math:`p_s` the probability given the hyperparameters; much smaller.
     method, draws, random_seed
         Hyperparameters to average over, as in :meth:`ProbitFit.predict`.
 
@@ -51,8 +51,8 @@ def bald_probit(
     Raises
     ------
     TypeError, ValueError
-        For anything but a ProbitFit, an unknown target or method; with ``target="hyperparameters"`` and
-        ``method="map"``, where nothing is unknown.
+        For anything but a ProbitFit, an unknown target or method, and for ``target="hyperparameters"`` with
+        ``method="map"``, which leaves nothing to learn.
 
     References
     ----------
@@ -64,7 +64,7 @@ def bald_probit(
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(-3, 3, 12)[:, None]
-    >>> fit = pma.fit_probit(pma.probit_gp(x, x[:, 0] > 0.5), random_seed=1)
+    >>> fit = pma.fit_probit(pma.probit_gp(x, x[:, 0] > 0.5), random_seed=1, progressbar=False)
     >>> score = pma.active.bald_probit(fit, np.array([[-2.0], [2.0], [6.0]]))
     >>> int(score.argmax("point"))
     2
@@ -74,16 +74,15 @@ def bald_probit(
     if target not in ("f", "hyperparameters"):
         raise ValueError(f"target must be 'f' or 'hyperparameters'; got {target!r}")
     if target == "hyperparameters" and method == "map":
-        raise ValueError("with method='map' the hyperparameters are taken as known: choose 'cubature' or 'draws'")
+        raise ValueError("method='map' takes the hyperparameters as known: choose 'cubature' or 'draws'")
+    # The same draws for every block of a lazy pool.
+    thetas = fit.hyperparameters(method, draws, random_seed)
 
     def score(X: np.ndarray) -> np.ndarray:
-        means, variances = fit.latent(X, method, draws, random_seed)
+        means, variances = fit.latent(X, thetas)
         scaled = means / np.sqrt(1 + variances)
         yes, no = ndtr(scaled), ndtr(-scaled)
-        if target == "hyperparameters":
-            conditional = _entropy(yes, no)
-        else:
-            conditional = expected_entropy(means, variances)
+        conditional = _entropy(yes, no) if target == "hyperparameters" else expected_entropy(means, variances)
         return np.maximum(_entropy(yes.mean(0), no.mean(0)) - conditional.mean(0), 0.0)
 
     gp: Any = fit.gp
@@ -93,11 +92,11 @@ def bald_probit(
 def expected_entropy(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
     """Mean over f ~ Normal of the entropy of a label with probability Φ(f), nats; within 1e-10.
 
-    Gauss-Legendre over where both the density and the entropy are: Gauss-Hermite nodes of a wide Gaussian would step
-    over the entropy, which is narrow.
+    Gauss-Legendre quadrature where both density and entropy are large. Gauss-Hermite nodes of a wide Gaussian would
+    miss the entropy, which is narrow.
     """
     mean, sd = (np.ravel(values) for values in np.broadcast_arrays(means, np.sqrt(variances)))
-    # A narrower Gaussian's entropy is no different, and its distances from the mean would be rounding.
+    # A narrower Gaussian gives the same entropy, and its distances from the mean would be rounding errors.
     sd = np.maximum(sd, 1e-6 * (1 + np.abs(mean)))
     out = np.empty(mean.shape)
     step = max(1, _BLOCK // len(_NODES))

@@ -1,7 +1,8 @@
-"""``fit_probit``: the hyperparameters of a GP classifier, their uncertainty, and predictions."""
+"""``fit_probit``: find the hyperparameters of a GP classifier with their uncertainty, and predict."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +16,8 @@ from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.laplace.curvature import invert
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.progress import progress
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import blocks, point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
@@ -24,10 +26,10 @@ METHODS = ("cubature", "draws", "map")
 
 # Central differences of the exact gradient, in units of the prior's sd.
 _STEP = 1e-4
-# Beyond the box around the prior mean, in its sds, no mode is sought: overflow is near.
+# Modes are sought within this many prior sds of the prior mean: beyond, numbers overflow.
 _FARTHEST = 12.0
 _SAME_MODE = 1e-3
-# Slopes in nats a prior sd at which a search has converged.
+# Slopes, in nats per prior sd, at which a search has converged.
 _FLAT = 1e-3
 
 
@@ -38,28 +40,29 @@ class LatentMixture(NamedTuple):
     variances: np.ndarray
 
 
-class ProbitFit:
+class ProbitFit(Summarized):
     """A GP classifier fitted to its data. Returned by :func:`fit_probit`.
 
-    The latent function is a Gaussian at each hyperparameter (Laplace's method or expectation propagation), and the
-    hyperparameters are one on the log scale at the highest mode.
+    Given hyperparameters, the latent function is Gaussian (Laplace's method or expectation propagation). The
+    hyperparameters are Gaussian on the log scale, at the highest mode.
 
     Attributes
     ----------
     gp : ProbitGP
     X, labels : ndarray
-        The data it was made with, whatever the model holds now.
+        The data of the fit; the model may hold others by now.
     theta : ndarray, shape (P,)
         The mode.
     log_likelihood, log_posterior : float
-        log p(labels | hyperparameters) there, and with their log prior density; nats.
+        log p(labels | hyperparameters) at the mode, and with the log prior density; nats.
     log_evidence : float
         Laplace's log p(labels) around this mode, nats.
     covariance : ndarray, shape (P, P)
         Of the hyperparameters.
     diagnostics : dict
-        ``converged``, ``latent_converged``, ``gradient_norm`` (nats a prior sd), ``n_starts``, ``n_best`` (starts that
-        reached the mode), ``n_floored`` (directions of no or negative curvature, given 1.8 prior sds), ``warnings``.
+        ``converged``, ``latent_converged``, ``gradient_norm`` (nats per prior sd), ``n_starts``, ``n_best`` (starts
+        that reached the mode), ``n_floored`` (directions without positive curvature, given an sd of 1.8 prior sds),
+        ``warnings``.
 
     References
     ----------
@@ -84,24 +87,17 @@ class ProbitFit:
             "n_floored": self._curvature.n_floored,
         }
 
-    def __repr__(self) -> str:
-        notes = "" if self.diagnostics["converged"] else ", NOT CONVERGED"
-        return (
-            f"<ProbitFit of {len(self.labels)} points ({self.labels.sum()} yes): log posterior "
-            f"{self.log_posterior:.2f}, log evidence {self.log_evidence:.2f}, {len(self.theta)} parameters{notes}>"
-        )
-
-    def _repr_html_(self) -> str:
+    def _summary(self) -> Summary:
         d = self.diagnostics
         facts = {
-            "data": f"{len(self.labels)} points, {self.labels.sum()} yes; {len(self.gp.inputs)} input(s)",
+            "data": f"{len(self.labels)} points ({self.labels.sum()} yes), {len(self.gp.inputs)} input(s)",
             "log evidence": f"{self.log_evidence:.2f} nats",
             "log posterior": f"{self.log_posterior:.2f} nats",
             "starts that reached the mode": f"{d['n_best']} of {d['n_starts']}",
         }
         sd = np.sqrt(np.diagonal(self.covariance))
         table = pd.DataFrame({"mode": self.theta, "sd": sd}, index=self.gp.parameter_names).map("{:.3g}".format)
-        return html_summary("ProbitFit", facts, table, remarks=d["warnings"])
+        return Summary("ProbitFit", facts, [table], d["warnings"])
 
     @cached_property
     def constrained_point(self) -> dict[str, np.ndarray]:
@@ -113,7 +109,12 @@ class ProbitFit:
         """Of the hyperparameters on the log scale, (P, P)."""
         return self._curvature.root @ self._curvature.root.T
 
-    def hyperparameters(self, method: str = "cubature", draws: int = 32, random_seed: int = 0) -> np.ndarray:
+    def hyperparameters(
+        self,
+        method: Literal["cubature", "draws", "map"] = "cubature",
+        draws: int = 32,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> np.ndarray:
         """Equally weighted hyperparameters, (S, P); see :meth:`predict`."""
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
@@ -127,11 +128,8 @@ class ProbitFit:
         axes = np.sqrt(root.shape[1]) * root.T
         return np.concatenate([self.theta + axes, self.theta - axes])
 
-    def latent(
-        self, X_new: np.ndarray, method: str = "cubature", draws: int = 32, random_seed: int = 0
-    ) -> LatentMixture:
-        """Latent mean and variance for each hyperparameter, as arrays; see :meth:`predict`."""
-        thetas = self.hyperparameters(method, draws, random_seed)
+    def latent(self, X_new: np.ndarray, thetas: np.ndarray) -> LatentMixture:
+        """Latent mean and variance at m points for each of S hyperparameters, as arrays."""
         means, variances = np.empty((2, len(thetas), len(X_new)))
         scaled = self.gp.scale(X_new)
         with one_blas_thread():
@@ -141,17 +139,26 @@ class ProbitFit:
                     means[s, rows], variances[s, rows] = self._posterior.moments(theta, latent, scaled[rows])
         return LatentMixture(means, variances)
 
-    def predict(self, X_new: Any, *, method: str = "cubature", draws: int = 32, random_seed: int = 0) -> xr.Dataset:
-        """Predict the probability of yes, with the hyperparameters' uncertainty.
+    def predict(
+        self,
+        X_new: Any,
+        *,
+        method: Literal["cubature", "draws", "map"] = "cubature",
+        draws: int = 32,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> xr.Dataset:
+        """Predict the probability of yes, averaged over the hyperparameters.
 
         Parameters
         ----------
         X_new : array_like, DataFrame or DataArray, shape (m, D)
             In the user's units. Row labels are kept.
         method : {"cubature", "draws", "map"}
-            Averages over 2P hyperparameters around the mode, sqrt(P) sds along each principal axis of their Gaussian;
-            over ``draws`` draws from it; or the mode alone.
-        draws, random_seed : int
+            Average over 2P hyperparameters, sqrt(P) sds from the mode along each principal axis of their Gaussian;
+            over ``draws`` draws from it; or take the mode alone.
+        draws : int
+            For ``"draws"``.
+        random_seed : int or Generator, optional
             For ``"draws"``.
 
         Returns
@@ -160,7 +167,7 @@ class ProbitFit:
             ``probability``, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.
         """
         X = read_inputs(X_new, "X_new", inputs=self.gp.inputs)
-        means, variances = self.latent(X, method, draws, random_seed)
+        means, variances = self.latent(X, self.hyperparameters(method, draws, random_seed))
         weights = np.full(len(means), 1 / len(means))
         mean, variance = mixture_moments(means, variances, weights)
         return xr.Dataset(
@@ -181,6 +188,7 @@ def fit_probit(
     start: dict[str, Any] | ProbitFit | None = None,
     n_restarts: int = 4,
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
 ) -> ProbitFit:
     """Find the hyperparameters of a GP classifier and their uncertainty.
 
@@ -188,14 +196,15 @@ def fit_probit(
     ----------
     gp : ProbitGP
     approximation : {"laplace", "ep"}
-        Of the latent function. Expectation propagation has probabilities closer to the exact ones [1]_ and takes
-        longer. Laplace's are too close to one half; its designs are nearly the same.
+        Of the latent function. Expectation propagation gives probabilities closer to the exact ones [1]_ and takes
+        longer. Those of Laplace's method are too close to one half; the designs are nearly the same.
     start : dict or ProbitFit, optional
-        A further start: values by name, or an earlier fit.
+        One more start: values by name, or an earlier fit.
     n_restarts : int
-        Starts drawn from the prior, beside its mean.
+        Starts drawn from the prior, besides its mean.
     random_seed : int or Generator, optional
-        For these.
+        For these draws.
+    progressbar : bool
 
     Returns
     -------
@@ -204,12 +213,12 @@ def fit_probit(
     Raises
     ------
     TypeError, ValueError
-        For anything but a ProbitGP, or a start that does not fit it.
+        For anything but a ProbitGP, or a start of another model.
 
     Warns
     -----
-    UserWarning
-        If the search or the latent function's approximation did not converge.
+    DoubtfulFitWarning
+        If the search, or the approximation of the latent function, did not converge.
 
     References
     ----------
@@ -221,7 +230,7 @@ def fit_probit(
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(-3, 3, 12)[:, None]
-    >>> fit = pma.fit_probit(pma.probit_gp(x, x[:, 0] > 0.5), random_seed=1)
+    >>> fit = pma.fit_probit(pma.probit_gp(x, x[:, 0] > 0.5), random_seed=1, progressbar=False)
     >>> fit.predict([[-2.0], [0.5], [2.0]]).probability.to_numpy().round(1)
     array([0.1, 0.5, 0.8])
     """
@@ -237,55 +246,56 @@ def fit_probit(
     if start is not None:
         starts.append(start.theta if isinstance(start, ProbitFit) else gp.flatten(start))
         if starts[-1].shape != prior.mean.shape:
-            raise ValueError(f"start= is a fit of {len(starts[-1])} parameters; this model has {len(prior.mean)}")
+            raise ValueError(f"start has {len(starts[-1])} parameters, but this model has {len(prior.mean)}")
     rng = np.random.default_rng(random_seed)
     starts += [prior.mean + prior.sd * rng.normal(size=len(prior.mean)) for _ in range(n_restarts)]
 
-    with one_blas_thread():
-        found = _search(gp.posterior(), starts)
+    with one_blas_thread(), progress("Searching for the mode", len(starts), progressbar) as advance:
+        found = _search(gp.posterior(), starts, advance)
         best = min(found, key=lambda result: result.fun)
         diagnostics: dict[str, Any] = {
             "n_starts": len(found),
             "n_best": sum(bool(result.fun < best.fun + _SAME_MODE) for result in found),
         }
         if approximation != "laplace":
-            # From the mode of the cheaper approximation, which is near.
-            [best] = _search(posterior, [prior.mean + prior.sd * best.x])
-        # A search may also end because values do not change in their last digits any more.
+            # The mode of the cheaper approximation is near.
+            [best] = _search(posterior, [prior.mean + prior.sd * best.x], lambda: None)
+        # A search may also end because the values no longer change in their last digits.
         diagnostics["converged"] = bool(np.abs(best.jac).max() < _FLAT)
         fit = ProbitFit(gp, posterior, prior.mean + prior.sd * best.x, diagnostics)
-    diagnostics["warnings"] = []
     doubts = []
     if not diagnostics["converged"]:
-        doubts.append(f"the search for the hyperparameters ended at a slope of {np.abs(best.jac).max():.1e} a prior sd")
+        slope = np.abs(best.jac).max()
+        doubts.append(f"the search for the hyperparameters stopped at a slope of {slope:.1e} nats per prior sd")
     if not diagnostics["latent_converged"]:
-        doubts.append("the latent function's approximation did not converge")
-    if doubts:
-        message = f"the fit is doubtful: {'; '.join(doubts)}. Raise n_restarts, or give narrower priors."
-        diagnostics["warnings"].append(message)
-        warn_user(
-            message,
-            DoubtfulFitWarning,
-        )
+        doubts.append("the approximation of the latent function did not converge")
+    diagnostics["warnings"] = (
+        [f"the fit is doubtful: {'; '.join(doubts)}. Raise n_restarts, or use narrower priors."] if doubts else []
+    )
+    for message in diagnostics["warnings"]:
+        warn_user(message, DoubtfulFitWarning)
     return fit
 
 
-def _search(posterior: ProbitPosterior, starts: list[np.ndarray]) -> list[Any]:
-    """Results of SciPy, in prior sds from the prior mean."""
+def _search(posterior: ProbitPosterior, starts: list[np.ndarray], advance: Callable[[], None]) -> list[Any]:
+    """SciPy's results, in prior sds from the prior mean."""
     prior = posterior.prior
 
     def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = posterior.value_and_gradient(prior.mean + prior.sd * z)
         return -value, -gradient * prior.sd
 
-    bounds = [(-_FARTHEST, _FARTHEST)] * len(prior.mean)
-    options = {"gtol": 1e-6, "ftol": 1e-13}
-    return [
-        minimize(
-            objective, (theta - prior.mean) / prior.sd, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-        )
-        for theta in starts
-    ]
+    settings: dict[str, Any] = {
+        "jac": True,
+        "method": "L-BFGS-B",
+        "bounds": [(-_FARTHEST, _FARTHEST)] * len(prior.mean),
+        "options": {"gtol": 1e-6, "ftol": 1e-13},
+    }
+    found = []
+    for theta in starts:
+        found.append(minimize(objective, (theta - prior.mean) / prior.sd, **settings))
+        advance()
+    return found
 
 
 def _hessian(posterior: ProbitPosterior, theta: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ def _derivatives(sign: np.ndarray, f: np.ndarray) -> _Derivatives:
 
 
 class LatentGaussian(ABC):
-    """A Gaussian in place of the latent function's posterior at n data: its prior times n Gaussian sites.
+    """A Gaussian approximation of the latent function's posterior at n data: its prior times n Gaussian sites.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ class LatentMode(LatentGaussian):
 
     References
     ----------
-    .. [1] Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, algorithms 3.1 and 5.1. The sign
-       of s2 in 5.1 is that of the text's derivation turned round: dW/df is minus the third derivative.
+    .. [1] Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, algorithms 3.1 and 5.1. The sign of s2
+       in 5.1 is the opposite of that in the text's derivation: dW/df is minus the third derivative.
     """
 
     def __init__(self, K: np.ndarray, mean: float, sign: np.ndarray):
@@ -133,7 +133,7 @@ class LatentMode(LatentGaussian):
             if self.converged:
                 break
         self.f, self._at = f, _derivatives(sign, f)
-        # To the last digit at the mode, where a is the gradient.
+        # At the mode a is the gradient, which is exact to the last digit.
         self.a = self._at.first
         self._root, self._L = self._factor(self._at.W)
         self.log_likelihood = float(value - np.log(np.diagonal(self._L)).sum())
@@ -150,7 +150,7 @@ class LatentMode(LatentGaussian):
 
 
 class LatentEP(LatentGaussian):
-    """Expectation propagation: sites that match the moments of each label's factor, all updated at once.
+    """Expectation propagation: sites match the moments of each label's factor, and all are updated at once.
 
     References
     ----------
@@ -165,7 +165,7 @@ class LatentEP(LatentGaussian):
             self._root, self._L = self._factor(precision)
             half = lapack.dtrtrs(self._L, self._root[:, None] * K, lower=1)[0]
             variance = np.maximum(np.diagonal(K) - np.square(half).sum(0), 1e-12 * np.diagonal(K))
-            # Everything is taken relative to the prior mean.
+            # All moments are relative to the prior mean.
             self.a = shift - self._root * lapack.dpotrs(self._L, self._root * (K @ shift), lower=1)[0]
             centre = K @ self.a
             cavity_precision = np.maximum(1 / variance - precision, _SMALLEST)
@@ -181,7 +181,7 @@ class LatentEP(LatentGaussian):
             if change < _SAME_SITES:
                 self.converged = True
                 break
-            # Where updates of all sites at once overshoot, smaller steps do not.
+            # Updates of all sites at once may overshoot; then smaller steps converge.
             step = max(0.5 * step, 0.1) if change > last else step
             last = change
             precision = np.maximum(precision + step * (new_precision - precision), 0.0)
@@ -206,7 +206,7 @@ APPROXIMATIONS: dict[str, type[LatentGaussian]] = {"ep": LatentEP, "laplace": La
 
 
 class ProbitPosterior:
-    """Log posterior of the hyperparameters theta (P,), with the latent function integrated approximately.
+    """Log posterior of the hyperparameters theta (P,), with the latent function integrated out approximately.
 
     Parameters
     ----------

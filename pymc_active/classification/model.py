@@ -12,12 +12,11 @@ import xarray as xr
 
 from pymc_active.classification.latent import ProbitPosterior
 from pymc_active.kernels import arrays
-from pymc_active.kernels.cov import Rescaled
-from pymc_active.models.blueprint import ModelPlan, Priors
-from pymc_active.models.builders import KERNELS
-from pymc_active.support.scaling import Scale
-from pymc_active.support.summaries import html_summary
-from pymc_active.support.tables import check_rows, read_inputs
+from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
+from pymc_active.models.parameters import Parameters, Priors
+from pymc_active.support.scaling import Affine, Scale, fit_scale
+from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.tables import check_rows, input_labels, read_inputs
 
 _MEANS = ("constant", "zero")
 
@@ -41,7 +40,7 @@ def probit_gp(
         True and False, or 1 and 0. All may be the same.
     kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
     mean : {"zero", "constant"}
-        Of the latent function: even odds where nothing is known, or odds that are learned.
+        Of the latent function: even odds far from the data, or odds that are learned.
     priors : dict, optional
         By name: a normal distribution such as ``pm.Normal.dist(0, 1)``, or a number to fix the parameter. Names and
         defaults are those of :func:`pymc_active.ard_gp`: ``log_lengthscale`` (D,): Normal(log √D, 1),
@@ -56,11 +55,11 @@ def probit_gp(
     Raises
     ------
     TypeError, ValueError
-        For labels that are not yes or no, data that do not match, an unknown kernel, mean or prior.
+        For labels that are not yes or no, data that do not match, or an unknown kernel, mean or prior.
 
     Examples
     --------
-    Ask where the answer would tell most about the function, answer, fit again:
+    Ask for the label that says most about the function, add it, and fit again:
 
     >>> import numpy as np
     >>> import pymc_active as pma
@@ -68,30 +67,30 @@ def probit_gp(
     >>> gp = pma.probit_gp(X, [False, True])
     >>> pool = np.linspace(-2, 2, 81)[:, None]
     >>> for _ in range(3):
-    ...     fit = pma.fit_probit(gp, random_seed=1)
+    ...     fit = pma.fit_probit(gp, random_seed=1, progressbar=False)
     ...     x = pool[[int(pma.active.bald_probit(fit, pool).argmax("point"))]]
     ...     gp.set_data(np.vstack([gp.X, x]), np.append(gp.labels, x[:, 0] > 0.3))
     >>> gp
-    <ProbitGP probit_gp(ExpQuad): 5 points (2 yes), 1 inputs; parameters log_lengthscale, log_outputscale>
+    <ProbitGP probit_gp(ExpQuad): data 5 points (2 yes); inputs 0; free parameters log_lengthscale, log_outputscale>
     """
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(sorted(KERNELS))}; got {kernel!r}")
+    check_kernel(kernel)
     if mean not in _MEANS:
         raise ValueError(f"mean must be one of {', '.join(_MEANS)}; got {mean!r}")
-    inputs = read_inputs(X)
-    values = read_labels(labels, len(inputs)).astype(float)
+    points = read_inputs(X).copy()
+    values = read_labels(labels, len(points))
     check_rows(X, labels, "labels")
-    plan = ModelPlan(X, values, priors, x_scale, None)
-    plan.parameter("log_lengthscale", 0.5 * np.log(plan.n_inputs), 1.0, "input")
-    plan.exponential("lengthscale", "log_lengthscale", plan.x_map.scale)
-    plan.parameter("log_outputscale", 0.0, 1.0)
-    plan.exponential("outputscale", "log_outputscale", 1.0)
+    inputs, x_map = input_labels(X, points.shape[1]), fit_scale(x_scale, points, "x_scale")
+    parameters = Parameters({"input": inputs}, priors)
+    parameters.add("log_lengthscale", 0.5 * np.log(len(inputs)), 1.0, "input")
+    parameters.add_exponential("lengthscale", "log_lengthscale", x_map.scale)
+    parameters.add("log_outputscale", 0.0, 1.0)
+    parameters.add_exponential("outputscale", "log_outputscale", 1.0)
     if mean == "constant":
-        plan.parameter("mean_constant", 0.0, 1.0)
-    return ProbitGP(plan, kernel)
+        parameters.add("mean_constant", 0.0, 1.0)
+    return ProbitGP(points, values, kernel, inputs, x_map, parameters)
 
 
-class ProbitGP:
+class ProbitGP(Summarized):
     """A GP classifier and its data, which :func:`pymc_active.fit_probit` fits. Made by :func:`pymc_active.probit_gp`.
 
     Attributes
@@ -103,39 +102,34 @@ class ProbitGP:
         Names of the columns of X.
     """
 
-    def __init__(self, plan: ModelPlan, kernel: str):
-        self._plan, self._kernel = plan, kernel
-        plan.check_priors()
-        if not plan.free:
-            raise ValueError("every parameter is fixed: there is nothing to learn")
-        for name in plan.free:
-            if plan.parameters[name].normal is None:
+    def __init__(
+        self, X: np.ndarray, labels: np.ndarray, kernel: str, inputs: list, x_map: Affine, parameters: Parameters
+    ):
+        self.X, self.labels, self._kernel = X, labels, kernel
+        self.inputs, self._x_map, self._parameters = inputs, x_map, parameters
+        parameters.check_names()
+        if not parameters.free:
+            raise ValueError("every parameter is fixed, so there is nothing to fit: give at least one a prior")
+        for name in parameters.free:
+            if not parameters.is_normal(name):
                 raise TypeError(f"priors[{name!r}] must be normal, pm.Normal.dist(mean, sd), or a number")
-        self.inputs = plan.inputs
-        self.X, self.labels = plan.X, plan.y.astype(bool)
         self._model: pm.Model | None = None
 
-    def __repr__(self) -> str:
-        return (
-            f"<ProbitGP probit_gp({self._kernel}): {len(self.X)} points ({self.labels.sum()} yes), "
-            f"{len(self.inputs)} inputs; parameters {', '.join(self._plan.free)}>"
-        )
-
-    def _repr_html_(self) -> str:
-        inputs = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
+    def _summary(self) -> Summary:
         facts = {
-            "data": f"{len(self.X)} points, {self.labels.sum()} yes; {len(self.inputs)} input(s): {inputs}",
-            "free parameters": ", ".join(self._plan.free),
+            "data": f"{len(self.X)} points ({self.labels.sum()} yes)",
+            "inputs": ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else ""),
+            "free parameters": ", ".join(self._parameters.free),
         }
-        return html_summary(f"ProbitGP probit_gp({self._kernel})", facts)
+        return Summary(f"ProbitGP probit_gp({self._kernel})", facts)
 
     def set_data(self, X: Any, labels: Any) -> None:
-        """Take other data, any number of points; scales stay as they are.
+        """Replace the data by any number of points; scales stay as they are.
 
         Raises
         ------
         TypeError, ValueError
-            As :func:`pymc_active.probit_gp`; the data are then as before.
+            As :func:`pymc_active.probit_gp`; the data then stay as they were.
         """
         points = read_inputs(X, inputs=self.inputs).copy()
         values = read_labels(labels, len(points))
@@ -154,55 +148,53 @@ class ProbitGP:
     def parameter_names(self) -> list[str]:
         """Flat names such as ``"log_lengthscale[0]"``, in the order of theta."""
         names = []
-        for name, shape in self._plan.shapes.items():
+        for name, shape in self._parameters.shapes.items():
             names += [f"{name}[{i}]" for i in range(shape[0])] if shape else [name]
         return names
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
-        """Parameters and lengthscales in the user's units for each of S thetas, (S, ...) each."""
-        return self._plan.constrain(thetas)
+        """Parameters, and lengthscales in the user's units, for each of S thetas; (S, ...) each."""
+        return self._parameters.constrain(thetas)
 
     def flatten(self, point: dict[str, Any]) -> np.ndarray:
         """Theta (P,) from values by parameter name."""
-        shapes = self._plan.shapes
+        shapes = self._parameters.shapes
         if set(point) != set(shapes):
             raise ValueError(f"a point needs exactly {', '.join(shapes)}; got {', '.join(sorted(point)) or 'nothing'}")
         return np.concatenate([np.broadcast_to(np.asarray(point[n], float), s).ravel() for n, s in shapes.items()])
 
     def scale(self, X: np.ndarray) -> np.ndarray:
         """Inputs in the kernel's units."""
-        return self._plan.x_map(X)
+        return self._x_map(X)
 
     def posterior(self, approximation: str = "laplace") -> ProbitPosterior:
-        """Log posterior of the hyperparameters given the data it holds now."""
-        plan = self._plan
-        groups = [(int(i), np.array([d])) for d, i in enumerate(plan.positions("log_lengthscale"))]
-        node = arrays.Stationary(self._kernel, groups, plan.position("log_outputscale"))
-        has_mean = "mean_constant" in plan.parameters
+        """Log posterior of the hyperparameters given the current data."""
+        parameters = self._parameters
+        groups = [(int(i), np.array([d])) for d, i in enumerate(parameters.positions("log_lengthscale"))]
+        node = arrays.Stationary(self._kernel, groups, parameters.position("log_outputscale"))
         return ProbitPosterior(
             self.scale(self.X),
             self.labels,
             node,
-            plan.constants,
-            plan.gaussian_prior(),
-            plan.position("mean_constant") if has_mean else None,
+            parameters.constants,
+            parameters.gaussian_prior(),
+            parameters.position("mean_constant") if "mean_constant" in parameters else None,
             approximation,
         )
 
     def _make(self) -> pm.Model:
-        plan, D = self._plan, len(self.inputs)
-        with pm.Model(model=None, coords={"obs": range(len(self.labels)), "input": plan.inputs}) as model:
+        with pm.Model(model=None, coords={"obs": range(len(self.labels)), "input": self.inputs}) as model:
             X = pm.Data("X", self.X, dims=("obs", "input"))
-            variables = plan.add_variables(model)
-            cov = KERNELS[self._kernel](D, ls=pt.exp(variables["log_lengthscale"]))
-            if not plan.x_map.is_identity:
-                cov = Rescaled(cov, plan.x_map.shift, plan.x_map.scale)
+            variables = self._parameters.register(model)
+            cov = STATIONARY[self._kernel](len(self.inputs), ls=pt.exp(variables["log_lengthscale"]))
+            if not self._x_map.is_identity:
+                cov = Rescaled(cov, self._x_map.shift, self._x_map.scale)
             gp = pm.gp.Latent(
                 mean_func=pm.gp.mean.Constant(variables.get("mean_constant", 0.0)),
                 cov_func=pt.exp(2 * variables["log_outputscale"]) * cov,
             )
             f = gp.prior("f", X=X, dims="obs")
-            # 1/2 erfc(-f / √2) neither overflows nor vanishes early.
+            # 1/2 erfc(-f / √2) does not overflow, and does not round to zero early.
             probability = 0.5 * pt.erfc(-f / np.sqrt(2))
             pm.Bernoulli("y", p=probability, observed=self.labels.astype(int), dims="obs")
         return model
@@ -220,9 +212,13 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     if values.dtype.kind == "O":
         values = np.array(list(values), dtype=None)
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare: labels == 'yes'.")
+        raise TypeError(
+            f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare text: labels == 'yes'."
+        )
     if values.shape != (n,):
-        raise ValueError(f"labels must be a vector with one label for each of {n} rows of X; got shape {values.shape}")
+        raise ValueError(
+            f"labels must be a vector with one label for each of the {n} rows of X; got shape {values.shape}"
+        )
     strange = np.unique(values[~np.isin(values, [0, 1])])
     if strange.size:
         raise ValueError(f"labels must be True and False, or 1 and 0; got also {', '.join(map(str, strange[:5]))}")

@@ -1,7 +1,7 @@
-"""The demonstration: choosing meat samples for the wet lab.
+"""The demonstration: choose meat samples for the wet lab.
 
-215 near-infrared spectra are known; their fat content costs an assay each. A Gaussian process on a learned
-two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
+The near-infrared spectra of 215 samples are known; the fat content of each costs an assay. A Gaussian process on a
+learned two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,9 @@ from rich.table import Table
 import pymc_active as pma
 from pymc_active import plots
 from pymc_active.datasets import meats
+from pymc_active.plots.style import pyplot
 from pymc_active.support.progress import progress
-from pymc_active.support.user_warnings import DoubtfulFitWarning
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
 METHODS = {
     "function": 'learn="function"',
@@ -33,19 +33,30 @@ METHODS = {
 }
 N_TEST, N_START = 65, 5
 REPORTED = (10, 20, 30, 45)
-# What a chemist knows beforehand: fat is 18 % give or take 12, and repeated assays differ by about 0.4 %.
+# A chemist's prior knowledge: fat is 18 % give or take 12, and repeated assays differ by about 0.4 %.
 FAT_SCALE = (18.0, 12.0)
 PRIORS = {"log_noise": (np.log(0.03), 0.1), "log_outputscale": (0.0, 0.3)}
 
 
-def one_run(method: str, split: int, n_asks: int, report=None) -> tuple[np.ndarray, pma.active.Learner]:
+def one_run(
+    method: str, split: int, n_asks: int, report: queue.Queue | None = None
+) -> tuple[np.ndarray, pma.active.Learner]:
     """Start from 5 assays, ask for ``n_asks`` more, test on 65 other spectra.
+
+    Parameters
+    ----------
+    method : {"function", "hyperparameters", "random"}
+    split : int
+        Seed of the random start and of the learner.
+    n_asks : int
+    report : Queue, optional
+        Gets an item after every assay.
 
     Returns
     -------
     curve : ndarray, shape (n_asks / 5 + 1, 2)
         RMSE (% fat) and NLL (nats) after every fifth assay.
-    learner
+    learner : Learner
     """
     spectra, fat = meats()
     order = np.random.default_rng(split).permutation(len(fat))
@@ -81,40 +92,52 @@ def one_run(method: str, split: int, n_asks: int, report=None) -> tuple[np.ndarr
     return np.array(curve), learner
 
 
-def _worker(arguments: tuple[str, int, int, Any, Path | None]) -> np.ndarray:
-    method, split, n_asks, report, save = arguments
-    warnings.simplefilter("ignore", DoubtfulFitWarning)
-    curve, learner = one_run(method, split, n_asks, report)
-    if save is not None:
-        tree = learner.to_datatree(draws=500)
-        tree.to_netcdf(save / "meats_trace.nc", engine="h5netcdf")
-        _pictures(learner, save)
+def _worker(method: str, split: int, n_asks: int, report: queue.Queue, save: Path | None) -> np.ndarray:
+    # Fits to the first few assays are often doubtful.
+    with ignoring(DoubtfulFitWarning):
+        curve, learner = one_run(method, split, n_asks, report)
+        if save is not None:
+            tree = learner.to_datatree(draws=500)
+            tree.to_netcdf(save / "meats_trace.nc", engine="h5netcdf")
+            _pictures(learner, save)
     return curve
 
 
 def _pictures(learner: pma.active.Learner, folder: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     spectra, fat = meats()
     assert isinstance(learner.fit, pma.LaplaceFit), "one model was given"
     asked = spectra.index.get_indexer(learner.asked_labels)
-    fig, ax = plt.subplots(figsize=(7, 5.2), layout="constrained")
+    fig, ax = _subplots(figsize=(7, 5.2))
     plots.plot_embedding(learner.fit, X=spectra.to_numpy(), y=fat.to_numpy(), highlight=asked, ax=ax)
-    ax.set_title("215 spectra in the learned plane; ringed: the assays it asked for", loc="left", fontsize=11)
-    ax.figure.axes[-1].set_ylabel("fat (%)")
+    ax.set_title("215 spectra of meat in the learned plane", loc="left", fontsize=11)
+    # The colour bar.
+    fig.axes[-1].set_ylabel("fat (%)")
     fig.savefig(folder / "plane.png", dpi=150)
-    fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
-    plots.plot_loadings(learner.fit, X=spectra.to_numpy(), ax=ax)
+    fig, ax = _subplots(figsize=(7.5, 4))
+    plots.plot_loadings(learner.fit, X=spectra.to_numpy(), random_seed=0, ax=ax)
     ax.set_xlabel("wavelength (nm)")
-    ax.set_title("what the two learned components load on (median and 89 % band)", loc="left", fontsize=11)
+    ax.set_title("what the two learned components load on (median and 89 % interval)", loc="left", fontsize=11)
     fig.savefig(folder / "wavelengths.png", dpi=150)
 
 
+def _subplots(*shape: int, figsize: tuple[float, float]) -> tuple[Any, Any]:
+    import matplotlib
+
+    # Pictures go to files, also where there is no display.
+    matplotlib.use("Agg")
+    return pyplot().subplots(*shape, figsize=figsize, layout="constrained")
+
+
 def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40) -> xr.Dataset:
-    """Run the demonstration on two processes; print a table, write pictures and a trace.
+    """Run the demonstration on two processes, print a table, write pictures and a trace.
+
+    Parameters
+    ----------
+    folder : path
+    n_splits : int
+        Random starts, each with its own held-out spectra.
+    n_asks : int
+        Assays after the first five.
 
     Returns
     -------
@@ -125,8 +148,8 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
     folder.mkdir(parents=True, exist_ok=True)
     spectra, _ = meats()
     console.print(
-        f"[bold]{len(spectra)} near-infrared spectra of meat.[/bold] Which {n_asks} samples should go to the wet lab, "
-        f"after {N_START} at random? {n_splits} splits, {N_TEST} spectra held out in each."
+        f"[bold]{len(spectra)} near-infrared spectra of meat.[/bold] Which {n_asks} samples should go to the wet lab "
+        f"after {N_START} random ones? {n_splits} split(s), {N_TEST} spectra held out in each."
     )
     # Each process computes on one thread.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -138,7 +161,7 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
             for s in range(n_splits)
             for m in METHODS
         ]
-        futures = [executor.submit(_worker, job) for job in jobs]
+        futures = [executor.submit(_worker, *job) for job in jobs]
         total = len(jobs) * (n_asks + 1)
         with progress("Asking", total, enabled=True) as advance:
             done = 0
@@ -171,14 +194,9 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
     return results
 
 
-def curves_figure(results: xr.Dataset):
+def curves_figure(results: xr.Dataset) -> Any:
     """RMSE and NLL against the number of assays, as a matplotlib figure."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    fig, axes = _subplots(1, 2, figsize=(11, 4.2))
     for ax, metric, label in zip(
         axes, ("rmse", "nll"), ("RMSE (% fat)", "negative log likelihood (nats)"), strict=True
     ):
@@ -195,9 +213,9 @@ def _table(results: xr.Dataset, console: Console) -> None:
         for n in shown:
             table.add_column(f"{n} assays", justify="right")
         for method in results.method.to_numpy():
-            # xarray takes method= for an argument of its own.
+            # As a keyword, method would be an argument of sel itself.
             part = results[metric].sel({"method": method})
             cells = [f"{float(part.sel(n=n).mean()):.2f} ± {float(part.sel(n=n).std()):.2f}" for n in shown]
-            # The whole label would leave no room for the numbers.
+            # Without the shared part of the labels, which leaves room for the numbers.
             table.add_row(str(method).removeprefix("learn=").strip('"'), *cells)
         console.print(table)

@@ -1,38 +1,26 @@
-"""What the command line says: tables for people and for programs, notes, pictures, sheets to be filled in."""
+"""What the command line prints and writes: notes, tables, sheets to fill in."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from pymc_active.command_line.options import Settings
 from pymc_active.command_line.records import LINE
-from pymc_active.command_line.settings import Settings
-from pymc_active.command_line.tables import Table, is_missing, read_table, write_number, write_rows
+from pymc_active.command_line.state import Suggestion
+from pymc_active.command_line.tables import Table, is_missing, read_table, write_number, write_table
 from pymc_active.criteria.base import Criterion
 from pymc_active.learner.learner import Learner
 from pymc_active.support.numbers import plus_minus
 
-# More inputs than this make a table that nobody can read.
+# With more inputs a table is too wide to read.
 SHOWN = 6
-
-
-class Suggestion(NamedTuple):
-    """A point to measure.
-
-    ``label`` is that of the pool's row; ``mean`` and ``sd`` are those of the measurement that is expected there.
-    """
-
-    label: str
-    x: np.ndarray
-    score: float = np.nan
-    mean: float = np.nan
-    sd: float = np.nan
 
 
 class Console:
@@ -46,81 +34,62 @@ class Console:
         if not self.quiet:
             print(f"note: {text}", file=sys.stderr)
 
-    @contextmanager
-    def working(self, what: str) -> Iterator[None]:
-        """Show that something goes on, where somebody is watching."""
+    def working(self, what: str) -> AbstractContextManager:
+        """Context that shows, on a terminal, that something goes on."""
         if self.quiet or not sys.stderr.isatty():
-            yield
-            return
+            return nullcontext()
         from rich.console import Console as RichConsole
 
-        with RichConsole(stderr=True).status(f"{what} ..."):
-            yield
+        return RichConsole(stderr=True).status(f"{what} ...")
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
         """A table with rules on a terminal, else columns between blanks."""
-        if sys.stdout.isatty():
-            from rich.console import Console as RichConsole
-            from rich.table import Table as RichTable
-            from rich.text import Text
+        from rich.box import HEAVY_HEAD
+        from rich.console import Console as RichConsole
+        from rich.table import Table as RichTable
+        from rich.text import Text
 
-            shown = RichTable(title=Text(title) if title else None, title_justify="left")
-            for column in columns:
-                shown.add_column(Text(column), justify="left" if column == columns[0] else "right")
-            for row in rows:
-                shown.add_row(*(Text(cell) for cell in row))
-            RichConsole().print(shown)
-            return
+        is_terminal = sys.stdout.isatty()
+        shown = RichTable(box=HEAVY_HEAD) if is_terminal else RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in columns:
+            shown.add_column(Text(column), justify="left" if column == columns[0] else "right")
+        for row in rows:
+            shown.add_row(*map(Text, row))
         if title:
             print(title)
-        widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
-        for row in [columns, *rows]:
-            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-            cells[0] = row[0].ljust(widths[0])
-            print("  ".join(cells).rstrip())
+        # Elsewhere than on a terminal lines may be of any length.
+        RichConsole(width=None if is_terminal else 10_000).print(shown)
 
 
 def show(found: Sequence[Suggestion], settings: Settings, learner: Learner | None, console: Console) -> None:
-    """A table of suggestions, the first the most wanted."""
+    """A table of suggestions, the most wanted first; without a learner the points alone."""
     inputs = settings.inputs or []
-    shown = range(len(inputs)) if len(inputs) <= SHOWN else range(0)
-    has_label = any(one.label for one in found) and settings.bounds is None
-    columns = ["#", *([settings.id or LINE] if has_label else []), *(inputs[i] for i in shown)]
-    criterion = None if learner is None else learner.criterion
+    columns = {"#": [str(number) for number in range(1, len(found) + 1)]}
+    if settings.bounds is None:
+        columns[settings.id or LINE] = [one.name for one in found]
+    if len(inputs) <= SHOWN:
+        columns |= {name: [f"{one.x[i]:g}" for one in found] for i, name in enumerate(inputs)}
     if learner is not None:
-        columns.append(f"predicted {settings.target}")
-    if criterion is not None:
-        units = criterion.units if isinstance(criterion, Criterion) else "score"
-        columns.append(f"{learner.criterion_name} ({units.replace('units of y', settings.target)})" if learner else "")
-    rows = []
-    for number, one in enumerate(found, start=1):
-        row = [str(number), *([one.label] if has_label else []), *(f"{one.x[i]:g}" for i in shown)]
-        if learner is not None:
-            row.append(plus_minus(one.mean, one.sd, digits=2))
-        if criterion is not None:
-            row.append(f"{one.score:.3g}")
-        rows.append(row)
-    console.table(columns, rows)
+        columns[f"predicted {settings.target}"] = [plus_minus(one.mean, one.sd, digits=2) for one in found]
+    if learner is not None and learner.criterion is not None:
+        units = learner.criterion.units if isinstance(learner.criterion, Criterion) else "score"
+        title = f"{learner.criterion_name} ({units.replace('units of y', settings.target)})"
+        columns[title] = [f"{one.score:.3g}" for one in found]
+    console.table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
 def check_sheet(path: str | os.PathLike, settings: Settings) -> None:
-    """Refuse to write over results.
-
-    Raises
-    ------
-    ValueError
-        If there is a file that is no table, no sheet of this target, or one that was filled in.
-    """
+    """Refuse to write over results: raise a ValueError unless the file is missing, or a sheet without any result."""
     if not Path(path).exists():
         return
     name = Path(path).name
     try:
-        sheet = read_table(path, settings.style)
+        sheet = read_table(path, settings)
     except ValueError:
         raise ValueError(f"{name} exists and is no table: name another --output") from None
-    if settings.target not in sheet.columns:
+    if settings.target not in sheet.cells:
         raise ValueError(f"{name} exists and is no sheet of suggestions for {settings.target}: name another --output")
-    if not all(is_missing(cell) for cell in sheet.text(settings.target, "target")):
+    if not sheet.cells[settings.target].map(is_missing).all():
         raise ValueError(
             f"{name} holds results of {settings.target}: add them to the measurements first and take the file away, or "
             "name another --output"
@@ -130,21 +99,17 @@ def check_sheet(path: str | os.PathLike, settings: Settings) -> None:
 def write_sheet(
     path: str | os.PathLike, settings: Settings, measured: Table, candidates: Table | None, found: Sequence[Suggestion]
 ) -> None:
-    """Rows with the columns of the table of measurements, the target's empty.
+    """Rows with the columns of the table of measurements, the target empty.
 
-    Columns that are no inputs are copied from the table of candidates, where it has them.
+    Columns that are not inputs are copied from the table of candidates, if it has them.
     """
-    style = settings.style
-    labels: dict[str, list[str]] = {}
+    sheet = pd.DataFrame("", index=[one.name for one in found], columns=measured.cells.columns, dtype=object)
     if candidates is not None:
-        by = map(str, candidates.lines) if settings.id is None else candidates.text(settings.id, "--id")
-        labels = dict(zip(by, candidates.rows, strict=True))
-    rows = []
-    for one in found:
-        values = dict(zip(candidates.columns, labels.get(one.label, ()), strict=False)) if candidates else {}
-        values |= {name: write_number(x, style) for name, x in zip(settings.inputs or (), one.x, strict=True)}
-        if settings.id is not None:
-            values[settings.id] = one.label if settings.bounds is None else ""
-        values[settings.target] = ""
-        rows.append([values.get(column, "") for column in measured.columns])
-    write_rows(path, measured.columns, rows, style)
+        names = candidates.cells.index.map(str) if settings.id is None else candidates.cells[settings.id]
+        sheet.update(candidates.cells.set_axis(pd.Index(names)))
+    for column, values in zip(settings.inputs or (), np.transpose([one.x for one in found]), strict=True):
+        sheet[column] = [write_number(value, settings.decimal) for value in values]
+    if settings.id is not None:
+        sheet[settings.id] = sheet.index if settings.bounds is None else ""
+    sheet[settings.target] = ""
+    write_table(path, sheet, settings)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from pymc_active.command_line.settings import Settings
+from pymc_active.command_line.options import Settings
 from pymc_active.command_line.tables import Table, is_missing, listing
 
 # Spreadsheets drop digits: numbers that differ by less than this part of a column's range are the same.
@@ -17,20 +18,8 @@ _SAME = 1e-6
 LINE = "line"
 
 
-@dataclass(frozen=True)
-class Measurements:
-    """Rows with a result.
-
-    Attributes
-    ----------
-    X : ndarray, shape (n, D)
-    y : ndarray, shape (n,)
-    ids : list of str or None
-    lines : list of int
-        Of the file.
-    waiting : list of str
-        Names of the rows that have no result yet.
-    """
+class Measurements(NamedTuple):
+    """Rows with a result: X (n, D), y (n,), ids if there are any, lines of the file; and names of rows without one."""
 
     X: np.ndarray
     y: np.ndarray
@@ -44,12 +33,9 @@ class Measurements:
 
 
 def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -> list[str]:
-    """Names of the inputs: those that were given, those of the box, or the columns that both tables share.
+    """Names of the inputs: those given, those of the box, or the columns that both tables share.
 
-    Raises
-    ------
-    ValueError
-        If there are none, or if those of the box are not those given.
+    Raises a ValueError if there are none, or if those of the box are not those given.
     """
     if settings.bounds is not None:
         names = [name for name, _, _ in settings.bounds]
@@ -63,11 +49,11 @@ def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -
         return settings.inputs
     assert candidates is not None, "there is a pool or a box"
     taken = {settings.target, settings.id}
-    shared = [column for column in candidates.columns if column in measured.columns and column not in taken]
+    shared = [column for column in candidates.cells if column in measured.cells and column not in taken]
     if not shared:
         raise ValueError(
-            f"{measured.name} ({listing(measured.columns, 8)}) and {candidates.name} "
-            f"({listing(candidates.columns, 8)}) share no column beside target and id, so there are no inputs"
+            f"{measured.name} ({listing(measured.cells, 8)}) and {candidates.name} "
+            f"({listing(candidates.cells, 8)}) share no column beside target and id, so there are no inputs"
         )
     return shared
 
@@ -75,62 +61,48 @@ def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -
 def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -> Measurements:
     """The rows that have a result.
 
-    Raises
-    ------
-    ValueError
-        For missing columns, cells that are no numbers, results without their inputs, and ids that repeat.
+    Raises a ValueError for missing columns, text where numbers belong, results without their inputs, and repeated ids.
     """
     y = table.numbers([settings.target], "target")[:, 0]
-    rows = np.flatnonzero(np.isfinite(y)).tolist()
-    names = None if settings.id is None else table.text(settings.id, "--id")
-    waiting = [
-        f"line {table.lines[row]}" if names is None or is_missing(names[row]) else names[row]
-        for row in np.flatnonzero(np.isnan(y))
-    ]
-    X = table.numbers(inputs, "input", rows)
-    lines = [table.lines[row] for row in rows]
-    _check_complete(table, X, inputs, lines, "has a result but no value of")
-    ids = None if names is None else [names[row] for row in rows]
-    _check_ids(table, settings.id, ids, lines, "average repeated measurements, or give each an id of its own")
-    return Measurements(X, y[rows], ids, lines, waiting)
+    lines = table.cells.index
+    names = [f"line {line}" for line in lines]
+    if settings.id is not None:
+        ids = table.text(settings.id, "--id")
+        names = [name if is_missing(label) else label for label, name in zip(ids, names, strict=True)]
+    waiting = [names[row] for row in np.flatnonzero(np.isnan(y))]
+    complete = replace(table, cells=table.cells[np.isfinite(y)])
+    X = _inputs(complete, inputs, "has a result but no value of")
+    ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
+    return Measurements(X, y[np.isfinite(y)], ids, complete.cells.index.tolist(), waiting)
 
 
 def read_candidates(settings: Settings, table: Table, inputs: Sequence[str]) -> tuple[pd.DataFrame, int]:
     """The pool, labelled by ids or by lines of the file; and how many rows repeat others and are left out.
 
-    Raises
-    ------
-    ValueError
-        As :func:`read_measurements`; and for a table without rows.
+    Raises a ValueError as :func:`read_measurements` does, and for a table without rows.
     """
-    if not table.rows:
+    if not len(table.cells):
         raise ValueError(f"{table.name} has no rows under its header: there is nothing to choose from")
-    X = table.numbers(inputs, "input")
-    _check_complete(table, X, inputs, table.lines, "has no value of")
-    if settings.id is None:
-        frame = pd.DataFrame(X, columns=list(inputs), index=pd.Index(table.lines, name=LINE))
+    X = _inputs(table, inputs, "has no value of")
+    ids = _ids(table, settings.id, "every candidate needs an id of its own")
+    if ids is None:
+        pool = pd.DataFrame(X, columns=list(inputs), index=pd.Index(table.cells.index, name=LINE))
         # Without ids nothing tells equal rows apart.
-        once = frame[~frame.duplicated()]
-        return once, len(frame) - len(once)
-    ids = table.text(settings.id, "--id")
-    _check_ids(table, settings.id, ids, table.lines, "every candidate needs an id of its own")
-    # Not pandas' type for text, which files of runs do not know.
+        once = pool[~pool.duplicated()]
+        return once, len(pool) - len(once)
+    # Files of runs do not know pandas' own type for text.
     return pd.DataFrame(X, columns=list(inputs), index=pd.Index(ids, dtype=object, name=settings.id)), 0
 
 
 def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
-    """With the pool's own inputs where a row is one of the pool, so that it is not offered again.
+    """Take a candidate's own inputs for rows that are candidates, so that these are not offered again.
 
-    Raises
-    ------
-    ValueError
-        For a row with the id of a candidate but other inputs.
+    Raises a ValueError for a row with the id of a candidate but other inputs.
     """
-    values = pool.to_numpy()
-    close = _SAME * _span(np.concatenate([values, measured.X]))
+    values, X = pool.to_numpy(), measured.X.copy()
+    close = _SAME * _span(np.concatenate([values, X]))
     position = {} if measured.ids is None else {label: row for row, label in enumerate(pool.index)}
-    X = measured.X.copy()
-    for i, x in enumerate(measured.X):
+    for i, x in enumerate(X):
         label = None if measured.ids is None else measured.ids[i]
         if label in position:
             row = position[label]
@@ -146,7 +118,7 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
         same = np.flatnonzero((np.abs(values - x) <= close).all(1))
         if len(same):
             X[i] = values[same[0]]
-    return Measurements(X, measured.y, measured.ids, measured.lines, measured.waiting)
+    return measured._replace(X=X)
 
 
 def find_new(
@@ -156,50 +128,33 @@ def find_new(
     measured: Measurements,
     target: str,
 ) -> tuple[list[int], list[str]]:
-    """Rows that are not known yet, and what of the known ones is gone or changed, in words.
+    """Rows that are not known yet; and, in words, which known rows are gone or changed.
 
     Rows are known by their id; without one by their values, in any order.
     """
-    known = np.column_stack([known_X, known_y])
-    now = np.column_stack([measured.X, measured.y])
+    known, now = np.column_stack([known_X, known_y]), np.column_stack([measured.X, measured.y])
     close = _SAME * _span(np.concatenate([known, now]))
-    left, problems = dict.fromkeys(range(len(now))), []
-    nameless = list(known)
-    if known_ids is not None and measured.ids is not None:
-        row_of = {label: row for row, label in enumerate(measured.ids)}
-        nameless = [values for label, values in zip(known_ids, known, strict=True) if label is None]
-        for label, values in zip(known_ids, known, strict=True):
-            if label is None:
-                continue
-            row = row_of.pop(label, None)
-            if row is None:
-                problems.append(f"{label} is gone")
-                continue
-            del left[row]
-            if (np.abs(now[row] - values) > close).any():
-                what = _difference(target, values, now[row], close)
-                problems.append(f"{measured.name(row)} has {what}")
-    missing = []
-    for values in nameless:
-        row = next((row for row in left if (np.abs(now[row] - values) <= close).all()), None)
+    labels = [None] * len(known) if known_ids is None or measured.ids is None else known_ids
+    row_of = {label: row for row, label in enumerate(measured.ids or ())}
+    # Row of each known one in the table: by id, else by all its values, else by its inputs alone.
+    found = {i: row_of.get(label) for i, label in enumerate(labels) if label is not None}
+    left = sorted(set(range(len(now))) - set(found.values()))
+    nameless = [i for i, label in enumerate(labels) if label is None]
+    for columns in (slice(None), slice(-1)):
+        for i in nameless:
+            if found.get(i) is None:
+                agrees = (row for row in left if (np.abs(now[row] - known[i]) <= close)[columns].all())
+                found[i] = next(agrees, None)
+                left = [row for row in left if row != found[i]]
+    problems = []
+    for i, row in found.items():
         if row is None:
-            missing.append(values)
-        else:
-            del left[row]
-    for values in missing:
-        row = next((row for row in left if (np.abs(now[row] - values) <= close)[:-1].all()), None)
-        if row is None:
-            problems.append(f"the row with {target} = {values[-1]:.6g} is gone")
-        else:
-            del left[row]
-            problems.append(f"{measured.name(row)} has {_difference(target, values, now[row], close)}")
-    return list(left), problems
-
-
-def _difference(target: str, before: np.ndarray, after: np.ndarray, close: np.ndarray) -> str:
-    if abs(after[-1] - before[-1]) > close[-1]:
-        return f"{target} = {after[-1]:.6g}, which was {before[-1]:.6g}"
-    return "other inputs than before"
+            problems.append(f"{labels[i] or f'the row with {target} = {known[i, -1]:.6g}'} is gone")
+        elif abs(now[row, -1] - known[i, -1]) > close[-1]:
+            problems.append(f"{measured.name(row)} has {target} = {now[row, -1]:.6g}, which was {known[i, -1]:.6g}")
+        elif (np.abs(now[row] - known[i]) > close).any():
+            problems.append(f"{measured.name(row)} has other inputs than before")
+    return left, problems
 
 
 def _span(values: np.ndarray) -> np.ndarray:
@@ -207,25 +162,28 @@ def _span(values: np.ndarray) -> np.ndarray:
     return np.where(span > 0, span, np.abs(values[0]))
 
 
-def _check_complete(table: Table, X: np.ndarray, inputs: Sequence[str], lines: Sequence[int], problem: str) -> None:
+def _inputs(table: Table, inputs: Sequence[str], problem: str) -> np.ndarray:
+    X = table.numbers(inputs, "input")
     bad = np.argwhere(np.isnan(X))
     if len(bad):
         row, column = bad[0]
         raise ValueError(
-            f"{table.name}, line {lines[row]} {problem} {inputs[column]!r} ({len(bad)} empty cell(s) in all): fill it "
-            "in, or take the row out"
+            f"{table.name}, line {table.cells.index[row]} {problem} {inputs[column]!r} ({len(bad)} empty cell(s) in "
+            "all): fill it in, or take the row out"
         )
+    return X
 
 
-def _check_ids(table: Table, column: str | None, ids: list[str] | None, lines: Sequence[int], advice: str) -> None:
-    if ids is None:
-        return
-    seen: dict[str, int] = {}
-    for label, line in zip(ids, lines, strict=True):
-        if label == "":
-            raise ValueError(
-                f"{table.name}, line {line} has no {column!r}, which --id says names the rows: give it one"
-            )
-        if label in seen:
-            raise ValueError(f"{table.name} has the {column} {label!r} in lines {seen[label]} and {line}: {advice}")
-        seen[label] = line
+def _ids(table: Table, column: str | None, advice: str) -> list[str] | None:
+    if column is None:
+        return None
+    ids = table.text(column, "--id")
+    if (ids == "").any():
+        raise ValueError(
+            f"{table.name}, line {ids.index[ids == ''][0]} has no {column!r}, which --id says names the rows: give it "
+            "one"
+        )
+    for label in ids[ids.duplicated()][:1]:
+        first, second, *_ = ids.index[ids == label]
+        raise ValueError(f"{table.name} has the {column} {label!r} in lines {first} and {second}: {advice}")
+    return ids.tolist()

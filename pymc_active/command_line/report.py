@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pymc_active.command_line.output import Console
-from pymc_active.command_line.state import Run, as_set, load_run, name_of_point, open_choices
+from pymc_active.command_line.state import as_set, load_run, name_of_point, open_suggestions
 from pymc_active.command_line.tables import listing
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.laplace.fit import LaplaceFit
@@ -24,39 +24,31 @@ _MOST = 8
 
 def report(path: str, console: Console) -> None:
     """Print it; raises as :func:`load_run` does."""
-    run = load_run(path)
-    learner, settings = run.learner, run.settings
+    learner, settings, ids = load_run(path)
     with console.working("Fitting"):
         fit = learner.fit
-    pending = open_choices(learner)
-    n = len(learner.y)
-    print(f"{Path(path).name}: looking for {settings.goal}, of {len(settings.inputs or ())} input(s)")
-    print(f"measured: {n}, {n - learner.design().attrs['n_start']} of them since the run began")
-    print(f"open: {listing([one.name for one in pending], 10) if pending else 'nothing'}")
+    n, which = len(learner.y), "smallest" if settings.minimize else "largest"
+    print(f"{Path(path).name}: looking for {settings.goal}, with {len(settings.inputs or ())} input(s)")
+    print(f"measured: {n}, {n - learner.n_start} of them since the run began")
+    print(f"open: {listing([one.name for one in open_suggestions(learner)], 10) or 'nothing'}")
     best = int(np.argmin(learner.y) if settings.minimize else np.argmax(learner.y))
-    label = f" ({run.ids[best]})" if run.ids is not None and run.ids[best] is not None else ""
-    print(f"{'smallest' if settings.minimize else 'largest'} {settings.target} measured: {learner.y[best]:.6g}{label}")
+    label = f" ({ids[best]})" if ids is not None and ids[best] is not None else ""
+    print(f"{which} {settings.target} measured: {learner.y[best]:.6g}{label}")
     if isinstance(fit, ModelAverage):
         share = fit.probability.sortby(-fit.probability)
-        rows = [[str(model.item()), f"{p:.3f}"] for model, p in zip(share.model, share.to_numpy(), strict=True)]
+        rows = [[str(model), f"{p:.3f}"] for model, p in zip(share.model.to_numpy(), share.to_numpy(), strict=True)]
         console.table(["model", "probability"], rows)
         fit = fit.best
     else:
-        _recommend(run, fit)
+        x = learner.recommend()
+        prediction = predict(fit, x)
+        name = str(x.index[0]) if learner.domain.is_pool else name_of_point(as_set(learner, x[0]))
+        value = plus_minus(float(prediction.f_mean[0]), float(np.sqrt(prediction.f_variance[0])), digits=2)
+        print(f"{which} {settings.target} predicted: {value} at {name}")
     _verification(learner)
     _parameters(fit, console)
     for problem in fit.diagnostics["warnings"]:
         print(f"doubtful: {problem}")
-
-
-def _recommend(run: Run, fit: LaplaceFit) -> None:
-    learner, settings = run.learner, run.settings
-    best = learner.recommend()
-    prediction = predict(fit, best)
-    name = str(best.index[0]) if learner.domain.is_pool else name_of_point(as_set(learner, best[0]))
-    mean, sd = float(prediction.f_mean[0]), float(np.sqrt(prediction.f_variance[0]))
-    which = "smallest" if settings.minimize else "largest"
-    print(f"{which} {settings.target} predicted: {plus_minus(mean, sd, digits=2)} at {name}")
 
 
 def _verification(learner: Learner) -> None:
@@ -65,7 +57,7 @@ def _verification(learner: Learner) -> None:
     if not len(times):
         return
     last = found.isel(n_observations=-1)
-    # Of several models the one that is worst.
+    # With several models, the worst one.
     k, samples = float(last.pareto_k.max()), ""
     if (last.escalated == 1).any():
         verdict = "not trusted, so samples by MCMC take its place"
@@ -85,16 +77,9 @@ def _parameters(fit: LaplaceFit, console: Console) -> None:
     rows = [[str(name), *map(str, row)] for name, row in zip(table.index, table.to_numpy(), strict=True)]
     console.table(["parameter", *table.columns], rows, f"hyperparameters of {fit.gpm.description}")
     if fit.gpm.expression is not None:
-        print("Of the scaled data are: log_..., location_..., and a lengthscale of several inputs")
+        print("log_..., location_... and a lengthscale of several inputs refer to the scaled data")
     if fit.gpm.embedding:
-        loading = relevance(fit).loading
-        median = loading.sel(summary="median")
-        order = np.argsort(-median.to_numpy())[:_MOST]
-        rows = [
-            [
-                str(loading.input.to_numpy()[j]),
-                *(f"{float(loading.sel(summary=s)[j]):.2g}" for s in ("median", "lower", "upper")),
-            ]
-            for j in order
-        ]
+        loading = relevance(fit, random_seed=0).loading.sel(summary=["median", "lower", "upper"])
+        order = np.argsort(-loading.sel(summary="median").to_numpy())[:_MOST]
+        rows = [[str(loading.input.to_numpy()[j]), *map("{:.2g}".format, loading.to_numpy()[:, j])] for j in order]
         console.table(["input", "loading", "lower", "upper"], rows, "the inputs that count most, per scaled unit")

@@ -1,4 +1,4 @@
-"""The file of a run: a learner, with the names and options that the command line needs in its notes."""
+"""The file of a run: a learner, with the names and options of the command line in its notes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from pymc_active.command_line.options import Settings
 from pymc_active.command_line.records import LINE
-from pymc_active.command_line.settings import Settings
 from pymc_active.learner.learner import Learner
 
 # Which of the learner's notes are the command line's own.
 _KEY = "command_line"
-# An answer within this part of every side of the box belongs to a suggestion: people round.
+# An answer within this part of every side of the box belongs to a suggestion, because people round.
 _NEAR = 0.01
 
 
 class Run(NamedTuple):
     """A learner, its settings, and the ids of its observations in their order, if they have any.
 
-    An observation that was told from Python has the id of the candidate that it was, or None.
+    An observation told in Python has the id of its candidate, or None.
     """
 
     learner: Learner
@@ -31,78 +31,71 @@ class Run(NamedTuple):
     ids: Sequence[str | None] | None
 
 
-class Open(NamedTuple):
-    """What was asked and not answered: how it is called, where it is, and the criterion there."""
+class Suggestion(NamedTuple):
+    """A point to measure: its name, the criterion there, and mean and sd of the measurement that is expected."""
 
     name: str
     x: np.ndarray
-    score: float
+    score: float = np.nan
+    mean: float = np.nan
+    sd: float = np.nan
 
 
 def save_run(path: str | os.PathLike, run: Run) -> None:
     """Write a file that :meth:`Learner.load` reads as well; see :meth:`Learner.save`."""
-    run.learner.notes[_KEY] = {
-        "settings": run.settings.to_json(),
-        "ids": None if run.ids is None else list(run.ids),
-    }
+    ids = None if run.ids is None else list(run.ids)
+    run.learner.notes[_KEY] = {"settings": run.settings.to_json(), "ids": ids}
     run.learner.save(path)
 
 
 def load_run(path: str | os.PathLike) -> Run:
-    """The run of a file, which may have gone on in Python meanwhile.
-
-    Raises
-    ------
-    ValueError
-        For a file that the command line did not write, or one that is damaged.
-    """
+    """The run of a file, which may have gone on in Python; raises a ValueError for a foreign or damaged file."""
     name = Path(path).name
     try:
         learner = Learner.load(path)
-        if _KEY not in learner.notes:
-            raise ValueError(
-                f"{name} was written from Python, without the names of columns that the command line needs: go on with "
-                "it there, or give another --state"
-            )
-        return _read_notes(learner, learner.notes[_KEY], name)
     except TypeError as error:
-        # What a document that nobody wrote leads to.
+        # A tampered document can lead to any.
         raise ValueError(f"{name} is damaged: {error}") from error
-
-
-def _read_notes(learner: Learner, mine: Any, name: str) -> Run:
-    if not isinstance(mine, dict) or set(mine) != {"settings", "ids"}:
-        raise ValueError(f"{name} is damaged: its notes of the command line are not settings and ids")
+    if _KEY not in learner.notes:
+        raise ValueError(
+            f"{name} was written from Python, without the names of columns that the command line needs: go on with it "
+            "there, or give another --state"
+        )
     try:
-        settings = Settings.from_json(mine["settings"])
+        return _read_notes(learner, learner.notes[_KEY])
     except ValueError as error:
         raise ValueError(f"{name} is damaged: {error}") from None
-    width = learner.X.shape[1]
+
+
+def _read_notes(learner: Learner, notes: Any) -> Run:
+    if not isinstance(notes, dict) or set(notes) != {"settings", "ids"}:
+        raise ValueError("its notes of the command line are not settings and ids")
+    settings, ids, width = Settings.from_json(notes["settings"]), notes["ids"], learner.X.shape[1]
     if settings.inputs is None or len(settings.inputs) != width:
-        raise ValueError(f"{name} is damaged: its settings do not name the {width} input(s) of its learner")
-    names = None if learner.domain.is_pool else settings.inputs
-    if (None if settings.bounds is None else [label for label, _, _ in settings.bounds]) != names:
-        raise ValueError(f"{name} is damaged: its settings and its learner differ about a box")
-    if mine["ids"] is None:
+        raise ValueError(f"its settings do not name the {width} input(s) of its learner")
+    box = None if settings.bounds is None else [label for label, _, _ in settings.bounds]
+    if box != (None if learner.domain.is_pool else settings.inputs):
+        raise ValueError("its settings and its learner differ about a box")
+    if ids is None:
         return Run(learner, settings, None)
-    if not isinstance(mine["ids"], list) or not all(one is None or isinstance(one, str) for one in mine["ids"]):
-        raise ValueError(f"{name} is damaged: its ids are no list of text")
-    ids = list(mine["ids"])
-    n, n_start = len(learner.y), learner.design().attrs["n_start"]
-    if not n_start <= len(ids) <= n:
-        raise ValueError(f"{name} is damaged: it has {len(ids)} ids for {n} observations")
-    for label in learner.design()["label"].to_numpy()[len(ids) - n_start :]:
+    if not isinstance(ids, list) or not all(one is None or isinstance(one, str) for one in ids):
+        raise ValueError("its ids are not a list of text")
+    design = learner.design()
+    n_start = design.attrs["n_start"]
+    if not n_start <= len(ids) <= len(learner.y):
+        raise ValueError(f"it has {len(ids)} ids for {len(learner.y)} observations")
+    for label in design["label"].to_numpy()[len(ids) - n_start :].tolist():
         # Told in Python, where the labels of the pool are the ids; a second result of a row has another one.
-        ids.append(str(label) if label and label not in ids else None)
+        ids = [*ids, label if label and label not in ids else None]
     return Run(learner, settings, ids)
 
 
-def open_choices(learner: Learner) -> list[Open]:
-    """What was asked and not answered."""
-    design = learner.design(pending=True).isel(step=slice(len(learner.y) - learner.design().attrs["n_start"], None))
-    columns = (design[name].to_numpy() for name in ("label", "x", "score"))
+def open_suggestions(learner: Learner) -> list[Suggestion]:
+    """What was suggested and has no result."""
+    design = learner.design(pending=True)
+    columns = [design[name].to_numpy()[len(learner.y) - design.attrs["n_start"] :] for name in ("label", "x", "score")]
     return [
-        Open(str(label) or name_of_point(as_set(learner, x)), x, float(score))
+        Suggestion(str(label) or name_of_point(as_set(learner, x)), x, float(score))
         for label, x, score in zip(*columns, strict=True)
     ]
 
@@ -113,7 +106,7 @@ def name_of_point(x: np.ndarray) -> str:
 
 
 def as_set(learner: Learner, x: np.ndarray) -> np.ndarray:
-    """A point as somebody would set it: in a box with fewer digits."""
+    """A point as an operator would set it: in a box with fewer digits."""
     domain = learner.domain
     return x if domain.is_pool else settable(x[None], list(zip(domain.low, domain.high, strict=True)))[0]
 
@@ -127,18 +120,17 @@ def settable(X: np.ndarray, bounds: Sequence[tuple[float, float]]) -> np.ndarray
 
 
 def pool_of(run: Run) -> pd.DataFrame | None:
-    """The candidates with their labels, if they are no box."""
-    domain, settings = run.learner.domain, run.settings
+    """The candidates with their labels; None for a box."""
+    domain, label = run.learner.domain, run.settings.id
     if not domain.is_pool:
         return None
-    # Not pandas' type for text, which files of runs do not know.
-    kind = None if settings.id is None else object
-    index = pd.Index(domain.labels, dtype=kind, name=LINE if settings.id is None else settings.id)
-    return pd.DataFrame(domain.pool, columns=settings.inputs, index=index)
+    # Files of runs do not know pandas' own type for text.
+    index = pd.Index(domain.labels, dtype=None if label is None else object, name=label or LINE)
+    return pd.DataFrame(domain.pool, columns=run.settings.inputs, index=index)
 
 
 def tell(learner: Learner, X: np.ndarray, y: np.ndarray) -> None:
-    """Add answers, asked for or not; in a box an answer near a suggestion settles it, though it was rounded."""
+    """Add results; in a box a result near a suggestion settles it."""
     if learner.domain.is_pool:
         learner.tell(X, y)
         return
@@ -148,16 +140,16 @@ def tell(learner: Learner, X: np.ndarray, y: np.ndarray) -> None:
         learner.tell(x, value, asked=learner.pending[np.argmin(away)] if is_near else None)
 
 
-def keep_open(learner: Learner, choices: Sequence[Open]) -> None:
-    """Take over what an earlier learner had asked, but for what was answered meanwhile or is no candidate any more."""
+def keep_open(learner: Learner, suggestions: Sequence[Suggestion]) -> None:
+    """Take over an earlier learner's open suggestions, except those measured meanwhile or no longer candidates."""
     pool = learner.domain.pool
-    for choice in choices:
+    for one in suggestions:
         if pool is None:
-            is_open = _distances(learner, learner.X, choice.x).min() > _NEAR
+            is_open = _distances(learner, learner.X, one.x).min() > _NEAR
         else:
-            is_open = (pool == choice.x).all(1).any() and not (learner.X == choice.x).all(1).any()
+            is_open = (pool == one.x).all(1).any() and not (learner.X == one.x).all(1).any()
         if is_open:
-            learner.expect(choice.x)
+            learner.expect(one.x)
 
 
 def _distances(learner: Learner, X: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,22 +11,16 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.command_line.modelling import default_models, make_models
-from pymc_active.command_line.output import SHOWN, Console, Suggestion, check_sheet, show, write_sheet
-from pymc_active.command_line.records import (
-    Measurements,
-    align,
-    find_inputs,
-    find_new,
-    read_candidates,
-    read_measurements,
-)
-from pymc_active.command_line.settings import Settings
+from pymc_active.command_line.options import Settings
+from pymc_active.command_line.output import SHOWN, Console, check_sheet, show, write_sheet
+from pymc_active.command_line.records import align, find_inputs, find_new, read_candidates, read_measurements
 from pymc_active.command_line.state import (
     Run,
+    Suggestion,
     as_set,
     keep_open,
     load_run,
-    open_choices,
+    open_suggestions,
     pool_of,
     save_run,
     settable,
@@ -40,7 +33,7 @@ from pymc_active.predictions.predict import predict
 
 
 class _Call(NamedTuple):
-    """What one call was given: options, tables, and where to speak."""
+    """What one call was given: options, tables, and where to print."""
 
     given: Namespace
     settings: Settings
@@ -50,7 +43,7 @@ class _Call(NamedTuple):
 
 
 def suggest(given: Namespace, console: Console) -> None:
-    """Do what the command line says.
+    """Do what the options say.
 
     Raises
     ------
@@ -60,23 +53,24 @@ def suggest(given: Namespace, console: Console) -> None:
     _check_paths(given)
     before = load_run(given.state) if given.state and Path(given.state).exists() else None
     settings = _settings(given, before)
-    measured = read_table(given.measurements, settings.style)
-    candidates = read_table(given.candidates, settings.style) if given.candidates else None
+    measured = read_table(given.measurements, settings)
+    candidates = read_table(given.candidates, settings) if given.candidates else None
     if given.output:
         check_sheet(given.output, settings)
     call = _Call(given, settings, measured, candidates, console)
-    run = _begin(call, before) if before is None or given.rebuild else _go_on(call, before)
-    if run is not None:
-        _ask(call, run)
+    if before is None or given.rebuild:
+        _begin(call, before)
+    else:
+        _go_on(call, before)
 
 
 def _check_paths(given: Namespace) -> None:
-    """Before anything long is run: whether the results can be written."""
+    """Check before any long computation that the results can be written."""
     tables = [Path(path).resolve() for path in (given.measurements, given.candidates) if path]
-    for path in (given.output, given.plot, given.state):
-        if path and Path(path).resolve() in tables:
+    for path in filter(None, (given.output, given.plot, given.state)):
+        if Path(path).resolve() in tables:
             raise ValueError(f"{path} is a table that is read: give the result another name")
-        if path and not Path(path).resolve().parent.is_dir():
+        if not Path(path).resolve().parent.is_dir():
             raise FileNotFoundError(f"there is no folder {Path(path).parent} for {Path(path).name}")
     if given.plot:
         from pymc_active.command_line.picture import check_picture
@@ -99,73 +93,67 @@ def _settings(given: Namespace, before: Run | None) -> Settings:
     return Settings.begin(given)
 
 
-def _begin(call: _Call, before: Run | None) -> Run | None:
-    """A new run, in which open suggestions of the old one stay open; None where nothing was measured yet."""
-    settings, measured, console = call.settings, call.measured, call.console
-    pool = None
-    if settings.bounds is None and call.candidates is None:
-        assert before is not None, "a run begins with a pool or a box"
-        pool = pool_of(before)
-        assert pool is not None, "a run that has no box has a pool"
-        inputs = list(pool.columns)
-    else:
-        inputs = find_inputs(settings, measured, call.candidates)
+def _begin(call: _Call, before: Run | None) -> None:
+    """Start a run, in which open suggestions of the old one stay open."""
+    given, settings, measured, candidates, console = call
+    # The table of candidates or, where the run only starts again, those that its file holds; None for a box.
+    pool = pool_of(before) if before is not None and settings.bounds is None and candidates is None else None
+    inputs = find_inputs(settings, measured, candidates) if pool is None else list(pool.columns)
     settings = replace(settings, inputs=inputs)
-    known = read_measurements(settings, measured, inputs)
-    _note_rows(call, inputs, known)
-    if call.candidates is not None:
-        pool, n_equal = read_candidates(settings, call.candidates, inputs)
+    call = call._replace(settings=settings)
+    known = _read_known(call)
+    if candidates is not None:
+        pool, n_equal = read_candidates(settings, candidates, inputs)
         if n_equal:
-            console.note(
-                f"{n_equal} row(s) of {call.candidates.name} repeat others and are left out; --id tells them apart"
-            )
-    if settings.bounds is None:
-        # A number of the sample, say, is easily taken for an input.
+            console.note(f"{n_equal} row(s) of {candidates.name} repeat others and are left out; --id tells them apart")
+    if pool is not None:
+        # The number of a sample, say, is easily taken for an input.
         console.note(f"{len(inputs)} input(s): {listing(inputs)}")
+    bounds = None if settings.bounds is None else [(low, high) for _, low, high in settings.bounds]
     if not len(known.y):
-        _spread(call._replace(settings=settings), pool)
-        return None
+        _spread(call, pool, bounds)
+        return
     if pool is not None:
         known = align(known, pool)
     if settings.models is None:
-        models, reason = default_models(len(inputs))
+        models, reason = default_models(settings)
         settings = replace(settings, models=models)
-        console.note(f"the model is {_describe(settings)}, as {reason} (--model takes another)")
+        console.note(f"the model is {reason} (--model takes another)")
+    X = pd.DataFrame(known.X, columns=inputs)
     learner = Learner(
-        make_models(
-            settings, pd.DataFrame(known.X, columns=inputs), known.y, None if pool is None else pool.to_numpy()
-        ),
+        make_models(settings, X, known.y, None if pool is None else pool.to_numpy()),
         settings.learn,
         criterion=settings.criterion,
         pool=pool,
-        bounds=None if settings.bounds is None else [(low, high) for _, low, high in settings.bounds],
+        bounds=bounds,
         minimize=settings.minimize,
         verify=settings.verify,  # type: ignore[arg-type]
         random_seed=settings.seed,
     )
     if before is not None:
-        keep_open(learner, open_choices(before.learner))
+        keep_open(learner, open_suggestions(before.learner))
     console.note(f"{len(known.y)} measurements of {settings.target}; looking for {settings.goal}")
-    if call.given.state is None:
+    if given.state is None:
         console.note("nothing is remembered without --state: the next call may suggest the same rows again")
-    return Run(learner, settings, known.ids)
+    _ask(call, Run(learner, settings, known.ids))
 
 
-def _go_on(call: _Call, before: Run) -> Run:
-    """The run with what is new in the table."""
-    learner, settings, measured = before.learner, call.settings, call.measured
-    inputs = settings.inputs
-    assert inputs is not None, "written by the first call"
-    state = Path(call.given.state).name
-    known = read_measurements(settings, measured, inputs)
-    _note_rows(call, inputs, known)
-    kept = pool_of(before)
-    if call.candidates is not None:
-        if kept is None:
+def _go_on(call: _Call, before: Run) -> None:
+    """Tell the run what is new in the table."""
+    given, settings, measured, candidates, console = call
+    learner, state = before.learner, Path(given.state).name
+    known, pool = _read_known(call), pool_of(before)
+    if candidates is not None:
+        if pool is None:
             raise ValueError(f"{state} was begun with --bounds: leave --candidates out, or start again with --rebuild")
-        _check_pool(read_candidates(settings, call.candidates, inputs)[0], kept, call.candidates.name, state)
-    if kept is not None:
-        known = align(known, kept)
+        others, _ = read_candidates(settings, candidates, settings.inputs or [])
+        if list(others.index) != list(pool.index) or not np.array_equal(others, pool):
+            raise ValueError(
+                f"{candidates.name} has other candidates ({len(others)}) than {state} remembers ({len(pool)}): leave "
+                "--candidates out to go on with those, or take the new ones with --rebuild"
+            )
+    if pool is not None:
+        known = align(known, pool)
     new, problems = find_new(learner.X, learner.y, before.ids, known, settings.target)
     if problems:
         raise ValueError(
@@ -174,37 +162,25 @@ def _go_on(call: _Call, before: Run) -> Run:
         )
     if new:
         tell(learner, known.X[new], known.y[new])
-    call.console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")
+    console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")
     ids = None if before.ids is None or known.ids is None else [*before.ids, *(known.ids[row] for row in new)]
-    return Run(learner, settings, ids)
+    _ask(call, Run(learner, settings, ids))
 
 
-def _check_pool(given: pd.DataFrame, kept: pd.DataFrame, name: str, state: str) -> None:
-    if list(given.index) == list(kept.index) and np.array_equal(given.to_numpy(), kept.to_numpy()):
-        return
-    raise ValueError(
-        f"{name} has other candidates ({len(given)}) than {state} remembers ({len(kept)}): leave --candidates out to "
-        "go on with those, or take the new ones with --rebuild"
-    )
-
-
-def _note_rows(call: _Call, inputs: Sequence[str], known: Measurements) -> None:
-    used = {call.settings.target, call.settings.id, *inputs}
-    unused = [column for column in call.measured.columns if column not in used]
+def _read_known(call: _Call):
+    """The measurements, with notes about what is left out."""
+    settings, measured, inputs = call.settings, call.measured, call.settings.inputs or []
+    known = read_measurements(settings, measured, inputs)
+    unused = [column for column in measured.cells if column not in {settings.target, settings.id, *inputs}]
     if unused:
-        call.console.note(f"columns of {call.measured.name} that are left out: {listing(unused)}")
+        call.console.note(f"columns of {measured.name} that are left out: {listing(unused)}")
     if known.waiting:
         call.console.note(f"not measured yet, and left out: {listing(known.waiting)}")
+    return known
 
 
-def _describe(settings: Settings) -> str:
-    if settings.models == ["embedding"]:
-        return f"a Gaussian process on {settings.components} learned combinations of the inputs (embedding)"
-    return "a Gaussian process with a lengthscale for each input (ard)"
-
-
-def _spread(call: _Call, pool: pd.DataFrame | None) -> None:
-    """Where nothing is known: points spread over the candidates."""
+def _spread(call: _Call, pool: pd.DataFrame | None, bounds: list[tuple[float, float]] | None) -> None:
+    """Suggest random points while nothing is measured."""
     given, settings = call.given, call.settings
     if given.rebuild or not given.n:
         raise ValueError(f"{call.measured.name} has no row with a value of {settings.target}")
@@ -212,9 +188,7 @@ def _spread(call: _Call, pool: pd.DataFrame | None) -> None:
         f"nothing is measured yet: these are spread at random, and a run begins with the first values of "
         f"{settings.target}"
     )
-    if pool is None:
-        assert settings.bounds is not None, "there is a pool or a box"
-        bounds = [(low, high) for _, low, high in settings.bounds]
+    if bounds is not None:
         found = [Suggestion("", x) for x in settable(latin_hypercube(bounds, given.n, settings.seed), bounds)]
     else:
         rows = random_design(pool, given.n, settings.seed)
@@ -224,47 +198,42 @@ def _spread(call: _Call, pool: pd.DataFrame | None) -> None:
 
 def _ask(call: _Call, run: Run) -> None:
     """Choose, remember, show."""
-    given, learner = call.given, run.learner
+    given, learner, console = call.given, run.learner, call.console
     if given.forget_pending:
         learner.forget()
-    earlier = open_choices(learner)
+    earlier = open_suggestions(learner)
     if earlier:
-        names = listing([choice.name for choice in earlier])
-        call.console.note(f"still open from earlier calls: {names} (--forget-pending gives them up)")
+        names = listing(one.name for one in earlier)
+        console.note(f"still open from earlier calls: {names} (--forget-pending gives them up)")
     if given.n > learner.n_left:
         raise ValueError(
             f"{learner.n_left} candidate(s) are left, and -n asks for {given.n}: the others are measured or open"
         )
     found = []
-    with call.console.working("Fitting and choosing"):
+    with console.working("Fitting and choosing"):
         if given.n:
             learner.ask(given.n)
-            choices = open_choices(learner)[len(earlier) :]
-            X = np.stack([as_set(learner, choice.x) for choice in choices])
+            asked = open_suggestions(learner)[len(earlier) :]
+            X = np.stack([as_set(learner, one.x) for one in asked])
             prediction = predict(learner.fit, X)
-            moments = prediction.f_mean.to_numpy(), np.sqrt(prediction.y_variance.to_numpy())
-            found = [
-                Suggestion(choice.name, x, choice.score, float(mean), float(sd))
-                for choice, x, mean, sd in zip(choices, X, *moments, strict=True)
-            ]
-        # Before it is shown: what somebody measures must be known to be open.
+            mean, sd = prediction.f_mean.to_numpy().tolist(), np.sqrt(prediction.y_variance.to_numpy()).tolist()
+            found = [one._replace(x=x, mean=m, sd=s) for one, x, m, s in zip(asked, X, mean, sd, strict=True)]
+        # Saved before it is shown: what is about to be measured must be known to be open.
         if given.state:
             save_run(given.state, run)
     _show(call._replace(settings=run.settings), found, learner)
 
 
-def _show(call: _Call, found: Sequence[Suggestion], learner: Learner | None) -> None:
-    """On the terminal, as a sheet, as a picture."""
-    given, settings = call.given, call.settings
+def _show(call: _Call, found: list[Suggestion], learner: Learner | None) -> None:
+    """Print the suggestions, write the sheet, draw the picture."""
+    given, settings, measured, candidates, console = call
     if found:
-        show(found, settings, learner, call.console)
+        show(found, settings, learner, console)
     if given.output and found:
-        write_sheet(given.output, settings, call.measured, call.candidates, found)
-        call.console.note(
-            f"{given.output} has these rows: fill in {settings.target} and add them to {call.measured.name}"
-        )
+        write_sheet(given.output, settings, measured, candidates, found)
+        console.note(f"{given.output} has these rows: fill in {settings.target} and add them to {measured.name}")
     elif found and len(settings.inputs or ()) > SHOWN:
-        call.console.note("their inputs are too many to be shown here: --output next.csv writes them")
+        console.note("their inputs are too many to be shown here: --output next.csv writes them")
     if given.plot and learner is not None:
         from pymc_active.command_line.picture import save_picture
 

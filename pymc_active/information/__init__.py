@@ -1,1 +1,1 @@
-"""Entropies and divergences of one-dimensional distributions."""
+"""Information in one outcome: entropies and divergences in one dimension."""

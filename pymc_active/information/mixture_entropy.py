@@ -1,4 +1,4 @@
-"""Entropies of Gaussian mixtures in one dimension, many at once, by one adaptive quadrature."""
+"""Entropies and divergences of many Gaussian mixtures in one dimension, by one adaptive quadrature."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from pymc_active.posterior.factor import LOG_2PI
 
-# A component ends this many sds from its mean: 8e-11 of its mass is beyond.
+# Components are cut off this many sds from their means, which leaves out 8e-11 of their mass.
 _REACH = 6.5
-# Panels over a component are at most this many of its sds long and carry this many Gauss-Legendre nodes.
+# Panels over a component are at most this many of its sds long and have this many Gauss-Legendre nodes.
 _LENGTH, _N_NODES = 3.0, 12
-# Parts of a panel at a time: the finest component may reach into one of them only.
+# A panel is split into at most this many parts at a time: the finest component may reach into only one of them.
 _LARGEST_SPLIT = 8
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
-# Numbers in the arrays of components of one block, and in those of densities of one piece.
+# Numbers in the arrays of components of one block, and in the arrays of densities of one piece.
 _BLOCK, _PIECE = 200_000, 100_000
 _TINY = np.finfo(float).tiny
 
@@ -27,7 +27,7 @@ def gaussian_entropy(variance: np.ndarray) -> np.ndarray:
 
 
 class Quadrature(NamedTuple):
-    """Nodes and weights for functions of the densities of m mixtures, one after another; ``owner`` says whose."""
+    """Nodes and weights of integrals over m mixtures; ``owner`` is the position of the mixture of each node."""
 
     y: np.ndarray
     weight: np.ndarray
@@ -35,7 +35,7 @@ class Quadrature(NamedTuple):
 
 
 def quadrature(means: np.ndarray, variances: np.ndarray) -> Quadrature:
-    """Gauss-Legendre panels, each fine enough for the narrowest component that reaches into it.
+    """Gauss-Legendre panels for m mixtures, each fine enough for the narrowest component that reaches into it.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def quadrature(means: np.ndarray, variances: np.ndarray) -> Quadrature:
     Notes
     -----
     Panels are split until none is longer than 3 sds of any component within 6.5 sds of it, and dropped where no
-    component reaches: a component 10,000 times narrower than another, or 100 sds away, costs a few panels more.
+    component reaches. A component 10,000 times narrower than another, or 100 sds away, costs only a few panels.
     """
     sd = np.sqrt(variances)
     low, high = means - _REACH * sd, means + _REACH * sd
@@ -67,20 +67,20 @@ def halves(
     longest: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
     whole: bool = False,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Split intervals [a, b) until each is as short as ``longest`` asks for, which says 0 where nothing is.
+    """Split intervals [a, b) until each is no longer than ``longest`` allows; drop those with a limit of 0.
 
     Parameters
     ----------
     owner, a, b : ndarray, shape (k,)
-        Intervals, and whose they are.
+        Intervals and the mixtures that they belong to.
     longest : callable
-        From owners, a and b to the lengths allowed.
+        Takes owners, a and b, and returns the lengths allowed.
     whole : bool
-        Split at whole numbers only.
+        Split only at whole numbers.
     """
     while len(owner):
         allowed, width = longest(owner, a, b), b - a
-        # Rounding must not split a panel of just the right length for ever.
+        # Without the tolerance, rounding could split a panel of the right length for ever.
         fine = width <= (1 + 1e-9) * allowed
         yield owner[fine], a[fine], b[fine]
         split = ~fine & (allowed > 0)
@@ -94,12 +94,12 @@ def halves(
 
 
 def joined(panels: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> list[np.ndarray]:
-    """All of the intervals that :func:`halves` gives: owners, and both ends."""
+    """All intervals from :func:`halves`: owners, lower and upper ends."""
     return [np.concatenate(part) for part in zip(*panels, strict=True)]
 
 
 class _Components:
-    """Components laid out by mixture: whole rows are gathered several times faster than single numbers."""
+    """Components stored by mixture: gathering whole rows is several times faster than gathering single numbers."""
 
     def __init__(self, means: np.ndarray, variances: np.ndarray):
         self.mean = np.ascontiguousarray(means.T)
@@ -108,7 +108,7 @@ class _Components:
         self.log_height = -0.5 * (LOG_2PI + np.log(self.variance))
 
     def log_densities(self, y: np.ndarray, owner: np.ndarray) -> np.ndarray:
-        """Log density of every component of the owner's mixture at each y, (N, S)."""
+        """Log density of each component of the owner's mixture at each y, (N, S)."""
         terms = y[:, None] - self.mean[owner]
         np.square(terms, out=terms)
         terms *= self.exponent[owner]
@@ -119,7 +119,7 @@ class _Components:
 def _integrate(integrand: Callable[[np.ndarray], np.ndarray], means: np.ndarray, variances: np.ndarray) -> np.ndarray:
     """Integral over y of a function of the components' log densities (N, S), for each of m mixtures."""
     result = np.empty(means.shape[1])
-    # Nodes of many mixtures are made at once, and used in pieces that stay in the processor's cache.
+    # Make the nodes of many mixtures at once, but use them in pieces that stay in the processor's cache.
     many, few = max(1, _BLOCK // len(means)), max(64, _PIECE // len(means))
     for start in range(0, len(result), many):
         m, v = means[:, start : start + many], variances[:, start : start + many]
@@ -151,7 +151,7 @@ def mixture_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarra
     """
 
     def integrand(terms: np.ndarray) -> np.ndarray:
-        # Some component reaches every node, so p does not underflow.
+        # At least one component reaches each node, so p does not underflow.
         p = np.exp(terms, out=terms) @ weights
         return -p * np.log(np.maximum(p, _TINY))
 
@@ -161,7 +161,7 @@ def mixture_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarra
 def mixture_entropy_gradient(
     means: np.ndarray, variances: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives of :func:`mixture_entropy` in every mean and variance, (S, m) each."""
+    """Derivatives of :func:`mixture_entropy` in each mean and variance, (S, m) each."""
     q = quadrature(means, variances)
     components = _Components(means, variances)
     densities = np.exp(components.log_densities(q.y, q.owner)) * weights
@@ -183,7 +183,7 @@ def mixture_symmetrized_kl(
     all_means, all_variances = np.vstack([means, q_mean]), np.vstack([variances, q_variance])
 
     def integrand(terms: np.ndarray) -> np.ndarray:
-        # Far from every component of p its density underflows, but not its logarithm.
+        # Far from all components, the density of p underflows but its logarithm does not.
         top = terms[:, :-1].max(1)
         log_p = top + np.log(np.exp(terms[:, :-1] - top[:, None]) @ weights)
         log_q = terms[:, -1]

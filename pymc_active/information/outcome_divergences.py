@@ -1,8 +1,8 @@
-"""What one outcome tells about which of many distributions it comes from, for distributions known by name.
+"""Information of one outcome about which of several distributions it comes from, for five families.
 
-For S equally likely distributions p_s with mean p̄, the mutual information of the outcome and s is
-H[p̄] - mean of H[p_s], which is the mean of the divergences KL(p_s‖p̄). The divergences are what is computed: nothing
-cancels where all p_s are nearly the same, and their scatter is the Monte-Carlo error of the mean.
+For S equally likely distributions p_s with mean p̄, the mutual information of the outcome and s is H[p̄] - mean of
+H[p_s], which equals the mean of the divergences KL(p_s‖p̄). The divergences are computed because nothing cancels if
+all p_s are nearly equal, and because their scatter gives the Monte Carlo error of the mean.
 """
 
 from __future__ import annotations
@@ -16,27 +16,32 @@ from scipy.special import betaln, gammaln, rel_entr, stdtrit
 from pymc_active.information.mixture_entropy import Quadrature, halves, joined, quadrature
 from pymc_active.posterior.factor import LOG_2PI
 
-# Numbers in the arrays of components of one block, and in those of log densities of one piece, as in entropy.py.
+# Numbers in the arrays of components of one block, and in the arrays of log densities of one piece.
 _BLOCK, _PIECE = 200_000, 100_000
-# A probability below exp(-800) is none; infinities would make 0 * inf of it.
+# Smaller probabilities count as exp(-800): an infinite logarithm would give 0 * inf.
 _LOWEST = -800.0
 _TINY = np.finfo(float).tiny
 _N_NODES = 12
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
-# Each tail of a Student-t beyond the quadrature, and how far out that may be: squares must not overflow.
+# Mass of each tail of a Student-t beyond the quadrature, and the largest distance, whose square must not overflow.
 _TAIL, _FARTHEST = 1e-8, 1e150
-# Panels in the tails of a Student-t, in distances from its centre.
+# Length of a panel in the tails of a Student-t, in distances from its centre.
 _GROWTH = 6.0
-# Counts of a sum hold all but exp(-30) = 1e-13 of either tail of every draw.
+# Sums over counts leave out less than exp(-30) = 1e-13 of either tail of each draw.
 _LOG_TAIL = 30.0
-# Panels of counts, in sds of the narrowest component that reaches into them.
+# Length of a panel of counts, in sds of the narrowest component that reaches into it.
 _COUNT_LENGTH = 3.0
 
 
 class Divergences(NamedTuple):
-    """Of S components from their mean, for each of m candidates.
+    """Divergences of S components from their mean, for each of m candidates.
 
-    ``kl`` (S, m) are KL(p_s‖p̄) in nats; ``chi_square`` (m,) is the mean over s of the integral of p_s²/p̄, less one.
+    Attributes
+    ----------
+    kl : ndarray, shape (S, m)
+        KL(p_s‖p̄), nats.
+    chi_square : ndarray, shape (m,)
+        Mean over s of the integral of p_s²/p̄, minus one.
     """
 
     kl: np.ndarray
@@ -44,7 +49,7 @@ class Divergences(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A distribution: the names of its parameters, what they must satisfy, and the divergences of S of its kind."""
+    """A family: the names of its parameters, their constraint, and the divergences of S members."""
 
     name: str
     parameters: tuple[str, ...]
@@ -73,7 +78,7 @@ def normal(mu: np.ndarray, sigma: np.ndarray) -> Divergences:
 
 
 def student_t(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray) -> Divergences:
-    """Student-t distributions with nu degrees of freedom, (S, m) each; tails of any weight are integrated."""
+    """Student-t distributions with nu degrees of freedom, (S, m) each; however heavy their tails."""
     reach = np.minimum(-stdtrit(nu, _TAIL) * sigma, _FARTHEST)
 
     def nodes(block: slice) -> Quadrature:
@@ -87,7 +92,7 @@ def student_t(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray) -> Divergences:
 
 
 def poisson(mu: np.ndarray) -> Divergences:
-    """Counts with means (S, m), to six digits up to means of about 1e8."""
+    """Poisson counts with means (S, m); six digits for means up to about 1e8."""
 
     def nodes(block: slice) -> Quadrature:
         mean = mu[:, block]
@@ -100,7 +105,7 @@ def poisson(mu: np.ndarray) -> Divergences:
 
 
 def binomial(n: np.ndarray, p: np.ndarray) -> Divergences:
-    """Successes among n trials, (S, m) each; n may differ by candidate."""
+    """Successes in n trials, (S, m) each; n may differ between candidates."""
 
     def nodes(block: slice) -> Quadrature:
         trials, chance = n[:, block], p[:, block]
@@ -111,13 +116,13 @@ def binomial(n: np.ndarray, p: np.ndarray) -> Divergences:
         log_choose = -np.log1p(n) - betaln(np.maximum(failures, 0) + 1, y + 1)
         return np.where(failures >= 0, log_choose, -np.inf) + y * log_p + failures * log_q
 
-    # Nearly always n is the same in all draws.
+    # n is nearly always the same in all draws.
     trials = n[:1] if (n == n[:1]).all() else n
     return _integrate(nodes, log_probability, trials, _log(p), _log(1 - p))
 
 
 def _log(values: np.ndarray) -> np.ndarray:
-    """Logarithm, of zero one so low that nothing is left of it and finite so that 0 log 0 = 0."""
+    """Logarithm, but finite at zero, so that 0 log 0 = 0."""
     return np.log(np.maximum(values, _TINY))
 
 
@@ -146,16 +151,17 @@ def _integrate(
     Parameters
     ----------
     nodes : callable
-        From a slice of the candidates.
+        Takes a slice of the candidates and returns their nodes.
     log_density : callable
-        From y (N, 1) and the parameters of whom each belongs to, (N, S) each; or (N, 1) where all draws agree.
+        Takes y, shape (N, 1), and the parameters of the candidate that each node belongs to: shape (N, S), or (N, 1)
+        if all draws share them.
     *parameters : ndarray, shape (S, m) or (1, m)
     """
     S, m = (max(sizes) for sizes in zip(*(values.shape for values in parameters), strict=True))
-    # Whole rows are gathered several times faster than single numbers.
+    # Gathering whole rows is several times faster than gathering single numbers.
     rows = [np.ascontiguousarray(values.T) for values in parameters]
     kl, square = np.zeros((m, S)), np.zeros(m)
-    # Nodes of many candidates are made at once, and used in pieces that stay in the processor's cache.
+    # Make the nodes of many candidates at once, but use them in pieces that stay in the processor's cache.
     many, few = max(1, _BLOCK // S), max(64, _PIECE // S)
     for start in range(0, m, many):
         q = nodes(slice(start, start + many))
@@ -180,15 +186,15 @@ def _integrate(
 def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: np.ndarray) -> Quadrature:
     """Gauss-Legendre panels: fine at every centre, growing in proportion to the distance from all of them.
 
-    A Student-t density is analytic but at mu ± i sigma sqrt(nu): a panel converges if it is not much longer than its
-    distance from there.
+    A Student-t density is analytic except at mu ± i sigma sqrt(nu), so a panel converges if it is not much longer
+    than its distance from these points.
     """
     near = np.minimum(5.0, 2.2 * np.sqrt(nu)) * sigma
 
     def longest(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         centre, short, sd = mu[:, owner], near[:, owner], sigma[:, owner]
         distance = np.maximum(np.maximum(a - centre, centre - b), 0.0)
-        # With many degrees of freedom the bulk is a Gaussian's, which falls too fast for long panels.
+        # With many degrees of freedom the bulk is nearly Gaussian, which falls too fast for long panels.
         far = np.where(distance > 6.5 * sd, _GROWTH * distance, np.minimum(_GROWTH * distance, 5 * sd))
         return np.maximum(short, far).min(0)
 
@@ -207,20 +213,18 @@ def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: n
 
 
 def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadrature:
-    """Nodes for sums over counts: every count where they are few, else Gauss nodes for sums.
+    """Nodes for sums over counts: all counts if there are few, else Gauss nodes for sums.
 
     Parameters
     ----------
     mean, variance, n : ndarray, shape (S, m)
-        Of the components, and their largest count.
+        Mean and variance of the components, and their largest count.
 
-    Notes
-    -----
-    A panel of N > 12 successive counts, at most three sds long, has the 12 nodes between them whose weighted sum is the
-    sum over all N for polynomials of degree up to 23 (Gauss quadrature for the discrete Chebyshev polynomials). So the
-    cost does not grow with the mean, and no count that has probability is left out.
+    Notes ----- A panel of N > 12 successive counts, at most three sds long, has 12 nodes whose weighted sum equals
+    the sum over all N for polynomials of degree up to 23 (Gauss quadrature for the discrete Chebyshev polynomials).
+    The cost does not grow with the mean, and no count with a relevant probability is left out.
     """
-    # Bernstein's inequality holds for both distributions.
+    # By Bernstein's inequality, which holds for both distributions.
     reach = _LOG_TAIL / 3 + np.sqrt(_LOG_TAIL**2 / 9 + 2 * _LOG_TAIL * variance)
     low, high = np.floor(np.maximum(mean - reach, 0)), np.minimum(np.ceil(mean + reach), n) + 1
     sd = np.sqrt(variance)
@@ -240,10 +244,10 @@ def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadr
 
 
 def _sum_rule(N: int) -> tuple[np.ndarray, np.ndarray]:
-    """12 nodes and weights for sums over 0, 1, ..., N - 1; weights of zero if there are fewer."""
+    """12 nodes and weights for sums over 0, 1, ..., N - 1; surplus nodes have weight zero."""
     if N <= _N_NODES:
         return np.arange(_N_NODES), (np.arange(_N_NODES) < N).astype(float)
-    # Golub and Welsch, with the recurrence of the discrete Chebyshev polynomials.
+    # Golub-Welsch, with the recurrence of the discrete Chebyshev polynomials.
     k = np.arange(1.0, _N_NODES)
     beside = 0.5 * k * np.sqrt((N - k) * (N + k) / (4 * k * k - 1))
     nodes, vectors = np.linalg.eigh(np.diag(beside, 1) + np.diag(beside, -1))

@@ -1,4 +1,4 @@
-"""The distribution of one outcome of any PyMC model, as a function of draws and of inputs that were not measured."""
+"""The distribution of one outcome of a PyMC model, at draws of its variables and at new inputs."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.information.outcome_divergences import OUTCOMES, Outcome
-from pymc_active.models.gpmodel import data_value
+from pymc_active.models.source import data_value
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.tables import read_inputs
 
-# Draws by which it is tested whether candidates have distributions of their own.
+# Draws that test whether the distribution of a candidate depends on the other inputs.
 _PROBES = 3
-# A compiled function has one workspace, and Dask calls it from several threads.
+# A compiled function has a single workspace, and Dask calls it from several threads.
 _ONE_CALL = Lock()
 
 _MARGINAL = (
-    "{name!r} is a multivariate normal, as of pm.gp.Marginal, whose outcomes are not independent given the parameters: "
-    "use active.bald with pma.from_marginal and pma.fit_laplace, or with a builder such as pma.ard_gp"
+    "{name!r} is a multivariate normal, as in pm.gp.Marginal, so its outcomes are not independent given the "
+    "parameters: use active.bald with pma.from_marginal and pma.fit_laplace, or with a builder such as pma.ard_gp"
 )
 _LATENT = (
-    "{name!r} has no distribution at inputs that were not measured: {what} has one value for each observation. Data of "
-    "that kind must be pm.Data and be given for candidates too (X_pool as a dict); for a GP use pm.gp.Marginal with "
+    "{name!r} cannot be evaluated at new inputs, because {what} has one value per observation. Make such data "
+    "pm.Data, and pass their values for the candidates as well (X_pool as a dict). For a GP use pm.gp.Marginal with "
     "active.bald, pma.probit_gp, or basis functions (pm.gp.HSGP)."
 )
 
 
 class Likelihood:
-    """The parameters of an observed variable's distribution, given values of the model's random variables.
+    """Parameters of the distribution of an observed variable, given values of the model's random variables.
 
-    The model is only read: its graph is cloned with its ``pm.Data`` and its random variables as inputs.
+    The model is not changed: its graph is cloned, with its ``pm.Data`` and random variables as inputs.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class Likelihood:
     observed : str, optional
         The observed variable; needed if there are several.
     replaced : collection of str, optional
-        The ``pm.Data`` that candidates replace. Default: the one on which the distribution depends and that has one row
-        for each observation.
+        The ``pm.Data`` that candidates replace. Default: the one that the distribution depends on and that has one
+        row per observation.
     compile_kwargs : dict, optional
         For ``pytensor.function``. Default: no JIT.
 
@@ -85,7 +85,7 @@ class Likelihood:
         self.outcome = _known_outcome(variable)
         if variable.type.ndim > 1:
             raise ValueError(
-                f"{self.name!r} must have one outcome for each observation; it has {variable.type.ndim} dimensions"
+                f"{self.name!r} must have one outcome per observation, a vector; it has {variable.type.ndim} dimensions"
             )
         self._parameters = list(variable.owner.op.dist_params(variable.owner))
         above = set(ancestors(self._parameters, blockers=model.basic_RVs))
@@ -105,12 +105,12 @@ class Likelihood:
         self._function = self._compile(compile_kwargs or {"mode": vm_mode()})
 
     def read_candidates(self, X_pool: Any) -> dict[str, np.ndarray]:
-        """A pool as arrays by the names of :attr:`inputs`, all of the same length.
+        """Arrays by the names of :attr:`inputs`, all of the same length.
 
         Raises
         ------
         TypeError, ValueError
-            For data that do not fit.
+            For data of the wrong shape or type.
         """
         if isinstance(X_pool, Mapping):
             tables = {name: _read(X_pool[name], f"X_pool[{name!r}]", self.inputs[name]) for name in self.inputs}
@@ -119,7 +119,9 @@ class Likelihood:
             tables = {name: _read(X_pool, "X_pool", data)}
         lengths = {name: len(table) for name, table in tables.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"the arrays of X_pool must have one row for each candidate; got lengths {lengths}")
+            raise ValueError(
+                f"the arrays of X_pool must have one row per candidate, all equally many; got lengths {lengths}"
+            )
         return tables
 
     def parameters(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -141,7 +143,7 @@ class Likelihood:
         try:
             values = self._evaluate(draws, tables)
         except IndexError as error:
-            raise ValueError(f"a candidate has an index that the model does not know: {error}") from error
+            raise ValueError(f"a candidate has an index outside the range of the model's data: {error}") from error
         wide = [np.broadcast_to(value, (S, m)).astype(float) for value in values]
         with np.errstate(invalid="ignore"):
             good = self.outcome.is_valid(*wide) & np.isfinite(wide).all(0)
@@ -150,12 +152,12 @@ class Likelihood:
             found = ", ".join(f"{n}={v[s, row]:.6g}" for n, v in zip(self.outcome.parameters, wide, strict=True))
             raise ValueError(
                 f"{self.name!r}, a {self.outcome.name}, needs finite parameters with {self.outcome.requirement}; at "
-                f"candidate {row} a draw has {found}. Leave out candidates that the model does not describe."
+                f"candidate {row} a draw has {found}. Leave out candidates for which the model is not defined."
             )
         return wide
 
     def check_rows(self, draws: dict[str, np.ndarray]) -> None:
-        """Refuse models that exist only at the observations, or in which inputs depend on each other.
+        """Refuse models that are only defined at the observations, or whose inputs depend on each other.
 
         Parameters
         ----------
@@ -178,16 +180,15 @@ class Likelihood:
         for parameter, a, b in zip(self.outcome.parameters, self._evaluate(first, current), longer, strict=True):
             if not np.allclose(a, b[:, :-1], rtol=1e-8, atol=1e-12, equal_nan=True):
                 raise ValueError(
-                    f"the {parameter} of {self.name!r} at one input changes with the other inputs, as where X is "
-                    "centred or scaled inside the model by what it holds. Do that with numbers that stay the same for "
-                    "candidates."
+                    f"the {parameter} of {self.name!r} at one input changes with the other inputs, for example because "
+                    "the model centres or scales X by its own values. Use numbers that stay the same for candidates."
                 )
 
     def _replaced(self, used: dict[str, SharedVariable], names: Collection[str] | None) -> dict[str, SharedVariable]:
         if not used:
             raise ValueError(
-                f"the distribution of {self.name!r} depends on no pm.Data: write X = pm.Data('X', X) in the model and "
-                "use it there, so that candidates can take its place"
+                f"the distribution of {self.name!r} does not depend on any pm.Data: write X = pm.Data('X', X) in the "
+                "model and use it there, so that candidates can replace it"
             )
         if names is not None:
             unknown = sorted(set(names) - set(used))
@@ -199,12 +200,12 @@ class Likelihood:
             return self._rows
         if not self._rows:
             raise ValueError(
-                f"none of the pm.Data that {self.name!r} depends on ({', '.join(sorted(used))}) has one row for each "
-                f"of its {self._n} observations; name the one that candidates replace: data=..."
+                f"none of the pm.Data that {self.name!r} depends on ({', '.join(sorted(used))}) has one row per "
+                f"observation ({self._n}); name the one that candidates replace: data=..."
             )
         raise ValueError(
-            f"{self.name!r} depends on several pm.Data with one row for each observation: "
-            f"{', '.join(sorted(self._rows))}. Pass X_pool as a dict with an array for each."
+            f"{self.name!r} depends on several pm.Data with one row per observation: {', '.join(sorted(self._rows))}. "
+            "Pass X_pool as a dict with an array for each."
         )
 
     def _check_dims(self, model: pm.Model, variable: TensorVariable) -> None:
@@ -219,7 +220,7 @@ class Likelihood:
         tables = {data: data.type(name) for name, data in self.inputs.items()}
         single = {rv: rv.type(rv.name) for rv in self._rvs}
         graph = clone_replace(self._parameters, {**tables, **single}, rebuild_strict=False)
-        # A draw in each row. What PyTensor cannot see into it calls draw by draw.
+        # One draw per row. PyTensor calls operations that it cannot vectorise draw by draw.
         batches = {x: TensorType(x.type.dtype, shape=(None, *x.type.shape))(x.name) for x in single.values()}
         return pytensor.function(
             [*tables.values(), *batches.values()],
@@ -228,7 +229,7 @@ class Likelihood:
         )
 
     def _evaluate(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Parameters, each (S, m) or what broadcasts to it."""
+        """Parameters, each (S, m) or of a shape that broadcasts to it."""
         X = [tables[name] for name in self.inputs]
         values = [draws[name].astype(rv.type.dtype) for name, rv in zip(self.variables, self._rvs, strict=True)]
         with _ONE_CALL, np.errstate(all="ignore"):
@@ -241,7 +242,7 @@ class Likelihood:
 def _observed_variable(model: pm.Model, name: str | None) -> TensorVariable:
     observed = {variable.name: variable for variable in model.observed_RVs}
     if not observed:
-        raise ValueError("the model has no observed variable: give its likelihood observed=...")
+        raise ValueError("the model has no observed variable: pass observed=... to its likelihood")
     if name is None and len(observed) > 1:
         raise ValueError(f"the model observes {', '.join(sorted(observed))}; name the one to measure: observed=...")
     if name is not None and name not in observed:
@@ -265,18 +266,20 @@ def _known_outcome(variable: TensorVariable) -> Outcome:
 
 def _check_random_variables(name: str, model: pm.Model, above: set) -> None:
     if not any(rv in above for rv in model.free_RVs):
-        raise ValueError(f"the distribution of {name!r} depends on no free variable: there is nothing to learn")
+        raise ValueError(
+            f"the distribution of {name!r} does not depend on any free variable, so there is nothing to learn"
+        )
     others = [rv.name for rv in model.observed_RVs if rv in above]
     if others:
         raise ValueError(
-            f"{name!r} depends on other observed variables, which are not known at candidates: {', '.join(others)}"
+            f"{name!r} depends on other observed variables, which are unknown at candidates: {', '.join(others)}"
         )
     known = set(model.basic_RVs)
     unnamed = [v for v in above - known if v.owner is not None and isinstance(v.owner.op, RandomVariable)]
     if unnamed:
         raise ValueError(
-            f"{name!r} depends on random variables that are not in the model, and so not in the trace: "
-            f"{', '.join(sorted(map(str, unnamed)))}. Give them names in the model."
+            f"{name!r} depends on random variables without a name, which are missing in the trace: "
+            f"{', '.join(sorted(map(str, unnamed)))}. Name them in the model."
         )
 
 
@@ -288,5 +291,5 @@ def _read(X: Any, what: str, data: SharedVariable) -> np.ndarray:
     values = read_inputs(X, what, width=1 if len(shape) == 1 else shape[1])
     cast = values.astype(dtype)
     if dtype.kind in "biu" and not (cast == values).all():
-        raise ValueError(f"{what} takes the place of {data.name!r}, whose type is {dtype}: give whole numbers")
+        raise ValueError(f"{what} replaces {data.name!r}, whose type is {dtype}, so it must hold whole numbers")
     return cast[:, 0] if len(shape) == 1 else cast

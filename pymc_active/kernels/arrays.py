@@ -1,17 +1,17 @@
-"""Kernels as NumPy arrays with exact first and second derivatives in their few log-parameters.
+"""Kernels as NumPy arrays, with exact first and second derivatives in their few log-parameters.
 
-A *node* is a kernel whose parameters are positions in one flat vector ``theta``. ``node.at(theta, X, Z)``
-evaluates it once and gives
+A *node* is a kernel whose parameters sit at given positions of one flat vector ``theta``. ``node.at(theta, X, Z)``
+evaluates it once, and the result has
 
 * ``K``, the (n, m) matrix,
 * ``pullback(W)``: the gradient of <W, K>,
 * ``tangents()``: the derivatives dK/dtheta[a] that are not zero, as pairs (a, matrix),
-* ``curvature(W)``: the Hessian of <W, K>,
+* ``curvature(W)``: the Hessian of <W, K>, and
 * ``input_pullback(W)``: the gradient of <W, K> in the rows of Z, (m, D).
 
-Sums and products need only these five, by the sum and product rules. ``node.matrices(thetas, X)`` is ``K`` alone, for
-many thetas at once. ``K`` and ``input_pullback`` are analytic and
-take a complex theta, so that a complex step gives their derivatives in theta to the last digit.
+Sums and products combine these by the sum and product rules. ``node.matrices(thetas, X)`` is ``K`` alone, for
+many thetas at once. ``K`` and ``input_pullback`` are analytic and accept a complex theta: a complex step gives their
+derivatives in theta to the last digit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Node:
     Attributes
     ----------
     indices : ndarray
-        These positions.
+        Positions of its parameters.
     parts : sequence of Node
         Terms of a sum, factors of a product; none for a base kernel.
     """
@@ -47,12 +47,12 @@ class Node:
 
     @property
     def roles(self) -> dict[str, int]:
-        """What the parameters of a base kernel are, such as ``"log_period"``, and where they sit."""
+        """Parameters of a base kernel, such as ``"log_period"``, and their positions."""
         raise NotImplementedError
 
     @property
     def structure(self) -> tuple:
-        """What base kernel it is, wherever its parameters sit."""
+        """Identifies a base kernel apart from the positions of its parameters."""
         raise NotImplementedError
 
     def at(self, theta: np.ndarray, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
@@ -91,8 +91,8 @@ def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
 class Stationary(Node):
     """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g², by groups of inputs.
 
-    ``groups`` pairs a position of log lengthscale with the input columns it scales: one group is
-    isotropic, one group an input is ARD.
+    ``groups`` pairs the position of a log lengthscale with the input columns it scales. One group is isotropic; a group
+    for each input is ARD.
     """
 
     def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
@@ -100,7 +100,7 @@ class Stationary(Node):
         self.groups = [(index, np.asarray(columns)) for index, columns in groups]
         self.log_outputscale = log_outputscale
         self.indices = np.array([index for index, _ in self.groups] + [log_outputscale])
-        # Every column, and the position of its log lengthscale.
+        # Each column, and the position of its log lengthscale.
         self.columns = np.concatenate([columns for _, columns in self.groups])
         self.column_indices = np.repeat(self.indices[:-1], [len(columns) for _, columns in self.groups])
 
@@ -138,7 +138,7 @@ class _StationaryAt:
         self.scaled = X[:, columns] * weights
         self.s = squared_distance(self.scaled, None if Z is None else Z[:, columns] * weights)
         self.variance = np.exp(2 * theta[node.log_outputscale])
-        # Among the data the gradient nearly always follows; elsewhere it seldom does.
+        # Among the data the gradient is nearly always needed next; elsewhere seldom.
         values = node.profile(self.s, int(Z is None))
         self.K = self.variance * values[0]
         self._k1 = self.variance * values[1] if Z is None else None
@@ -333,8 +333,8 @@ class _PeriodicAt:
         self.w = np.exp(-2 * theta[node.log_lengthscale])
         self.scale = scale = np.pi * np.exp(-theta[node.log_period])
         self.X, self.Z = X, Z
-        # One (n, m) matrix of sines an input column; nearly always there is one column. The addition theorem takes
-        # them from n + m sines and cosines.
+        # One (n, m) matrix of sines for each column, nearly always one; by the addition theorem from n + m sines and
+        # cosines.
         self.waves = [
             (np.sin(scale * X[:, c]), np.cos(scale * X[:, c]), np.sin(scale * Z[:, c]), np.cos(scale * Z[:, c]))
             for c in node.columns

@@ -1,4 +1,4 @@
-"""Covariance functions that PyMC does not have: a linear embedding in front of any kernel."""
+"""PyMC covariances: a linear embedding or an affine map in front of any kernel, and the stationary ones by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Embedding", "Rescaled"]
+
+STATIONARY: dict[str, type[pm.gp.cov.Stationary]] = {
+    "ExpQuad": pm.gp.cov.ExpQuad,
+    "Matern12": pm.gp.cov.Matern12,
+    "Matern32": pm.gp.cov.Matern32,
+    "Matern52": pm.gp.cov.Matern52,
+}
+
+
+def check_kernel(kernel: str) -> None:
+    """Raise a ValueError unless ``kernel`` is a name in ``STATIONARY``."""
+    if kernel not in STATIONARY:
+        raise ValueError(f"unknown kernel {kernel!r}; the known ones are {', '.join(sorted(STATIONARY))}")
 
 
 class Embedding(pm.gp.cov.Covariance):
@@ -23,14 +36,14 @@ class Embedding(pm.gp.cov.Covariance):
     base : pm.gp.cov.Covariance
         Acts on the ``d`` components; its ``input_dim`` is d.
     R : tensor_like, shape (d, input_dim)
-        The embedding; a random variable or an array, one row a component.
+        The embedding, a random variable or an array, with one row for each component.
     input_dim : int
         Number of columns of X.
 
     Raises
     ------
     TypeError
-        If ``base`` is no covariance function.
+        If ``base`` is not a covariance function with an ``input_dim``.
     ValueError
         If R is not a matrix, or its static shape contradicts ``base`` or ``input_dim``.
 
@@ -71,7 +84,7 @@ class Embedding(pm.gp.cov.Covariance):
 class Rescaled(pm.gp.cov.Covariance):
     """A kernel on affinely rescaled inputs, ``base((X - shift) / scale)``.
 
-    The builders use it for ``x_scale``: the model keeps the user's X, the kernel sees the scaled one.
+    Builders use it for ``x_scale``: the model keeps the user's X, and the kernel sees the scaled inputs.
 
     Parameters
     ----------

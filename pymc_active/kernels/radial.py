@@ -1,9 +1,8 @@
 """Radial profiles: a stationary kernel as a function of the squared scaled distance ``s``.
 
-Each profile returns ``g(s)`` and as many derivatives in ``s`` as asked for (up to four of kernels whose functions are
-twice differentiable, up to two of the others). They follow PyMC's own
-kernels to the last digit, including its ``r = sqrt(s + 1e-12)`` in the Matérn family, so that the
-array route and the PyMC graph are the same function.
+A profile returns ``g(s)`` and as many derivatives in ``s`` as asked for: up to four if functions with the kernel are
+twice differentiable, else up to two. Profiles equal PyMC's kernels to the last digit, ``r = sqrt(s + 1e-12)`` of the
+Matérn family included.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 Profile = Callable[[np.ndarray, int], tuple[np.ndarray, ...]]
 
 # pm.gp.cov.Stationary adds this under the root to keep the derivative finite at r = 0.
-_ROOT_OFFSET = 1e-12
+ROOT_OFFSET = 1e-12
 
 
 def exp_quad(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
@@ -27,7 +26,7 @@ def exp_quad(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 
 def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √5 r + 5/3 r²) exp(-√5 r)."""
-    a = np.sqrt(5.0 * (s + _ROOT_OFFSET))
+    a = np.sqrt(5.0 * (s + ROOT_OFFSET))
     e = np.exp(-a)
     slope = (1.0 + a) * e
     g = (a * a / 3.0) * e + slope
@@ -39,14 +38,14 @@ def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     second = (25.0 / 12.0) * e
     if order == 2:
         return g, slope, second
-    # These are singular at r = 0, where they meet a zero: the fourth derivative in the inputs is finite.
+    # Singular at r = 0, where they multiply a zero: the fourth derivative in the inputs is finite.
     third, fourth = -(125.0 / 24.0) * e / a, (625.0 / 48.0) * e * (1.0 + 1.0 / a) / (a * a)
     return (g, slope, second, third, fourth)[: order + 1]
 
 
 def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √3 r) exp(-√3 r)."""
-    a = np.sqrt(3.0 * (s + _ROOT_OFFSET))
+    a = np.sqrt(3.0 * (s + ROOT_OFFSET))
     e = np.exp(-a)
     g = (1.0 + a) * e
     return (g, -1.5 * e, 2.25 * e / a)[: order + 1] if order else (g,)
@@ -54,7 +53,7 @@ def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 
 def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """exp(-r)."""
-    r = np.sqrt(s + _ROOT_OFFSET)
+    r = np.sqrt(s + ROOT_OFFSET)
     g = np.exp(-r)
     if not order:
         return (g,)
@@ -68,5 +67,5 @@ PROFILES: dict[str, Profile] = {
     "Matern52": matern52,
 }
 
-# How often functions with these kernels can be differentiated (in mean square).
+# How often functions with these kernels can be differentiated, in mean square.
 MEAN_SQUARE_DERIVATIVES: dict[Profile, int] = {exp_quad: 4, matern12: 0, matern32: 1, matern52: 2}

@@ -1,8 +1,8 @@
 """Kernels between points that move along straight lines: k(a + s u, b + t v) as a polynomial in s and t.
 
-What a Gaussian process says of its derivatives follows from derivatives of the kernel in both arguments. Taylor
-polynomials up to s² t², with the sum and product rules of polynomials, give all of them for every kernel, mixed ones of
-fourth order included, and exactly also where both points are the same.
+The covariances of a Gaussian process and its derivatives are derivatives of the kernel in both arguments. Taylor
+polynomials up to s² t² give all of them, mixed ones of fourth order included, by the sum and product rules of
+polynomials; exactly, also where both points are the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
 from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, Profile
 
-# Coefficients of s^i t^j; what is missing is zero.
+# Coefficients of s^i t^j; missing ones are zero.
 Polynomial = dict[tuple[int, int], np.ndarray]
 
 
@@ -26,7 +26,7 @@ class Lines(Protocol):
     def along(self, u: np.ndarray | None, v: np.ndarray | None, order: tuple[int, int]) -> Polynomial:
         """Coefficients of k(a + s u, b + t v) up to s^order[0] t^order[1].
 
-        Directions broadcast like the points, and may have further axes in front; None is for an order of zero.
+        Directions broadcast like the points, and may have further axes in front. None stands for a point that stays.
         """
         ...
 
@@ -46,17 +46,17 @@ def check_twice_differentiable(node: Node) -> None:
 
 
 def check_profile(profile: Profile) -> None:
-    """As :func:`check_twice_differentiable`, of one stationary kernel."""
+    """As :func:`check_twice_differentiable`, for one stationary kernel."""
     if MEAN_SQUARE_DERIVATIVES[profile] < 2:
         raise ValueError(
-            f"functions with the kernel {profile.__name__} have no second derivative, and so no curvature at a "
-            'maximum: use "ExpQuad", "Matern52" or a rational quadratic kernel, or a criterion that needs no '
-            'curvature ("max_value_entropy", "expected_improvement")'
+            f"functions with the kernel {profile.__name__} have no second derivative, so maxima have no curvature: use "
+            '"ExpQuad", "Matern52" or a rational quadratic kernel, or a criterion that needs no curvature '
+            '("max_value_entropy", "expected_improvement")'
         )
 
 
 def multiply(p: Polynomial, q: Polynomial, order: tuple[int, int]) -> Polynomial:
-    """Product of polynomials, truncated."""
+    """Product of polynomials, truncated at ``order``."""
     out: Polynomial = {}
     for ((i, j), a), ((k, m), b) in product(p.items(), q.items()):
         if i + k <= order[0] and j + m <= order[1]:
@@ -71,7 +71,7 @@ def add(p: Polynomial, q: Polynomial) -> Polynomial:
 
 
 def compose(derivatives: tuple[np.ndarray, ...], inner: Polynomial, order: tuple[int, int]) -> Polynomial:
-    """g(inner) from g and its derivatives at the constant term of ``inner``."""
+    """g(inner), from g and its derivatives at the constant term of ``inner``."""
     change = {key: value for key, value in inner.items() if key != (0, 0)}
     out: Polynomial = {(0, 0): derivatives[0]}
     power: Polynomial = {(0, 0): np.ones(())}
@@ -96,10 +96,7 @@ def _line(constant: np.ndarray, in_s: np.ndarray | None, in_t: np.ndarray | None
 
 
 class RadialLines:
-    """variance g(|x - z|²) of points given as differences (..., d), in units of the lengthscale.
-
-    ``turn`` takes directions of the inputs to these units.
-    """
+    """variance g(|x - z|²) at differences (..., d) in units of the lengthscale, to which ``turn`` takes directions."""
 
     def __init__(self, profile: Profile, variance: float, difference: np.ndarray, turn):
         self.profile, self.variance, self.difference, self.turn = profile, variance, difference, turn
@@ -132,7 +129,7 @@ class RadialLines:
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.shape[-1] > 3:
         return np.einsum("...i,...i->...", a, b)
-    # Where differences broadcast against directions, einsum over two or three numbers takes up to twice as long.
+    # If differences broadcast against directions, einsum over two or three numbers takes up to twice as long.
     return sum(a[..., i] * b[..., i] for i in range(a.shape[-1]))
 
 
@@ -217,7 +214,7 @@ def _(node: Linear, theta, a, b):
     return _LinearLines(node, theta, a, b)
 
 
-class _Combined:
+class _CombinedLines:
     def __init__(self, parts: list[Lines], is_sum: bool):
         self.parts, self.is_sum = parts, is_sum
 
@@ -231,9 +228,9 @@ class _Combined:
 
 @lines.register
 def _(node: Add, theta, a, b):
-    return _Combined([lines(part, theta, a, b) for part in node.parts], is_sum=True)
+    return _CombinedLines([lines(part, theta, a, b) for part in node.parts], is_sum=True)
 
 
 @lines.register
 def _(node: Multiply, theta, a, b):
-    return _Combined([lines(part, theta, a, b) for part in node.parts], is_sum=False)
+    return _CombinedLines([lines(part, theta, a, b) for part in node.parts], is_sum=False)

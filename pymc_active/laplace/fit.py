@@ -218,7 +218,7 @@ class LaplaceFit(Summarized):
         fit._posterior_draws = PosteriorDraws(self.expansions, TraceDraws(z, self.best.space))
         return fit
 
-    def to_datatree(self, draws: int = 1000, random_seed: int | None = None) -> xr.DataTree:
+    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
         """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
 
         Parameters

@@ -16,8 +16,8 @@ from pymc_active.learner.candidates import Box, Choice, Pool
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState, new_state
+from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.rebuilding import rebuild
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring

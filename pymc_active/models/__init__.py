@@ -1,6 +1,7 @@
 """Gaussian process models that can choose their own data."""
 
-from pymc_active.models.builders import ard_gp, composite_gp, embedding_gp
+from pymc_active.models.builders import ard_gp, embedding_gp
+from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.marginal import from_marginal
 

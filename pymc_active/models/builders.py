@@ -1,34 +1,25 @@
-"""Builders: a PyMC model for each kind of Gaussian process, with default priors stated for scaled data."""
+"""Builders of models with one kernel: one lengthscale for each input, or a learned linear embedding."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
-from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.kernels import arrays
-from pymc_active.kernels.cov import Embedding, Rescaled
-from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
-from pymc_active.models.blueprint import ModelPlan, Priors
+from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
+from pymc_active.models.blueprint import Blueprint
+from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.parameters import Priors
+from pymc_active.models.recipe import read_recipe
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
-from pymc_active.posterior.base import Posterior
 from pymc_active.support.scaling import Scale
-
-KERNELS: dict[str, type[pm.gp.cov.Stationary]] = {
-    "ExpQuad": pm.gp.cov.ExpQuad,
-    "Matern12": pm.gp.cov.Matern12,
-    "Matern32": pm.gp.cov.Matern32,
-    "Matern52": pm.gp.cov.Matern52,
-}
+from pymc_active.support.user_warnings import ScaleWarning, ignoring
 
 
 def ard_gp(
@@ -41,28 +32,35 @@ def ard_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
 ) -> GPModel:
-    """A GP with one lengthscale for each input (automatic relevance determination).
+    """A Gaussian process with one lengthscale for each input (automatic relevance determination).
+
+    Use it by default, up to some twenty inputs. An input that does not matter gets a long lengthscale.
 
     Parameters
     ----------
     X : array_like, DataFrame or DataArray, shape (n, D)
         Inputs in your units. Column names become the coordinate ``input``.
     y : array_like, shape (n,)
-        Outputs in your units. A series has the labels of the rows of ``X``, in their order.
+        Outputs in your units. If X and y are pandas objects with labels, these must agree row by row.
     kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
+        ``"ExpQuad"`` for smooth functions, ``"Matern52"`` for functions with two derivatives, and so on down.
     mean : {"zero", "constant", "linear"} or pm.gp.mean.Mean
-        Of the scaled data; a ``Mean`` object sees X and gives y in your units.
+        The mean function of the scaled data. A ``Mean`` object is used as it is, on X and y in your units.
     priors : dict, optional
-        By name: a distribution such as ``pm.Normal.dist(0, 1)``, or a number to fix the parameter. The names and
-        defaults, for the scaled data, with log meaning the natural logarithm of the standard deviation or length:
+        Parameter name -> a distribution such as ``pm.Normal.dist(0, 1)``, or a number that fixes the parameter.
+        Parameters left out keep their defaults, which are stated for the scaled data. ``log`` is the natural logarithm,
+        of a length or of a standard deviation:
 
         * ``log_lengthscale`` (D,): Normal(log √D, 1)
         * ``log_outputscale``: Normal(0, 1)
         * ``log_noise``: Normal(log 0.1, 1)
-        * ``mean_constant``: Normal(0, 1); ``mean_slope`` (D,): Normal(0, 1), where ``mean`` has them
+        * ``mean_constant``: Normal(0, 1), if ``mean`` is not ``"zero"``
+        * ``mean_slope`` (D,): Normal(0, 1), if ``mean="linear"``
     x_scale, y_scale : None, "unit", "box", "standardize" or (shift, scale)
-        Affine maps to [0, 1], to [-1, 1], or to zero mean and unit sd, taken from X and y **now** and frozen.
-        Everything reported stays in your units; evidences include the Jacobian -n log(scale of y).
+        Map the data to [0, 1], to [-1, 1], to zero mean and unit standard deviation, or to ``(data - shift) / scale``.
+        The map is taken from X and y now, and does not change when data are added. Results stay in your units;
+        evidences include the Jacobian, -n log(scale of y). For data that cover a box only in part, pass
+        ``x_scale=(low, high - low)``.
 
     Returns
     -------
@@ -70,34 +68,72 @@ def ard_gp(
 
     Raises
     ------
-    TypeError, ValueError
-        For data that are not finite numbers of matching shape, an unknown kernel, mean or prior.
+    TypeError
+        If X or y do not hold numbers, or a prior is neither a distribution nor a number.
+    ValueError
+        If shapes do not match, values are missing, or the kernel, the mean or a prior is unknown.
+
+    Warns
+    -----
+    ScaleWarning
+        If default priors are used and the scaled data are far from unit scale.
 
     Examples
     --------
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> X = np.random.default_rng(0).normal(size=(8, 2))
-    >>> pma.ard_gp(X, np.sin(X[:, 0]))
-    <GPModel ard_gp(ExpQuad): 8 points, 2 inputs; parameters log_lengthscale, log_outputscale, log_noise>
+    >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
+    ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
-    _check_kernel(kernel)
-    plan = ModelPlan(X, y, priors, x_scale, y_scale)
-    D = plan.n_inputs
-    plan.parameter("log_lengthscale", 0.5 * np.log(D), 1.0, "input")
-    plan.exponential("lengthscale", "log_lengthscale", plan.x_map.scale)
-    _add_outputscale(plan, 1.0)
+    return GPModel(_ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale))
 
-    def covariance(variables: dict[str, Any]) -> pm.gp.cov.BaseCovariance:
-        return _scaled(plan, variables, KERNELS[kernel](D, ls=pt.exp(variables["log_lengthscale"])))
 
-    def posterior(**keywords: Any) -> Posterior:
-        groups = [(int(i), np.array([d])) for d, i in enumerate(plan.positions("log_lengthscale"))]
-        node = arrays.Stationary(kernel, groups, plan.position("log_outputscale"))
-        return KernelPosterior(kernel=node, **keywords)
+class _OneKernel(Blueprint):
+    """A stationary kernel with an output scale."""
 
-    recipe = plan.recipe("ard_gp", mean, priors, kernel=kernel)
-    return plan.finish(covariance, mean, posterior, f"ard_gp({kernel})", recipe)
+    outputscale_sd: float
+
+    def __init__(self, X: Any, y: Any, kernel: str, **common: Any):
+        check_kernel(kernel)
+        self.profile = kernel
+        super().__init__(X, y, **common)
+
+    def _add_outputscale(self) -> None:
+        self.parameters.add("log_outputscale", 0.0, self.outputscale_sd)
+        self.parameters.add_exponential("outputscale", "log_outputscale", self.y_map.scale)
+
+    def _scaled(self, variables: dict[str, Any], cov: pm.gp.cov.Covariance) -> pm.gp.cov.BaseCovariance:
+        """A covariance of the scaled inputs with the output scale, in the user's units."""
+        return (pt.exp(variables["log_outputscale"]) * self.y_map.scale) ** 2 * self.on_user_inputs(cov)
+
+
+class _ARD(_OneKernel):
+    builder = "ard_gp"
+    outputscale_sd = 1.0
+
+    @property
+    def description(self):
+        return f"ard_gp({self.profile})"
+
+    @property
+    def options(self):
+        return {"kernel": self.profile}
+
+    def _add_kernel_parameters(self):
+        self.parameters.add("log_lengthscale", 0.5 * np.log(self.n_inputs), 1.0, "input")
+        self.parameters.add_exponential("lengthscale", "log_lengthscale", self.x_map.scale)
+        self._add_outputscale()
+
+    def covariance(self, variables):
+        cov = STATIONARY[self.profile](self.n_inputs, ls=pt.exp(variables["log_lengthscale"]))
+        return self._scaled(variables, cov)
+
+    def array_posterior(self, X, y):
+        lengthscales = self.parameters.positions("log_lengthscale")
+        groups = [(int(i), np.array([d])) for d, i in enumerate(lengthscales)]
+        kernel = arrays.Stationary(self.profile, groups, self.parameters.position("log_outputscale"))
+        return KernelPosterior(X, y, kernel=kernel, **self._array_keywords())
 
 
 def embedding_gp(
@@ -112,37 +148,45 @@ def embedding_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
 ) -> GPModel:
-    r"""A GP on a learned linear embedding, :math:`f(x) = g(xR^T)` with R of shape (d, D).
+    r"""A Gaussian process on a learned linear embedding, :math:`f(x) = g(R x)` with R of shape (d, D).
 
-    The kernel acts isotropically, with unit lengthscale, on the d components; lengthscales are absorbed by R.
+    Use it for many inputs of which only a few linear combinations matter; there may be more inputs than data. The
+    kernel is isotropic with unit lengthscale in the d components, since R absorbs the lengthscales.
 
     Parameters
     ----------
     X, y, kernel, mean, x_scale, y_scale
         As in :func:`ard_gp`.
     n_components : int
-        d, at most D.
+        d, the number of linear combinations, at most D.
     prior_scale : float or ndarray of shape (D,), optional
-        Prior sd of R's entries on the scaled inputs; an array gives each input its own. The default
-        ``5/4 * sqrt(3 / D)`` maps x uniform in the box [-1, 1]^D to components with an sd of 5/4, that is to about
-        [-2.5, 2.5] or five lengthscales, which is what the paper says it wants. The paper *prints* ``5/4 / D``, under
-        which functions are nearly linear and its own figures do not come out.
+        Prior standard deviation of the entries of R, for scaled inputs; an array gives one for each input. With the
+        default, ``5/4 * sqrt(3 / D)``, x uniform in [-1, 1]^D has components of standard deviation 5/4, which span
+        about [-2.5, 2.5] or five lengthscales, as the text of [1]_ says. Its formula prints ``5/4 / D``: functions
+        from that prior are nearly linear.
     priors : dict, optional
-        ``R`` (d, D): Normal(0, prior_scale); ``log_outputscale``: Normal(0, 0.5); ``log_noise``: Normal(log 0.1, 0.5);
-        the mean's as in :func:`ard_gp`. Rotations of R leave the posterior unchanged as long as its prior is the same
-        for every component. The many entries of R can explain few points without any noise, and such a mode overfits.
-        That is why two of these priors are narrower than elsewhere; with many inputs state what you know of the
-        measurement's error, e.g. ``pm.Normal.dist(np.log(0.03), 0.1)``.
+        As in :func:`ard_gp`, with these names and defaults:
+
+        * ``R`` (d, D): Normal(0, prior_scale)
+        * ``log_outputscale``: Normal(0, 0.5)
+        * ``log_noise``: Normal(log 0.1, 0.5)
+        * ``mean_constant`` and ``mean_slope``: as in :func:`ard_gp`
+
+        The many entries of R can explain few data without noise, and such a mode overfits; hence two of these priors
+        are narrower than those of :func:`ard_gp`. With many inputs, say what you know about the measurement error, e.g.
+        ``{"log_noise": pm.Normal.dist(np.log(0.03), 0.1)}``. If the prior of R is the same for every component,
+        rotations of R leave the posterior unchanged.
 
     Returns
     -------
     GPModel
-        Its Laplace approximation uses the structure: derivatives are taken in the d components, then chained through X.
+        Its Hessian takes derivatives in the d components and chains them through X; with more inputs than data, fits
+        run in the row space of X. Both are exact.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`ard_gp`; if ``n_components`` is not in 1..D; and for ``prior_scale`` beside a prior of R.
+        As :func:`ard_gp`; if ``n_components`` is not from 1 to D; and for ``prior_scale`` beside a prior of R.
 
     References
     ----------
@@ -157,317 +201,87 @@ def embedding_gp(
     >>> gpm.labels[:2], gpm.labels[-1]
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
-    _check_kernel(kernel)
-    plan = ModelPlan(X, y, priors, x_scale, y_scale)
-    D = plan.n_inputs
-    if not isinstance(n_components, int | np.integer) or isinstance(n_components, bool):
-        raise TypeError(f"n_components must be an integer; got {n_components!r}")
-    d = int(n_components)
-    if not 1 <= d <= D:
-        raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
-    if prior_scale is not None and "R" in plan.priors:
-        raise ValueError(
-            "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
-        )
-    sd = np.asarray(1.25 * np.sqrt(3 / D) if prior_scale is None else prior_scale, float)
-    if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
-        raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {prior_scale!r}")
-    plan.coords["component"] = range(d)
-    plan.parameter("R", 0.0, sd, "component", "input")
-    if not plan.x_map.is_identity:
-        plan.rescaled("R_original_units", "R", 1 / plan.x_map.scale)
-    _add_outputscale(plan, 0.5)
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
+    return GPModel(_Embedding(X, y, kernel, n_components, prior_scale, **common))
 
-    def covariance(variables: dict[str, Any]) -> pm.gp.cov.BaseCovariance:
-        return _scaled(plan, variables, Embedding(KERNELS[kernel](d, ls=1.0), variables["R"], D))
 
-    def posterior(**keywords: Any) -> Posterior:
+class _Embedding(_OneKernel):
+    builder = "embedding_gp"
+    outputscale_sd = 0.5
+    noise_prior = (np.log(0.1), 0.5)
+
+    def __init__(self, X: Any, y: Any, kernel: str, n_components: Any, prior_scale: Any, **common: Any):
+        self._n_components, self._prior_scale = n_components, prior_scale
+        super().__init__(X, y, kernel, **common)
+
+    @property
+    def description(self):
+        return f"embedding_gp({self.profile}, d={self._n_components})"
+
+    @property
+    def options(self):
+        scale = None if "R" in self.parameters.priors else self._R_sd().tolist()
+        return {"kernel": self.profile, "n_components": self._n_components, "prior_scale": scale}
+
+    @property
+    def embedding(self):
+        return "R" if self.parameters.is_normal("R") else None
+
+    def _add_kernel_parameters(self):
+        d, D = self._n_components, self.n_inputs
+        if not isinstance(d, int | np.integer) or isinstance(d, bool):
+            raise TypeError(f"n_components must be an integer; got {d!r}")
+        if not 1 <= d <= D:
+            raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
+        if self._prior_scale is not None and "R" in self.parameters.priors:
+            raise ValueError(
+                "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
+            )
+        self._n_components = int(d)
+        self.parameters.coords["component"] = range(d)
+        self.parameters.add("R", 0.0, self._R_sd(), "component", "input")
+        if not self.x_map.is_identity:
+            self.parameters.add_product("R_original_units", "R", 1 / self.x_map.scale)
+        self._add_outputscale()
+
+    def _R_sd(self) -> np.ndarray:
+        d, D, given = self._n_components, self.n_inputs, self._prior_scale
+        sd = np.asarray(1.25 * np.sqrt(3 / D) if given is None else given, float)
+        if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
+            raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
+        return sd
+
+    def covariance(self, variables):
+        base = STATIONARY[self.profile](self._n_components, ls=1.0)
+        return self._scaled(variables, Embedding(base, variables["R"], self.n_inputs))
+
+    def array_posterior(self, X, y):
         return EmbeddingPosterior(
-            profile=kernel,
-            shape=(d, D),
-            R_start=int(plan.positions("R")[0]),
-            log_outputscale=plan.position("log_outputscale"),
-            **keywords,
+            X,
+            y,
+            profile=self.profile,
+            shape=(self._n_components, self.n_inputs),
+            R_start=int(self.parameters.positions("R")[0]),
+            log_outputscale=self.parameters.position("log_outputscale"),
+            **self._array_keywords(),
         )
 
-    return plan.finish(
-        covariance,
-        mean,
-        posterior,
-        f"embedding_gp({kernel}, d={d})",
-        plan.recipe(
-            "embedding_gp",
-            mean,
-            priors,
-            kernel=kernel,
-            n_components=d,
-            prior_scale=None if "R" in plan.priors else sd.tolist(),
-        ),
-        embedding="R" if not plan.is_fixed("R") else None,
-        noise=(np.log(0.1), 0.5),
-    )
+
+_BUILDERS: dict[str, Callable[..., GPModel]] = {f.__name__: f for f in (ard_gp, composite_gp, embedding_gp)}
 
 
-def _add_outputscale(plan: ModelPlan, sd: float) -> None:
-    plan.parameter("log_outputscale", 0.0, sd)
-    plan.exponential("outputscale", "log_outputscale", plan.y_map.scale)
-
-
-def _scaled(plan: ModelPlan, variables: dict[str, Any], cov: pm.gp.cov.BaseCovariance) -> pm.gp.cov.BaseCovariance:
-    """A covariance of the scaled inputs, with the output scale, in the user's units."""
-    return (pt.exp(variables["log_outputscale"]) * plan.y_map.scale) ** 2 * _on_user_inputs(plan, cov)
-
-
-def _on_user_inputs(plan: ModelPlan, cov: pm.gp.cov.BaseCovariance) -> pm.gp.cov.BaseCovariance:
-    return cov if plan.x_map.is_identity else Rescaled(cov, plan.x_map.shift, plan.x_map.scale)
-
-
-# Hyperpriors of the toolbox of Malkomes & Garnett on the log scale, (mean, sd), for inputs in [0, 1], standardised y.
-_COMPOSITE_PRIORS = {
-    "log_lengthscale": (np.log(0.1), 1.0),
-    "log_outputscale": (np.log(0.4), 1.0),
-    "log_period": (np.log(0.1), np.sqrt(0.5)),
-    "log_alpha": (np.log(0.05), np.sqrt(0.5)),
-    "location": (0.5, 1.0),
-}
-_PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
-# The toolbox's own noise prior all but fixes the noise; the wide one is the default.
-_NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
-# What each base kernel has beside its log_outputscale.
-_PARAMETERS: dict[str, tuple[str, ...]] = {
-    "LIN": ("location",),
-    "LIN0": (),
-    "MAT12": ("log_lengthscale",),
-    "MAT32": ("log_lengthscale",),
-    "MAT52": ("log_lengthscale",),
-    "PER": ("log_lengthscale", "log_period"),
-    "RQ": ("log_lengthscale", "log_alpha"),
-    "SE": ("log_lengthscale",),
-}
-_STATIONARY = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
-
-
-def composite_gp(
-    X: Any,
-    y: Any,
-    expression: str | Expression,
-    *,
-    mean: str | pm.gp.mean.Mean = "constant",
-    priors: Mapping[str, Any] | str | None = "wide",
-    x_scale: Scale = None,
-    y_scale: Scale = None,
-) -> GPModel:
-    """A GP whose kernel is a sum and product of base kernels, such as ``"LIN + PER * RQ"``.
-
-    Parameters
-    ----------
-    X, y, mean, x_scale, y_scale
-        As in :func:`ard_gp`; the default priors are meant for ``x_scale="unit", y_scale="standardize"``.
-    expression : str or Expression
-        Text, or a value made with :mod:`pymc_active.kernels`. Base kernels SE, PER, RQ, LIN (with a location), LIN0
-        (through the origin), MAT12, MAT32, MAT52, joined by ``+ * ( )``. ``SE[1]`` acts on input 1 only; without an
-        index a kernel acts on all inputs, with one lengthscale.
-    priors : {"wide", "toolbox"} or dict, optional
-        ``"toolbox"`` are the priors of the authors' toolbox. ``"wide"``, the default, are the same but for the noise:
-        the toolbox expects a noise sd of about 0.01, which few data cannot overrule. Or a dict by name; what it leaves
-        out has the wide priors. Each base kernel has parameters ending in its own name (``log_period_PER``; a base
-        kernel that occurs twice is numbered, ``log_lengthscale_SE_1``). A key may also stand for all of a base kernel
-        (``log_lengthscale_SE``) or of a kind (``log_lengthscale``), whether this expression has any or not, so that one
-        dict serves many expressions; the most specific key counts. On the log scale, mean / sd:
-        ``log_lengthscale`` log 0.1 / 1 (PER: log 2 / √0.5, in exp(-2 sin²/lengthscale²)), ``log_outputscale``
-        log 0.4 / 1, ``log_period`` log 0.1 / √0.5, ``log_alpha`` log 0.05 / √0.5, ``location`` of LIN 0.5 / 1,
-        ``log_noise`` log 0.1 / 1 (toolbox: log 0.01 / √0.1), ``mean_constant`` 0 / 1.
-
-    Returns
-    -------
-    GPModel
+def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
+    """The model of a recipe (:meth:`GPModel.recipe`) with the given data, in the user's units.
 
     Raises
     ------
-    ValueError
-        For malformed expressions (the position is shown), unknown base kernels (the known ones are listed), inputs that
-        X lacks, unknown names of priors and whatever :func:`ard_gp` refuses.
-
-    Notes
-    -----
-    Every factor of a product has an output scale of its own, of which only the prior identifies the split.
-
-    References
-    ----------
-    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc_active as pma
-    >>> x = np.linspace(0, 1, 20)
-    >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]
-    ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
+    TypeError, ValueError, KeyError
+        If it is not a recipe.
     """
-    tree = parse(expression)
-    if isinstance(priors, str):
-        if priors not in _NOISE_PRIORS:
-            raise ValueError(f"priors must be one of {', '.join(sorted(_NOISE_PRIORS))} or a dict; got {priors!r}")
-        noise, own_priors = _NOISE_PRIORS[priors], None
-    else:
-        noise, own_priors = _NOISE_PRIORS["wide"], priors
-    bases = base_kernels(tree)
-    names = numbered([base.name for base in bases])
-    plan = ModelPlan(X, y, _spelled_out(own_priors, bases, names), x_scale, y_scale)
-    for base in bases:
-        if base.input is not None and base.input >= plan.n_inputs:
-            raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {plan.n_inputs - 1}")
-    for base, name in zip(bases, names, strict=True):
-        _add_parameters(plan, base, name)
-
-    def covariance(variables: dict[str, Any]) -> pm.gp.cov.BaseCovariance:
-        return plan.y_map.scale**2 * _on_user_inputs(plan, _pymc_covariance(tree, plan, iter(names), variables))
-
-    def kernel() -> arrays.Node:
-        return _array_kernel(tree, plan, iter(names))
-
-    def posterior(**keywords: Any) -> Posterior:
-        return KernelPosterior(kernel=kernel(), **keywords)
-
-    def rebuild(gpm: GPModel, other: Expression) -> GPModel:
-        # Numbered names belong to this expression.
-        kept = priors if isinstance(priors, str | None) else {k: p for k, p in priors.items() if not _NUMBER.search(k)}
-        return composite_gp(
-            pd.DataFrame(gpm.X, columns=plan.inputs),
-            gpm.y,
-            other,
-            mean=mean,
-            priors=kept,
-            x_scale=(plan.x_map.shift, plan.x_map.scale),
-            y_scale=(plan.y_map.shift, plan.y_map.scale),
-        )
-
-    return plan.finish(
-        covariance,
-        mean,
-        posterior,
-        f"composite_gp({tree})",
-        plan.recipe("composite_gp", mean, priors, expression=str(tree)),
-        noise=noise,
-        scaled_inputs="unit",
-        expression=tree,
-        kernel=kernel,
-        rebuild=rebuild,
-    )
-
-
-_NUMBER = re.compile(r"_\d+$")
-_SUFFIX = re.compile(rf"_(?:{'|'.join(sorted(BASE_KERNELS, key=len, reverse=True))})$")
-
-
-def _spelled_out(priors: Any, bases: list[Base], base_names: list[str]) -> Any:
-    """Priors by the names of parameters, from keys that may stand for all of a base kernel or of a kind."""
-    if not isinstance(priors, Mapping):
-        return priors
-    names = [
-        f"{kind}_{name}"
-        for base, name in zip(bases, base_names, strict=True)
-        for kind in (*_PARAMETERS[base.name], "log_outputscale")
-    ]
-    known = {
-        key
-        for base, kinds in _PARAMETERS.items()
-        for kind in (*kinds, "log_outputscale")
-        for key in (kind, f"{kind}_{base}")
-    }
-    general = {key for key in priors if key in known and key not in names}
-    chosen = {key: _copy(prior) for key, prior in priors.items() if key not in general}
-    for name in names:
-        of_base = _NUMBER.sub("", name)
-        for key in (of_base, _SUFFIX.sub("", of_base)):
-            if name not in chosen and key in general:
-                chosen[name] = _copy(priors[key])
-    return chosen
-
-
-def _copy(prior: Any) -> Any:
-    """A distribution of its own for each parameter: PyMC makes the one it is given that parameter."""
-    if not isinstance(prior, TensorVariable) or prior.owner is None:
-        return prior
-    # With one generator two copies are the same random variable to PyTensor.
-    inputs = [
-        pytensor.shared(np.random.default_rng()) if isinstance(given.type, RandomType) else given
-        for given in prior.owner.inputs
-    ]
-    return prior.owner.clone_with_new_inputs(inputs).outputs[prior.owner.outputs.index(prior)]
-
-
-def _columns(base: Base, plan: ModelPlan) -> np.ndarray:
-    return np.arange(plan.n_inputs) if base.input is None else np.array([base.input])
-
-
-def _add_parameters(plan: ModelPlan, base: Base, name: str) -> None:
-    columns = _columns(base, plan)
-    # With one column the unit is that column's; several columns share a lengthscale on the scaled inputs.
-    unit = plan.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
-    for kind in _PARAMETERS[base.name]:
-        is_periodic_lengthscale = base.name == "PER" and kind == "log_lengthscale"
-        prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
-        dims = ("input",) if kind == "location" and base.input is None else ()
-        plan.parameter(f"{kind}_{name}", *prior, *dims)
-    plan.parameter(f"log_outputscale_{name}", *_COMPOSITE_PRIORS["log_outputscale"])
-    if base.name == "PER":
-        plan.exponential(f"period_{name}", f"log_period_{name}", unit)
-    elif "log_lengthscale" in _PARAMETERS[base.name]:
-        plan.exponential(f"lengthscale_{name}", f"log_lengthscale_{name}", unit)
-
-
-def _pymc_covariance(
-    tree: Expression, plan: ModelPlan, names: Iterator[str], variables: dict[str, Any]
-) -> pm.gp.cov.BaseCovariance:
-    if not isinstance(tree, Base):
-        first, *rest = (_pymc_covariance(child, plan, names, variables) for child in tree.children)
-        for part in rest:
-            first = first + part if isinstance(tree, Sum) else first * part
-        return first
-    name, D, columns = next(names), plan.n_inputs, _columns(tree, plan)
-
-    def positive(kind: str) -> Any:
-        return pt.exp(variables[f"log_{kind}_{name}"])
-
-    if tree.name in ("LIN", "LIN0"):
-        location = variables[f"location_{name}"] if tree.name == "LIN" else 0.0
-        cov = pm.gp.cov.Linear(D, c=location, active_dims=columns)
-    elif tree.name == "PER":
-        # PyMC's Periodic has exp(-sin²/(2 ls²)); ours is the toolbox's exp(-2 sin²/lengthscale²).
-        lengthscale = positive("lengthscale") / 2
-        cov = pm.gp.cov.Periodic(D, period=positive("period"), ls=lengthscale, active_dims=columns)
-    elif tree.name == "RQ":
-        cov = pm.gp.cov.RatQuad(D, alpha=positive("alpha"), ls=positive("lengthscale"), active_dims=columns)
-    else:
-        cov = KERNELS[_STATIONARY[tree.name]](D, ls=positive("lengthscale"), active_dims=columns)
-    return positive("outputscale") ** 2 * cov
-
-
-def _array_kernel(tree: Expression, plan: ModelPlan, names: Iterator[str]) -> arrays.Node:
-    if not isinstance(tree, Base):
-        children = [_array_kernel(child, plan, names) for child in tree.children]
-        if isinstance(tree, Sum):
-            return arrays.Add(children)
-        first, *rest = children
-        for node in rest:
-            first = arrays.Multiply(first, node)
-        return first
-    name, columns = next(names), _columns(tree, plan)
-
-    def at(kind: str) -> int:
-        return plan.position(f"{kind}_{name}")
-
-    if tree.name in ("LIN", "LIN0"):
-        location = plan.positions(f"location_{name}") if tree.name == "LIN" else None
-        return arrays.Linear(columns, location, at("log_outputscale"))
-    if tree.name == "PER":
-        return arrays.Periodic(at("log_lengthscale"), at("log_period"), columns, at("log_outputscale"))
-    if tree.name == "RQ":
-        return arrays.RationalQuadratic(at("log_lengthscale"), columns, at("log_alpha"), at("log_outputscale"))
-    return arrays.Stationary(_STATIONARY[tree.name], [(at("log_lengthscale"), columns)], at("log_outputscale"))
-
-
-def _check_kernel(kernel: str) -> None:
-    if kernel not in KERNELS:
-        raise ValueError(f"unknown kernel {kernel!r}; the known ones are {', '.join(sorted(KERNELS))}")
+    builder = recipe["builder"]
+    if builder not in _BUILDERS:
+        raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
+    columns, keywords = read_recipe(recipe)
+    # The user was warned when the model was made first.
+    with ignoring(ScaleWarning):
+        return _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)

@@ -1,222 +1,129 @@
-"""The model that everything else takes: a PyMC model, its GP, and its log posterior."""
+"""The model that everything else takes: a Gaussian process, its data, and its log posterior."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from pymc.pytensorf import join_nonshared_inputs
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant
-from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.traversal import ancestors
 
 from pymc_active.kernels.expressions import Expression, parse
+from pymc_active.models.source import ModelSource
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.support.scaling import Affine
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 
-if TYPE_CHECKING:
-    from pymc_active.models.blueprint import ModelPlan
 
-
-class Made(NamedTuple):
-    """A PyMC model with its GP and its data."""
-
-    model: pm.Model
-    gp: pm.gp.Marginal
-    X_data: Any
-    y_data: Any
-
-
-def data_value(variable: Any) -> np.ndarray:
-    """Value of a model's data: an array, shared, constant, or an expression of these."""
-    if isinstance(variable, SharedVariable | np.ndarray):
-        values = variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else variable
-        # Not a copy, since X may be large, and not writeable, since it is the model's own.
-        view = np.asarray(values).view()
-        view.flags.writeable = False
-        return view
-    if isinstance(variable, Constant):
-        return variable.data
-    return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
-
-
-def _is_constant(variable: Any) -> bool:
-    return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
-
-
-def _hashable(value: Any) -> Any:
-    # Not the text of everything: that of a Mode changes with its use.
-    return value if isinstance(value, Hashable) else repr(value)
-
-
-class GPModel:
-    """A PyMC model with a marginal Gaussian process that knows how to fit and predict fast.
+class GPModel(Summarized):
+    """A PyMC model with a marginal Gaussian process that fits and predicts fast.
 
     Made by :func:`ard_gp`, :func:`embedding_gp`, :func:`composite_gp` or :func:`from_marginal`.
+
+    Parameters
+    ----------
+    source : ModelSource
+        A builder's blueprint, or a PyMC model.
 
     Attributes
     ----------
     model : pm.Model
-        An ordinary PyMC model in the user's units: sample it, plot it, extend it. Those of builders are made on first
-        use, since fits and predictions seldom need them.
+        An ordinary PyMC model in your units: sample it, plot it, extend it. That of a builder is made on first use,
+        since fits and predictions seldom need it.
     gp : pm.gp.Marginal
     name : str
-        The likelihood's name in ``model``.
+        Name of the likelihood in ``model``.
+    description : str
+        The builder and its options.
     inputs : list
         Names of the D inputs.
     x_map, y_map : Affine
         ``x_scale`` and ``y_scale``, frozen at construction.
     embedding : str or None
-        Name of the embedding matrix R among the value variables, where the kernel has one.
+        Name of the embedding matrix R among the value variables, if the kernel has one.
     expression : Expression or None
         The kernel expression of a :func:`composite_gp`.
     """
 
-    def __init__(
-        self,
-        model: pm.Model | None,
-        gp: pm.gp.Marginal | None,
-        name: str,
-        *,
-        X_data: Any,
-        y_data: Any,
-        inputs: list,
-        x_map: Affine,
-        y_map: Affine,
-        build_posterior: Callable[[GPModel, dict | None], Posterior],
-        embedding: str | None = None,
-        description: str = "",
-        expression: Expression | None = None,
-        rebuild: Callable[[GPModel, Expression], GPModel] | None = None,
-        plan: ModelPlan | None = None,
-        write_recipe: Callable[[GPModel], dict[str, Any]] | None = None,
-    ):
-        self._model, self._gp, self.name = model, gp, name
-        self._held, self.inputs = (X_data, y_data), inputs
-        self.x_map, self.y_map = x_map, y_map
-        self.embedding = embedding
-        self.description = description
-        self.expression = expression
-        self._rebuild = rebuild
-        self._plan = plan
-        self._write_recipe = write_recipe
-        self._build_posterior = build_posterior
-        self._shapes: dict[str, tuple[int, ...]] | None = None
-        self._constrain: Callable | None = None
-        self._posteriors: dict[Any, Posterior] = {}
+    def __init__(self, source: ModelSource):
+        self.source = source
+        self.name, self.description, self.inputs = source.name, source.description, source.inputs
+        self.x_map, self.y_map = source.x_map, source.y_map
+        self.embedding, self.expression = source.embedding, source.expression
 
-    def __repr__(self) -> str:
-        names = self._plan.free if self._plan and self._is_as_planned else [v.name for v in self.model.free_RVs]
-        return (
-            f"<GPModel {self.description}: {len(self.y)} points, {self.X.shape[1]} inputs; "
-            f"parameters {', '.join(names)}>"
-        )
-
-    def _repr_html_(self) -> str:
-        shapes = {name: " × ".join(map(str, shape)) for name, shape in self.shapes.items()}
-        inputs = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
+    def _summary(self) -> Summary:
+        X, y = self.source.data
+        named = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
+        sizes = {name: " × ".join(map(str, self.shapes[name])) for name in self.shapes}
         facts = {
-            "data": f"{len(self.y)} points, {self.X.shape[1]} input(s): {inputs}",
-            "output": f"{self.name}, {self.y.min():.4g} to {self.y.max():.4g}",
+            "data": f"{len(y)} points, {X.shape[1]} input(s): {named}",
+            "output": f"{self.name}, {y.min():.4g} to {y.max():.4g}",
             "kernel": self.expression,
-            "free parameters": ", ".join(f"{name} ({shape})" if shape else name for name, shape in shapes.items()),
+            "free parameters": ", ".join(f"{name} ({size})" if size else name for name, size in sizes.items()),
         }
-        return html_summary(f"GPModel {self.description}", facts)
+        return Summary(f"GPModel {self.description}", facts)
 
     @property
     def model(self) -> pm.Model:
         """The PyMC model."""
-        return self._made.model
+        return self.source.make().model
 
     @property
     def gp(self) -> pm.gp.Marginal:
         """Its Gaussian process."""
-        return self._made.gp
+        return self.source.make().gp
 
     @property
     def is_made(self) -> bool:
-        """Whether the PyMC model is there already."""
-        return self._model is not None
-
-    @property
-    def _made(self) -> Made:
-        if self._model is None:
-            assert self._plan is not None, "there is a model or a plan of it"
-            made = self._plan.make(self.X, self.y)
-            self._model, self._gp, self._held = made.model, made.gp, (made.X_data, made.y_data)
-        assert self._gp is not None
-        return Made(self._model, self._gp, *self._held)
-
-    @property
-    def _X_data(self) -> Any:
-        return self._made.X_data
-
-    @property
-    def _y_data(self) -> Any:
-        return self._made.y_data
-
-    @property
-    def _is_as_planned(self) -> bool:
-        """Whether there is a plan, and the user added no variable to the model made after it."""
-        if self._plan is None or self._model is None:
-            return self._plan is not None
-        return [variable.name for variable in self._model.unobserved_RVs] == self._plan.names
+        """Whether the PyMC model exists already."""
+        return self.source.is_made
 
     @property
     def X(self) -> np.ndarray:
-        """Inputs it holds now, (n, D), in the user's units."""
-        return np.asarray(data_value(self._held[0]), float)
+        """The current inputs (n, D), in your units."""
+        return self.source.data[0]
 
     @property
     def y(self) -> np.ndarray:
-        """Outputs it holds now, (n,), in the user's units."""
-        return np.asarray(data_value(self._held[1]), float)
+        """The current outputs (n,), in your units."""
+        return self.source.data[1]
 
     def with_expression(self, expression: str | Expression) -> GPModel:
-        """The same model with another kernel: the data held now, scales, mean and priors of a :func:`composite_gp`.
+        """A :func:`composite_gp` with another kernel, and the current data, scales, mean and priors of this one.
 
         Raises
         ------
         ValueError
-            If no kernel expression made this model.
+            If this model has no kernel expression.
         """
-        if self._rebuild is None:
-            raise ValueError(f"only models made by composite_gp have a kernel expression; this is {self.description}")
-        return self._rebuild(self, parse(expression))
+        return GPModel(self.source.with_expression(parse(expression)))
 
     def recipe(self) -> dict[str, Any]:
-        """What a builder made it of, but for the data, as JSON values; files hold it in the place of the model.
+        """The call of the builder without the data, as JSON values; a file holds it in place of the model.
 
         Raises
         ------
         ValueError
-            If no builder made it, if it was changed since, or for a mean function or priors that are more than a name
-            with numbers.
+            If no builder made the model, if its PyMC model was extended, or if the mean function or a prior is more
+            than a name with numbers.
         """
-        if self._write_recipe is None:
-            raise ValueError("no builder made it")
-        return self._write_recipe(self)
+        return self.source.recipe()
 
     def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
-        """The log posterior given the data held now; what was compiled is kept for other data."""
-        key = frozenset((k, _hashable(v)) for k, v in (compile_kwargs or {}).items())
-        if key not in self._posteriors:
-            self._posteriors[key] = self._build_posterior(self, compile_kwargs)
-        return self._posteriors[key].with_data(self.X, self.y)
+        """The log posterior given the current data.
+
+        Parameters
+        ----------
+        compile_kwargs : dict, optional
+            For ``pytensor.function``. Default: by arrays if the model allows it, else by graphs that need no compiler.
+            Graphs are compiled once, for any data.
+        """
+        return self.source.posterior(compile_kwargs)
 
     def set_data(self, X: Any, y: Any) -> None:
-        """Replace the data, in the user's units; any number of rows, nothing is recompiled.
+        """Replace the data, in your units. Any number of rows; nothing is recompiled.
 
-        Fits made before keep the data they were made with.
+        Earlier fits keep the data they were made with.
 
         Parameters
         ----------
@@ -226,33 +133,11 @@ class GPModel:
         Raises
         ------
         ValueError
-            For NaN, wrong shapes, or a model whose X or y is no ``pm.Data`` itself. The data held before are kept.
+            For missing values or wrong shapes, or if X or y of a PyMC model of your own is not ``pm.Data``. The
+            data then stay as they were.
         """
         points = read_inputs(X, inputs=self.inputs)
-        X, y = points, read_outputs(y, len(points), X)
-        if not self.is_made:
-            self._held = X.copy(), y.copy()
-            return
-        for what, data in (("X", self._X_data), ("y", self._y_data)):
-            if not isinstance(data, SharedVariable):
-                raise ValueError(
-                    f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X) with a column for "
-                    f"each input; {what} is {'a constant' if _is_constant(data) else 'computed from other data'} here, "
-                    "so it cannot be replaced. Everything else works."
-                )
-        stored = {data.name: values.astype(data.type.dtype) for data, values in ((self._X_data, X), (self._y_data, y))}
-        for name, values in ((self._X_data.name, X), (self._y_data.name, y)):
-            if stored[name].dtype.kind in "iu" and not np.array_equal(stored[name], values):
-                raise ValueError(
-                    f"{name} is stored as whole numbers ({stored[name].dtype}), and the new values are not: write "
-                    f"pm.Data({name!r}, values.astype(float)) in the model."
-                )
-        coords = {}
-        for data in (self._X_data, self._y_data):
-            dim = (self.model.named_vars_to_dims.get(data.name) or (None,))[0]
-            if dim is not None and self.model.coords.get(dim) is not None:
-                coords[dim] = np.arange(len(y))
-        pm.set_data(stored, model=self.model, coords=coords or None)
+        self.source.set_data(points, read_outputs(y, len(points), X))
 
     @property
     def value_names(self) -> list[str]:
@@ -261,32 +146,22 @@ class GPModel:
 
     @property
     def labels(self) -> list[str]:
-        """Flat names of the entries of theta, such as ``"R[0,3]"``."""
-        labels = []
-        for name, shape in self.shapes.items():
-            if shape == ():
-                labels.append(name)
-            else:
-                labels += [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
-        return labels
+        """Names of the entries of theta, such as ``"R[0,3]"``."""
+        return [
+            f"{name}[{','.join(map(str, index))}]" if shape else name
+            for name, shape in self.shapes.items()
+            for index in np.ndindex(*shape)
+        ]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the value variables."""
-        if self._shapes is None and self._plan and self._is_as_planned:
-            self._shapes = self._plan.shapes
-        if self._shapes is None:
-            shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
-            if any(None in shape for shape in shapes.values()):
-                # Static shapes are missing where dims come from coordinates; PyMC compiles to find them.
-                shapes = {name: np.shape(self.model.initial_point()[name]) for name in shapes}
-            self._shapes = shapes
-        return self._shapes
+        return self.source.shapes
 
     @property
     def n_parameters(self) -> int:
         """P, the length of theta."""
-        return sum(math.prod(shape) for shape in self.shapes.values())
+        return sum(map(math.prod, self.shapes.values()))
 
     def flatten(self, point: dict[str, Any]) -> np.ndarray:
         """Theta (P,) from a dict of unconstrained values.
@@ -310,29 +185,29 @@ class GPModel:
         return np.concatenate(parts)
 
     def unflatten(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Dict of unconstrained values from theta (..., P); leading axes are kept."""
-        point, start = {}, 0
-        for name, shape in self.shapes.items():
-            size = math.prod(shape)
-            point[name] = np.asarray(theta)[..., start : start + size].reshape((*np.shape(theta)[:-1], *shape))
-            start += size
-        return point
+        """Unconstrained values by name from theta (..., P); leading axes are kept."""
+        theta = np.asarray(theta)
+        return {
+            name: theta[..., part].reshape((*theta.shape[:-1], *shape))
+            for (name, shape), part in zip(self.shapes.items(), self._slices(), strict=True)
+        }
+
+    def _slices(self) -> list[slice]:
+        """Where each value variable sits in theta."""
+        ends = np.cumsum([0, *map(math.prod, self.shapes.values())]).tolist()
+        return list(map(slice, ends[:-1], ends[1:]))
 
     @property
     def embedding_slice(self) -> tuple[slice, tuple[int, int]] | None:
-        """Where in theta the embedding matrix sits, and its shape (d, D)."""
-        if self.embedding is None:
-            return None
-        start = 0
-        for name, shape in self.shapes.items():
-            size = math.prod(shape)
+        """Where the embedding matrix sits in theta, and its shape (d, D)."""
+        for name, part in zip(self.shapes, self._slices(), strict=True):
             if name == self.embedding:
-                return slice(start, start + size), (shape[0], shape[1])
-            start += size
+                d, D = self.shapes[name]
+                return part, (d, D)
         return None
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of all free variables and Deterministics, in the user's space, for each theta.
+        """Values of all free variables and Deterministics, in your space, for each theta.
 
         Parameters
         ----------
@@ -343,36 +218,8 @@ class GPModel:
         dict
             Variable name -> array of shape (S, ...).
         """
-        if self._plan and self._is_as_planned:
-            return self._plan.constrain(np.asarray(thetas))
-        if self._constrain is None:
-            values = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
-            point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
-            outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
-            batch = pt.matrix("thetas", shape=(None, self.n_parameters))
-            # What depends on no parameter, as a Deterministic of fixed ones, is not vectorized.
-            vectorized = [
-                new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (batch.shape[0], *new.shape))
-                for old, new in zip(outputs, vectorize_graph(outputs, {theta: batch}), strict=True)
-            ]
-            self._constrain = pytensor.function([batch], vectorized, mode=vm_mode(), on_unused_input="ignore")
-        names = [variable.name for variable in self.model.unobserved_RVs]
-        return dict(zip(names, (np.asarray(v) for v in self._constrain(thetas)), strict=True))
+        return self.source.constrain(thetas)
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """Theta (S, P) from draws of the free variables in the user's space, (S, ...) each."""
-        rvs = self.model.free_RVs
-        transforms = self.model.rvs_to_transforms
-        if any(transforms[rv] is not None for rv in rvs):
-            inputs = {rv: rv.type(name=rv.name) for rv in rvs}
-            outputs = [
-                inputs[rv] if transforms[rv] is None else transforms[rv].forward(inputs[rv], *rv.owner.inputs)
-                for rv in rvs
-            ]
-            function = pytensor.function(
-                list(inputs.values()), clone_replace(outputs, inputs), mode=vm_mode(), on_unused_input="ignore"
-            )
-            names = [rv.name for rv in rvs]
-            rows = [function(*(values[name][s] for name in names)) for s in range(len(values[names[0]]))]
-            return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
-        return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)
+        """Theta (S, P) from draws of the free variables in your space, of shape (S, ...) each."""
+        return self.source.make().unconstrain(values)

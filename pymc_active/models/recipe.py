@@ -1,20 +1,20 @@
-"""What a builder made a model of, as JSON values: everything that makes it again but the data."""
+"""How a builder was called, as JSON, and back: everything that makes a model again except its data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
 
-from pymc_active.support.labels import write_label
+from pymc_active.support.labels import read_label, write_label
 from pymc_active.support.scaling import Affine
 
-# The distributions that a file may name; what has another form in PyMC's graphs is left to the user.
+# The distributions that a recipe can name. PyMC writes others as more than one random variable.
 _FAMILIES: dict[str, Any] = {
     family.__name__: family
     for family in (
@@ -26,54 +26,57 @@ _FAMILIES: dict[str, Any] = {
 _NAMES = {type(family.rv_op): name for name, family in _FAMILIES.items()}
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a builder was called, the scales as they were frozen.
+def write_recipe(
+    builder: str, options: dict[str, Any], mean: Any, priors: Any, inputs: list, x_map: Affine, y_map: Affine
+) -> dict[str, Any]:
+    """The call of a builder as JSON values, with scales as they were frozen.
 
-    Attributes
+    Parameters
     ----------
     builder : str
         Its name.
     options : dict
-        Its own arguments, as JSON values.
-    mean : str or pm.gp.mean.Mean
-    priors : dict, str or None
+        The arguments that only this builder has, as JSON values.
+    mean, priors
         As the user gave them.
     inputs : list
         Names of the D inputs.
     x_map, y_map : Affine
+
+    Raises
+    ------
+    ValueError
+        If the mean or a prior is more than a name with numbers.
     """
+    if not isinstance(mean, str):
+        raise ValueError(f"its mean is a {type(mean).__name__} object")
+    if isinstance(priors, dict):
+        priors = {name: _write_prior(name, prior) for name, prior in priors.items()}
+    return {
+        "builder": builder,
+        "options": options,
+        "mean": mean,
+        "priors": priors,
+        "inputs": [write_label(label) for label in inputs],
+        "x_scale": _write_scale(x_map),
+        "y_scale": _write_scale(y_map),
+    }
 
-    builder: str
-    options: dict[str, Any]
-    mean: Any
-    priors: Any
-    inputs: list
-    x_map: Affine
-    y_map: Affine
 
-    def to_json(self) -> dict[str, Any]:
-        """For :func:`pymc_active.models.rebuilding.rebuild`.
+def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
+    """Names of the inputs, and the keyword arguments of the builder, from what :func:`write_recipe` wrote.
 
-        Raises
-        ------
-        ValueError
-            For a mean function or a prior of the user's that is more than a name with numbers.
-        """
-        if not isinstance(self.mean, str):
-            raise ValueError(f"its mean is a {type(self.mean).__name__} of its own")
-        priors = self.priors
-        if isinstance(priors, dict):
-            priors = {name: _write_prior(name, prior) for name, prior in priors.items()}
-        return {
-            "builder": self.builder,
-            "options": self.options,
-            "mean": self.mean,
-            "priors": priors,
-            "inputs": [write_label(label) for label in self.inputs],
-            "x_scale": _write_scale(self.x_map),
-            "y_scale": _write_scale(self.y_map),
-        }
+    Raises
+    ------
+    TypeError, ValueError, KeyError
+        If it is not a recipe.
+    """
+    options, priors = dict(recipe["options"]), recipe["priors"]
+    if isinstance(priors, dict):
+        priors = {name: _read_prior(prior) for name, prior in priors.items()}
+    columns = pd.Index([read_label(label) for label in recipe["inputs"]], dtype=object, tupleize_cols=False)
+    scales = {name: recipe[name] for name in ("x_scale", "y_scale")}
+    return columns, {"mean": recipe["mean"], "priors": priors, **scales, **options}
 
 
 def _write_scale(scale: Affine) -> list | None:
@@ -92,19 +95,13 @@ def _write_prior(name: str, prior: Any) -> dict[str, Any]:
         folded = [np.asarray(value) for value in constant_fold(node.op.dist_params(node))]
     except NotConstantValueError:
         raise ValueError(reason) from None
-    # The density depends on how they are stored: PyMC keeps small whole numbers as int8, their reciprocals as float32.
+    # The density depends on the dtypes: PyMC keeps small whole numbers as int8, and their reciprocals as float32.
     parameters = [{"value": value.tolist(), "dtype": str(value.dtype)} for value in folded]
     return {"distribution": family, "parameters": parameters, "shape": list(prior.type.shape)}
 
 
-def read_prior(value: dict[str, Any]) -> Any:
-    """A number that fixes a parameter, or a distribution.
-
-    Raises
-    ------
-    ValueError
-        For an unknown distribution; the known ones are listed.
-    """
+def _read_prior(value: dict[str, Any]) -> Any:
+    """A number that fixes a parameter, or a distribution."""
     if "value" in value:
         fixed = np.asarray(value["value"], float)
         return fixed if fixed.ndim else float(fixed)
@@ -113,5 +110,5 @@ def read_prior(value: dict[str, Any]) -> Any:
         raise ValueError(f"unknown distribution {name!r}; the known ones are {', '.join(sorted(_FAMILIES))}")
     family = _FAMILIES[name]
     parameters = [np.asarray(one["value"], dtype=one["dtype"]) for one in value["parameters"]]
-    # That of the base class takes the parameters of the graph, where a rate, say, is a scale already.
+    # dist of the base class takes the parameters as the graph has them, e.g. a scale where the family takes a rate.
     return super(family, family).dist(parameters, shape=[int(n) for n in value["shape"]] or None)

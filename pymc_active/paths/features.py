@@ -1,13 +1,13 @@
-"""Functions with weights drawn at random whose covariance is that of a Gaussian process.
+"""Random functions with (nearly) the covariance of a Gaussian process: sums of features with normal weights.
 
-Stationary kernels are mixtures of cosines (Bochner): frequencies are drawn from the kernel's spectral density, and a
-cosine and a sine of each get independent normal weights. The variance is then exact everywhere, and the covariance errs
-by a share of the prior variance that falls with the number of frequencies. Functions with the same frequencies err
-alike, hence only a few have the same. Between many data hardly anything but rare fast waves is left of the variance:
-densities with heavy tails have more frequencies there than their share, of smaller weights.
+A stationary kernel is a mixture of cosines (Bochner). Frequencies are drawn from its spectral density, and a cosine and
+a sine of each get independent normal weights. The variance is then exact everywhere; the error of the covariance, as a
+share of the prior variance, falls with the number of frequencies. Functions with the same frequencies share that error,
+so only a few functions do. Between dense data, only rare fast waves contribute to the variance left: densities with
+heavy tails get more frequencies there than their share, with smaller weights.
 
-Sums of kernels share the frequencies out, products of stationary kernels add frequencies, and a linear kernel
-multiplies by the input. A kernel without a known density gets a basis of its own values at points spread over the box.
+The terms of a sum divide the frequencies, the factors of a product add theirs, and a linear kernel multiplies by the
+input. A kernel without a known density gets a basis of its values at points spread over the box.
 
 References
 ----------
@@ -27,7 +27,7 @@ from scipy.special import gammaincinv, ive, ndtri
 
 from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
 from pymc_active.kernels.radial import Profile, exp_quad, matern12, matern32, matern52
-from pymc_active.paths.kernel_sums import Functions, KernelSums, blocks
+from pymc_active.paths.kernel_sums import Functions, KernelSums, cache_blocks
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -35,15 +35,15 @@ from pymc_active.support.user_warnings import SamplingWarning, warn_user
 # The frequency of a Matern kernel has Student's t distribution with these degrees of freedom.
 _DEGREES_OF_FREEDOM: dict[Profile, float] = {exp_quad: np.inf, matern12: 1.0, matern32: 3.0, matern52: 5.0}
 
-# Functions that share features, at most: with fewer the moments of many are better, and maxima take longer to find.
+# Functions that share features, at most. With fewer, moments improve, and maxima take longer to find.
 _GROUP = 25
 # A term of a sum has at least this many frequencies, however small its variance.
 _FEWEST = 16
-# Points that stand for the box: where variances are compared, and among which a basis is chosen.
+# Points of the box: to compare variances at, and to choose a basis from.
 _REFERENCE, _CANDIDATES = 256, 1024
-# A basis has no point whose prior variance given the others is below this share of the largest.
+# The smallest prior variance of a basis point given the others, as a share of the largest.
 _NEGLIGIBLE = 1e-10
-# More missing prior variance than this deserves a warning.
+# The share of missed prior variance above which to warn.
 _MISSED = 0.05
 # A factor of a product of linear kernels: the input column, and where it is zero.
 Factors = tuple[tuple[int, float], ...]
@@ -61,7 +61,7 @@ class Spectrum(NamedTuple):
 
 
 class Term(NamedTuple):
-    """variance Π (x_j - c)(z_j - c) times a stationary kernel, which is one where there is no spectrum."""
+    """variance Π (x_j - c)(z_j - c) times a stationary kernel, or times one without spectra."""
 
     variance: float
     factors: Factors = ()
@@ -82,7 +82,7 @@ def _(node: Stationary, theta, n_inputs):
 
 
 def radial_spectrum(profile: Profile, turn: np.ndarray) -> Spectrum:
-    """Of the kernel g(|turn (x - z)|²), with ``turn`` (d, D)."""
+    """Spectrum of the kernel g(|turn (x - z)|²), with ``turn`` (d, D)."""
     d, dof = len(turn), _DEGREES_OF_FREEDOM[profile]
     if np.isinf(dof):
         return Spectrum(d, lambda U: ndtri(U) @ turn)
@@ -167,7 +167,7 @@ class Waves:
     def value(self, X):
         """See :class:`Functions`."""
         out = np.empty((len(self.cosine), len(X)))
-        for rows in blocks(len(X), len(self.frequencies) // 4):
+        for rows in cache_blocks(len(X), len(self.frequencies) // 4):
             cosine, sine = cosine_and_sine(X[rows] @ self.frequencies.T)
             out[:, rows] = self.cosine @ cosine.T + self.sine @ sine.T
         for column, centre in self.factors:
@@ -178,7 +178,7 @@ class Waves:
         """See :class:`Functions`."""
         m, D = X.shape
         value, gradient, upper = np.empty(m), np.empty((m, D)), np.empty((m, len(self._pairs[0])))
-        for rows in blocks(m, len(self.frequencies)):
+        for rows in cache_blocks(m, len(self.frequencies)):
             cosine, sine = cosine_and_sine(X[rows] @ self.frequencies.T)
             a, b = self.cosine[which[rows]], self.sine[which[rows]]
             wave = a * cosine
@@ -204,7 +204,7 @@ class Waves:
 
 
 def cosine_and_sine(phase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both from the tangent of half the phase, overwritten: NumPy vectorises that, but not the two."""
+    """Both from the tangent of half the phase, which NumPy vectorises; overwrites the phase."""
     phase *= 0.5
     tangent = np.tan(phase, out=phase)
     square = tangent * tangent
@@ -217,7 +217,7 @@ def cosine_and_sine(phase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Groups:
-    """Functions of several groups, one after another; those of a group are sums of its parts.
+    """Functions in groups; each is the sum of the parts of its group.
 
     Parameters
     ----------
@@ -255,10 +255,10 @@ class Features(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Draws from a prior with mean zero: the sum of ``parts``, and what is known of their quality.
+    """Draws from a prior with mean zero, the sum of ``parts``, with diagnostics of their quality.
 
-    ``diagnostics`` has ``n_features``, the number of basis functions; of a basis also ``missed_variance``, the mean
-    share of the prior variance in the box that it cannot show.
+    ``diagnostics`` has ``n_features``; for a basis also ``missed_variance``, the mean share of the prior variance in
+    the box that it misses.
     """
 
     parts: list[Functions]
@@ -275,8 +275,7 @@ def draw_prior(
     gp : ConditionedGP
         Its data join the candidates for a basis.
     n_paths, n_features : int
-        Features are cosines and sines; or points of a basis, which all functions share and half the number is enough
-        for.
+        Features are cosines and sines, or points of a basis that all functions share, half as many.
     rng : Generator
     low, high : ndarray, shape (D,)
         The box that matters, in the kernel's units.
@@ -298,10 +297,10 @@ def draw_prior(
 def spread(
     found: list[Term], n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
 ) -> list[Features]:
-    """Features of the sum of some terms; each gets a share of their number like its share of the variance in a box."""
+    """Features of a sum of terms, divided in proportion to the variances of the terms in the box."""
     reference = rng.uniform(low, high, (_REFERENCE, len(low)))
     variances = [term.variance * _square(term.factors, reference).mean() if term.spectra else 0.0 for term in found]
-    # A kernel whose variance vanishes still has its features, all of them nearly zero.
+    # A kernel of vanishing variance still has features, of amplitudes near zero.
     shares = np.array(variances) / max(np.sum(variances), np.finfo(float).tiny)
     numbers = np.maximum(np.rint(shares * (n_features // 2)).astype(int), min(_FEWEST, n_features // 2))
     # Terms with the same factors make one sum of waves.
@@ -332,15 +331,15 @@ def _square(factors: Factors, X: np.ndarray) -> np.ndarray:
 def _frequencies(
     spectra: tuple[Spectrum, ...], n: int, n_inputs: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies of a product of stationary kernels (n, D) and their weights (n,); one of zero for none."""
+    """Frequencies (n, D) of a product of stationary kernels and their weights (n,); a single zero without kernels."""
     if not spectra:
         return np.zeros((1, n_inputs)), np.ones(1)
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
     ends = np.cumsum([0] + [spectrum.width for spectrum in spectra])
-    # A Sobol sequence covers the density more evenly than independent draws. Scrambling keeps it unbiased; numbers are
-    # whole multiples of 2⁻³⁰, so zero is moved off.
+    # A Sobol sequence covers the density more evenly than independent draws, and scrambling keeps it unbiased. Its
+    # numbers are multiples of 2⁻³⁰; the shift avoids zero.
     U = qmc.Sobol(int(ends[-1]), rng=rng).random_base2(max(n - 1, 0).bit_length())[:n]
     U = U * (1 - 2.0**-30) + 2.0**-31
     weights = np.ones(len(U))
@@ -356,10 +355,10 @@ def _frequencies(
 def draw_on_basis(
     gp: ConditionedGP, n_paths: int, n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
 ) -> Prior:
-    """Draws from the prior given its values at a few points, with nothing between them that these do not determine.
+    """Draws from the prior as interpolants of its values at a few points.
 
-    The points are taken from the box and the data by a pivoted Cholesky factorisation: each is where the variance given
-    those before is largest.
+    A pivoted Cholesky factorisation takes the points from the box and the data: each where the variance given those
+    before is largest.
     """
     from scipy.stats import qmc
 
@@ -370,14 +369,14 @@ def draw_on_basis(
     L, pivots, rank, _ = lapack.dpstrf(K, tol=_NEGLIGIBLE * K.diagonal().max(), lower=1)
     rank = min(rank, max(n_features // 2, 1))
     L, Z = np.tril(L[:rank, :rank]), candidates[pivots[:rank] - 1]
-    # Where the basis was not chosen.
+    # At points that were no candidates for the basis.
     test = rng.uniform(low, high, (_REFERENCE, len(low)))
     known = solve_triangular(L, gp.covariance(Z, test), lower=True)
     missed = float(np.maximum(1 - np.square(known).sum(0).sum() / gp.prior_variance(test).sum(), 0.0))
     if missed > _MISSED:
         warn_user(
-            f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box, since "
-            "the kernel varies fast: paths are too smooth far from the data. Raise n_features or narrow the bounds.",
+            f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box: the "
+            "kernel varies fast, and paths are too smooth far from the data. Raise n_features, or narrow the bounds.",
             SamplingWarning,
         )
     weights = solve_triangular(L, rng.normal(size=(rank, n_paths)), lower=True, trans="T").T

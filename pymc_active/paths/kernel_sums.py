@@ -14,7 +14,7 @@ from pymc_active.kernels.taylor import Lines, RadialLines, lines
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 
-# Numbers in the largest array of one block: it stays in the cache, where sums over it are several times faster.
+# Numbers in the largest array of one block, so that it stays in the cache: sums are several times faster there.
 _BLOCK = 32_768
 
 Derivatives = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -32,8 +32,8 @@ class Functions(Protocol):
         ...
 
 
-def blocks(n_points: int, width: int) -> Iterator[slice]:
-    """Slices of points whose arrays of ``width`` numbers a point stay small."""
+def cache_blocks(n_points: int, width: int) -> Iterator[slice]:
+    """Slices of points whose arrays, of ``width`` numbers per point, stay in the cache."""
     step = max(8, _BLOCK // max(width, 1))
     for start in range(0, n_points, step):
         yield slice(start, start + step)
@@ -56,7 +56,7 @@ class KernelSums:
     def value(self, X: np.ndarray) -> np.ndarray:
         """See :class:`Functions`."""
         out = np.empty((len(self.weights), len(X)))
-        for rows in blocks(len(X), self.Z.size // 8):
+        for rows in cache_blocks(len(X), self.Z.size // 8):
             out[:, rows] = self.weights @ self.gp.covariance(X[rows], self.Z).T
         return out
 
@@ -64,9 +64,9 @@ class KernelSums:
         """See :class:`Functions`."""
         m, D = X.shape
         out = np.empty(m), np.empty((m, D)), np.empty((m, D, D))
-        # A compiled graph is called seldom, an array stays in the cache.
+        # Arrays stay in the cache; a compiled graph is called as seldom as possible.
         known = isinstance(self.gp.posterior, ArrayPosterior)
-        for rows in blocks(m, self.Z.size if known else self.Z.size // 16):
+        for rows in cache_blocks(m, self.Z.size if known else self.Z.size // 16):
             near, weights = self._near(X[rows]), self.weights[which[rows]]
             for whole, part in zip(out, (np.einsum("ij,ij->i", weights, near.K), *near.sums(weights)), strict=True):
                 whole[rows] = part
@@ -230,7 +230,7 @@ def _(node: Multiply, theta, x, Z):
 
 
 class _AlongAxes:
-    """Any kernel, from its expansions along the axes and the diagonals between two of them."""
+    """Any kernel, expanded along the axes and the diagonals between two axes."""
 
     def __init__(self, between: Lines, n_inputs: int):
         self.between, self.axes = between, np.eye(n_inputs)

@@ -1,9 +1,9 @@
 """Global maximisers of sample paths: a screen of many points, then Newton's method from the best, all paths at once.
 
-Starts are the peaks of a path on the screen: points that are higher than all their nearest neighbours. They climb by
-Newton steps inside the box. A step solves a quadratic model whose curvatures are made negative, limited in each of
-their directions by a radius that follows how well the model has predicted; inputs that would leave the box are put on
-its bound, and the others solved for again.
+Starts are the peaks of a path on the screen, points higher than all their nearest neighbours. They climb by Newton
+steps inside the box. A step solves a quadratic model with curvatures made negative, limited along each principal axis
+by a radius that follows how well the model has predicted. Inputs that would leave the box are put on its bound, and the
+others are solved for again.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from scipy.spatial import cKDTree
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.support.threads import one_blas_thread
 
-# Points of the box that are screened, next to the data: of up to three inputs, and at most.
+# Points of the box to screen besides the data: for up to three inputs, and at most.
 _SCREEN, _MOST_SCREENED = 1024, 4096
-# Starts of a path at most: so many and two for each input, up to a limit.
+# Starts of a path: this many plus two for each input, and at most.
 _STARTS, _MOST_STARTS = 6, 24
-# Neighbours that a peak of the screen overtops: for each input, and at most.
+# Neighbours that a peak must exceed: for each input, and at most.
 _NEIGHBOURS, _MOST_NEIGHBOURS = 3, 25
 # Best data, and perturbed copies of each.
 _BEST_DATA, _COPIES = 8, 8
-# First steps of all starts, after which only the best few of a path go on; steps of these.
+# First steps of all starts; the number of best starts of a path that go on; their steps.
 _FIRST_STEPS, _LAST, _STEPS = 2, 3, 60
-# As fractions of the box: the radius of the first step, the smallest one, and maxima that are taken for one.
+# As fractions of the box: the first and the smallest radius, and the distance below which maxima are one.
 _RADIUS, _SMALLEST_RADIUS, _SAME = 0.2, 1e-13, 1e-3
-# In sds of the path on the screen: slopes of a maximum, across the whole box, and gains that may be rounding errors
-# where the data have large weights, since there is little noise.
+# In sds of the path on the screen: the slope of a maximum, per width of the box, and gains that may be rounding errors,
+# since weights of the data are large if the noise is small.
 _SLOPE, _ROUNDING = 1e-9, 1e-9
-# Curvatures smaller than this, over the largest, are none.
+# Curvatures below this share of the largest count as zero.
 _FLAT = 1e-12
 
 
@@ -62,8 +62,7 @@ class PathMaxima(NamedTuple):
     slopes : ndarray, shape (S, D)
         The gradient: nearly zero where free.
     diagnostics : dict
-        ``converged`` (S,), whether the slopes that are free vanish; ``n_starts``, of all paths; ``n_evaluations`` of
-        derivatives.
+        ``converged`` (S,), whether the free slopes vanish; ``n_starts`` of all paths; ``n_evaluations`` of derivatives.
     """
 
     X: np.ndarray
@@ -85,7 +84,7 @@ def maximize_paths(
     ----------
     paths : Paths
     low, high : ndarray, shape (D,)
-        In the kernel's units, as everything that comes back.
+        In the kernel's units, like all results.
     rng : Generator
     """
     low, high = np.asarray(low, float), np.asarray(high, float)
@@ -94,7 +93,7 @@ def maximize_paths(
     def place(Z: np.ndarray) -> np.ndarray:
         return np.where(Z == 1, high, low + width * Z)
 
-    # Of an embedding only the image of a point counts.
+    # With an embedding, only the image of a point matters.
     R = None if paths.embedding is None else paths.embedding * width
     screen = _screen(paths, low, width, R, rng)
     with one_blas_thread():
@@ -123,7 +122,7 @@ def maximize_over_pool(paths: Climbable, pool: np.ndarray) -> tuple[np.ndarray, 
 def _screen(
     paths: Climbable, low: np.ndarray, width: np.ndarray, R: np.ndarray | None, rng: np.random.Generator
 ) -> np.ndarray:
-    """Points of the unit cube: evenly spread, on its faces and corners, the data and points near the best of them."""
+    """Points of the unit cube: evenly spread, on its faces and corners, at the data, and near the best data."""
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
@@ -141,14 +140,14 @@ def _screen(
     near = np.clip(near + rng.normal(size=near.shape) * 0.3 * rng.uniform(size=(len(near), 1)) / np.sqrt(D), 0.0, 1.0)
     points = [even, on_faces, data, near]
     if R is not None:
-        # Corners that go to the boundary of the image {R x}, and places on the way there.
+        # Corners that map to the boundary of the image {R x}, and points between those and the centre.
         corners = (rng.normal(size=(n // 2, len(R))) @ R > 0).astype(float)
         points += [corners, 0.5 + (corners - 0.5) * rng.uniform(size=(n // 2, 1))]
     return np.unique(np.concatenate(points), axis=0)
 
 
 def _peaks(Z: np.ndarray, values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """For every path (S, m) the ``n`` highest points above all their neighbours: paths and rows, by path."""
+    """The ``n`` highest peaks among the values (S, m) of every path: paths and rows, by path."""
     S, m = values.shape
     k = min(_NEIGHBOURS * Z.shape[1] + 1, _MOST_NEIGHBOURS, m)
     neighbours = cKDTree(Z).query(Z, k=k)[1].reshape(m, k)
@@ -165,7 +164,7 @@ def _peaks(Z: np.ndarray, values: np.ndarray, n: int) -> tuple[np.ndarray, np.nd
 
 
 def _best_distinct(Z: np.ndarray, value: np.ndarray, which: np.ndarray, n: int) -> np.ndarray:
-    """Indices of the ``n`` highest places of every path that are not one and the same."""
+    """Indices of the ``n`` highest distinct places of every path."""
     order = np.lexsort((-value, which))
     chosen: list[int] = []
     for rows in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
@@ -196,7 +195,7 @@ class _Climb:
         return value, gradient * self.width, hessian * np.multiply.outer(self.width, self.width)
 
     def keep(self, rows: np.ndarray) -> None:
-        """Forget the others."""
+        """Keep these places only."""
         for name in ("Z", "which", "scale", "radius", "value", "gradient", "hessian"):
             setattr(self, name, getattr(self, name)[rows])
 
@@ -210,7 +209,7 @@ class _Climb:
         return slopes.max(1) <= _SLOPE * self.scale
 
     def run(self, n_steps: int) -> None:
-        """Climb, until all are at a maximum or after some steps."""
+        """Climb for some steps, or until all are at a maximum."""
         for _ in range(n_steps):
             rows = np.flatnonzero(~self.converged() & (self.radius > _SMALLEST_RADIUS))
             if not len(rows):
@@ -225,7 +224,7 @@ class _Climb:
         new = self._evaluate(there, self.which[rows])
         predicted = np.einsum("pi,pi->p", gradient, step) + 0.5 * np.einsum("pi,pij,pj->p", step, hessian, step)
         gain = new[0] - self.value[rows]
-        # Near the top the slopes decide.
+        # Near the top, gains are rounding errors, and slopes decide.
         lost = np.maximum(np.abs(gain), np.abs(predicted)) <= _ROUNDING * self.scale[rows]
         slopes = [
             np.where(_outward(*place), 0.0, np.abs(place[1])).max(1) for place in ((Z, gradient), (there, new[1]))
@@ -247,7 +246,7 @@ def _outward(Z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 def newton_step(Z: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, radius: np.ndarray) -> np.ndarray:
     """Steps (P, D) up quadratic models, in the unit cube.
 
-    Along each principal axis of the curvature the step is the slope over the absolute curvature, at most the radius.
+    Along each principal axis of the curvature, the step is the slope over the absolute curvature, at most the radius.
     """
     P, D = Z.shape
     step = np.zeros((P, D))
@@ -260,7 +259,7 @@ def newton_step(Z: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, radius
         curvature = hessian[left] * (free[:, :, None] & free[:, None])
         values, axes = np.linalg.eigh(curvature)
         along = np.einsum("pij,pi->pj", axes, slope)
-        # Where the path is flat its slope is a rounding error.
+        # In flat directions the slope is a rounding error.
         size = np.maximum(np.abs(values), _FLAT * np.abs(values).max(1, keepdims=True))
         size = np.maximum(size, np.abs(along) / radius[left, None])
         moved = np.einsum("pij,pj->pi", axes, along / np.maximum(size, np.finfo(float).tiny))
@@ -272,6 +271,6 @@ def newton_step(Z: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, radius
             break
         left, leaves, there = left[hit], leaves[hit], there[hit]
         fixed[left] |= leaves
-        # Where the others go depends on how far these can.
+        # The other inputs are solved for again, given these.
         step[left] = np.where(leaves, np.clip(there, 0.0, 1.0) - Z[left], step[left])
     return step

@@ -1,8 +1,7 @@
 """Sample paths of a posterior Gaussian process: functions that can be evaluated, and differentiated twice, anywhere.
 
-A draw from the prior becomes one from the posterior when what it misses of the data is interpolated (Matheron's rule):
-f(x) + k(x, X) G⁻¹ (y - f(X) - noise). The features of the prior are only as many as its own variation needs; what the
-data say is exact, however many they are.
+A draw f from the prior becomes one from the posterior by Matheron's rule, f(x) + k(x, X) G⁻¹ (y - f(X) - noise). Only
+the prior is approximated, by finitely many features; the data enter exactly, however many they are.
 
 References
 ----------
@@ -27,8 +26,8 @@ from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
 from pymc_active.predictions.model_average import Fits
-from pymc_active.support.summaries import html_summary
-from pymc_active.support.tables import Bounds, point_labels, read_bounds, read_inputs
+from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
 
@@ -41,7 +40,7 @@ class Paths:
     n_paths : int
         S.
     n_features : int
-        Of the prior, shared by about 25 paths: half as many frequencies.
+        Features of the prior, shared by about 25 paths: cosines and sines of half as many frequencies.
     rng : Generator
     low, high : ndarray, shape (D,), optional
         The box that matters; by default that of the data.
@@ -49,10 +48,10 @@ class Paths:
     Attributes
     ----------
     diagnostics : dict
-        ``n_features``, and of a kernel without a known spectral density ``missed_variance``: the mean share of the
+        ``n_features``; for a kernel without a known spectral density also ``missed_variance``, the mean share of the
         prior variance that the features miss.
     embedding : ndarray of shape (d, D), or None
-        R, where the paths are functions of R x.
+        R, if the paths are functions of R x.
     """
 
     def __init__(
@@ -97,23 +96,23 @@ def _noise(gp: ConditionedGP, n_paths: int, rng: np.random.Generator) -> np.ndar
     standard = rng.normal(size=(n_paths, len(gp.X)))
     if isinstance(gp.posterior, ArrayPosterior):
         return np.sqrt(gp.noise_variance(gp.X)) * standard
-    # It may differ between the data, and be correlated.
+    # The noise may differ between the data, and be correlated.
     values, vectors = eigh(gp.factor.L @ gp.factor.L.T - gp.covariance(gp.X, gp.X))
     return (standard * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-class PosteriorPaths:
-    """Sample paths of a model's latent function, to be called like functions, in the user's units.
+class PosteriorPaths(Summarized):
+    """Sample paths of the latent function of a model, called like functions, in your units.
 
     Made by :func:`draw_paths`.
 
     Attributes
     ----------
     parts : list of Paths
-        Those of each draw of the hyperparameters, in the kernel's units.
+        The paths of each draw of the hyperparameters, in the kernel's units.
     n_paths : int
     diagnostics : list of dict
-        Of each part; see :class:`Paths`.
+        Those of each part; see :class:`Paths`.
     """
 
     def __init__(self, inputs: list, parts: list[Paths]):
@@ -121,20 +120,13 @@ class PosteriorPaths:
         self.n_paths = sum(part.n_paths for part in parts)
         self.diagnostics = [part.diagnostics for part in parts]
 
-    def __repr__(self) -> str:
-        draws = f", {len(self.parts)} draws of the hyperparameters" if len(self.parts) > 1 else ""
-        return (
-            f"<PosteriorPaths: {self.n_paths} paths over {len(self.inputs)} input(s), {len(self.parts[0].gp.X)} data"
-            f"{draws}>"
-        )
-
-    def _repr_html_(self) -> str:
+    def _summary(self) -> Summary:
         facts = {
             "paths": f"{self.n_paths}, from {len(self.parts)} draw(s) of the hyperparameters",
             "inputs": ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else ""),
             "data": f"{len(self.parts[0].gp.X)} points",
         }
-        return html_summary("PosteriorPaths", facts)
+        return Summary("PosteriorPaths", facts)
 
     def __call__(self, X: Any) -> xr.DataArray:
         """All paths at the rows of ``X`` (m, D): dims (path, point), in units of y."""
@@ -156,48 +148,64 @@ class PosteriorPaths:
         parts = [compute(part, part.gp.posterior.x_map(values)) for part in self.parts]
         return xr.DataArray(np.concatenate(parts), dims=("path", "point", *dims), coords=coords, name=name)
 
-    def maximize(self, where: Any, *, random_seed: int | np.random.Generator | None = 0) -> xr.Dataset:
-        """The place and value of every path's maximum.
+    def maximize(
+        self,
+        where: Any = None,
+        *,
+        bounds: Bounds | None = None,
+        pool: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> xr.Dataset:
+        """Find the maximum of every path, in a box or in a pool.
 
         Parameters
         ----------
         where : list of (low, high), or ndarray, DataFrame of shape (m, D)
-            A *list* is read as bounds, anything else as a pool.
+            A list of tuples is a box, an array or data frame a pool.
+        bounds : list of (low, high), optional
+            The box, by name.
+        pool : array_like of shape (m, D), optional
+            The pool, by name.
         random_seed : int or Generator, optional
+            Places the starts of the search in a box.
 
         Returns
         -------
         xarray.Dataset
-            ``x`` (path, input) and ``f`` (path); in a box also ``free`` (path, input), which is False where the path
-            still rises across the bound on which the maximum lies, and ``slope``, the gradient; in a pool ``point``,
-            the row's label.
+            ``x`` (path, input) and ``f`` (path). In a box also ``slope`` (path, input), the gradient there, and
+            ``free`` (path, input), False where the maximum lies on a bound across which the path still rises. In a pool
+            also ``point`` (path), the label of the row.
 
         Raises
         ------
+        TypeError
+            Unless exactly one of ``where``, ``bounds`` and ``pool`` is given.
         ValueError
-            For malformed bounds or a pool that does not fit the model.
+            For a list of lists, which could be either; for malformed bounds; for a pool that does not fit the model.
         """
-        width = len(self.inputs)
-        if not isinstance(where, list | tuple):
-            pool = read_inputs(where, "the pool", inputs=self.inputs)
-            rows, values = zip(
-                *(maximize_over_pool(part, part.gp.posterior.x_map(pool)) for part in self.parts), strict=True
-            )
-            row = np.concatenate(rows)
-            f = np.concatenate([part.gp.to_user_y(v) for part, v in zip(self.parts, values, strict=True)])
-            variables = {
-                "x": (("path", "input"), pool[row]),
-                "f": ("path", f),
-                "point": ("path", point_labels(where)[row]),
-            }
-            return xr.Dataset(variables, coords={"input": self.inputs})
-        low, high = read_bounds(where, width)
+        bounds, pool = box_or_pool(where, bounds, pool)
         rng = np.random.default_rng(random_seed)
+        return self._maximize_over(pool) if bounds is None else self._maximize_within(bounds, rng)
+
+    def _maximize_over(self, pool: Any) -> xr.Dataset:
+        X = read_inputs(pool, "pool", inputs=self.inputs)
+        found = [maximize_over_pool(part, part.gp.posterior.x_map(X)) for part in self.parts]
+        row = np.concatenate([rows for rows, _ in found])
+        f = [part.gp.to_user_y(values) for part, (_, values) in zip(self.parts, found, strict=True)]
+        variables = {
+            "x": (("path", "input"), X[row]),
+            "f": ("path", np.concatenate(f)),
+            "point": ("path", point_labels(pool)[row]),
+        }
+        return xr.Dataset(variables, coords={"input": self.inputs})
+
+    def _maximize_within(self, bounds: Bounds, rng: np.random.Generator) -> xr.Dataset:
+        low, high = read_bounds(bounds, len(self.inputs))
         found = []
         for part in self.parts:
             x_map = part.gp.x_map
             maxima = maximize_paths(part, x_map(low), x_map(high), rng)
-            # A bound is met exactly also in the user's units.
+            # A maximum on a bound is on it exactly, in the user's units too.
             X = np.clip(part.gp.to_user(maxima.X), low, high)
             X = np.where(maxima.X == x_map(low), low, np.where(maxima.X == x_map(high), high, X))
             found.append((X, part.gp.to_user_y(maxima.values), maxima.free, maxima.slopes * _unit(part, 1)))
@@ -210,7 +218,7 @@ class PosteriorPaths:
 
 
 def _unit(part: Paths, order: int) -> np.ndarray:
-    """What derivatives in the kernel's units are multiplied by."""
+    """The factor from derivatives in the kernel's units to those in the user's."""
     x = np.broadcast_to(part.gp.x_map.scale, part.low.shape)
     y = part.gp.posterior.y_map.scale * part.gp.sign
     return y / x if order == 1 else y / np.multiply.outer(x, x)
@@ -235,25 +243,24 @@ def draw_paths(
     bounds: Bounds | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> PosteriorPaths:
-    """Draw whole functions from the posterior of a model's latent function.
+    """Draw whole functions from the posterior of the latent function of a model.
 
     Parameters
     ----------
     gpm : GPModel
         Not needed with ``fit``.
     point, fit, trace
-        The hyperparameters, by one of these: fixed (unconstrained values by name), draws from a fit, or those of a
-        trace.
+        The source of the hyperparameters, one of these: fixed values (unconstrained, by name), a fit, or a trace.
     n_paths : int
     n_features : int
-        Random features of the prior, shared by about 25 paths. The mean of paths is exact whatever it is. Their
-        covariance errs by a share of the *prior* variance, about one over the root of it: where the data leave little
-        of that variance the share of what is left is larger. Other paths have other features, so that the moments of
-        many become exact.
+        Random features of the prior, shared by about 25 paths. The mean of the paths is exact for any number. Their
+        covariance has an error of about ``1 / sqrt(n_features)`` of the *prior* variance, which is a larger share of
+        the variance that the data leave. Every group of paths has its own features, so the moments of many paths
+        become exact.
     draws : int
-        Draws of the hyperparameters, at most, of a fit or a trace; they share the paths evenly.
+        Draws of the hyperparameters from a fit or a trace, at most; they share the paths evenly.
     bounds : list of (low, high), optional
-        The box that matters, by default that of the data; only for kernels that are not stationary.
+        The box that matters to kernels that are not stationary. Default: that of the data.
     random_seed : int or Generator, optional
 
     Returns
@@ -269,7 +276,7 @@ def draw_paths(
 
     Warns
     -----
-    UserWarning
+    SamplingWarning
         If the kernel has no known spectral density and the features miss more than 5 % of the prior variance.
 
     Examples

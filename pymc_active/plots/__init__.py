@@ -1,8 +1,9 @@
 """Pictures of fits, designs, kernels and results (needs matplotlib, the extra ``plots``).
 
-Every function takes the object first, draws into ``ax`` or into a new figure, and returns the Axes. Colours are those
-of Okabe and Ito, which colour-blind readers can tell apart. ``plt.style.use(plots.STYLE)`` gives other pictures the
-same look.
+Every function takes the object first. Pictures with one panel take ``ax`` and return the Axes; pictures with several
+take ``axes`` and ``figsize`` and return an array of Axes. Intervals are central 89 % intervals, ArviZ's default.
+Colours are those of Okabe and Ito, which colour-blind readers can distinguish. ``plt.style.use(plots.STYLE)`` gives
+other pictures the same look.
 """
 
 from pymc_active.plots.any_result import plot

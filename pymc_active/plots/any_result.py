@@ -1,4 +1,4 @@
-"""The picture of any result, in one word."""
+"""One function for the picture of any result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pymc_active.plots.kernels import (
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_predictions
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.relevant_inputs.search import HDSResult
+from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.kernel_search import StructureSearch
@@ -38,16 +38,17 @@ def plot(result: Any, **keywords: Any) -> Any:
     Parameters
     ----------
     result : object
-        A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions (:func:`plot_predictions`).
-        A :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered; of several models
-        their posterior over the run (:func:`plot_model_posterior`). A result of any other function: its own picture.
+        A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions
+        (:func:`plot_predictions`). A :class:`~pymc_active.active.Learner`: the same, with the points told ringed and
+        numbered; with several models, their posterior over the run (:func:`plot_model_posterior`). Any other result:
+        its own picture.
     **keywords
-        Passed on to that function.
+        For the function that draws.
 
     Returns
     -------
     matplotlib Axes, or an array of them
-        What that function returns.
+        As returned by that function.
 
     Raises
     ------

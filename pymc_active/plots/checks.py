@@ -1,4 +1,4 @@
-"""The picture of a check against MCMC."""
+"""Plot a check against MCMC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_active.checking.verdict import CLOSE, EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, log_axis, pyplot
+from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, log_axis, pyplot, read_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,9 +22,9 @@ _METRICS = {
     "skl_mixture": "divergence from MCMC's mixture, function f",
     "skl_y": "divergence from MCMC, observation y",
 }
-# Rows of a panel at most; the worst are kept.
+# A panel shows at most this many rows, the worst ones.
 _MOST_ROWS = 10
-_LESS = {
+_MINUS = {
     "laplace": "Laplace's",
     "importance": "that of importance sampling",
     "bridge": "that of bridge sampling",
@@ -32,7 +32,9 @@ _LESS = {
 _COLOURS = {"laplace": VERMILION, "importance": BLUE, "bridge": GREEN}
 
 
-def plot_check(tree: xr.DataTree, *, metric: str = "skl") -> np.ndarray:
+def plot_check(
+    tree: xr.DataTree, *, metric: str = "skl", axes: Any = None, figsize: tuple[float, float] | None = None
+) -> np.ndarray:
     """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below.
 
     Parameters
@@ -40,20 +42,24 @@ def plot_check(tree: xr.DataTree, *, metric: str = "skl") -> np.ndarray:
     tree : xarray.DataTree
         From :func:`pymc_active.check`, of one model or several.
     metric : {"skl", "skl_mixture", "skl_y"}
-        Divergence of predictions, of one model.
+        Divergence of the predictions, for one model.
+    axes : array of Axes, optional
+        As many as are returned. The verdict is written into new figures only.
+    figsize : (width, height), optional
+        Inches.
 
     Returns
     -------
     ndarray of matplotlib Axes
-        One for each panel, in a new figure. One model: symmetrised KL of predictions by approximation (a dot for each
-        point, a bar at the median); log evidence by estimator, less that of the reference, with bars of two standard
-        errors; R-hat by variable; Pareto k of the Laplace draws; with a pool the true utility of picks by criterion.
-        Several models: probabilities and evidences by estimator, Pareto k by model, and the picks.
+        One for each panel. One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at
+        the median); log evidence by estimator, relative to the reference, with bars of two standard errors; R-hat by
+        variable; Pareto k of the Laplace draws; with a pool, the true utility of the picks by criterion. Several
+        models: probabilities and evidences by estimator, Pareto k by model, and the picks.
 
     Raises
     ------
     TypeError, ValueError
-        For a tree that does not come from ``check``, or an unknown metric.
+        For a tree that does not come from ``check``, an unknown metric, or the wrong number of Axes.
     """
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"plot_check takes the DataTree of pma.check; got {type(tree).__name__}")
@@ -67,22 +73,29 @@ def plot_check(tree: xr.DataTree, *, metric: str = "skl") -> np.ndarray:
     if metric not in _METRICS:
         raise ValueError(f"metric must be one of {', '.join(sorted(_METRICS))}; got {metric!r}")
     panels = _of_models(tree) if several else _of_fit(tree, metric)
-    decides = "decision" in tree.children
-    verdict = textwrap.fill(tree.attrs.get("verdict", ""), 150 if decides else 90)
-    left = list(panels)[:-1] if decides else list(panels)
-    size = (10.4 if decides else 6.4, 1.5 + sum(panels[name][1] for name in left) + 0.15 * verdict.count("\n"))
-    figure = pyplot().figure(figsize=size, layout="constrained")
+    if axes is None:
+        axes = _new_axes(panels, tree.attrs.get("verdict", ""), figsize)
+    axes = read_axes(axes, (len(panels),))
+    for (draw, _), ax in zip(panels.values(), axes, strict=True):
+        draw(ax)
+    return axes
+
+
+def _new_axes(panels: dict[str, tuple[Any, float]], verdict: str, figsize: tuple[float, float] | None) -> list[Axes]:
+    """Panels below each other, decisions at their right, and the verdict at the bottom."""
+    decides = "decision" in panels
+    text = textwrap.fill(verdict, 150 if decides else 90)
+    left = [name for name in panels if name != "decision"]
+    size = (10.4 if decides else 6.4, 1.5 + sum(panels[name][1] for name in left) + 0.15 * text.count("\n"))
+    figure = pyplot().figure(figsize=figsize or size, layout="constrained")
     axes = figure.subplot_mosaic(
         [[name, "decision"] if decides else [name] for name in left],
         height_ratios=[panels[name][1] for name in left],
         width_ratios=[1.15, 1] if decides else [1],
     )
-    for name, (draw, _) in panels.items():
-        axes[name].spines[["right", "top"]].set_visible(False)
-        draw(axes[name])
-    if verdict:
-        figure.supxlabel(verdict, x=0.01, ha="left", fontsize=8.5, color=INK)
-    return np.array([axes[name] for name in panels])
+    if text:
+        figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color=INK)
+    return [axes[name] for name in panels]
 
 
 def _of_fit(tree: xr.DataTree, metric: str) -> dict[str, tuple[Any, float]]:
@@ -126,8 +139,8 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     methods = [str(method) for method in values.approximation.to_numpy()]
     for i, (method, row) in enumerate(zip(methods, values.to_numpy(), strict=True)):
         shown = np.sort(row[row > 0])
-        color = BLUE if method == "MGP" else GREY
-        # Neighbours in value are kept apart by a low-discrepancy sequence.
+        color = BLUE if method == "mgp" else GREY
+        # A low-discrepancy sequence keeps neighbours in value apart.
         jitter = 0.24 * (2 * ((np.arange(len(shown)) * 0.6180339887) % 1) - 1)
         ax.plot(shown, i + jitter, "o", ms=4, color=color, alpha=0.45, mew=0)
         middle = float(np.median(row))
@@ -166,7 +179,7 @@ def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
         ax.errorbar(value - zero, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
     labels = [f"{name}  {value:.2f}" if np.isfinite(value) else name for name, value in zip(names, values, strict=True)]
     _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
-    ax.set_xlabel(f"log evidence less {_LESS[by]} (nats)")
+    ax.set_xlabel(f"log evidence minus {_MINUS[by]} (nats)")
     widest = max(1.0, np.nanmax(np.abs(np.concatenate([values - zero, 2 * errors, [0.0]]))))
     ax.set_xlim(-1.15 * widest, 1.15 * widest)
 
@@ -190,7 +203,7 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
 
 
 def _at_the_right(ax: Axes, row: int, text: str, **style: Any) -> None:
-    """Text beside a row, outside of the axes."""
+    """Text beside a row, outside the axes."""
     place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
     ax.annotate(text, (1.0, row), va="center", **place, **style)
 
@@ -254,4 +267,4 @@ def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
             capsize=3,
         )
     _rows(ax, [str(label) for label in models.model.to_numpy()], "Log evidence (band: odds change by less than 2)")
-    ax.set_xlabel("sampled less Laplace's (nats)")
+    ax.set_xlabel("sampled minus Laplace's (nats)")

@@ -1,8 +1,8 @@
-"""Probabilities of a classifier along one input or over two."""
+"""Plot the probabilities of a classifier along one input or over two."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
@@ -22,18 +22,18 @@ def plot_probability(
     fit: ProbitFit,
     *,
     inputs: Any = None,
-    method: str = "cubature",
+    method: Literal["cubature", "draws", "map"] = "cubature",
     n_points: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The probability of yes along one input, or as a map over two, with the labels.
+    """Probability of yes along one input, or as a map over two, with the labels.
 
     Parameters
     ----------
     fit : ProbitFit
     inputs : an input, or a sequence of one or two, optional
-        By position or by name. Default: the first two, or the only one. Others stay at the median of the data, whose
-        labels are then drawn faintly, since they do not lie on this slice.
+        By position or by name. Default: the first two, or the only one. The others stay at the median of the data;
+        the labels are then drawn faintly because they do not lie on this slice.
     method : {"cubature", "draws", "map"}
         As in :meth:`ProbitFit.predict`.
     n_points : int, optional
@@ -43,13 +43,13 @@ def plot_probability(
     Returns
     -------
     matplotlib Axes
-        Along one input the band holds 95 % of what Φ(f) may be, from its 2.5 % quantile to its 97.5 % quantile. Over
-        two inputs the line is where both answers are as likely.
+        Along one input the band is the central 89 % interval of Φ(f). Over two inputs, both answers are equally
+        likely on the line.
 
     Raises
     ------
     TypeError, ValueError
-        For another object than a ProbitFit, or unknown inputs.
+        For anything but a ProbitFit, or unknown inputs.
     """
     if not isinstance(fit, ProbitFit):
         raise TypeError(f"plot_probability takes a ProbitFit, made by fit_probit; got {type(fit).__name__}")
@@ -68,12 +68,13 @@ def plot_probability(
     meshes = np.meshgrid(*axes)
     grid = np.tile(np.median(fit.X, axis=0), (meshes[0].size, 1))
     grid[:, columns] = np.stack([mesh.ravel() for mesh in meshes], axis=1)
-    probability = fit.predict(grid, method=method).probability.to_numpy()
+    means, variances = fit.latent(grid, fit.hyperparameters(method))
+    probability = ndtr(means / np.sqrt(1 + variances)).mean(0)
     style: dict[str, Any] = {"ls": "none", "ms": 6, "zorder": 3, "alpha": 0.4 if len(names) > len(columns) else 1.0}
     ax = new_axes(ax, (6.4, 4.0) if len(columns) == 1 else (5.6, 4.4))
     if len(columns) == 1:
-        low, high = (ndtr(_quantile(*fit.latent(grid, method), tail)) for tail in (0.025, 0.975))
-        ax.fill_between(axes[0], low, high, color=BLUE, alpha=0.2, lw=0, label="95 % of Φ(f)")
+        low, high = (ndtr(_quantile(means, variances, tail)) for tail in (0.055, 0.945))
+        ax.fill_between(axes[0], low, high, color=BLUE, alpha=0.2, lw=0, label="89 % of Φ(f)")
         ax.plot(axes[0], probability, color=BLUE, lw=1.8, label="probability of yes")
         heights = fit.labels.astype(float)
         ax.set(ylabel="probability of yes", ylim=(-0.05, 1.05), xlabel=labels[0])
@@ -85,7 +86,7 @@ def plot_probability(
         heights = fit.X[:, columns[1]]
         ax.set(xlabel=labels[0], ylabel=labels[1])
     x = fit.X[:, columns[0]]
-    # Shapes too tell the labels apart.
+    # Shapes distinguish the labels as well as colours.
     ax.plot(x[fit.labels], heights[fit.labels], marker="o", color=VERMILION, mec="white", label="yes", **style)
     ax.plot(x[~fit.labels], heights[~fit.labels], marker="s", mfc="white", mec=INK, label="no", **style)
     ax.set_xlim(axes[0][0], axes[0][-1])
@@ -94,7 +95,7 @@ def plot_probability(
 
 
 def _quantile(means: np.ndarray, variances: np.ndarray, level: float) -> np.ndarray:
-    """Of equally weighted Gaussians (S, m), by bisection."""
+    """Quantile of a mixture of equally weighted Gaussians (S, m), by bisection."""
     sd = np.sqrt(variances)
     low, high = (means - 6 * sd).min(0), (means + 6 * sd).max(0)
     for _ in range(60):

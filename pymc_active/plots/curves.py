@@ -1,4 +1,4 @@
-"""Learning curves: how good a design was, measured by what it taught."""
+"""Learning curves: error against the number of points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plot_learning_curves(
     Parameters
     ----------
     curves : xarray.Dataset or DataArray
-        Over ``n``, and ``method`` and ``split`` where there are several. NaN are left out.
+        Over ``n``, and over ``method`` and ``split`` if there are several. NaN are left out.
     metric : str, optional
         Variable of a Dataset; needed if it has several.
     reference : float or dict, optional
@@ -44,7 +44,7 @@ def plot_learning_curves(
     Raises
     ------
     TypeError, ValueError
-        For another object, an unknown metric or dimension, or none named ``n``.
+        For another object, an unknown metric or dimension, or no dimension ``n``.
     """
     if isinstance(curves, xr.Dataset):
         if metric is None and len(curves.data_vars) == 1:

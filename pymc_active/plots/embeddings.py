@@ -1,4 +1,4 @@
-"""Learned planes: the points in them, what spans them, and how sure they are; which inputs matter."""
+"""Plot learned embeddings: their points, loadings and certainty, and which inputs matter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# More inputs than this are drawn as a curve if their labels are numbers, such as wavelengths.
+# More inputs than this are drawn as a curve if their labels are increasing numbers, such as wavelengths.
 _CONTINUOUS = 10
 
 
@@ -56,9 +56,9 @@ def plot_embedding(
     Returns
     -------
     matplotlib Axes
-        For one component u against y, with the mean ± 1.96 sd of ``predict(fit, x)`` where x is the point of least
-        norm, in scaled inputs, that goes to u. For more than two components the first two. The colour bar is the
-        figure's last Axes.
+        For one component u against y, with the central 89 % interval of ``predict(fit, x)`` where x is the point of
+        least norm, in scaled inputs, that goes to u. For more than two components the first two. The colour bar is
+        the figure's last Axes.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def plot_embedding(
         ax = new_axes(ax, (6.0, 4.0))
         x_map, grid = fit.gpm.x_map, np.linspace(u.min(), u.max(), 200)
         mean, half = band(predict(fit, x_map.shift + x_map.scale * np.outer(grid, np.linalg.pinv(R))), "f")
-        ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="MGP, 95 % of f")
+        ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="MGP, 89 % of f")
         ax.plot(grid, mean, color=BLUE, lw=1.8, label="MGP mean")
         ax.plot(u[:, 0], y, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=3)
         ring(ax, u[:, 0], y, highlight, number)
@@ -113,29 +113,30 @@ def plot_relevance(
     fit: LaplaceFit,
     *,
     draws: int = 500,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
     labels: Sequence | None = None,
     var_name: str = "lengthscale",
     ax: Axes | None = None,
 ) -> Axes:
-    """How much each input matters: medians and 89 % intervals of draws from the Laplace approximation.
+    """Importance of each input: medians and 89 % intervals of draws from the Laplace approximation.
 
     Parameters
     ----------
     fit : LaplaceFit
-    draws, random_seed : int
+    draws : int
+    random_seed : int or Generator, optional
     labels : sequence, optional
-        Of the inputs; default those of X. More than ten increasing numbers, as wavelengths, make a curve with a band;
-        consecutive integers only number the inputs.
+        Of the inputs; default those of X. More than ten increasing numbers, such as wavelengths, give a curve with a
+        band; consecutive integers only number the inputs.
     var_name : str
-        For models without an embedding: the variable with one lengthscale for each input, in the units of X.
+        For models without an embedding: the variable with one lengthscale per input, in the units of X.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
-        For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale. Both refer to the
-        inputs as the kernel sees them (``x_scale``).
+        For an embedding the ``loading`` of :func:`pymc_active.relevance`, else 1 / lengthscale. Both refer to the
+        scaled inputs (``x_scale``).
 
     Raises
     ------
@@ -154,7 +155,7 @@ def plot_relevance(
         if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
             raise ValueError(
                 f"plot_relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} "
-                f"inputs; the model has {', '.join(sorted(drawn))}. Name another one with var_name=..."
+                f"inputs; the model has {', '.join(sorted(drawn))}. Name such a variable: var_name=..."
             )
         low, middle, high = np.quantile(gpm.x_map.scale / drawn[var_name], (0.055, 0.5, 0.945), axis=0)
         what = f"relevance, 1 / {var_name}"
@@ -195,25 +196,26 @@ def plot_loadings(
     *,
     X: Any = None,
     draws: int = 300,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
     labels: Sequence | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Which inputs the learned components load on: their correlations over the rows of X, with 89 % bands.
+    """Correlations of the learned components with the inputs over the rows of X, with 89 % bands.
 
-    Where inputs are strongly correlated, as neighbouring wavelengths are, single entries of R mean little: many R give
-    the same components. What the components *are* shows in their correlations with the inputs.
+    If inputs are strongly correlated, as neighbouring wavelengths are, many R give the same components, so single
+    entries of R mean little. The correlations show what the components measure.
 
     Parameters
     ----------
     fit : LaplaceFit
         Of a model with an embedding.
     X : array_like, shape (m, D), optional
-        Points to correlate over, in the user's units; default those of the fit.
-    draws, random_seed : int
-        Draws of R from the Laplace approximation, each turned onto the mode (orthogonal Procrustes).
+        Points to correlate over, in the user's units. Default: those of the fit.
+    draws : int
+        Draws of R from the Laplace approximation, each rotated to match the mode (orthogonal Procrustes).
+    random_seed : int or Generator, optional
     labels : sequence, optional
-        Increasing numbers, one for each input; default those of X.
+        Increasing numbers, one for each input. Default: those of X.
     ax : matplotlib Axes, optional
 
     Returns
@@ -224,7 +226,7 @@ def plot_loadings(
     Raises
     ------
     TypeError, ValueError
-        For another object than a fit, a model without an embedding, or labels that are no increasing numbers.
+        For another object than a fit, a model without an embedding, or labels that are not numbers.
     """
     from scipy.linalg import orthogonal_procrustes
 
@@ -268,10 +270,10 @@ def plot_subspace_angles(
     *,
     model: GPModel | None = None,
     draws: int = 1000,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """How sure the learned subspace is: medians and 89 % intervals of its angles to the mode or to a reference.
+    """Certainty of the learned subspace: medians and 89 % intervals of its angles to the mode or to a reference.
 
     Parameters
     ----------
@@ -282,8 +284,8 @@ def plot_subspace_angles(
     Returns
     -------
     matplotlib Axes
-        One interval for each principal angle; grey marks are the medians of random subspaces, an embedding not known
-        at all.
+        One interval for each principal angle. Grey marks are the medians for random subspaces, which is what an
+        unknown embedding would give.
 
     Raises
     ------
@@ -298,12 +300,12 @@ def plot_subspace_angles(
     ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
     ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
     for x, values in zip(at, np.stack([low, middle, high]).T, strict=True):
-        # Two subspaces that must meet have angles of nothing but rounding errors.
+        # If two subspaces must intersect, some angles are rounding errors.
         text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values.round(3))
         ax.annotate(text, (x, values[1]), xytext=(9, 3), textcoords="offset points", fontsize=9, color=INK)
     ax.set_xticks(at)
     ax.set_xlim(0.4, len(at) + 0.6)
-    # Beyond 90 there is room for the numbers at a large angle.
+    # The room above 90 is for the numbers at a large angle.
     ax.set_ylim(0, 105)
     ax.set_yticks(range(0, 91, 15))
     what = "the mode" if isinstance(source, LaplaceFit) else "the mean subspace"
@@ -325,7 +327,8 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     Returns
     -------
     matplotlib Axes
-        Evidences relative to the largest, linear down to ten nats; hollow points are doubtful fits or poor evidences.
+        Nats below the largest, linear down to ten, then logarithmic; hollow points are doubtful fits or poor
+        evidences.
 
     Raises
     ------
@@ -360,7 +363,7 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
         )
     nats_axis(ax, "y", float(below.min()))
     bottom, scale = 1.2 * min(below.min(), -1), ax.yaxis.get_transform()
-    # The largest evidence is at zero; an eighth of the axis above it is for its number.
+    # The largest evidence is at zero; an eighth of the axis above it is left for its number.
     ax.set_ylim(bottom, scale.inverted().transform(-scale.transform([bottom]) / 7)[0])
     ax.set_xticks(d)
     ax.set_xlim(d[0] - 0.5, d[-1] + 0.5)
@@ -382,7 +385,7 @@ def _is_continuous(labels: list) -> bool:
 
 
 def _number_ticks(ax: Axes, names: dict[int, str], is_numbered: bool) -> None:
-    """Names of some of many positions, whatever part of the axis is shown."""
+    """Name some of many positions, whichever part of the axis is shown."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator("auto" if is_numbered else 25, integer=True, steps=[1, 2, 5, 10]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_active.plots.style import GREY, INK, new_axes
-from pymc_active.relevant_inputs.search import HDSResult
+from pymc_active.relevant_inputs.result import HDSResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +33,8 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
     Returns
     -------
     matplotlib Axes
-        Each box has a node's inputs and, below, its evaluations; redder is more certainly active, bluer inactive, on a
-        scale that ends at the thresholds. Boxes with a thick frame are inputs found; dashed frames are undecided or
+        Each box has a node's inputs and, below, its evaluations; redder is more certainly active, bluer inactive, on
+        a scale that ends at the thresholds. Boxes with a thick frame are inputs found; dashed frames are undecided or
         contradicted nodes.
 
     Raises

@@ -1,4 +1,4 @@
-"""Pictures of kernel structures: which one the data prefer, and what it says."""
+"""Plot kernel structures: which one the data prefer, and its components."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, Z95, label_ends, nats_axis, new_axes, pyplot
+from pymc_active.plots.measurements import column_of
+from pymc_active.plots.style import (
+    BLUE,
+    CYCLE,
+    GREY,
+    INK,
+    VERMILION,
+    Z89,
+    label_ends,
+    nats_axis,
+    new_axes,
+    new_grid,
+    read_axes,
+)
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
@@ -19,9 +31,14 @@ if TYPE_CHECKING:
 
 
 def plot_decomposition(
-    decomposition: Decomposition, *, input: int = 0, data: bool = True, figsize: tuple[float, float] | None = None
+    decomposition: Decomposition,
+    *,
+    input: Any = 0,
+    data: bool = True,
+    axes: Any = None,
+    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
-    """The posterior with the data, one panel for each additive component, and what is left.
+    """The posterior with the data, one panel for each additive component, and the residuals.
 
     The mean function has no panel.
 
@@ -29,36 +46,40 @@ def plot_decomposition(
     ----------
     decomposition : Decomposition
         From :func:`pymc_active.decompose`.
-    input : int
-        Position of the input along the x axis. Of several, points stand in place of curves.
+    input : int or label
+        The input along the x axis, by position or by name. With several inputs, points replace the curves.
     data : bool
-        Show data in the first panel, and in the others the component at the data plus the residual.
+        Show the data in the first panel, and in the others the component at the data plus the residual.
+    axes : array of Axes, optional
+        As many as are returned.
     figsize : (width, height), optional
         Inches.
 
     Returns
     -------
     ndarray of matplotlib Axes
-        Bands are mean ± 1.96 sd of the function. The last panel has the residuals, its band ± 1.96 sds of the noise.
+        Bands are central 89 % intervals of the function, and of the noise in the last panel, which has the residuals.
 
     Raises
     ------
     TypeError, ValueError
-        For another object or an input that is not there.
+        For another object, an unknown input, or the wrong number of Axes.
     """
     if not isinstance(decomposition, Decomposition):
         raise TypeError(f"plot_decomposition takes the result of decompose; got {type(decomposition).__name__}")
     fit, table = decomposition.fit, decomposition.components
-    if not isinstance(input, int | np.integer) or not 0 <= input < fit.X.shape[1]:
-        raise ValueError(f"input must be a position from 0 to {fit.X.shape[1] - 1}; got {input!r}")
-    n, y_unit, x_unit = table.sizes["component"], table.attrs["y_unit"], table.attrs["input_units"][input]
-    order = np.argsort(decomposition.X_new[:, input], kind="stable")
-    x, at = decomposition.X_new[order, input], fit.X[:, input]
-    width, height = figsize or (7.2, 1.2 + 1.9 * (n + 2))
-    figure, axes = pyplot().subplots(n + 2, figsize=(width, height), sharex=True, layout="constrained")
+    column, name = column_of(fit.gpm.inputs, input)
+    n, y_unit, x_unit = table.sizes["component"], table.attrs["y_unit"], table.attrs["input_units"][column]
+    order = np.argsort(decomposition.X_new[:, column], kind="stable")
+    x, at = decomposition.X_new[order, column], fit.X[:, column]
+    if axes is None:
+        axes = new_grid((n + 2, 1), figsize or (7.2, 1.2 + 1.9 * (n + 2)), sharex=True)
+    axes = read_axes(axes, (n + 2,))
+    figure = axes[0].figure
+    n_letters = int(17.4 * figure.get_figwidth() * axes[0].get_position().width)
 
     def draw(ax: Axes, mean: np.ndarray, variance: np.ndarray, color: str) -> None:
-        low, high = (mean + sign * Z95 * np.sqrt(np.maximum(variance, 0)) for sign in (-1, 1))
+        low, high = (mean + sign * Z89 * np.sqrt(np.maximum(variance, 0)) for sign in (-1, 1))
         if fit.X.shape[1] == 1:
             ax.fill_between(x, low[order], high[order], color=color, alpha=0.22, lw=0)
             ax.plot(x, mean[order], color=color, lw=1.2)
@@ -70,7 +91,7 @@ def plot_decomposition(
         ax.plot(at, values, ".", ms=3.5 if len(at) < 300 else 2.0, color=INK, alpha=0.7, mew=0, zorder=3)
 
     def title(ax: Axes, text: str) -> None:
-        ax.set_title(textwrap.fill(text, int(13.5 * width)), fontsize=9, loc="left", color=INK)
+        ax.set_title(textwrap.fill(text, n_letters), fontsize=9, loc="left", color=INK)
 
     draw(axes[0], table.f_mean.to_numpy(), table.f_variance.to_numpy(), BLUE)
     if data:
@@ -83,17 +104,16 @@ def plot_decomposition(
             dots(axes[c + 1], (part.mean_at_data + table.residual).to_numpy())
         title(axes[c + 1], f"{part.component.item()}: {part.description.item()}")
     noise = float(np.sqrt(fit.best.moments(fit.X[:1]).noise_variance[0]))
-    axes[-1].axhspan(-Z95 * noise, Z95 * noise, color=GREY, alpha=0.25, lw=0)
+    axes[-1].axhspan(-Z89 * noise, Z89 * noise, color=GREY, alpha=0.25, lw=0)
     axes[-1].set_ymargin(0.15)
     dots(axes[-1], table.residual.to_numpy())
-    title(axes[-1], f"Residuals; noise of sd {decomposition.noise}, 95 % between the edges of the band")
+    title(axes[-1], f"Residuals; noise of sd {decomposition.noise}, 89 % of it within the band")
     for ax in axes:
-        ax.spines[["right", "top"]].set_visible(False)
         ax.set_ylabel(y_unit or fit.gpm.name)
-        ax.axhline(0, color=GREY, lw=0.6, zorder=0) if ax is not axes[0] else None
+        if ax is not axes[0]:
+            ax.axhline(0, color=GREY, lw=0.6, zorder=0)
     figure.align_ylabels(axes)
-    name = names_of(fit.gpm.inputs)[input]
-    # A column called year in years needs no unit.
+    # A column called year, in years, needs no unit.
     axes[-1].set_xlabel(f"{name} ({x_unit})" if x_unit and not x_unit.startswith(name) else name)
     if fit.X.shape[1] == 1:
         axes[-1].set_xlim(x[0], x[-1])
@@ -108,13 +128,13 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     result : StructureSearch
         From :func:`pymc_active.search.compositional_kernel_search`.
     n_labels : int
-        How many kernels are named at each level, the best first.
+        How many kernels are named at each level, the best ones.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
-        Nats below the best (half the difference in BIC, where that was the criterion); hollow points are doubtful fits.
+        Nats below the best (half the difference in BIC, if that was the criterion); hollow points are doubtful fits.
 
     Raises
     ------
@@ -151,7 +171,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
                 textcoords="offset points",
                 fontsize=9,
                 color=INK,
-                # A line to the best may run through.
+                # The line to the best may cross the name.
                 bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8},
             )
     low = float(below.min())
@@ -170,16 +190,16 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     Parameters
     ----------
     posterior : xarray.DataArray or Dataset
-        From :func:`pymc_active.active.model_posterior`, or the table of a search: ``log_evidence``, ``doubtful`` and
-        the probability over ``model``.
+        From :func:`pymc_active.active.model_posterior`, or the table of a search: the probability, ``log_evidence``
+        and ``doubtful`` over ``model``.
     n : int
-        How many models are shown.
+        Largest number of models shown.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
-        Nats below the best, linear up to ten; hollow points are doubtful fits.
+        Nats below the best, linear up to ten, then logarithmic; hollow points are doubtful fits.
 
     Raises
     ------
@@ -227,12 +247,12 @@ def plot_model_posterior(
     Parameters
     ----------
     history : xarray.DataArray
-        Probabilities over ``n_observations`` and ``model``, such as ``learner.model_history``; NaN where a model was
-        not there.
+        Probabilities over ``n_observations`` and ``model``, such as ``learner.model_history``; NaN where a model had
+        not been added yet.
     n_models : int
-        How many models have a colour and a name: those of the highest probability at any time. The others are grey.
+        How many models get a colour and a name: those with the highest probability at any time. The others are grey.
     highlight : sequence of labels, optional
-        Models to name whatever their probability.
+        Models to name whatever their probabilities.
     ax : matplotlib Axes, optional
 
     Returns
@@ -242,7 +262,7 @@ def plot_model_posterior(
     Raises
     ------
     TypeError, ValueError
-        For another object, other dims, or labels that are not there.
+        For another object, other dims, or unknown labels.
     """
     if not isinstance(history, xr.DataArray):
         raise TypeError(
@@ -275,27 +295,27 @@ def plot_model_posterior(
     ax.set(xlabel="number of observations", ylabel="posterior probability")
     ax.locator_params(axis="x", integer=True)
     if len(n) == 1:
-        # Within less than one observation there would be ticks at fractions.
+        # A narrower axis would have ticks at fractions of an observation.
         ax.set_xlim(n[0] - 1, n[0] + 1)
     label_ends(ax, ends)
     return ax
 
 
 def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | None = None) -> Axes:
-    """The posterior over models under each set of hyperpriors, as a table in shades.
+    """The posterior over models under each set of hyperpriors, as a heat map.
 
     Parameters
     ----------
     result : PriorSensitivity
         From :func:`pymc_active.search.prior_sensitivity`.
     n : int
-        How many models are shown, those of the highest average probability.
+        How many models are shown: those with the highest average probability.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
-        A frame marks the best model under each set; an asterisk a doubtful fit.
+        A frame marks the best model under each set of priors, an asterisk a doubtful fit.
 
     Raises
     ------

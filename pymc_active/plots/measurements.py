@@ -1,4 +1,4 @@
-"""What pictures of fits share: which data are shown, along which input, ringed or not, and the bands around them."""
+"""Shared by pictures of fits: the data to show, the input to show them along, rings, and bands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.plots.style import VERMILION, Z95
+from pymc_active.plots.style import VERMILION, Z89
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.tables import read_inputs, read_outputs
 
@@ -27,12 +27,12 @@ def data_of(fit: LaplaceFit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray,
 
 
 def names_of(inputs: list) -> list[str]:
-    """Labels of the inputs as the axes have them."""
+    """Labels of the inputs for the axes."""
     return [label if isinstance(label, str) else "x" if len(inputs) == 1 else f"input {label}" for label in inputs]
 
 
 def column_of(inputs: list, input: Any) -> tuple[int, str]:
-    """Position and name of an input given by its label or position; labels come first."""
+    """Position and name of an input, given by its label or, if there is no such label, by its position."""
     if input in inputs:
         column = inputs.index(input)
     elif isinstance(input, int | np.integer) and 0 <= input < len(inputs):
@@ -43,8 +43,8 @@ def column_of(inputs: list, input: Any) -> tuple[int, str]:
 
 
 def band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of f, and half the width of the central 95 % interval of f or y."""
-    return prediction.f_mean.to_numpy(), Z95 * np.sqrt(prediction[f"{target}_variance"].to_numpy())
+    """Mean of f, and half the width of the central 89 % interval of f or y."""
+    return prediction.f_mean.to_numpy(), Z89 * np.sqrt(prediction[f"{target}_variance"].to_numpy())
 
 
 def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -> None:
@@ -57,7 +57,7 @@ def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -
         return
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(x):
         raise ValueError(
-            f"highlight must hold rows of X, 0 to {len(x) - 1}, or be a mask of that length; got {highlight!r}"
+            f"highlight must hold rows of X, 0 to {len(x) - 1}, or be a mask of length {len(x)}; got {highlight!r}"
         )
     ax.scatter(x[rows], y[rows], s=95, facecolors="none", edgecolors=VERMILION, linewidths=1.4, zorder=4, label="asked")
     if number:

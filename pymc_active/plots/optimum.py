@@ -1,4 +1,4 @@
-"""Where the maximum may be: the picture that closes a search for it."""
+"""Plot where the maximum may be, at the end of a search for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import BLUE, GREY, INK, VERMILION, Z95, legend_above, new_axes, pyplot
+from pymc_active.plots.style import BLUE, GREY, INK, VERMILION, Z89, legend_above, new_grid, read_axes
 from pymc_active.predictions.predict import predict
 from pymc_active.support.scaling import fit_scale
 
-# As many draws of the hyperparameters as the recommendation takes, so that its mean lies on the curve.
-_DRAWS = 32
+# The draws of the hyperparameters that the recommendation takes, so that its mean lies on the curve.
+_DRAWS, _SEED = 32, 0
 _BINS = 40
 # Panels side by side, for more than two inputs.
 _ACROSS = 4
@@ -29,6 +29,7 @@ def plot_optimum(
     n_candidates: int = 12,
     n_points: int | None = None,
     axes: Any = None,
+    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """The recommended point, the posterior around it, and where else the maximum (or minimum) of f may be.
 
@@ -37,35 +38,37 @@ def plot_optimum(
     optimum : Optimum
         From :meth:`Learner.optimum`.
     units : sequence of str, or dict by input, optional
-        Units of the inputs, for the axes.
+        Units of the inputs.
     y_unit : str, optional
     labels : sequence, optional
-        Of the rows of a pool, such as the index of a data frame; default those of the pool.
+        Labels for the rows of a pool. Default: those of the pool.
     n_candidates : int
-        Of a pool: how many rows are shown, those most likely to be the best.
+        For a pool: how many rows are shown, those most likely to be the best.
     n_points : int, optional
-        Points of the grid along each input; default 200, or 60 for a map.
+        Points of the grid along each input. Default: 200, or 60 for a map.
     axes : Axes or array of Axes, optional
         As many as are returned.
+    figsize : (width, height), optional
+        Inches.
 
     Returns
     -------
     ndarray of matplotlib Axes
-        Bands and bars are mean ± 1.96 sd of f with the hyperparameters marginalised; the histograms and clouds are
-        ``optimum.samples``, each a place where the maximum may be.
+        Bands and bars are central 89 % intervals of f with the hyperparameters marginalised. Histograms and clouds
+        show ``optimum.samples``, each a possible place of the maximum.
 
         * One input: (2, 1). The posterior with the data and the height of each possible maximum; below, its place.
         * Two inputs: (1, 1). The posterior mean as a map, with the possible places. The colour bar is the figure's
           last Axes.
-        * More: (2, D). As for one input, along each input through the recommended point. Measurements are drawn
-          faintly, since they do not lie on these lines.
+        * More: (2, D). As for one input, along each input through the recommended point. Data are drawn faintly
+          because they do not lie on these lines.
         * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f.
 
     Raises
     ------
     TypeError, ValueError
-        For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too
-        few points or candidates.
+        For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too few
+        points or candidates.
     """
     if not isinstance(optimum, Optimum):
         raise TypeError(f"plot_optimum takes what learner.optimum() returns; got {type(optimum).__name__}")
@@ -77,18 +80,20 @@ def plot_optimum(
     name = optimum.fit.gpm.name
     height = f"{name} ({y_unit})" if y_unit else name
     if optimum.domain.is_pool:
-        return _plot_pool(optimum, height, labels, n_candidates, axes)
+        return _plot_pool(optimum, height, labels, n_candidates, axes, figsize)
     if labels is not None:
-        raise ValueError("labels are those of a pool's rows; this maximum was looked for in a box")
+        raise ValueError("labels belong to the rows of a pool, but this maximum was sought in a box: leave labels out")
     if len(names) == 2:
-        return _plot_map(optimum, names, height, n_points or 60, axes)
-    return _plot_lines(optimum, names, height, n_points or 200, axes)
+        return _plot_map(optimum, names, height, n_points or 60, axes, figsize)
+    return _plot_lines(optimum, names, height, n_points or 200, axes, figsize)
 
 
-def _plot_lines(optimum: Optimum, names: list[str], height: str, n_points: int, axes: Any) -> np.ndarray:
+def _plot_lines(
+    optimum: Optimum, names: list[str], height: str, n_points: int, axes: Any, figsize: tuple[float, float] | None
+) -> np.ndarray:
     """The posterior along each input through the recommended point, and the possible places below."""
     D = len(names)
-    axes = _read_axes(axes, (2, D)) if axes is not None else _pairs_of_panels(D)
+    axes = read_axes(axes, (2, D)) if axes is not None else _pairs_of_panels(D, figsize)
     at = np.asarray(optimum.x, float)[0]
     low, high = optimum.domain.low, optimum.domain.high
     grid = np.tile(at, (D, n_points, 1))
@@ -98,12 +103,12 @@ def _plot_lines(optimum: Optimum, names: list[str], height: str, n_points: int, 
     places, heights = optimum.samples.x.to_numpy(), optimum.samples.f.to_numpy()
     X, y = optimum.fit.X, optimum.fit.y
     inside = ((low <= X) & (high >= X)).all(1)
-    edges = np.concatenate([(mean - Z95 * sd).ravel(), (mean + Z95 * sd).ravel(), y[inside]])
+    edges = np.concatenate([(mean - Z89 * sd).ravel(), (mean + Z89 * sd).ravel(), y[inside]])
     bottom, top = edges.min(), edges.max()
     what = _kind(optimum)
     for d, (upper, lower) in enumerate(axes.T):
-        x, m, half = grid[d, :, d], mean[d], Z95 * sd[d]
-        upper.fill_between(x, m - half, m + half, color=BLUE, alpha=0.2, lw=0, label="95 % of f")
+        x, m, half = grid[d, :, d], mean[d], Z89 * sd[d]
+        upper.fill_between(x, m - half, m + half, color=BLUE, alpha=0.2, lw=0, label="89 % of f")
         upper.plot(x, m, color=BLUE, lw=1.8, label="mean of f")
         if D == 1:
             style = {"color": VERMILION, "alpha": 0.35, "mew": 0, "zorder": 2}
@@ -121,7 +126,7 @@ def _plot_lines(optimum: Optimum, names: list[str], height: str, n_points: int, 
             label=data,
         )
         upper.errorbar(
-            at[d], optimum.f_mean, Z95 * optimum.f_sd, fmt="*", ms=13, color=VERMILION, mec="white", mew=0.8, lw=1.6,
+            at[d], optimum.f_mean, Z89 * optimum.f_sd, fmt="*", ms=13, color=VERMILION, mec="white", mew=0.8, lw=1.6,
             zorder=5, label="recommended",
         )  # fmt: skip
         width = np.full(len(places), 100 / len(places))
@@ -129,7 +134,6 @@ def _plot_lines(optimum: Optimum, names: list[str], height: str, n_points: int, 
         lower.axvline(at[d], color=INK, lw=1.0, ls=(0, (5, 3)))
         margin = 0.02 * (high[d] - low[d])
         for ax in (upper, lower):
-            ax.spines[["right", "top"]].set_visible(False)
             ax.set_xlim(low[d] - margin, high[d] + margin)
         upper.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
         upper.tick_params(axis="x", labelbottom=False)
@@ -150,11 +154,13 @@ def _plot_lines(optimum: Optimum, names: list[str], height: str, n_points: int, 
     return axes
 
 
-def _plot_map(optimum: Optimum, names: list[str], height: str, n_points: int, axes: Any) -> np.ndarray:
+def _plot_map(
+    optimum: Optimum, names: list[str], height: str, n_points: int, axes: Any, figsize: tuple[float, float] | None
+) -> np.ndarray:
     """The posterior mean over two inputs, with the possible places."""
     import matplotlib as mpl
 
-    axes = np.array([[new_axes(None, (6.4, 4.8))]]) if axes is None else _read_axes(axes, (1, 1))
+    axes = new_grid((1, 1), figsize or (6.4, 4.8)) if axes is None else read_axes(axes, (1, 1))
     ax = axes[0, 0]
     low, high = optimum.domain.low, optimum.domain.high
     sides = [np.linspace(a, b, n_points) for a, b in zip(low, high, strict=True)]
@@ -170,21 +176,23 @@ def _plot_map(optimum: Optimum, names: list[str], height: str, n_points: int, ax
     bar.outline.set_visible(False)
     bar.set_label(f"posterior mean of {height}")
     places, at = optimum.samples.x.to_numpy(), np.asarray(optimum.x, float)[0]
-    # The frame must not cut off what lies on it.
+    # The frame must not clip points that lie on it.
     shown: dict[str, Any] = {"clip_on": False}
     style = {"ms": 6, "color": VERMILION, "mec": "none", "alpha": 0.4, **shown}
     ax.plot(*places.T, "o", label=f"possible {_kind(optimum)}", zorder=3, **style)
     X = optimum.fit.X
     inside = ((low <= X) & (high >= X)).all(1)
     ax.plot(*X[inside].T, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=4, **shown)
-    best = f"recommended: {optimum.f_mean:.4g} ± {Z95 * optimum.f_sd:.2g} (95 %)"
+    best = f"recommended: {optimum.f_mean:.4g} ± {Z89 * optimum.f_sd:.2g} (89 %)"
     ax.plot(*at[:, None], "*", ms=15, color=VERMILION, mec="white", mew=1.0, label=best, zorder=5, **shown)
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=names[0], ylabel=names[1])
     legend_above(ax)
     return axes
 
 
-def _plot_pool(optimum: Optimum, height: str, labels: Any, n_candidates: int, axes: Any) -> np.ndarray:
+def _plot_pool(
+    optimum: Optimum, height: str, labels: Any, n_candidates: int, axes: Any, figsize: tuple[float, float] | None
+) -> np.ndarray:
     """Probabilities of the leading candidates, and f there."""
     pool = optimum.domain.pool
     assert pool is not None
@@ -201,15 +209,14 @@ def _plot_pool(optimum: Optimum, height: str, labels: Any, n_candidates: int, ax
     mean, sd = _moments(optimum, pool[shown])
     k = len(shown)
     if axes is None:
-        size = (7.2, 1.3 + 0.3 * k)
-        _, axes = pyplot().subplots(1, 2, figsize=size, sharey=True, width_ratios=[1, 1.2], layout="constrained")
-    axes = _read_axes(axes, (1, 2))
+        axes = new_grid((1, 2), figsize or (7.2, 1.3 + 0.3 * k), sharey=True, width_ratios=[1, 1.2])
+    axes = read_axes(axes, (1, 2))
     left, right = axes[0]
     at = np.arange(k)
     p = counts[shown] / n_paths
     is_best = shown == recommended
-    half = Z95 * sd
-    for part, color, label in ((~is_best, BLUE, "95 % of f"), (is_best, VERMILION, "recommended")):
+    half = Z89 * sd
+    for part, color, label in ((~is_best, BLUE, "89 % of f"), (is_best, VERMILION, "recommended")):
         left.barh(at[part], 100 * p[part], color=color, alpha=0.75, height=0.7)
         right.errorbar(
             mean[part], at[part], xerr=half[part], fmt="o", ms=6, color=color, mfc="white", mew=1.6, label=label
@@ -231,7 +238,6 @@ def _plot_pool(optimum: Optimum, height: str, labels: Any, n_candidates: int, ax
     right.set_xlabel(height)
     legend_above(right)
     for ax in (left, right):
-        ax.spines[["right", "top"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", color=GREY, lw=0.4, alpha=0.4)
         ax.set_axisbelow(True)
@@ -239,13 +245,13 @@ def _plot_pool(optimum: Optimum, height: str, labels: Any, n_candidates: int, ax
 
 
 def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd of f at the rows of X, as the recommendation has them."""
-    prediction = predict(optimum.fit, X, method="draws", draws=_DRAWS)
+    """Mean and sd of f at the rows of X, computed as for the recommendation."""
+    prediction = predict(optimum.fit, X, method="draws", draws=_DRAWS, random_seed=_SEED)
     return prediction.f_mean.to_numpy(), np.sqrt(prediction.f_variance.to_numpy())
 
 
 def _rows(points: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """Rows of a pool that points are, but for rounding; of equal rows the first."""
+    """Row of the pool that each point is, up to rounding; the first of equal rows."""
     return np.array([np.square(pool - point).sum(1).argmin() for point in points])
 
 
@@ -268,23 +274,13 @@ def _axis_labels(inputs: list, units: Sequence[str] | Mapping[Any, str] | None) 
     return names if units is None else [f"{n} ({u})" if u else n for n, u in zip(names, units, strict=True)]
 
 
-def _pairs_of_panels(D: int) -> np.ndarray:
+def _pairs_of_panels(D: int, figsize: tuple[float, float] | None) -> np.ndarray:
     """Axes (2, D): one above the other for each input, a few inputs in a row of the figure."""
     across, rows = min(D, _ACROSS), -(-D // _ACROSS)
     size = (6.4, 4.6) if D == 1 else (1.2 + 2.4 * across, 0.5 + 3.6 * rows)
-    _, grid = pyplot().subplots(
-        2 * rows, across, figsize=size, height_ratios=[2.2, 1] * rows, squeeze=False, layout="constrained"
-    )
+    grid = new_grid((2 * rows, across), figsize or size, height_ratios=[2.2, 1] * rows)
     panels = [grid[2 * (d // across) : 2 * (d // across) + 2, d % across] for d in range(rows * across)]
     for panel in panels[D:]:
         for ax in panel:
             ax.remove()
     return np.stack(panels[:D], axis=1)
-
-
-def _read_axes(axes: Any, shape: tuple[int, int]) -> np.ndarray:
-    """The Axes given, in the shape that the picture needs."""
-    given = np.atleast_1d(np.asarray(axes, dtype=object))
-    if given.size != shape[0] * shape[1]:
-        raise ValueError(f"this picture needs {shape[0] * shape[1]} Axes, shape {shape}; got {given.size}")
-    return given.reshape(shape)

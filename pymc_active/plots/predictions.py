@@ -1,4 +1,4 @@
-"""Data and predictions along one input."""
+"""Plot data and predictions along one input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pymc_active.predictions.predict import predict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Models of less weight are not drawn: they would not be seen in the average either.
+# Models of smaller weight are not drawn: they would not show in the average either.
 _COUNTS = 0.02
 
 
@@ -40,8 +40,8 @@ def plot_predictions(
     ----------
     fit : LaplaceFit or ModelAverage
     input : int or label
-        The input along the x axis, by position or by name. Others stay at the median of the data, which are then
-        drawn faintly, since they do not lie on this slice.
+        The input along the x axis, by position or by name. The others stay at the median of the data; the data are
+        then drawn faintly because they do not lie on this slice.
     limits : (low, high), optional
         Range of that input. Default: a tenth beyond the data on either side.
     n_points : int
@@ -49,9 +49,9 @@ def plot_predictions(
     target : {"f", "y"}
         Bands of the latent function or of a new observation.
     trace : xarray.DataTree, optional
-        Draws of the same model by MCMC, whose band is shown beside the others.
+        MCMC draws of the same model; their band is shown beside the others.
     X, y : array_like, shapes (n, D) and (n,), optional
-        Data to show. Default: those the model holds.
+        Data to show. Default: those of the fit.
     highlight : array_like of int or bool, optional
         Rows of X to ring.
     number : bool
@@ -61,21 +61,21 @@ def plot_predictions(
     Returns
     -------
     matplotlib Axes
-        The band is mean ± 1.96 sd of ``predict(fit, grid, method="mgp")``, the dashed lines those of ``"map"``, and
-        the red lines those of the trace: the exact moments of the mixture over its draws. Of several models: the band
-        of their average, and the means of those with a weight of at least 0.02, if there are several.
+        Central 89 % intervals: a band for ``predict(fit, grid, method="mgp")``, dashed lines for ``"map"``, and red
+        lines for the trace (by the exact moments of the mixture over its draws). For several models: the band of
+        their average, and the mean of each model with a weight of at least 0.02 if there is more than one.
 
     Raises
     ------
     TypeError, ValueError
-        For another object than a fit, an unknown input or target, limits that do not increase, data that are not the
-        fit's, or a trace of another model or of a model whose data changed since the fit.
+        For anything but a fit, an unknown input or target, limits that do not increase, or a trace of another model
+        or of a model whose data changed since the fit.
     """
     is_average = isinstance(fit, ModelAverage)
     if not is_average:
         check_one_fit(fit, "plot_predictions")
     elif trace is not None:
-        raise ValueError("a trace is of one model: draw it beside average.best, or leave it out")
+        raise ValueError("a trace belongs to one model: plot average.best with it, or leave it out")
     if target not in ("f", "y"):
         raise ValueError(f"target must be 'f' or 'y'; got {target!r}")
     gpm = fit.gpm
@@ -95,7 +95,7 @@ def plot_predictions(
 
     ax = new_axes(ax, (6.4, 4.0))
     mean, half = band(predict(fit, grid, method="mgp"), target)
-    what, name_of_band = f"95 % of {target}", "average" if is_average else "MGP"
+    what, name_of_band = f"89 % of {target}", "average" if is_average else "MGP"
     ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"{name_of_band}, {what}")
     ax.plot(x, mean, color=BLUE, lw=1.8, label=f"{name_of_band} mean")
     if isinstance(fit, ModelAverage):
@@ -127,13 +127,12 @@ def plot_predictions(
 
 
 def _draw_members(ax: Axes, average: ModelAverage, x: np.ndarray, grid: np.ndarray) -> None:
-    """The means of the models that count, the heaviest first."""
+    """Means of the models with a relevant weight, the largest weight first."""
     styles = zip(CYCLE[1:], ("--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)), (0, (1, 3))), strict=True)
     labels = list(average)
     counting = [i for i in np.argsort(-average.weights, kind="stable") if average.weights[i] >= _COUNTS]
     if len(counting) == 1:
-        # Its mean is the average.
-        return
+        return  # its mean is the average
     for i, (color, line) in zip(counting, styles, strict=False):
         mean = predict(average[labels[i]], grid).f_mean
         ax.plot(x, mean, color=color, lw=1.3, ls=line, label=f"{labels[i]}, weight {average.weights[i]:.2f}")

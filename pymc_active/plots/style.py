@@ -1,18 +1,20 @@
-"""What all pictures share: colours that colour-blind readers can tell apart (Okabe and Ito), axes, legends, labels."""
+"""Shared by all pictures: colours that colour-blind readers can distinguish (Okabe and Ito), axes, legends, labels."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
 
 BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 INK, GREY = "#222222", "#8A8A8A"
 CYCLE = (BLUE, VERMILION, GREEN, PINK, ORANGE, INK)
-# For ``plt.style.use``: pictures of your own look like those here.
+# For ``plt.style.use``: gives your own pictures the same look.
 STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -20,8 +22,8 @@ STYLE = {
     "legend.fontsize": 9.0,
     "legend.frameon": False,
 }
-# Half the width of a central 95 % interval of a Gaussian, in sds.
-Z95 = 1.959964
+# Half the width of a central 89 % interval of a Gaussian, in sds. All intervals are ArviZ's 89 %.
+Z89 = 1.598193
 
 
 def pyplot() -> Any:
@@ -35,14 +37,29 @@ def pyplot() -> Any:
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """The Axes given, or a new one; without the frame's right and upper side."""
-    if ax is None:
-        _, ax = pyplot().subplots(figsize=size, layout="constrained")
-    ax.spines[["right", "top"]].set_visible(False)
-    return ax
+    return new_grid((1, 1), size)[0, 0] if ax is None else read_axes(ax, (1,))[0]
+
+
+def new_grid(shape: tuple[int, int], size: tuple[float, float], **keywords: Any) -> np.ndarray:
+    """Axes (rows, columns) in a new figure; keywords are those of ``plt.subplots``."""
+    return read_axes(pyplot().subplots(*shape, figsize=size, squeeze=False, layout="constrained", **keywords)[1], shape)
+
+
+def read_axes(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The Axes given, in the shape that the picture needs; without the right and upper sides of their frames."""
+    given = np.atleast_1d(np.asarray(axes, dtype=object))
+    if given.size != np.prod(shape):
+        raise ValueError(f"this picture needs {np.prod(shape)} Axes, shape {shape}; got {given.size}")
+    for ax in given.flat:
+        ax.spines[["right", "top"]].set_visible(False)
+    return given.reshape(shape)
 
 
 def legend_above(ax: Axes) -> None:
-    """A legend above the frame, where it hides nothing, in as many columns as fit; inside if the figure ends there."""
+    """Put a legend above the frame, where it hides nothing, and any title above the legend.
+
+    It has as many columns as fit. If the figure ends at the frame, it goes inside.
+    """
     n = len(ax.get_legend_handles_labels()[0])
     style: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
     # Layouts make a frame wider than it is at first, but never beyond the figure.
@@ -53,10 +70,22 @@ def legend_above(ax: Axes) -> None:
             break
     if legend.get_window_extent().y1 > ax.figure.bbox.y1 and ax.figure.get_layout_engine() is None:
         ax.legend(loc="best", **style)
+        return
+    # Matplotlib moves titles above insets, but not above legends: an empty inset takes the legend's place.
+    inset = ax.inset_axes((0, 1, 1, 0))
+    inset.set_axis_off()
+    inset.set_axes_locator(partial(_place_of_legend, ax))
+
+
+def _place_of_legend(ax: Axes, _: Axes, renderer: Any) -> Bbox:
+    """In parts of the figure; the frame itself once the legend is gone."""
+    legend = ax.get_legend()
+    extent = ax.bbox if legend is None else legend.get_window_extent(renderer)
+    return extent.transformed(ax.figure.transSubfigure.inverted())
 
 
 def log_axis(ax: Axes, which: str) -> None:
-    """A logarithmic axis with plain numbers, also where it spans less than a decade."""
+    """A logarithmic axis with plain numbers, even if it spans less than a decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     ax.set(**{f"{which}scale": "log"})
@@ -83,7 +112,7 @@ def nats_axis(ax: Axes, which: str, low: float) -> None:
 
 
 def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
-    """Names at the right ends of lines, moved apart where they would overlap; also after a change of scale."""
+    """Names at the right ends of lines, moved apart if they overlap; a change of scale places them again."""
     gap = 12.0
     texts = [
         ax.annotate(
@@ -95,7 +124,7 @@ def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
             va="center",
             fontsize=9.5,
             annotation_clip=False,
-            # A reference line may run through.
+            # A reference line may cross the name.
             bbox={"fc": "white", "ec": "none", "pad": 0.5},
         )
         for name, x, y, color in ends
@@ -106,7 +135,7 @@ def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
         at = np.array([axes.transData.transform((x, y))[1] * points for _, x, y, _ in ends])
         order = np.argsort(at)
         placed = at[order].copy()
-        # Pool neighbours that are too close into blocks around their common middle.
+        # Merge neighbours that are too close into blocks around their common middle.
         blocks: list[list[float]] = []
         for position in placed:
             blocks.append([position, 1])

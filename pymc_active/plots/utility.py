@@ -1,4 +1,4 @@
-"""What measuring each candidate is worth: a criterion over a pool, along an input, or as a map of a box."""
+"""Plot a criterion over a pool: along an input, as a map, or as a ranking."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pymc_active.support.tables import input_labels, read_inputs
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of a pool with more than two inputs, which has no map.
+# Candidates in a ranking, for pools with more than two inputs.
 _SHOWN = 12
-# Marks of what was picked, one for each criterion; colours alone would not do.
+# Marks of the picks, one for each criterion, so that colour is not the only difference.
 _MARKS, _LINES = "vD^sPX", ("-", "--", "-.", ":")
 # Words that are abbreviations.
 _ACRONYMS = {"bald", "bams", "pes"}
@@ -34,37 +34,37 @@ def plot_utility(
     input: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """What each candidate is worth by a criterion, with the best of them and the data marked.
+    """Utility of each candidate by a criterion, with the best candidates and the data marked.
 
     Parameters
     ----------
     utility : xarray.DataArray, or dict of name -> DataArray
-        What a criterion such as :func:`pymc_active.active.bald` returns, over ``point``; several of the same units
-        and candidates are compared along one input. ``attrs["units"]`` goes to the axis.
+        What a criterion such as :func:`pymc_active.active.bald` returns, over ``point``. Several criteria with the
+        same units and candidates are compared along one input. ``attrs["units"]`` goes to the axis.
     X : array_like or DataFrame, shape (m, D), optional
-        The candidates, in the user's units. Without it, or with more than two inputs and no ``input``, the picture is
-        a ranking.
+        The candidates, in the user's units. Without them, or with more than two inputs and no ``input``, the picture
+        is a ranking.
     data : array_like of shape (k, D), or an object with such an ``X``, optional
-        What is measured already; a fit, a :class:`ModelAverage` and a :class:`Learner` will do.
+        Points measured already, such as those of a fit, a :class:`ModelAverage` or a :class:`Learner`.
     picks : int or sequence of int
-        How many of the best candidates to mark; or the rows to mark, which are numbered in their order.
+        How many of the best candidates to mark, or the rows to mark, numbered in their order.
     input : int or label, optional
-        Along which input to draw, by position or by name; of several inputs the others are whatever they are.
+        The input along the x axis, by position or by name. Candidates may differ in the other inputs.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
-        * One input: a curve; with ``input``, of several: a cloud. Data are ticks along the bottom.
+        * One input: a curve. One ``input`` of several: a cloud. Data are ticks along the bottom.
         * Two inputs: a filled contour map if the candidates are a grid, else coloured points. The colour bar is the
           figure's last Axes.
-        * More: the best dozen candidates in order, by their labels.
+        * More: a ranking of the best dozen candidates by their labels.
 
     Raises
     ------
     TypeError, ValueError
-        For another object, candidates or data of another shape, unknown inputs or rows, several criteria where only
-        one can be shown, or different units.
+        For another object, candidates or data of another shape, unknown inputs or rows, different units, or several
+        criteria in a map or ranking.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def plot_utility(
         return _plot_ranking(_the_only(utilities, "a ranking"), picks, ax)
     values = read_inputs(X, "X")
     labels = input_labels(X, values.shape[1])
-    # An array has no names, but the model may.
+    # Names may come from the model if X has none.
     labels = data.gpm.inputs if hasattr(data, "gpm") and labels == list(range(len(labels))) else labels
     if len(values) != n:
         raise ValueError(f"X must have one row for each of the {n} candidates; got {len(values)}")
@@ -148,7 +148,7 @@ def _plot_map(
     bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=28)
     bar.outline.set_visible(False)
     bar.set_label(_axis_label({"": utility}))
-    # The frame must not cut off what lies on it.
+    # The frame must not clip points that lie on it.
     shown: dict[str, Any] = {"clip_on": False}
     if data is not None:
         # White shows on every colour of the map.
@@ -164,7 +164,7 @@ def _plot_map(
 
 
 def _plot_ranking(utility: xr.DataArray, picks: Any, ax: Axes | None) -> Axes:
-    """The best candidates in order, by their labels; every candidate counts towards the axis."""
+    """The best candidates in order, by their labels; the axis starts at the worst of all."""
     u = utility.to_numpy()
     rows = np.argsort(-np.where(np.isfinite(u), u, -np.inf), kind="stable")[:_SHOWN]
     marked, _ = _read_picks(picks, u)
@@ -191,7 +191,7 @@ def _number(ax: Axes, x: np.ndarray, y: np.ndarray, is_ordered: bool) -> None:
     if not is_ordered:
         return
     for i, place in enumerate(zip(x, y, strict=True), 1):
-        # Dark numbers would not show on a dark map.
+        # Dark numbers need a light box on a dark map.
         box = {"fc": "white", "ec": "none", "pad": 0.8, "alpha": 0.8}
         ax.annotate(str(i), place, xytext=(8, 5), textcoords="offset points", fontsize=9, color=INK, bbox=box, zorder=6)
 
@@ -204,14 +204,14 @@ def _read_utilities(utility: Any) -> Utilities:
         if not isinstance(values, xr.DataArray):
             where = f" for {name!r}" if name else ""
             raise TypeError(
-                f"utility must be what a criterion returns, a DataArray over point; got {type(values).__name__}{where}"
+                f"utility must be a DataArray over point, as a criterion returns it; got {type(values).__name__}{where}"
             )
         if values.ndim != 1:
             raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, values.dims))}")
-    # The candidates of a check have a name of their own.
+    # In a check, candidates have another dim.
     utilities = {name: values.rename({values.dims[0]: "point"}) for name, values in utilities.items()}
     if len({values.sizes["point"] for values in utilities.values()}) > 1:
-        raise ValueError("criteria that are compared must be over the same candidates")
+        raise ValueError("criteria in one picture must be over the same candidates")
     units = {values.attrs.get("units") for values in utilities.values()}
     if len(units) > 1:
         raise ValueError(f"criteria on one axis must have the same units; got {', '.join(sorted(map(str, units)))}")
@@ -220,7 +220,7 @@ def _read_utilities(utility: Any) -> Utilities:
 
 def _the_only(utilities: Utilities, picture: str) -> xr.DataArray:
     if len(utilities) > 1:
-        raise ValueError(f"{picture} shows one criterion; several are compared along one input: pass input=")
+        raise ValueError(f"{picture} shows one criterion; to compare several along one input, pass input=")
     return next(iter(utilities.values()))
 
 

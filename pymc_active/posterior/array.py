@@ -1,10 +1,11 @@
-"""The array route of the builders' models: NumPy kernels with closed-form derivatives, nothing compiled."""
+"""The posterior of builders' models by NumPy: closed-form derivatives, nothing compiled."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,9 +17,9 @@ from pymc_active.posterior.factor import LOG_2PI, Factor
 from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.scaling import Affine, InputMap
 
-# Its square is nothing beside one.
+# Its square vanishes beside one.
 _COMPLEX_STEP = 1e-30
-# Up to so many points many covariance matrices are factorised at once, in stacks of so many numbers.
+# Up to this many points, covariance matrices are factorised in stacks of at most this many numbers.
 _SMALL, _STACKED = 30, 30_000
 
 
@@ -30,8 +31,9 @@ class ArrayPosterior(Posterior):
     X, y : ndarray, shapes (n, D) and (n,)
         Data in the user's units; ``x_map`` and ``y_map`` take them to the units of the priors.
     n_parameters : int
-        P. Entries of theta behind the first P are ``constants``: parameters that the user fixed.
+        P.
     constants : ndarray
+        Parameters that the user fixed; they follow theta.
     prior : GaussianPrior
     log_noise : int
         Position of the log noise sd in (theta, constants).
@@ -67,7 +69,7 @@ class ArrayPosterior(Posterior):
         return np.concatenate([theta, self.constants]) if len(self.constants) else theta
 
     def residual(self, theta: np.ndarray) -> np.ndarray:
-        """Scaled y less the mean, for (theta, constants)."""
+        """Scaled y minus the mean, for (theta, constants)."""
         return self.y - self._basis @ theta[self.mean_indices] if len(self.mean_indices) else self.y
 
     def _factor(self, theta, K, extra_noise):
@@ -92,7 +94,7 @@ class ArrayPosterior(Posterior):
             try:
                 L = np.linalg.cholesky(G)
             except np.linalg.LinAlgError:
-                # It does not say which of them is not positive definite.
+                # NumPy does not say which of them is not positive definite.
                 return super().values(thetas)
             z = np.linalg.solve(L, residual[..., None])[..., 0]
             nll = 0.5 * np.square(z).sum(1) + np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1)
@@ -136,7 +138,7 @@ class ArrayPosterior(Posterior):
         """As :class:`InputGradients`, in the units of the priors; directions over (theta, constants)."""
 
     def _mean_slope(self, theta: np.ndarray) -> np.ndarray | float:
-        """Derivative of the mean function in the inputs: its parameters are a constant, then a slope an input."""
+        """Derivative of the mean function in the inputs: its parameters are a constant, then one slope per input."""
         return theta[self.mean_indices[1:]] if len(self.mean_indices) > 1 else 0.0
 
     def prior_mean(self, theta, X):
@@ -153,8 +155,8 @@ class ArrayPosterior(Posterior):
         return float((self.prior.mean - theta)[self.log_noise] / self.prior.sd[self.log_noise])
 
     def population_size(self):
-        # An evaluation costs about 0.2 ms at n = 100 and grows with the square of n at first; few data leave the
-        # posterior so wide that a large population is wasted on it.
+        # An evaluation takes about 0.2 ms at n = 100, and grows with the square of n at first. Few data leave the
+        # posterior so wide that a large population is wasted.
         n = len(self.y)
         affordable = int(np.clip(64 * min(n / 50, (100 / n) ** 2), 16, 64))
         return min(affordable, 4 * self.n_parameters)
@@ -178,7 +180,7 @@ class ArrayPosterior(Posterior):
 
 
 class KernelPosterior(ArrayPosterior):
-    """Any covariance with few parameters, as a :class:`~pymc_active.kernels.arrays.Node`."""
+    """Posterior with any covariance of few parameters, a :class:`~pymc_active.kernels.arrays.Node`."""
 
     kernel: Node
 
@@ -209,7 +211,7 @@ class KernelPosterior(ArrayPosterior):
         return self._add_noise_and_mean_gradient(0.5 * state.extra.pullback(state.factor.W), full, state.factor)
 
     def _tangents(self, state, full):
-        """Every non-zero derivative of G and of the mean, grouped by free parameter."""
+        """Derivatives of G (P, n, n) and of the mean (P, n)."""
         n = len(self.y)
         dG = np.zeros((self.n_parameters, n, n))
         for i, t in state.extra.tangents():
@@ -277,7 +279,7 @@ class KernelPosterior(ArrayPosterior):
             change = np.einsum("jab,bj->aj", dG, alpha if of_mean else B)
             gradient = np.empty_like(X_new)
             for j in range(len(X_new)):
-                # A complex step: its imaginary part is the derivative along the direction, without subtraction.
+                # A complex step: the imaginary part is the derivative along the direction, without cancellation.
                 turned, x = full + _COMPLEX_STEP * 1j * direction[j], X_new[j : j + 1]
                 there = self.kernel.at(turned, self.X, x)
                 gradient[j] = there.input_pullback(W[:, j : j + 1])[0].imag / _COMPLEX_STEP
@@ -295,7 +297,7 @@ class KernelPosterior(ArrayPosterior):
         return parts
 
     def _diagonal_pullback(self, theta, X):
-        """Gradient of k(x, x) for each row, (m, D): twice that in one of its arguments."""
+        """Gradient of k(x, x) for each row, (m, D): twice that in one argument."""
         if isinstance(self.kernel, Stationary):
             return np.zeros(X.shape)
         return 2 * self.kernel.at(theta, X).input_pullback(np.eye(len(X)))
@@ -313,10 +315,10 @@ class _Embedded(NamedTuple):
 
 
 class EmbeddingPosterior(ArrayPosterior):
-    """outputscale² g(|R x - R x'|²) with a full R of shape (d, D): everything is done in U = X Rᵀ, then chained.
+    """Posterior with the covariance outputscale² g(|R x - R x'|²), for a full R of shape (d, D).
 
-    The likelihood depends on R through U only, so derivatives are taken in U (n x d) and multiplied by X at the
-    end: no array of size n x n x dD is ever formed.
+    The likelihood depends on R through U = X Rᵀ only, so derivatives are taken in U (n, d) and multiplied by X at the
+    end. No array of size n x n x dD is formed.
     """
 
     def __init__(self, X, y, *, profile: str, shape: tuple[int, int], R_start: int, log_outputscale: int, **keywords):
@@ -329,8 +331,24 @@ class EmbeddingPosterior(ArrayPosterior):
         """R, shape (d, D)."""
         return self._extend(theta)[self.R].reshape(self.shape)
 
+    def in_coordinates(self, X: np.ndarray, x_map: InputMap, prior: GaussianPrior) -> Self:
+        """The same posterior with R acting on the columns of X (n, C), to which ``x_map`` takes the user's inputs."""
+        d, D = self.shape
+        shift = d * (X.shape[1] - D)
+
+        def moved(index: int | np.ndarray) -> Any:
+            return index + shift * (index >= self.R.stop)
+
+        other = copy(self)
+        other.X, other.x_map, other.prior = X, x_map, prior
+        other.shape, other.R = (d, X.shape[1]), slice(self.R.start, self.R.stop + shift)
+        other.n_parameters = self.n_parameters + shift
+        other.log_noise, other.log_outputscale = moved(self.log_noise), moved(self.log_outputscale)
+        other.mean_indices = moved(self.mean_indices)
+        return other
+
     def lines_between(self, theta: np.ndarray, difference: np.ndarray, turn: Callable) -> RadialLines:
-        """The kernel at differences (..., d) of embedded inputs; ``turn`` takes directions there."""
+        """The kernel at differences (..., d) of embedded inputs; ``turn`` embeds directions."""
         return RadialLines(self.profile, np.exp(2 * self._extend(theta)[self.log_outputscale]), difference, turn)
 
     def lines(self, theta, a, b):
@@ -374,7 +392,7 @@ class EmbeddingPosterior(ArrayPosterior):
         G_inverse, W, alpha = factor.inverse, factor.W, factor.alpha
         k2 = variance * self.profile(s, 2)[2]
         delta = [np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
-        # S[k][i, j] = dk(u_i, u_j)/du_ik; dK/du_ik has it as row and column i and is zero elsewhere.
+        # S[k][i, j] = dk(u_i, u_j)/du_ik is row and column i of dK/du_ik, which is zero elsewhere.
         S = [2 * k1 * delta[k] for k in range(d)]
         SG = [S_k @ G_inverse for S_k in S]
         # Columns of M[k] are (dK/du_ik) alpha.
@@ -399,7 +417,7 @@ class EmbeddingPosterior(ArrayPosterior):
                     H_R[m, :, k, :] = block.T
         H[self.R, self.R] = H_R.reshape(d * D, d * D)
 
-        # Rows of the few other parameters, against R and against each other.
+        # The few other parameters, against R and against each other.
         o, s2 = self.log_outputscale, self.log_noise
         noise = np.exp(2 * full[s2])
         dG = np.stack([2 * K, 2 * noise * np.eye(n)])
@@ -415,7 +433,7 @@ class EmbeddingPosterior(ArrayPosterior):
         small[:2, :2] -= 0.5 * np.einsum("aij,bji->ab", GdG, GdG)
         small[0, 0] += 2 * np.vdot(W, K)
         small[1, 1] += 2 * noise * np.trace(W)
-        # A position may be named twice only among constants, which are cut off below.
+        # Only constants may share a position, and these are cut off below.
         H[np.ix_(few, few)] = small
         cross = np.empty((d, n, len(few)))
         for k in range(d):

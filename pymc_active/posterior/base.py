@@ -1,6 +1,6 @@
-"""The log posterior of a marginal GP: what every route (kernels, embedding, graph) shares.
+"""The log posterior of a marginal GP: the part that kernels, embeddings and PyTensor graphs share.
 
-Only the covariance differs between the routes. With G = K + noise, r = y - mu, alpha = G⁻¹ r and
+Only the covariance differs between these routes. With G = K + noise, r = y - mu, alpha = G⁻¹ r and
 W = G⁻¹ - alpha alphaᵀ, the negative log likelihood has gradient 1/2 <W, dG> - alphaᵀ dmu, and its Hessian
 splits into *curvature* 1/2 <W, d²G> - alphaᵀ d²mu, with W and alpha held constant, and *Gram* terms of first
 derivatives only. No derivative passes through a Cholesky.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Moments(NamedTuple):
-    """Latent predictions at fixed hyperparameters, with derivatives in theta if they were asked for."""
+    """Latent predictions at fixed hyperparameters, (m,) each, with gradients in theta (m, P) on request."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -38,8 +38,8 @@ class Moments(NamedTuple):
 class InputGradients(NamedTuple):
     """Derivatives of latent predictions in the inputs, (m, D) each.
 
-    The last two are those of the inner products of ``Moments.mean_gradient`` and ``.variance_gradient`` with given
-    directions of theta, held constant.
+    The last two differentiate the inner products of ``Moments.mean_gradient`` and ``.variance_gradient`` with given
+    directions of theta.
     """
 
     mean: np.ndarray
@@ -59,9 +59,9 @@ class State(NamedTuple):
 class Posterior(ABC):
     """Log posterior over the flat unconstrained vector theta (P,), given the data it holds.
 
-    A posterior does not change: new data make a new one. All quantities are in nats and in the user's units of X and y,
-    but for ``X``, ``y``, :meth:`lines` and :meth:`prior_mean`, which are in the kernel's: ``x_map`` and ``y_map`` lead
-    there.
+    A posterior does not change: new data make a new one. Quantities are in nats and in the user's units of X and y,
+    except that ``X``, ``y``, :meth:`lines` and :meth:`prior_mean` are in the kernel's units, to which ``x_map`` and
+    ``y_map`` lead.
     """
 
     n_parameters: int
@@ -71,15 +71,15 @@ class Posterior(ABC):
     x_map: InputMap
     y_map: Affine
 
-    # Where a route knows them: the covariance as a tree of kernels, the fixed parameters behind theta, and what tells
-    # the prior of each entry of theta from those of others.
+    # If known: the covariance as a tree of kernels, the fixed parameters that follow theta, and what distinguishes the
+    # prior of each entry of theta from those of the others.
     kernel: Node | None = None
     constants: np.ndarray = np.empty(0)
     prior_kinds: Sequence[tuple] = ()
 
     @abstractmethod
     def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Take other data, in the user's units."""
+        """Replace the data, in the user's units."""
 
     def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
         """The same posterior for other data (user's units), sharing everything compiled."""
@@ -128,9 +128,9 @@ class Posterior(ABC):
         mean_directions: np.ndarray | None = None,
         variance_directions: np.ndarray | None = None,
     ) -> InputGradients | None:
-        """Derivatives of :meth:`moments` in the rows of ``X_new`` (user's units); directions are (m, P).
+        """Derivatives of :meth:`moments` in the rows of ``X_new`` (user's units), or None without formulas for them.
 
-        None where a route has no formulas for them.
+        Directions are (m, P).
         """
         return None
 
@@ -143,20 +143,20 @@ class Posterior(ABC):
         """The mean function (m,) and its gradient (m, D) in the inputs, at points in the kernel's units."""
 
     def check_twice_differentiable(self) -> None:
-        """Raise a ValueError unless functions with this kernel have second derivatives, where that is known."""
+        """Raise a ValueError if functions with this kernel are known to have no second derivative."""
         return
 
     def prior_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Location and sd of the prior on the unconstrained space, (P,) each, from its mode and curvature.
 
-        Where the prior is flat the sd is one.
+        Flat directions get an sd of one.
         """
 
         def objective(theta):
             value, gradient = self.prior_value_and_gradient(theta)
             return -value, -gradient
 
-        # Priors without a mode (flat ones) must not carry the search away.
+        # A flat prior has no mode, and must not carry the search away.
         bounds = [(-20.0, 20.0)] * self.n_parameters
         center = minimize(objective, np.zeros(self.n_parameters), jac=True, method="L-BFGS-B", bounds=bounds).x
         precision = -np.diag(self.prior_hessian(center))
@@ -164,19 +164,19 @@ class Posterior(ABC):
 
     @property
     def hides_modes(self) -> bool:
-        """Whether the best mode may have a small basin, as periods have, that several starts together miss."""
+        """Whether the best mode may have a basin so small that several starts miss it, as periods have."""
         return True
 
     def noise_below_prior(self, theta: np.ndarray) -> float:
-        """How many prior sds log_noise is below its prior mean; 0 where there is no such parameter."""
+        """How many prior sds log_noise lies below its prior mean; 0 without such a parameter."""
         return 0.0
 
     def population_size(self) -> int:
-        """Particles that a population search can afford: its cost is that of about 800 evaluations each."""
+        """Particles that a population search can afford, at about 800 evaluations each."""
         return 16
 
     def value(self, theta: np.ndarray) -> float:
-        """Log posterior; -inf where K + noise is not positive definite."""
+        """Log posterior; -inf if K + noise is not positive definite."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
                 value = self.prior_value_and_gradient(theta)[0] - self.state(theta).factor.nll
@@ -189,8 +189,8 @@ class Posterior(ABC):
         return np.array([self.value(theta) for theta in thetas])
 
     def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
-        """Log posterior and gradient; (-inf, zeros) where K + noise is not positive definite."""
-        # A line search also tries absurd places; that something overflows there is no news.
+        """Log posterior and gradient; (-inf, zeros) if K + noise is not positive definite."""
+        # Line searches try extreme points, where overflow is expected.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
                 state = self.state(theta, extra_noise)
@@ -209,7 +209,7 @@ class Posterior(ABC):
 
 
 def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:
-    """Part of the likelihood Hessian made of first derivatives.
+    """The part of the likelihood Hessian that is made of first derivatives.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A Gaussian process with its hyperparameters fixed, given its data: what sample paths and their maxima need."""
+"""A Gaussian process given its data and hyperparameters, with all derivatives in the inputs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor
 from pymc_active.support.scaling import Affine
 
-# Central differences of what a user's own mean or noise gives no derivatives of, as a fraction of the inputs' range.
+# Step of central differences, where a user's mean or noise has no derivatives, as a fraction of the range of an input.
 _STEP = 1e-5
 
 
 class ConditionedGP:
-    """Everything is in the kernel's units of X and y.
+    """A Gaussian process given its data, in the kernel's units of X and y.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class ConditionedGP:
         With the data.
     theta : ndarray, shape (P,)
     minimize : bool
-        Describe -f instead of f, whose maximum is f's minimum.
+        Describe -f instead of f, so that the maximum is the minimum of f.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class ConditionedGP:
 
     @property
     def factor(self) -> Factor:
-        """Of the data covariance G = K + noise. Its ``alpha`` is that of f; see :attr:`alpha`."""
+        """Factor of the data covariance G = K + noise. Its own ``alpha`` has the sign of f; see :attr:`alpha`."""
         return self._state.factor
 
     @property
@@ -62,7 +62,7 @@ class ConditionedGP:
         return self.x_map.shift + self.x_map.scale * X
 
     def to_user_y(self, f: np.ndarray) -> np.ndarray:
-        """Values of f (of -f, where that is described) in the user's units of y."""
+        """Values of f in the user's units of y, from values of what is described: f or -f."""
         y_map = self.posterior.y_map
         return y_map.shift + y_map.scale * self.sign * f
 
@@ -78,7 +78,7 @@ class ConditionedGP:
         if isinstance(self.posterior, ArrayPosterior):
             # Constant or linear.
             return hessian
-        # Of a mean function that somebody wrote only the gradient is known.
+        # Only the gradient of a user's mean function is known.
         for i, step in enumerate(np.diag(self._steps(X))):
             hessian[:, i] = (self.prior_mean(X + step)[1] - self.prior_mean(X - step)[1]) / (2 * step[i])
         return 0.5 * (hessian + hessian.swapaxes(1, 2))
@@ -104,14 +104,14 @@ class ConditionedGP:
         return float(user[0]) / float(self.posterior.y_map.scale) ** 2
 
     def noise_variance(self, X: np.ndarray) -> np.ndarray:
-        """Of observations at the rows of X, (m,)."""
+        """Noise variance of observations at the rows of X, (m,)."""
         if self._constant_noise is not None:
             return np.full(len(X), self._constant_noise)
         user = self.posterior.moments(self._state, self.to_user(X)).noise_variance
         return user / float(self.posterior.y_map.scale) ** 2
 
     def noise_variance_gradient(self, X: np.ndarray) -> np.ndarray:
-        """Its derivatives in the rows of X, (m, D)."""
+        """Derivatives of :meth:`noise_variance` in the rows of X, (m, D)."""
         gradient = np.zeros(X.shape)
         if self._constant_noise is None:
             for i, step in enumerate(np.diag(self._steps(X))):
@@ -119,7 +119,7 @@ class ConditionedGP:
         return gradient
 
     def _steps(self, X: np.ndarray) -> np.ndarray:
-        """Of central differences, of each input (D,)."""
+        """Step of central differences for each input, (D,)."""
         width = np.ptp(np.concatenate([self.X, X]), axis=0)
         return _STEP * np.where(width > 0, width, 1.0)
 
@@ -137,7 +137,7 @@ class ConditionedGP:
         return np.stack(columns, axis=1)
 
     def prior_variance_gradient(self, X: np.ndarray) -> np.ndarray:
-        """Of k(x, x) in x, (m, D): twice that in one argument."""
+        """Gradient of k(x, x) in x, (m, D): twice that in one argument."""
         at = self.lines(X, X)
         columns = [2 * at.along(None, v, (0, 1)).get((0, 1), np.zeros(len(X))) for v in np.eye(X.shape[1])]
         return np.stack(np.broadcast_arrays(*columns), axis=1)

@@ -1,4 +1,4 @@
-"""A conditioned Gaussian process on a linear embedding, as a function of the few embedded inputs u = R x."""
+"""A conditioned GP on a linear embedding, as a process in the few embedded inputs u = R x."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class EmbeddedMap:
 
 
 class EmbeddedGP(ConditionedGP):
-    """The same process in d inputs: its covariances cost no more than those, however many x has.
+    """The same process in d inputs, so that covariances cost no more than d inputs do.
 
     Parameters
     ----------
     gp : ConditionedGP
-        With an :class:`EmbeddingPosterior` whose mean does not depend on the inputs.
+        Its posterior is an :class:`EmbeddingPosterior` whose mean does not depend on the inputs.
     """
 
     def __init__(self, gp: ConditionedGP):
@@ -46,7 +46,7 @@ class EmbeddedGP(ConditionedGP):
 
     @staticmethod
     def applies_to(gp: ConditionedGP) -> bool:
-        """Whether there are fewer embedded inputs than inputs, and the mean is a constant."""
+        """Whether d < D and the mean is constant."""
         posterior = gp.posterior
         return (
             isinstance(posterior, EmbeddingPosterior)
@@ -61,7 +61,7 @@ class EmbeddedGP(ConditionedGP):
 
     @property
     def factor(self):
-        """That of all inputs: the data covariance is the same."""
+        """That of the process in all inputs: the data covariance is the same."""
         return self.source.factor
 
     @cached_property
@@ -69,8 +69,8 @@ class EmbeddedGP(ConditionedGP):
         return self.source._constant_noise
 
     def to_user(self, X):
-        """Not unique."""
-        raise NotImplementedError("many x have the same u")
+        """Raises, because many x have the same u."""
+        raise NotImplementedError("many inputs x have the same embedded inputs u")
 
     def prior_mean(self, X):
         """The constant mean (m,) and its gradient, zero (m, d)."""

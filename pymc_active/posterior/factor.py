@@ -1,4 +1,4 @@
-"""One Cholesky factorisation of the data covariance, shared by everything that needs it."""
+"""The Cholesky factorisation of the data covariance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 
 class Factor:
-    """G = L Lᵀ, with alpha = G⁻¹ residual and, on demand, G⁻¹. A C-contiguous G is overwritten.
+    """G = L Lᵀ, with alpha = G⁻¹ residual and, on demand, G⁻¹. Overwrites a C-contiguous G.
 
     Raises
     ------
@@ -24,13 +24,13 @@ class Factor:
     __slots__ = ("L", "_W", "_inverse", "alpha", "nll", "residual")
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
-        # G is symmetric: its transposed view is already in LAPACK's order, and overwritten.
+        # G is symmetric, so its transposed view is G in LAPACK's order.
         self.L, info = lapack.dpotrf(G.T, lower=1, clean=1, overwrite_a=1)
         if info != 0 or not np.isfinite(self.L[-1, -1]):
             raise NotPositiveDefiniteError(
                 f"K + noise of shape {G.shape} is not positive definite (leading minor {info}). Rows of X may repeat, "
-                "the noise may be too small, or a lengthscale may be far too long; give log_noise a prior that "
-                "keeps it away from zero."
+                "the noise may be too small, or a lengthscale far too long: give log_noise a prior that keeps it away "
+                "from zero."
             )
         self.residual = residual
         self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]
@@ -60,10 +60,10 @@ class Factor:
         return lapack.dpotrs(self.L, B, lower=1)[0]
 
     def solve_many(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """L⁻¹ B and G⁻¹ B for very many columns, by products with an explicit L⁻¹.
+        """L⁻¹ B and G⁻¹ B for many columns, by products with an explicit L⁻¹.
 
-        Twice as fast as two triangular solves and as accurate; products with G⁻¹ would lose all digits of a small
-        predictive variance where G is ill-conditioned.
+        This is twice as fast as two triangular solves and as accurate. Products with G⁻¹ would lose all digits of a
+        small predictive variance if G is ill-conditioned.
         """
         root = lapack.dtrtri(self.L, lower=1)[0]
         half = root @ B

@@ -1,7 +1,7 @@
-"""The graph route: any marginal GP that PyMC can write down.
+"""The posterior of any PyMC model with a marginal GP, by PyTensor graphs.
 
-Elementwise PyTensor graphs give G, the mean, their directional derivatives and the Hessian of <W, G>; all linear
-algebra stays in LAPACK. Nothing differentiates a Cholesky, and the graphs build in about a second without a JIT.
+Elementwise graphs give G, the mean, their directional derivatives and the Hessian of <W, G>; linear algebra stays in
+LAPACK. Nothing differentiates a Cholesky, and the graphs build in about a second without a JIT.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.factor import Factor
-from pymc_active.posterior.graph_lines import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
+from pymc_active.posterior.graph_taylor import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
 from pymc_active.support.scaling import IDENTITY
 
-# Directional derivatives of K are computed in blocks of at most this many numbers.
+# Numbers in one block of directional derivatives of K, and terms of one sum in compiled graphs, at most.
 _BLOCK = 4_000_000
-
-# Terms of a sum in compiled graphs.
 _OPERANDS = 20
 
 
@@ -87,7 +85,7 @@ class GPGraphs:
 
     @cached_property
     def lines(self) -> LineGraphs:
-        """The covariance along lines; few need it."""
+        """The covariance along lines; made on demand, because few callers need it."""
         return LineGraphs(self.cov_func, self._join)
 
     def _join(self, expressions: list) -> list:
@@ -103,7 +101,7 @@ class GPGraphs:
             pushforward(expression, self.theta, direction, disconnected_outputs="ignore") for expression in expressions
         ]
         vectorized: list = vectorize_graph(derivatives, {direction: directions})
-        # What depends on no parameter is not vectorized.
+        # An expression that depends on no parameter is not vectorized.
         return [
             new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (directions.shape[0], *new.shape))
             for old, new in zip(derivatives, vectorized, strict=True)
@@ -111,7 +109,7 @@ class GPGraphs:
 
 
 class _OneAtATime:
-    """A compiled function as threads can use it: PyTensor keeps arguments and results where another call finds them."""
+    """A compiled function for use by several threads: PyTensor stores arguments and results in the function."""
 
     def __init__(self, function: Callable):
         self._function, self._lock = function, Lock()
@@ -129,7 +127,7 @@ class _Functions:
 
     def __init__(self, graphs: GPGraphs, compile_kwargs: dict, real: tuple = ()):
         self.graphs, self.compile_kwargs = graphs, compile_kwargs
-        # X and y given as whole numbers may still be asked about at numbers between them.
+        # Other data may be fractional even where X and y are stored as whole numbers.
         self.inputs = [
             pt.tensor(shared.name, dtype="float64", shape=shared.type.shape)
             if shared in real and shared.type.dtype.startswith(("int", "uint"))
@@ -138,9 +136,8 @@ class _Functions:
         ]
         self.directions = pt.matrix("directions", shape=(None, graphs.n_parameters))
         self.W, self.alpha = pt.matrix("W"), pt.vector("alpha")
-        # Its derivatives, with W and alpha held constant, are the likelihood's gradient and curvature.
+        # With W and alpha held constant, its derivatives are the gradient and the curvature of the likelihood.
         self.weighted = 0.5 * (self.W * graphs.G).sum() - (self.alpha * graphs.mean).sum()
-
         self._lines: dict[tuple, LineFunction] = {}
 
     def compile(self, inputs, outputs):
@@ -150,7 +147,7 @@ class _Functions:
             outputs,
             givens=replacements,
             on_unused_input="ignore",
-            # An input that replaces whole numbers has another type.
+            # A float input may replace whole numbers.
             rebuild_strict=False,
             **self.compile_kwargs,
         )
@@ -210,7 +207,7 @@ class _Functions:
         return self.compile([g.theta, g.X_new], [g.mean_new, gradient])
 
     def lines(self, order: tuple[int, int], by_row: bool) -> LineFunction:
-        """Derivatives of the covariance along lines, between all rows or row by row."""
+        """Taylor coefficients of the covariance along lines, between all rows or row by row."""
         if (order, by_row) not in self._lines:
             graphs = self.graphs.lines
             keys, outputs = graphs.derivatives(order)
@@ -222,31 +219,34 @@ class _Functions:
 
 @node_rewriter([Elemwise])
 def _split_long(fgraph, node):
-    """Sums and products of many terms as sums of sums: NumPy's elementwise functions take 32 operands."""
+    """Split long sums and products, because NumPy's elementwise functions take at most 32 operands."""
     if len(node.inputs) > _OPERANDS and isinstance(node.op.scalar_op, Add | Mul):
         return [node.op(node.op(*node.inputs[:_OPERANDS]), *node.inputs[_OPERANDS:])]
     return None
 
 
 def _default_mode():
-    # After all that would merge them again.
+    # After the rewrites that would merge them again.
     return vm_mode().register((in2out(_split_long), 100))
 
 
 class GraphPosterior(Posterior):
-    """Posterior of an arbitrary ``pm.gp.Marginal`` model.
+    """Posterior of any ``pm.gp.Marginal`` model.
 
     Parameters
     ----------
+    X, y : ndarray, shapes (n, D) and (n,)
     graphs : GPGraphs
     X_data, y_data : SharedVariable or None
-        The model's data, where they can change.
+        The variables in the model that hold X and y, if they can change.
     compile_kwargs : dict, optional
-        For ``pytensor.function``; the default is the VM linker without a JIT.
+        For ``pytensor.function``. Default: the VM linker without JIT.
     """
 
     def __init__(
         self,
+        X: np.ndarray,
+        y: np.ndarray,
         graphs: GPGraphs,
         X_data: SharedVariable | None,
         y_data: SharedVariable | None,
@@ -257,11 +257,11 @@ class GraphPosterior(Posterior):
         self._X_data, self._y_data = X_data, y_data
         self._shared = graphs.data
         self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, (X_data, y_data))
-        self._set_data(None, None)
+        self._set_data(X, y)
 
     def _set_data(self, X, y):
         new = {self._X_data: X, self._y_data: y}
-        self._data = [v.get_value() if new.get(v) is None else new[v] for v in self._shared]
+        self._data = [new[v] if v in new else v.get_value() for v in self._shared]
         self.X, self.y = (np.asarray(values, float) for values in self._functions.held(*self._data))
 
     def _blocks(self, size):

@@ -21,9 +21,9 @@ class GaussianPrior:
         return float(self.constant + 0.5 * gradient @ difference), gradient
 
     def values(self, thetas: np.ndarray) -> np.ndarray:
-        """At the rows of thetas (S, P), (S,)."""
+        """Log prior at the rows of thetas (S, P), shape (S,)."""
         return self.constant - 0.5 * np.square(thetas - self.mean) @ self.precision
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
-        """Of the log prior, (P, P)."""
+        """Hessian of the log prior, (P, P)."""
         return np.diag(-self.precision)

@@ -1,16 +1,14 @@
 """An embedding with more inputs than data, in as many coordinates as the data span.
 
-The likelihood knows R through U = X Rᵀ only. Where D > n, rows of R outside the row space of X keep their prior, so
-the posterior factorises exactly: an ordinary embedding posterior in the r ≤ n + d coordinates of that row space,
-times the prior outside. A candidate x* has r coordinates in the row space and a rest; each candidate sees the prior
-outside through the *length* of its rest only, which is one more input, zero in all data. Nothing else in the
-package needs to know: search, Hessian, evidence and marginal predictions run in r + 1 inputs, and what depends on D
-are products with X and with the candidates. No matrix of dD x dD is ever formed.
+The likelihood knows R through U = X Rᵀ only. If D > n, the part of R outside the row space of X keeps its prior, so the
+posterior factorises exactly: an embedding posterior in the r ≤ n + d coordinates of that row space, times the prior
+outside. A candidate has r coordinates in the row space and a rest, and sees the prior outside through the *length* of
+that rest only: one more input, zero in all data. Search, Hessian, evidence and marginal predictions therefore run in
+r + 1 inputs without knowing it. Only products with X and with the candidates depend on D, and no dD x dD matrix is
+formed.
 """
 
 from __future__ import annotations
-
-from copy import copy
 
 import numpy as np
 from scipy.linalg import qr
@@ -23,16 +21,16 @@ from pymc_active.support.scaling import InputMap
 
 
 class Projection:
-    """The user's inputs to the r + 1 coordinates: those in the row space, and the length of the rest.
+    """Map from the user's inputs to the r + 1 coordinates: those in the row space, and the length of the rest.
 
     Parameters
     ----------
     x_map : InputMap
-        The user's units to those of the priors.
+        From the user's units to those of the priors.
     scale : ndarray, shape (D,)
-        Prior sd of each input's column of R over their geometric mean.
+        Prior sd of each column of R over the geometric mean of these.
     basis : ndarray, shape (D, r)
-        Orthonormal, spans the scaled data.
+        Orthonormal; spans the scaled data.
     """
 
     def __init__(self, x_map: InputMap, scale: np.ndarray, basis: np.ndarray):
@@ -40,7 +38,7 @@ class Projection:
         self._is_scaled = bool((scale != 1).any())
 
     def _scaled(self, value: np.ndarray) -> np.ndarray:
-        # A pool is large: it is not copied for nothing.
+        # A pool is large: do not copy it needlessly.
         Z = self.x_map(value)
         return Z * self.scale if self._is_scaled else Z
 
@@ -70,8 +68,7 @@ class RowSpace:
     posterior : EmbeddingPosterior
         In r + 1 inputs; its log density is that of ``source`` at the lifted point.
     log_complement : float
-        Log of the Gaussian integral over what the data say nothing about: add it to a Laplace evidence of
-        ``posterior``.
+        Log of the Gaussian integral outside the row space: add it to a Laplace evidence of ``posterior``.
     """
 
     def __init__(self, source: EmbeddingPosterior, R: np.ndarray | None = None):
@@ -80,34 +77,24 @@ class RowSpace:
         mean_sd = float(np.exp(np.log(sd).mean()))
         scale = sd / mean_sd
         rows = source.X * scale
-        # Points off the row space (no modes) are expanded there too.
+        # A point that is not a mode may lie off the row space of the data, and is expanded too.
         span = rows if R is None else np.concatenate([rows, R / scale])
         basis, triangle = qr(span.T, mode="economic", check_finite=False)
         r = basis.shape[1]
 
         self.source, self.scale, self.basis = source, scale, basis
         self.where, self.shape = slice(source.R.start, source.R.start + d * (r + 1)), (d, r + 1)
-        self._shift = d * (r + 1) - d * D
 
-        prior = GaussianPrior(*(self._replace(part, value) for part, value in (
-            (source.prior.mean, 0.0), (source.prior.sd, mean_sd)
-        )))  # fmt: skip
+        mean, sds = self._replace(source.prior.mean, 0.0), self._replace(source.prior.sd, mean_sd)
+        prior = GaussianPrior(mean, sds)
         outside = d * (D - r - 1)
         self.log_complement = 0.5 * outside * LOG_2PI + outside * np.log(mean_sd)
-        # Scaling the inputs changes the density by the Jacobian of R: the sum of log scales is zero by construction.
+        # Scaling the inputs adds the Jacobian of R, the sum of the log scales, which is zero by construction.
         prior.constant -= self.log_complement
 
-        posterior = copy(source)
-        posterior.X = np.zeros((len(source.X), r + 1))
-        posterior.X[:, :r] = triangle.T[: len(source.X)]
-        posterior.x_map = Projection(source.x_map, scale, basis)
-        posterior.prior, posterior.shape, posterior.R = prior, self.shape, self.where
-        posterior.n_parameters = source.n_parameters + self._shift
-        for name in ("log_noise", "log_outputscale", "mean_indices"):
-            index = np.asarray(getattr(source, name))
-            moved = np.where(index < source.R.start, index, index + self._shift)
-            setattr(posterior, name, moved if moved.ndim else int(moved))
-        self.posterior = posterior
+        X = np.zeros((len(source.X), r + 1))
+        X[:, :r] = triangle.T[: len(source.X)]
+        self.posterior = source.in_coordinates(X, Projection(source.x_map, scale, basis), prior)
 
     @property
     def embedding(self) -> tuple[slice, tuple[int, int]]:
@@ -122,18 +109,18 @@ class RowSpace:
     def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The point of the row space next to theta (P,).
 
-        What acts on the rest of a candidate, of which the data say nothing, is zero, or with ``rng`` drawn from its
-        prior.
+        The weights of a candidate's rest, about which the data say nothing, are zero, or drawn from their prior by
+        ``rng``.
         """
         R = theta[self.source.R].reshape(self.source.shape) / self.scale
         rest = np.zeros(len(R)) if rng is None else rng.normal(size=len(R)) * self.posterior.prior.sd[self.where.start]
         return self._replace(theta, np.column_stack([R @ self.basis, rest]).ravel())
 
     def lift(self, thetas: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Full parameters (..., P) of points in the row space; ``rng`` draws what lies outside from its prior."""
+        """Full parameters (..., P) of points in the row space; ``rng`` draws the part outside from its prior."""
         thetas = np.asarray(thetas)
         lead, (d, D) = thetas.shape[:-1], self.source.shape
-        # One product with two-dimensional arrays reads the basis once.
+        # One product of two-dimensional arrays reads the basis once.
         inside = thetas[..., self.where].reshape(-1, self.shape[1])[:, :-1]
         R = (inside @ self.basis.T).reshape(*lead, d, D)
         if rng is not None:
@@ -146,14 +133,14 @@ class RowSpace:
         )
 
     def covariance(self, inside: np.ndarray) -> np.ndarray:
-        """Covariance (P, P) of theta, dense, from that of the row space's parameters."""
+        """Dense covariance (P, P) of theta, from that of the parameters in the row space."""
         (d, D), where = self.source.shape, self.where
         frame = self.scale[:, None] * self.basis
         lift = np.zeros((self.source.n_parameters, self.posterior.n_parameters))
         for i in range(where.start):
             lift[i, i] = 1.0
         for i in range(where.stop, self.posterior.n_parameters):
-            lift[i - self._shift, i] = 1.0
+            lift[i + self.source.R.stop - where.stop, i] = 1.0
         outside = self.posterior.prior.sd[where.start] ** 2 * (np.diag(self.scale**2) - frame @ frame.T)
         result = np.zeros((self.source.n_parameters,) * 2)
         for k in range(d):
@@ -165,10 +152,10 @@ class RowSpace:
 
 
 def row_space(posterior: Posterior, theta: np.ndarray | None = None) -> RowSpace | None:
-    """The posterior in its row space, or None where that saves nothing or is not exact.
+    """The posterior in its row space, or None if that saves nothing or is not exact.
 
-    It is exact for a full R with a zero-mean normal prior of the same sds in every row, and a mean function that does
-    not depend on the inputs. With ``theta`` the row space also holds the rows of its R.
+    It is exact if the prior of R is normal with mean zero and the same sds in every row, and the mean function does not
+    depend on the inputs. With ``theta`` the row space also holds the rows of its R.
     """
     if not isinstance(posterior, EmbeddingPosterior) or posterior.R.stop > posterior.n_parameters:
         return None

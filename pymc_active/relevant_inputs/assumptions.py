@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
 from scipy.special import chdtr, chdtrc
 
-from pymc_active.relevant_inputs.cholesky import cholesky, least_noise
-from pymc_active.support.summaries import html_summary
+from pymc_active.posterior.factor import Factor
+from pymc_active.relevant_inputs.covariance import least_noise, squared_exponential, with_noise
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
 
-# Below this the data are called unlike the assumed process.
+# p-value at which the data count as unlike the assumed process.
 _SURPRISING = 1e-3
 _FEWEST = 8
-# Draws of the assumed process, with which the data's flatness is compared.
+# Draws of the assumed process with which the flatness of the data is compared.
 _DRAWS = 1999
 
 
-class AssumptionCheck(NamedTuple):
-    """How surprising the data are to the assumed process.
+@dataclass(frozen=True, repr=False, eq=False)
+class AssumptionCheck(Summarized):
+    """How surprising the data are under the assumed process.
 
     Attributes
     ----------
     residual : ndarray, shape (n - 1,)
         After prediction from all data before, the mean unknown: independent standard normal if the assumptions hold.
     scale_p : float
-        Two-sided p-value of their sum of squares (χ²): scales that are wrong.
+        Two-sided p-value of their sum of squares (χ²): small if the scales are wrong.
     normal_p : float
-        p-value of their normality (Shapiro and Wilk): outliers, jumps.
+        p-value of their normality (Shapiro and Wilk): small with outliers or jumps.
     flat_p : float
-        Share of 1,999 draws of the process that are as flat as the data are (sd of y over its interquartile range): a
-        function that is almost constant but for rare large changes is no draw from any stationary process.
+        Share of 1,999 draws of the process that are as flat as the data (sd of y over its interquartile range): a
+        function that is almost constant but for rare large changes is not a draw from any stationary process.
     """
 
     residual: np.ndarray
@@ -41,21 +42,14 @@ class AssumptionCheck(NamedTuple):
     normal_p: float
     flat_p: float
 
-    def __repr__(self) -> str:
-        verdict = "plausible" if self.is_plausible else "DOUBTFUL"
-        return (
-            f"<AssumptionCheck of {len(self.residual) + 1} points, {verdict}: p = {self.scale_p:.2g} (scales), "
-            f"{self.normal_p:.2g} (jumps, outliers), {self.flat_p:.2g} (flatness)>"
-        )
-
-    def _repr_html_(self) -> str:
+    def _summary(self) -> Summary:
         facts = {
-            "verdict": "plausible" if self.is_plausible else "doubtful: a p-value is below 0.001",
+            "verdict": "plausible" if self.is_plausible else "DOUBTFUL, a p-value is below 0.001",
             "p, scales": f"{self.scale_p:.2g}",
             "p, jumps or outliers": f"{self.normal_p:.2g}",
             "p, flat with rare changes": f"{self.flat_p:.2g}",
         }
-        return html_summary(f"AssumptionCheck of {len(self.residual) + 1} points", facts)
+        return Summary(f"AssumptionCheck of {len(self.residual) + 1} points", facts)
 
     @property
     def is_plausible(self) -> bool:
@@ -63,7 +57,7 @@ class AssumptionCheck(NamedTuple):
         return min(self.scale_p, self.normal_p, self.flat_p) > _SURPRISING
 
     def warn(self) -> None:
-        """One warning, if the assumptions look wrong."""
+        """Warn once if the assumptions look wrong."""
         if self.is_plausible:
             return
         reasons = {
@@ -86,7 +80,7 @@ def check_assumptions(
     bandwidth: float | np.ndarray,
     signal_variance: float,
     noise_variance: float,
-    random_seed: int | np.random.Generator = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> AssumptionCheck:
     """Compare data with a Gaussian process of unknown mean and given scales.
 
@@ -98,9 +92,9 @@ def check_assumptions(
     bandwidth : float or ndarray of shape (d,)
         √2 times PyMC's ``ls``.
     signal_variance, noise_variance : float
-        As in :func:`hds`, the noise may be 0.
-    random_seed : int or Generator
-        Of the draws behind ``flat_p``.
+        In squared units of y. As in :func:`hds`, the noise may be 0.
+    random_seed : int or Generator, optional
+        Of the draws behind ``flat_p``; by default fresh randomness.
 
     Returns
     -------
@@ -126,9 +120,9 @@ def check_assumptions(
     noise_variance = least_noise(signal_variance, noise_variance)
     rng = np.random.default_rng(random_seed)
     with one_blas_thread():
-        residual = whitened(X, y, signal_variance, noise_variance)
-        L = cholesky(_covariance(X, signal_variance, noise_variance), signal_variance, noise_variance)
-        draws = rng.normal(size=(_DRAWS, len(y))) @ L.T
+        K = _covariance(X, signal_variance, noise_variance)
+        residual = whitened_differences(K, y)[0]
+        draws = rng.normal(size=(_DRAWS, len(y))) @ Factor(K, y).L.T
     square, n = float(residual @ residual), len(residual)
     scale_p = 2 * min(chdtr(n, square), chdtrc(n, square))
     flat_p = (1 + np.sum(_flatness(draws) >= _flatness(y))) / (1 + _DRAWS)
@@ -141,14 +135,14 @@ def _flatness(y: np.ndarray) -> np.ndarray:
 
 
 def _covariance(X: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
-    K = signal_variance * np.exp(-np.square(X[:, None] - X).sum(-1))
-    K.flat[:: len(X) + 1] += noise_variance
-    return K
+    square = np.square(X[:, None] - X).sum(-1)
+    return with_noise(signal_variance * squared_exponential(square), noise_variance)
 
 
-def whitened(X: np.ndarray, y: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
-    """Standardised residuals (n - 1,), the mean integrated out; X in bandwidths."""
-    K = _covariance(X, signal_variance, noise_variance)
-    # Differences to the first observation do not know the mean.
+def whitened_differences(K: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standardised residuals (n - 1,) of y with covariance K, the mean integrated out, and the factor L behind them."""
+    # Differences to the first observation do not depend on the mean. Rounding leaves their covariance asymmetric:
+    # its lower triangle counts.
     K = K[1:, 1:] - K[1:, :1] - K[:1, 1:] + K[0, 0]
-    return lapack.dtrtrs(cholesky(K, signal_variance, noise_variance), y[1:] - y[0], lower=1)[0]
+    factor = Factor(K.T, y[1:] - y[0])
+    return factor.half_solve(factor.residual), factor.L

@@ -1,4 +1,4 @@
-"""The lines through the box along which f is sampled: where inputs of a node move, and where the others stay."""
+"""The lines through the box along which f is sampled: where a node's inputs move, and where the others stay."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.relevant_inputs.gpt import GPTest
 from pymc_active.relevant_inputs.tree import Node
 
 
 @dataclass
 class Background:
-    """Where the inputs outside of a node stay, in the unit box.
+    """Where the inputs outside a node stay, in the unit box.
 
     Attributes
     ----------
     position : ndarray, shape (D,), or None
-        The paper's: a random point. Inputs of a node all have the value z.
+        The paper's background, a random point. Inputs of a node all have the value z.
     is_reversed : ndarray of bool, shape (D,), or None
-        The anchored test's: some inputs run from 1 to 0 while others run from 0 to 1, so that z moves along a random
-        diagonal of the box. Inputs outside of the node stay at a place of this diagonal that was scanned, mostly at the
+        The anchored test's background, a random diagonal of the box: as z goes from 0 to 1, these inputs run from 1 to
+        0 and the others from 0 to 1. Inputs outside a node stay at a scanned place of the diagonal, mostly the
         ``anchor``.
     stage : {"ready", "scan", "repeat"}
-        An anchored background is scanned along its diagonal, then f at the anchor is measured repeatedly.
+        An anchored background is scanned along its diagonal, then f is measured repeatedly at the anchor.
     anchor : float
         Its z.
     rows : list of int
@@ -38,7 +37,7 @@ class Background:
     rows: list[int] = field(default_factory=list)
 
     def columns(self, node: Node, z: float, rest: float, inputs: Any = slice(None)) -> np.ndarray:
-        """Inputs of the point with the node's inputs at z, in the unit box; by default all, (D,).
+        """Some inputs, by default all (D,), of the point with the node's inputs at z, in the unit box.
 
         ``rest`` is where the others are along the diagonal of an anchored background.
         """
@@ -52,18 +51,3 @@ class Background:
             return np.where(is_inside, z, base[inputs])
         u = np.where(is_inside, z, rest)
         return np.where(base[inputs], 1 - u, u)
-
-    def choose_anchor(self, test: GPTest, z: np.ndarray, y: np.ndarray) -> None:
-        """The scanned place where f is farthest from its mean.
-
-        Under this choice moving an active input almost certainly changes f by a lot, since f elsewhere is likely to be
-        near its mean; from a random point the change would often be small.
-        """
-        K = test.signal_variance * np.exp(-np.square((z[:, None] - z) / test.bandwidth))
-        noisy = K.copy()
-        noisy.flat[:: len(z) + 1] += test.noise_variance
-        weights = np.linalg.solve(noisy, np.ones(len(z)))
-        mean = weights @ y / weights.sum()
-        posterior = K @ np.linalg.solve(noisy, y - mean)
-        self.anchor = float(z[np.argmax(np.abs(posterior))])
-        self.stage = "repeat"

@@ -1,14 +1,17 @@
-"""What thresholds promise, and what they cost."""
+"""Thresholds that keep a declared probability of finding all active inputs and no others, and error rates."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from pymc_active.support.summaries import Summarized, Summary
+
 
 class Thresholds(NamedTuple):
-    """Of the log likelihood ratio: a node is active from ``accept`` on, and inactive from ``reject`` down, nats."""
+    """Log likelihood ratios (nats) from which up a node is active, and from which down it is inactive."""
 
     accept: float
     reject: float
@@ -20,26 +23,11 @@ def n_levels(n_dims: int) -> int:
 
 
 def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
-    r"""Error rate of each test with which all active inputs, and no others, are found with a probability ``recovery``.
+    r"""Error rate of each test that keeps the probability ``recovery`` of finding all active inputs and no others.
 
-    Parameters
-    ----------
-    n_dims, n_active : int
-        D and d.
-    recovery : float
-        1 - ε.
-
-    Returns
-    -------
-    float
-        :math:`\varepsilon / (2 d (\lceil \log_2 D \rceil + 1))`, a union bound over the nodes that a search without
-        errors visits. The paper's theorem 3.2 prints :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, under which
-        the probability can be 0.
-
-    Raises
-    ------
-    ValueError
-        For counts below 1, more active inputs than inputs, or a probability outside (0, 1).
+    :math:`\varepsilon / (2 d (\lceil \log_2 D \rceil + 1))` with :math:`\varepsilon` = 1 - recovery, a union bound over
+    the nodes that a search without errors visits. The paper's theorem 3.2 prints
+    :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, with which the probability can be 0.
     """
     for what, count in (("n_dims", n_dims), ("n_active", n_active)):
         if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
@@ -57,13 +45,20 @@ def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
     Parameters
     ----------
     n_dims, n_active : int
+        D, and how many of them are active at most.
     recovery : float
+        The probability.
 
     Returns
     -------
     Thresholds
         By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most
         exp(-A), whatever the number of observations; likewise for rejection.
+
+    Raises
+    ------
+    ValueError
+        For counts below 1, more active inputs than inputs, or a probability outside (0, 1).
 
     Examples
     --------
@@ -74,34 +69,42 @@ def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
     return Thresholds(float(-np.log(rate)), float(np.log(rate)))
 
 
-def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:
-    r"""Upper bound of the expected number of evaluations.
+@dataclass(frozen=True, repr=False)
+class ErrorRates(Summarized):
+    """Upper bounds of the probabilities of errors, if f is a draw from the assumed Gaussian process.
 
-    Parameters
+    With ``share`` below 1 the anchored test also keeps them for sums in which each relevant input accounts for at least
+    this part of f's variance. An input that accounts for less is missed more often than declared.
+
+    Attributes
     ----------
-    n_dims, n_active : int
-        D and d.
     false_active : float
-        α, the probability that an inactive node is called active; below 1/2.
-    per_node : float
-        Largest expected number of evaluations of a node, such as twice the larger of
-        :meth:`FDTest.expected_pairs`.
-
-    Returns
-    -------
-    float
-        :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T_{max}`. The paper's theorem 3.2
-        leaves out the 1, the root.
-
-    Examples
-    --------
-    >>> expected_evaluations(200, 2, 0.0, 10.0)
-    330.0
+        That a test calls a node without an active input active: exp(-accept), by Wald's inequality.
+    false_inactive : float
+        That a test calls a node with an active input inactive. GP tests: exp(reject), likewise. Finite differences:
+        simulated on 2,000 functions, the upper end of a one-sided 95 % interval. A function may be flat along its line,
+        and independent differences cannot know that, so this does not tend to 0 with ``reject``. Nodes that were set
+        aside are called inactive by the test of all inputs not found, and by no other.
+    recovery : float
+        Lower bound of the probability that all active inputs and no others are found, if there are ``n_active``: a
+        union bound over the nodes of a search without errors. It does not count what retests save.
     """
-    node_error_rate(n_dims, n_active, 0.5)
-    if not 0 <= false_active < 0.5:
-        raise ValueError(f"false_active must be at least 0 and below 1/2; got {false_active!r}")
-    if not per_node > 0:
-        raise ValueError(f"per_node must be positive; got {per_node!r}")
-    spawned = 2 * (1 - false_active) / (1 - 2 * false_active)
-    return float((1 + spawned * n_active * n_levels(n_dims)) * per_node)
+
+    false_active: float
+    false_inactive: float
+    recovery: float
+
+    def _summary(self) -> Summary:
+        facts = {
+            "false active, a test": f"at most {self.false_active:.2g}",
+            "false inactive, a test": f"at most {self.false_inactive:.2g}",
+            "recovery of all": f"at least {self.recovery:.3g}",
+        }
+        return Summary("ErrorRates", facts)
+
+
+def declared_error_rates(n_dims: int, n_active: int, accept: float, false_inactive: float) -> ErrorRates:
+    """The rates of a search whose tests have these, if at most ``n_active`` inputs matter."""
+    false_active = float(np.exp(-accept))
+    nodes = min(n_active, n_dims) * (n_levels(n_dims) + 1)
+    return ErrorRates(false_active, false_inactive, max(0.0, 1 - nodes * (false_active + false_inactive)))

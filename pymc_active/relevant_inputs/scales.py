@@ -1,4 +1,4 @@
-"""Bandwidth, signal and noise variance: from a fitted model."""
+"""Bandwidth, signal and noise variance of a fitted model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LENGTHSCALES = ("lengthscale", "lengthscale_SE", "ls")
 
 
 class ModelScales(NamedTuple):
-    """What a model says of the scales of f, in the user's units."""
+    """Scales of f, in the user's units."""
 
     n_dims: int
     bandwidth: Any
@@ -23,33 +23,25 @@ class ModelScales(NamedTuple):
     noise_variance: float
 
 
-def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> ModelScales:
-    """Scales at the mode of a fit; a model is fitted first.
-
-    Parameters
-    ----------
-    model : GPModel or LaplaceFit
-        The signal variance is its mean prior variance over the data, without the mean function.
-    bandwidth : optional
-        If given, the model's lengthscales are not looked for.
-
-    Returns
-    -------
-    ModelScales
-
-    Raises
-    ------
-    TypeError, ValueError
-        For other objects, or a model without a variable ``lengthscale`` or ``ls``.
-    """
+def as_fit(model: Any, what: str = "model") -> LaplaceFit:
+    """The fit, or that of a model without its doubts; other objects are refused by name."""
     if isinstance(model, GPModel):
         with ignoring(DoubtfulFitWarning):
             model = fit_laplace(model, random_seed=0, progressbar=False)
     if not isinstance(model, LaplaceFit):
-        raise TypeError(f"model must be a GPModel or a LaplaceFit; got {type(model).__name__}")
-    n_dims = model.X.shape[1]
+        raise TypeError(f"{what} must be a GPModel or a LaplaceFit; got {type(model).__name__}")
+    return model
+
+
+def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> ModelScales:
+    """Scales at the mode of a fit; a model is fitted first, and needs no lengthscale if the bandwidth is given.
+
+    The signal variance is its mean prior variance over the data, without the mean function.
+    """
+    fit = as_fit(model)
+    n_dims = fit.X.shape[1]
     if bandwidth is None:
-        point = model.constrained_point
+        point = fit.constrained_point
         name = next((name for name in _LENGTHSCALES if name in point), None)
         if name is None:
             raise ValueError(
@@ -59,5 +51,5 @@ def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> Model
         lengthscale = np.asarray(point[name], float)
         bandwidth = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
         bandwidth = float(bandwidth) if np.ndim(bandwidth) == 0 else bandwidth
-    moments = model.best.moments(model.X)
+    moments = fit.best.moments(fit.X)
     return ModelScales(n_dims, bandwidth, float(moments.prior_variance.mean()), float(moments.noise_variance.mean()))

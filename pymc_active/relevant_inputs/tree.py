@@ -1,4 +1,4 @@
-"""The tree of sets of inputs: only nodes that were visited exist."""
+"""The tree of sets of inputs, of which only the visited nodes exist, and the tests of its nodes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 @dataclass
 class Node:
-    """The inputs ``start`` to ``stop - 1``, but for those that were found before.
+    """The inputs ``start`` to ``stop - 1``, except those in ``without``.
 
     Attributes
     ----------
     parent : int
-        Number of the parent, -1 for the root, and for the root of a tree of the inputs that are left.
+        Number of the parent; -1 for the root, and for the root of a tree of the inputs that are left.
     children : list of int
         Numbers of both halves, once the node was found active; empty before, and for single inputs.
     status : {"open", "active", "inactive", "contradicted", "set aside"}
         Contradicted: found active, but both halves were rejected, on two backgrounds if retests are allowed. Set aside:
-        probably inactive, and its sibling is active; inactive once all that was set aside was tested together.
+        probably inactive, and its sibling is active; inactive once one test has rejected everything set aside.
     was_retested : bool
         Whether the halves were tested a second time.
     without : list of int
-        Inputs of this range that were found before, and stay where the inputs outside are.
+        Inputs of this range that were found before. They stay where the inputs outside the node are.
     """
 
     number: int
@@ -38,8 +38,13 @@ class Node:
 
     @property
     def size(self) -> int:
-        """How many inputs its range has."""
+        """Number of inputs in its range."""
         return self.stop - self.start
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all inputs of its range were found before."""
+        return len(self.without) == self.size
 
     @property
     def label(self) -> str:
@@ -52,7 +57,7 @@ class Node:
         return [i for i in inputs if self.start <= i < self.stop]
 
     def halves(self) -> list[tuple[int, int]]:
-        """Where both halves start and stop."""
+        """Start and stop of both halves."""
         middle = (self.start + self.stop + 1) // 2
         return [(self.start, middle), (middle, self.stop)]
 
@@ -66,12 +71,12 @@ class Trial:
     node, background : int
     verdict : {"open", "active", "inactive", "set aside"}
     rows : list of int
-        Its evaluations, in the order in which they were told; for differences only complete pairs.
+        Its evaluations, in the order in which they were told; of differences, complete pairs only.
     path : list of float
-        Cumulative log likelihood ratio after each observation, or after each pair.
+        Cumulative log likelihood ratio (nats) after each observation, or after each pair.
     place, rest, priority : float
-        Where to sample next, where other inputs of an anchored background are then, and how much that is wanted; NaN
-        until it is worked out.
+        Where the node's inputs and the others should be in the next evaluation, and the index that ranks it against
+        other tests; NaN until they are worked out.
     """
 
     number: int
@@ -88,3 +93,7 @@ class Trial:
     def llr(self) -> float:
         """Log likelihood ratio of everything observed so far, nats."""
         return self.path[-1] if self.path else 0.0
+
+    def forget_plan(self) -> None:
+        """Have the next evaluation worked out anew."""
+        self.place = self.rest = self.priority = np.nan

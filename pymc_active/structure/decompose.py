@@ -1,8 +1,7 @@
-"""A sum of products of kernels as a sum of functions, each with its posterior and in words."""
+"""Split a fit into the functions that its kernel adds up, each with its posterior and a description."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -24,10 +23,9 @@ from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
-from pymc_active.structure.words import Words
-from pymc_active.support.numbers import plus_minus
+from pymc_active.structure.words import Words, mean_function, percent, slope
 from pymc_active.support.scaling import Affine
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
@@ -39,7 +37,7 @@ _N_GRID = 1000
 
 
 @dataclass(frozen=True, repr=False)
-class Decomposition:
+class Decomposition(Summarized):
     """A posterior mean split into the functions that the kernel adds up; see :func:`decompose`.
 
     Attributes
@@ -48,20 +46,24 @@ class Decomposition:
     X_new : ndarray, shape (m, D)
         Where the components were evaluated, in the user's units.
     components : xarray.Dataset
-        ``mean`` and ``variance`` over (``component``, ``point``), ``mean_function`` (of the data's prior, or what
-        centring took from the components) and ``f_mean``, ``f_variance`` (of the sum) over ``point``; in units of y
-        and their squares. The component means and the mean function add up to ``f_mean``. ``mean_at_data`` over
-        (``component``, ``obs``) and ``residual`` over ``obs`` are at the data, with the hyperparameters at the mode.
-        Over ``component``: its ``share`` of the variance of y, its ``amplitude`` (sd of its mean at the data, units of
-        y) and ``description``.
+        In units of y, variances in their squares.
+
+        * Over (``component``, ``point``): ``mean`` and ``variance``.
+        * Over ``point``: ``mean_function`` (of the prior, plus what centring took from the components), and
+          ``f_mean`` and ``f_variance`` of the whole function. Means of the components and mean function add up to
+          ``f_mean``.
+        * Over (``component``, ``obs``): ``mean_at_data``, and over ``obs`` the ``residual``; both with the
+          hyperparameters at the mode.
+        * Over ``component``: its ``share`` of the variance of y, its ``amplitude`` (sd of its mean at the data) and
+          ``description``.
     mean_function : str
         What was added to the components, in words.
     mean_function_share : float
-        Its share of the variance of y; zero, but for rounding, unless it depends on the inputs.
+        Its share of the variance of y: zero, up to rounding, unless it depends on the inputs.
     noise : str
         Sd of the noise, in units of y.
     residual_share : float
-        Share of the variance of y left to noise.
+        Share of the variance of y that is left to the noise.
     """
 
     fit: LaplaceFit
@@ -77,23 +79,12 @@ class Decomposition:
         """Each component in words, the largest share of the variance first."""
         return [str(text) for text in self.components.description.to_numpy()]
 
-    def __repr__(self) -> str:
-        lines = [f"<Decomposition of {self.fit.gpm.description}>"]
-        for i, text in enumerate(self._report(), 1):
-            lines.append(textwrap.fill(f"{i}. {text}", 110, subsequent_indent="   "))
-        return "\n".join([*lines, f"Added to these: {self.mean_function}.", self._noise()])
-
-    def _repr_html_(self) -> str:
-        facts = dict(zip(self.components.component.to_numpy(), self.descriptions, strict=True))
-        remarks = [f"Added to these: {self.mean_function}.", self._noise()]
-        return html_summary(f"Decomposition of {self.fit.gpm.description}", facts, remarks=remarks)
-
-    def _report(self) -> list[str]:
+    def _summary(self) -> Summary:
         names = self.components.component.to_numpy()
-        return [f"{name}: {text}" for name, text in zip(names, self.descriptions, strict=True)]
-
-    def _noise(self) -> str:
-        return f"Noise: sd {self.noise}; {_percent(self.residual_share)} of the variance is left to it."
+        parts = [f"{i}. {name}: {text}" for i, (name, text) in enumerate(zip(names, self.descriptions, strict=True), 1)]
+        noise = f"Noise: sd {self.noise}; {percent(self.residual_share)} of the variance is left to it."
+        remarks = [*parts, f"Added to these: {self.mean_function}.", noise]
+        return Summary(f"Decomposition of {self.fit.gpm.description}", remarks=remarks)
 
 
 def decompose(
@@ -105,52 +96,53 @@ def decompose(
     unit: str | Mapping[Any, str] = "",
     y_unit: str = "",
     draws: int = 128,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> Decomposition:
-    r"""Split the posterior into the additive components of its kernel, and say what each looks like.
+    r"""Split the posterior into the additive components of its kernel, and describe each in words.
 
-    The kernel is multiplied out into a sum of products, :math:`k = \sum_c k_c`; products that come from one bracket
-    share its parameters. Given all data, component c has mean :math:`k_c(x, X) G^{-1} (y - \mu)` and variance
+    The kernel is multiplied out into a sum of products, :math:`k = \sum_c k_c`; products from one bracket share its
+    parameters. Given all data, component c has mean :math:`k_c(x, X) G^{-1} (y - \mu)` and variance
     :math:`k_c(x, x) - k_c(x, X) G^{-1} k_c(X, x)` with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`.
 
     Parameters
     ----------
     fit : LaplaceFit
-        Of :func:`composite_gp` or :func:`ard_gp`. Its best mode is decomposed: what a component is may differ from mode
-        to mode.
+        Of :func:`composite_gp` or :func:`ard_gp`. Its best mode is decomposed; components may differ from mode to
+        mode.
     X_new : array_like, shape (m, D), optional
-        Default: a grid a tenth beyond the data for one input, the data themselves for several.
+        Default: with one input, a grid that reaches a tenth beyond the data; with several, the data themselves.
     method : {"bbq", "map", "mgp", "draws"}
-        How uncertain hyperparameters enter the variances. ``"map"``: not. ``"bbq"``, the default, adds the delta
-        method's :math:`\partial m^T \Sigma \partial m`. ``"mgp"`` is the default of :func:`predict`; its factor 4/3 on
-        the variance is meant for predictions, and a band is easier to read without. ``"draws"``: exact moments of the
-        mixture over posterior draws around the best mode; there the means are averages over draws as well.
+        How uncertain hyperparameters enter the variances. ``"map"`` ignores them. ``"bbq"`` adds the delta method's
+        :math:`\partial m^T \Sigma \partial m`. ``"mgp"``, the default of :func:`predict`, also multiplies the
+        variance by 4/3; that is meant for predictions, and bands are easier to read without it. ``"draws"`` gives
+        exact moments of the mixture over posterior draws around the best mode; its means are averages over these
+        draws.
     centred : bool
-        Take from each component its average over the data, and add these averages to the mean function. A long or a
-        periodic component knows its shape far better than its level, which it shares with all the others: without
-        centring the bands mostly show that. ``False`` gives the formulas above.
+        Subtract from each component its average over the data, and add these averages to the mean function. The data
+        determine the shape of a long or periodic component far better than its level, which it shares with all the
+        others: without centring, the bands mostly show that. ``False`` gives the formulas above.
     unit : str or dict, optional
-        Unit of the input for the words, ``"years"``; of several inputs by label.
+        Unit of the input for the words, such as ``"years"``; for several inputs a dict by label.
     y_unit : str, optional
         Unit of y for the words.
-    draws, random_seed : int
+    draws : int
+        For ``method="draws"``.
+    random_seed : int or Generator, optional
         For ``method="draws"``.
 
     Returns
     -------
     Decomposition
-        ``components`` (the largest share first), ``descriptions``, ``plot()``; it prints as a report.
+        Prints as a report. ``components`` and ``descriptions`` list the largest share of the variance first.
 
     Raises
     ------
     TypeError, ValueError
-        For anything but a fit, a model without an array kernel (from_marginal, embedding_gp, priors that are not plain
-        normals, a ``pm.gp.mean.Mean``), unknown methods or units, points of the wrong shape.
+        If ``fit`` is not a fit, or its model has no array kernel (from_marginal, embedding_gp, priors that are not
+        plain normals, a ``pm.gp.mean.Mean``); for unknown methods or units, or points of the wrong shape.
 
-    Notes
-    -----
-    The share of a component is cov(its mean at the data, y) / var(y), and so are those of the mean function and of the
-    residual. All of them add up to one; a component that works against the others has a negative one.
+    Notes ----- The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and
+    the residual. The shares add up to one. A component that works against the others has a negative share.
 
     References
     ----------
@@ -171,8 +163,7 @@ def decompose(
     expansion = _kernel_expansion(fit)
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(sorted(METHODS))}; got {method!r}")
-    posterior, n_inputs = expansion.posterior, fit.X.shape[1]
-    assert isinstance(posterior, KernelPosterior), "checked above"
+    posterior = cast("KernelPosterior", expansion.posterior)
     points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", inputs=fit.gpm.inputs)
     thetas = None
     if method == "draws":
@@ -182,63 +173,53 @@ def decompose(
     units = _units(unit, fit.gpm.inputs)
     words = Words(expansion, fit.gpm.inputs, units)
     kernels: list[Node] = [reduce(Multiply, term) for term in terms]
-    parts = [_part(expansion, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
-    *moments, (f_mean, f_variance) = _moments([*parts, expansion], points, method, thetas)
+    parts = [_part(fit, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
+    level = float(posterior.y_map.shift)
+    *moments, (f_mean, f_variance) = _moments([*parts, expansion], points, method, thetas, level)
+    at_data = [marginal_moments(part, fit.X, "map").mean - level for part in parts]
     fitted = marginal_moments(expansion, fit.X, "map").mean
-    rows: list[dict[str, Any]] = []
-    for name, term, part, (mean, variance) in zip(
-        _names(posterior.kernel, terms, n_inputs), terms, parts, moments, strict=True
-    ):
-        at_data = marginal_moments(part, fit.X, "map").mean
-        rows.append(
-            {
-                "name": name,
-                "mean": mean,
-                "variance": variance,
-                "at_data": at_data,
-                "share": _share(at_data, fit.y),
-                "amplitude": float(at_data.std()),
-                "words": words.product(term) + _slope(expansion, term, y_unit, units),
-            }
-        )
-    rows.sort(key=lambda row: -row["share"])
-    offset = f_mean - sum(row["mean"] for row in rows)
-    offset_at_data = fitted - sum(row["at_data"] for row in rows)
-    mean_function_share = _share(offset_at_data, fit.y)
+    shares = [_share(values, fit.y) for values in at_data]
+    amplitudes = [float(values.std()) for values in at_data]
+    names = _names(posterior.kernel, terms, fit.X.shape[1])
+    order = sorted(range(len(terms)), key=lambda c: -shares[c])
 
-    def described(row: dict[str, Any]) -> str:
-        size = f"standard deviation {row['amplitude']:.3g}" + (f" {y_unit}" if y_unit else "")
-        return f"{row['words'][0].upper()}{row['words'][1:]} ({_percent(row['share'])} of the variance, {size})"
+    def described(c: int) -> str:
+        text = words.product(terms[c]) + _slope(fit, terms[c], y_unit, units)
+        size = f"standard deviation {amplitudes[c]:.3g}" + (f" {y_unit}" if y_unit else "")
+        return f"{text[0].upper()}{text[1:]} ({percent(shares[c])} of the variance, {size})"
 
+    offset = f_mean - sum(moments[c][0] for c in order)
+    offset_at_data = fitted - sum(at_data[c] for c in order)
+    offset_share = _share(offset_at_data, fit.y)
+    unit_of_y, squared = (
+        {"units": y_unit or "units of y"},
+        {"units": f"({y_unit})²" if y_unit else "squared units of y"},
+    )
     components = xr.Dataset(
         {
-            "mean": (("component", "point"), np.stack([row["mean"] for row in rows])),
-            "variance": (("component", "point"), np.stack([row["variance"] for row in rows])),
-            "mean_function": ("point", offset),
-            "f_mean": ("point", f_mean),
-            "f_variance": ("point", f_variance),
-            "mean_at_data": (("component", "obs"), np.stack([row["at_data"] for row in rows])),
-            "residual": ("obs", fit.y - fitted),
-            "share": ("component", [row["share"] for row in rows]),
-            "amplitude": ("component", [row["amplitude"] for row in rows]),
-            "description": ("component", [described(row) for row in rows]),
+            "mean": (("component", "point"), np.stack([moments[c][0] for c in order]), unit_of_y),
+            "variance": (("component", "point"), np.stack([moments[c][1] for c in order]), squared),
+            "mean_function": ("point", offset, unit_of_y),
+            "f_mean": ("point", f_mean, unit_of_y),
+            "f_variance": ("point", f_variance, squared),
+            "mean_at_data": (("component", "obs"), np.stack([at_data[c] for c in order]), unit_of_y),
+            "residual": ("obs", fit.y - fitted, unit_of_y),
+            "share": ("component", [shares[c] for c in order]),
+            "amplitude": ("component", [amplitudes[c] for c in order], unit_of_y),
+            "description": ("component", [described(c) for c in order]),
         },
         coords={
-            "component": [row["name"] for row in rows],
+            "component": [names[c] for c in order],
             "point": point_labels(X_new) if X_new is not None else np.arange(len(points)),
         },
         attrs={"method": method, "centred": int(centred), "input_units": units, "y_unit": y_unit},
     )
-    for variable in ("mean", "mean_function", "f_mean", "amplitude", "mean_at_data", "residual"):
-        components[variable].attrs["units"] = y_unit or "units of y"
-    for variable in ("variance", "f_variance"):
-        components[variable].attrs["units"] = f"({y_unit})²" if y_unit else "squared units of y"
     return Decomposition(
         fit,
         points,
         components,
-        mean_function=_mean_words(offset, offset_at_data, mean_function_share, centred, y_unit),
-        mean_function_share=mean_function_share,
+        mean_function=mean_function(offset, offset_at_data, offset_share, centred, y_unit),
+        mean_function_share=offset_share,
         noise=words.noise(posterior.log_noise, float(posterior.y_map.scale), y_unit),
         residual_share=_share(fit.y - fitted, fit.y),
     )
@@ -257,8 +238,8 @@ def _kernel_expansion(fit: Any) -> Expansion:
     check_one_fit(fit, "decompose")
     if not isinstance(fit.best.posterior, KernelPosterior):
         raise ValueError(
-            f"{fit.gpm.description} has no kernel that could be taken apart: decompose needs a fit of composite_gp or "
-            "ard_gp with normal priors and without a mean function of your own or compile_kwargs"
+            f"decompose cannot take the kernel of {fit.gpm.description} apart: it needs a fit of composite_gp or "
+            "ard_gp with normal priors, and without a mean function of your own or compile_kwargs"
         )
     return fit.best
 
@@ -280,7 +261,7 @@ def _units(unit: str | Mapping[Any, str], inputs: list) -> list[str]:
 
 
 class _Centred(Node):
-    """The kernel of f(x) minus its average over the data; between the data (uncentred) and new points (centred)."""
+    """Kernel of f(x) minus its average over the data; between the data (uncentred) and new points (centred)."""
 
     def __init__(self, kernel: Node, X: np.ndarray):
         self.kernel, self.X, self.indices = kernel, X, kernel.indices
@@ -307,50 +288,38 @@ class _CentredAt:
         return [*self.new.tangents(), *average]
 
 
-class _Part(KernelPosterior):
-    """The same posterior over hyperparameters; its predictions are of the part of f that has another kernel."""
-
-    def __init__(self, whole: KernelPosterior, kernel: Node):
-        vars(self).update(vars(whole))
-        n_mean = len(whole.mean_indices)
-        self.whole, self.kernel = whole, kernel
-        # Only that at new points: the data keep their mean function.
-        self.mean_basis = lambda X: np.zeros((len(X), n_mean))
-
-    def state(self, theta, extra_noise=0.0):
-        return self.whole.state(theta, extra_noise)
-
-    def moments(self, state, X_new, *, gradient=False):
-        moments = super().moments(state, X_new, gradient=gradient)
-        return moments._replace(mean=moments.mean - self.y_map.shift)
-
-
-def _part(expansion: Expansion, kernel: Node) -> Expansion:
-    part = copy(expansion)
-    part.space = FullSpace(_Part(expansion.posterior, kernel))  # type: ignore[arg-type]
+def _part(fit: LaplaceFit, kernel: Node) -> Expansion:
+    """The best mode, with predictions of the part of f that has this kernel. They still contain the shift of y."""
+    part, posterior = copy(fit.best), copy(cast("KernelPosterior", fit.best.posterior))
+    n_mean = len(posterior.mean_indices)
+    posterior.kernel = kernel
+    # At new points only: the data keep their mean function, and their state is that of the whole kernel.
+    posterior.mean_basis = lambda X: np.zeros((len(X), n_mean))
+    part.space, part.state = FullSpace(posterior), fit.best.state
     return part
 
 
 def _moments(
-    parts: Sequence[Expansion], X: np.ndarray, method: str, thetas: np.ndarray | None
+    expansions: Sequence[Expansion], X: np.ndarray, method: str, thetas: np.ndarray | None, level: float
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Mean and variance of each part, in the user's units."""
+    """Mean and variance of each part and, last, of the whole, in the user's units; ``level`` is the shift of y."""
+    levels = [level] * (len(expansions) - 1) + [0.0]
     if thetas is None:
-        predictives = [marginal_moments(part, X, method) for part in parts]
-        return [(predictive.mean, predictive.variance) for predictive in predictives]
-    means, variances = (np.empty((len(parts), len(thetas), len(X))) for _ in range(2))
+        found = [marginal_moments(expansion, X, method) for expansion in expansions]
+        return [(one.mean - shift, one.variance) for one, shift in zip(found, levels, strict=True)]
+    means, variances = (np.empty((len(expansions), len(thetas), len(X))) for _ in range(2))
     with one_blas_thread():
         for s, theta in enumerate(thetas):
-            state = parts[0].posterior.state(theta)
-            for k, part in enumerate(parts):
-                moments = part.posterior.moments(state, X)
-                means[k, s], variances[k, s] = moments.mean, np.maximum(moments.variance, 0.0)
+            state = expansions[-1].posterior.state(theta)
+            for k, expansion in enumerate(expansions):
+                moments = expansion.posterior.moments(state, X)
+                means[k, s], variances[k, s] = moments.mean - levels[k], np.maximum(moments.variance, 0.0)
     weights = np.full(len(thetas), 1 / len(thetas))
     return [mixture_moments(mean, variance, weights) for mean, variance in zip(means, variances, strict=True)]
 
 
 def _names(kernel: Node, terms: Sequence[tuple[Node, ...]], n_inputs: int) -> list[str]:
-    """Products of base kernels by name; a base kernel that occurs several times is numbered, as parameters are."""
+    """Products of base kernels by name; repeated base kernels are numbered as their parameters are."""
     leaves = kernel.leaves
     names = dict(zip(map(id, leaves), numbered([_base_name(leaf) for leaf in leaves]), strict=True))
 
@@ -382,39 +351,15 @@ def _share(part: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean((part - part.mean()) * deviation)) / variance if variance > 0 else np.nan
 
 
-def _slope(expansion: Expansion, leaves: Sequence[Node], y_unit: str, units: Sequence[str]) -> str:
-    """How steep a linear component of one input is, with its sd (``method="bbq"``)."""
+def _slope(fit: LaplaceFit, leaves: Sequence[Node], y_unit: str, units: Sequence[str]) -> str:
+    """How steep a linear component of one input is, with its sd by the delta method."""
     if len(leaves) > 1 or not isinstance(leaves[0], Linear) or len(leaves[0].columns) > 1:
         return ""
-    column, x_map = _columns(leaves[0])[0], cast("Affine", expansion.posterior.x_map)
-    low, high = np.zeros((2, 1, expansion.posterior.X.shape[1]))
+    column, x_map = _columns(leaves[0])[0], cast("Affine", fit.best.posterior.x_map)
+    low, high = np.zeros((2, 1, fit.X.shape[1]))
     high[:, column] = 1.0
-    # f(high) - f(low), a unit of the priors' scale apart.
-    rise = marginal_moments(_part(expansion, _Centred(leaves[0], low)), x_map.shift + x_map.scale * high, "bbq")
+    # f(high) - f(low), one unit of the priors' scale apart.
+    rise = marginal_moments(_part(fit, _Centred(leaves[0], low)), x_map.shift + x_map.scale * high, "bbq")
     step = float((x_map.scale * (high - low)).max())
-    x_unit, slope = units[column], float(rise.mean[0]) / step
-    verb = "rising" if slope > 0 else "falling"
-    # One of "years" is a year, but one of "s" or "Celsius" is not.
-    is_plural = len(x_unit) > 2 and x_unit.endswith("s") and not x_unit.endswith(("ss", "us"))
-    per = x_unit.removesuffix("s") if is_plural else x_unit or "unit of the input"
-    size = plus_minus(abs(slope), float(np.sqrt(rise.variance[0])) / step)
-    return f", {verb} by {size}{' ' + y_unit if y_unit else ''} per {per}"
-
-
-def _percent(share: float) -> str:
-    if np.isnan(share):
-        return "an undefined part"  # y does not vary
-    percent = 100 * share
-    if abs(percent) < 0.1:
-        return "less than 0.1 %"
-    return f"{percent:.0f} %" if abs(percent) >= 9.5 else f"{percent:.2g} %"
-
-
-def _mean_words(offset: np.ndarray, at_data: np.ndarray, share: float, centred: bool, y_unit: str) -> str:
-    unit = f" {y_unit}" if y_unit else ""
-    what = "the mean function and the components' averages over the data" if centred else "the mean function"
-    # At the data, for a single new point says nothing.
-    if np.ptp(at_data) <= 1e-9 * (np.abs(at_data).max() + np.finfo(float).tiny):
-        return f"{what}, a constant {offset[0]:.4g}{unit}"
-    varies = f"which varies from {offset.min():.4g} to {offset.max():.4g}{unit} here"
-    return f"{what}, {varies} ({_percent(share)} of the variance)"
+    value = float(rise.mean[0] - cast("KernelPosterior", fit.best.posterior).y_map.shift) / step
+    return slope(value, float(np.sqrt(rise.variance[0])) / step, y_unit, units[column])

@@ -16,16 +16,16 @@ from pymc_active.laplace.modes.search import SAME
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
 
 __all__ = ["EmbeddingDimension", "embedding_dimension"]
 
 
-@dataclass(frozen=True)
-class EmbeddingDimension:
-    """How many components the data ask for; see :func:`embedding_dimension`.
+@dataclass(frozen=True, repr=False)
+class EmbeddingDimension(Summarized):
+    """The evidence of each number of components; see :func:`embedding_dimension`.
 
     Attributes
     ----------
@@ -45,19 +45,12 @@ class EmbeddingDimension:
         """The fit with the most probable number of components."""
         return self.fits[int(self.table.probability.idxmax())]
 
-    def __repr__(self) -> str:
-        d = int(self.table.probability.idxmax())
-        lines = [f"<EmbeddingDimension: {d} component(s), probability {self.table.probability.max():.3g}>"]
-        return "\n".join([*lines, self._frame().to_string()])
-
-    def _repr_html_(self) -> str:
-        d, p = int(self.table.probability.idxmax()), float(self.table.probability.max())
-        return html_summary(f"EmbeddingDimension: {d} component(s), probability {p:.3g}", {}, self._frame())
-
-    def _frame(self) -> Any:
+    def _summary(self) -> Summary:
+        best = f"{int(self.table.probability.idxmax())} component(s), probability {self.table.probability.max():.3g}"
         formats = {"probability": "{:.3g}".format, "log_evidence": "{:.2f}".format, "log_posterior": "{:.2f}".format}
         frame = self.table.to_dataframe()
-        return frame.assign(**{name: frame[name].map(form) for name, form in formats.items()})
+        frame = frame.assign(**{name: frame[name].map(form) for name, form in formats.items()})
+        return Summary("EmbeddingDimension", {"most probable": best}, [frame])
 
 
 def embedding_dimension(
@@ -74,14 +67,14 @@ def embedding_dimension(
 ) -> EmbeddingDimension:
     """Choose the number of components of a linear embedding by Laplace evidence.
 
-    The evidences integrate the rotations of R, so that embeddings of different dimension can be compared.
+    The evidences integrate over the rotations of R, so embeddings of different dimensions can be compared.
 
     Parameters
     ----------
     X, y
         As in :func:`embedding_gp`.
     n_components : sequence of int, optional
-        Candidates. Default: 1, 2 and 3, as far as there are inputs.
+        Candidates. Default: 1, 2 and 3, but no more than there are inputs.
     prior : dict or sequence, optional
         Prior weights of the candidates; default equal.
     random_seed, progressbar, executor
@@ -94,7 +87,7 @@ def embedding_dimension(
     Returns
     -------
     EmbeddingDimension
-        With ``fits``, ``table``, ``best`` and ``plot()``.
+        With ``fits``, ``table`` and ``best``; see :func:`pymc_active.plots.plot_embedding_dimension`.
 
     Raises
     ------
@@ -103,21 +96,21 @@ def embedding_dimension(
 
     Warns
     -----
-    UserWarning
-        If the fit of the most probable number is doubtful, or the evidence of a number of components is poor that has a
-        probability above 0.001. What is doubtful about the others stands in ``fits[d].diagnostics["warnings"]``.
+    DoubtfulEvidenceWarning
+        If the fit of the most probable number is doubtful, or the evidence of a candidate with a probability above
+        0.001 is poor. Doubts about the other fits are in ``fits[d].diagnostics["warnings"]``.
 
     Notes
     -----
-    Every candidate is searched on its own, and also from the modes of its neighbours: with a small row added, or with
-    the weakest direction left out. A search that fails at one dimension only would decide the comparison.
+    Each candidate is searched by itself and from the modes of its neighbours, with a small row added or the weakest
+    direction left out. Otherwise a search that fails at one dimension would decide the comparison.
 
-    The prior sd of R's entries is the same for every d, so a function of more components is a rougher one a priori.
+    The prior sd of R's entries is the same for every d, so a function of more components is rougher a priori.
 
-    Laplace's method errs on the side of fewer components: its evidence is low by some tenths of a nat where every
-    component is well determined, and by several nats where one is not (``evidence_is_poor``), as it misses the tails of
-    the posterior. Where candidates differ by no more than that, ask for more data, or for evidences by importance
-    sampling: ``model_posterior(found.fits, method="importance")``.
+    Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
+    some tenths of a nat where the data determine every component well, and by several nats where they do not
+    (``evidence_is_poor``). If candidates differ by no more than that, collect more data, or use evidences by
+    importance sampling: ``model_posterior(found.fits, method="importance")``.
 
     Examples
     --------
@@ -136,18 +129,18 @@ def embedding_dimension(
     if n_components is None:
         n_components = range(1, min(3, read_inputs(X).shape[1]) + 1)
     elif not isinstance(n_components, Iterable):
-        raise TypeError(f"n_components must be a sequence of candidates such as (1, 2, 3); got {n_components!r}")
+        raise TypeError(f"n_components must be a sequence such as (1, 2, 3); got {n_components!r}")
     dimensions = sorted(n_components)
     if not dimensions or len(set(dimensions)) < len(dimensions):
         raise ValueError(f"n_components must hold different numbers of components; got {n_components!r}")
-    prior_weights(prior, list(n_components))  # refused before anything long is run
+    prior_weights(prior, list(n_components))  # finds wrong weights before anything long is run
     models = {d: embedding_gp(X, y, n_components=d, **keywords) for d in dimensions}
     if models[dimensions[0]].embedding is None:
-        raise ValueError("priors fixes R, which leaves no embedding to choose: leave R out of it")
+        raise ValueError("priors fixes R, so there is no embedding to choose: remove R from priors")
     rng = np.random.default_rng(random_seed)
     fits: dict[int, LaplaceFit] = {}
 
-    # Surplus components are often poorly determined; what matters is whether the winner is doubtful.
+    # Surplus components are often poorly determined. Only doubts about the winner matter, and model_posterior warns.
     with ignoring(DoubtfulFitWarning):
         for d, gpm in models.items():
             lower = [] if not fits else [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes]
@@ -179,8 +172,8 @@ def embedding_dimension(
     rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
     if rough.size:
         warn_user(
-            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, for R has a component that "
-            "the data hardly determine, and so are the probabilities: collect more data, or compare the fits by "
+            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, and so are the "
+            "probabilities: the data hardly determine one component of R. Collect more data, or compare the fits by "
             'model_posterior(found.fits, method="importance")',
             DoubtfulEvidenceWarning,
         )
@@ -188,7 +181,7 @@ def embedding_dimension(
 
 
 def _resized(point: dict[str, np.ndarray], gpm: GPModel, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """The point with R on its principal axes, the weakest left out or small random rows added, to fit the model."""
+    """The point for a model of another dimension: R on its principal axes, without the weakest or with small rows."""
     name = str(gpm.embedding)
     d, D = gpm.shapes[name]
     _, size, rows = np.linalg.svd(point[name], full_matrices=False)

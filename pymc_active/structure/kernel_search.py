@@ -1,4 +1,4 @@
-"""Compositional kernel search: from base kernels to sums and products, as long as the data ask for more."""
+"""Compositional kernel search: grow sums and products of base kernels as long as the evidence improves."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import model_posterior
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
 
 __all__ = ["StructureSearch", "compositional_kernel_search"]
 
 CRITERIA = ("bic", "evidence")
-# Models handed to the executor together; what an interrupt may lose.
+# Models handed to the executor together; an interrupt loses at most these.
 _BATCH = 8
-# Rows of a summary.
+# Rows in a summary.
 _SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
-class StructureSearch:
+class StructureSearch(Summarized):
     """The kernels that a search fitted; see :func:`compositional_kernel_search`.
 
     Attributes
     ----------
     table : xarray.Dataset
         Over ``model``, labelled by its expression, in the order of fitting: ``level``, ``parent``, ``probability``
-        (among all that were fitted), ``log_evidence`` (nats, summed over modes), ``log_posterior`` (of the best mode),
-        ``bic``, ``n_parameters``, ``doubtful``, and ``error`` for fits that failed (other entries are NaN).
+        (among all fitted models), ``log_evidence`` (nats, summed over modes), ``log_posterior`` (of the best mode),
+        ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit that failed (its numbers are
+        NaN).
     fits : dict
         Expression as text -> LaplaceFit.
     criterion : {"evidence", "bic"}
-        What ``best`` is best by.
+        Ranks the fits.
     stopped : str
         Why the search ended.
     """
@@ -58,7 +59,7 @@ class StructureSearch:
 
     @property
     def best(self) -> LaplaceFit:
-        """The fit that is best by the criterion; a doubtful one only if all are."""
+        """The best sound fit by the criterion; a doubtful one only if all are doubtful."""
         return self.fits[self._best_label()]
 
     def _best_label(self, levels: int | None = None) -> str:
@@ -67,7 +68,7 @@ class StructureSearch:
 
     @property
     def history(self) -> pd.DataFrame:
-        """By level: the number of models fitted, the best so far, its evidence and BIC, and its gain over the last."""
+        """By level: the number of models fitted, the best so far, its evidence and BIC, and the gain by this level."""
         rows = []
         for level in range(1, int(self.table.level.max()) + 1):
             best = self._best_label(level)
@@ -77,24 +78,17 @@ class StructureSearch:
         frame = pd.DataFrame(rows, columns=["level", "n_models", "best", "log_evidence", "bic"]).set_index("level")
         return frame.assign(gain=frame.log_evidence.diff() if self.criterion == "evidence" else -frame.bic.diff())
 
-    def __repr__(self) -> str:
-        n = self.table.sizes["model"]
-        lines = [f"<StructureSearch: {self._best_label()} of {n} kernels by {self.criterion}; {self.stopped}>"]
-        return "\n".join([*lines, self._frame().to_string()])
-
-    def _repr_html_(self) -> str:
-        title = f"StructureSearch: {self._best_label()} of {self.table.sizes['model']} kernels by {self.criterion}"
-        return html_summary(title, {"stopped": self.stopped}, self._frame())
-
-    def _frame(self) -> pd.DataFrame:
+    def _summary(self) -> Summary:
         table = self.table.isel(model=_ranking(self.table, self.criterion)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
-        return frame.assign(
+        frame = frame.assign(
             probability=frame.probability.map("{:.3g}".format),
             log_evidence=frame.log_evidence.map("{:.2f}".format),
             bic=frame.bic.map("{:.2f}".format),
             n_parameters=frame.n_parameters.astype("Int64"),
         )
+        best = f"{self._best_label()} of {self.table.sizes['model']} kernels by {self.criterion}"
+        return Summary("StructureSearch", {"best": best, "stopped": self.stopped}, [frame])
 
 
 def compositional_kernel_search(
@@ -102,7 +96,7 @@ def compositional_kernel_search(
     y: Any,
     *,
     bases: Sequence[str | Expression] = ("SE", "PER", "LIN", "RQ"),
-    start: str | Expression | Sequence[str | Expression] | None = None,
+    first_level: str | Expression | Sequence[str | Expression] | None = None,
     depth: int = 3,
     beam: int = 1,
     budget: int | None = None,
@@ -118,17 +112,18 @@ def compositional_kernel_search(
 ) -> StructureSearch:
     r"""Search for the kernel of a series among sums and products of base kernels.
 
-    The first level are the base kernels. Each level after it fits the neighbours of the best kernels so far: any part S
-    of the expression becomes S + B or S * B, any base kernel another one. The search ends where no neighbour is better.
+    The first level holds the base kernels. Each later level fits the neighbours of the best kernels so far: any part
+    S of the expression becomes S + B or S * B, and any base kernel another one. The search stops when no neighbour is
+    better.
 
     Parameters
     ----------
     X, y, mean, x_scale, y_scale
         As in :func:`composite_gp`.
     bases : sequence of str or Base
-        Of several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ...
-    start : str, Expression or sequence, optional
-        Kernels of the first level in place of the bases.
+        With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ...
+    first_level : str, Expression or sequence, optional
+        Kernels of the first level, in place of the bases.
     depth : int
         Largest number of levels.
     beam : int
@@ -136,10 +131,10 @@ def compositional_kernel_search(
     budget : int, optional
         Largest number of kernels fitted.
     criterion : {"evidence", "bic"}
-        ``"evidence"``: Laplace's log evidence, summed over modes. ``"bic"``: the least
-        :math:`-2 \log p(y \mid \hat\theta) + k \log n`, at the mode of the posterior; k counts all free hyperparameters
-        (mean and noise included) but those output scales that a product has beyond its first factor's, since only
-        the product of scales shows in the data.
+        ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest :math:`-2 \log p(y
+        \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters (mean and noise
+        included), but only one output scale for each product, since the data determine only the product of its
+        scales.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed : int or Generator, optional
@@ -148,31 +143,31 @@ def compositional_kernel_search(
     executor : concurrent.futures.Executor, optional
         Fits several kernels at once.
     fit_keywords : dict, optional
-        More keywords for :func:`pymc_active.laplace.fit_laplace_models`, e.g. ``{"n_restarts": 4}``.
+        More keywords for :func:`pymc_active.fit_laplace_models`, such as ``{"n_restarts": 4}``.
 
     Returns
     -------
     StructureSearch
-        ``table``, ``best``, ``history``, ``plot()``; ``pma.decompose(result.best)`` shows what the kernel says.
+        With ``table``, ``best`` and ``history``; ``pma.decompose(result.best)`` describes the kernel.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`composite_gp`, and for unknown bases or criteria, or numbers below one.
+        As :func:`composite_gp`; for unknown bases or criteria, or numbers below one.
     RuntimeError
         If every fit failed.
 
     Warns
     -----
-    UserWarning
-        If a doubtful fit (not converged, or directions without curvature) would be the best, or all are doubtful; or if
-        the search was interrupted, in which case what was fitted before is returned.
+    DoubtfulFitWarning
+        If a doubtful fit (not converged, or directions without curvature) would be the best, if all are doubtful, or
+        if the search was interrupted; then everything fitted before is returned.
 
     Notes
     -----
-    No kernel is fitted twice, in whatever order it is written. Redundant ones are left out: products with the same
-    squared exponential twice, which are one again, and sums of three lines or of two through the origin. Each fit is
-    also started from its parent's modes. A fit that raises is recorded and passed over.
+    No kernel is fitted twice, in whatever order it is written. Redundant kernels are left out: products with the same
+    squared exponential twice, which is again a squared exponential, and sums of three lines, or of two through the
+    origin. Each fit also starts from the modes of its parent. A fit that raises is recorded and skipped.
 
     References
     ----------
@@ -196,28 +191,25 @@ def compositional_kernel_search(
         raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}; got {criterion!r}")
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
         if not isinstance(number, int | np.integer) or number < 1:
-            raise ValueError(f"{name} must be a whole number from 1; got {number!r}")
+            raise ValueError(f"{name} must be a positive whole number; got {number!r}")
     n_inputs = values.shape[1]
-    first: list[Expression]
-    if start is None:
-        choices = grid(bases, n_inputs=n_inputs)
-        first = [expression for expression in choices if isinstance(expression, Base)]
+    kernels: list[Expression]
+    if first_level is None:
+        kernels = [base for base in grid(bases, n_inputs=n_inputs) if isinstance(base, Base)]
     else:
-        given = [start] if isinstance(start, str | Expression) else list(start)
+        given = [first_level] if isinstance(first_level, str | Expression) else list(first_level)
         if not given:
-            raise ValueError(
-                "start is empty: name at least one kernel expression, or leave it out for the base kernels"
-            )
-        first = [on_inputs(parse(one), n_inputs) for one in given]
-    parse("SE").neighbours(bases, n_inputs)  # refuses bases before anything long is run
+            raise ValueError("first_level is empty: name at least one kernel, or leave it out for the base kernels")
+        kernels = [on_inputs(parse(one), n_inputs) for one in given]
+    parse("SE").neighbours(bases, n_inputs)  # finds wrong bases before anything long is run
 
     keywords = {"mean": mean, "x_scale": x_scale, "y_scale": y_scale}
     rng = np.random.default_rng(random_seed)
     search = _Search(X, y, priors, keywords, rng, executor, dict(fit_keywords or {}))
-    candidates: dict[Expression, Expression | None] = dict.fromkeys(first)
+    candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     stopped = f"depth {depth} reached"
-    # Candidates are often poorly determined; what matters is whether the winner is doubtful.
+    # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
         try:
             for level in range(1, depth + 1):
@@ -266,7 +258,7 @@ class _Record(NamedTuple):
 
 
 class _Search:
-    """What was fitted so far."""
+    """The models fitted so far."""
 
     def __init__(
         self,
@@ -289,7 +281,7 @@ class _Search:
         errors: dict[str, str] = {}
         try:
             fits = self._fit(models, starts)
-        except Exception:  # one model must not cost the others
+        except Exception:  # fit the others all the same
             fits = {}
             for label, gpm in models.items():
                 own = {label: starts[label]} if label in starts else {}
@@ -311,7 +303,7 @@ class _Search:
         )
 
     def ranked(self, criterion: str) -> list[_Record]:
-        """Sound fits, best first."""
+        """Fits, the best first; without the doubtful ones unless all are."""
         if not self.fits:
             return []
         table, records = self.table(), list(self.records.values())
@@ -325,7 +317,7 @@ class _Search:
 
     def table(self) -> xr.Dataset:
         labels = [str(expression) for expression in self.records]
-        # The search says in the end what it thinks of doubtful fits and of those without a finite evidence.
+        # _warn reports doubtful fits and infinite evidences at the end.
         with ignoring(DoubtfulEvidenceWarning):
             posterior = model_posterior(self.fits)
         known = {
@@ -361,7 +353,7 @@ def _scores(table: xr.Dataset, criterion: str) -> np.ndarray:
 
 
 def _ranking(table: xr.Dataset, criterion: str) -> np.ndarray:
-    """Positions, the best first; doubtful fits behind the sound ones, failed ones at the end."""
+    """Positions: sound fits, the best first, then doubtful ones, then failed ones."""
     scores = np.nan_to_num(_scores(table, criterion), nan=-np.inf, posinf=-np.inf)
     return np.lexsort((-scores, table.doubtful.to_numpy(), table.error.to_numpy() != ""))
 
@@ -371,7 +363,7 @@ def _bic(fit: LaplaceFit) -> float:
 
 
 def _count(fit: LaplaceFit) -> int:
-    """Free hyperparameters that the data can tell apart."""
+    """Number of free hyperparameters, without the output scales that only enter as a product with another."""
     free = {name for name in fit.gpm.shapes if name.startswith("log_outputscale")}
     return len(fit.theta) - min(_redundant_scales(fit.gpm.expression), max(len(free) - 1, 0))
 
@@ -384,21 +376,18 @@ def _redundant_scales(expression: Expression | None) -> int:
 
 
 def _warn(result: StructureSearch) -> None:
-    """One warning for what is doubtful about the result."""
+    """One warning for every doubt about the result."""
     problems = []
     scores = _scores(result.table, result.criterion)
     top = str(result.table.model.to_numpy()[int(np.nanargmax(scores))])
     best = result._best_label()
-    if bool(result.table.doubtful.sel(model=best)):
-        what = f"every fit is doubtful, that of {top}, for one"
-    else:
-        what = f"{top} has a better {result.criterion} than {best}, but its fit is doubtful, so it was passed over"
     if bool(result.table.doubtful.sel(model=top)):
+        if bool(result.table.doubtful.sel(model=best)):
+            what = f"every fit is doubtful, for example that of {top}"
+        else:
+            what = f"{top} has a better {result.criterion} than {best}, but was passed over because its fit is doubtful"
         problems.append(f"{what}: {'; '.join(find_problems(result.fits[top]))}")
     if result.stopped == "interrupted":
-        problems.append(f"it was interrupted after {len(result.fits)} fits, which are all here")
+        problems.append(f"it was interrupted; the result holds the {len(result.fits)} fits made before")
     if problems:
-        warn_user(
-            "kernel search: " + "; ".join(problems),
-            DoubtfulFitWarning,
-        )
+        warn_user("kernel search: " + "; ".join(problems), DoubtfulFitWarning)

@@ -1,4 +1,4 @@
-"""What the hyperpriors do to the posterior over kernels."""
+"""How the hyperpriors change the posterior over kernels."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import model_posterior
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring
 
 __all__ = ["PriorSensitivity", "prior_sensitivity"]
 
-# Means and sds as composite_gp has them, these with twice the sd: hardly anything is known of the input's scale.
+# The wide priors of composite_gp with twice the sd: hardly anything is known about the scale of the input.
 _VAGUE = {
     "log_lengthscale": (np.log(0.1), 2.0),
     "log_lengthscale_PER": (np.log(2.0), 2 * np.sqrt(0.5)),
@@ -34,7 +34,7 @@ _VAGUE = {
 
 
 @dataclass(frozen=True, repr=False)
-class PriorSensitivity:
+class PriorSensitivity(Summarized):
     """The posterior over models under several sets of hyperpriors; see :func:`prior_sensitivity`.
 
     Attributes
@@ -48,21 +48,13 @@ class PriorSensitivity:
     table: xr.Dataset
     fits: dict[str, dict[str, LaplaceFit]]
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
         best = self.table.probability.idxmax("model").to_series()
-        lines = [f"<PriorSensitivity: {', '.join(f'{prior}: {model}' for prior, model in best.items())}>"]
-        return "\n".join([*lines, self._frame().to_string()])
-
-    def _repr_html_(self) -> str:
-        best = self.table.probability.idxmax("model").to_series()
-        remark = "A model's posterior probability under each set of priors."
-        facts = {f"best under {prior}": model for prior, model in best.items()}
-        return html_summary("PriorSensitivity", facts, self._frame(), remarks=[remark])
-
-    def _frame(self) -> Any:
         table = self.table.sortby(self.table.probability.mean("prior"), ascending=False)
-        frame = table.probability.transpose("model", "prior").to_pandas()
-        return frame.map("{:.3g}".format)
+        frame = table.probability.transpose("model", "prior").to_pandas().map("{:.3g}".format)
+        facts = {f"best under {prior}": model for prior, model in best.items()}
+        remark = "The table shows the posterior probability of each model under each set of priors."
+        return Summary("PriorSensitivity", facts, [frame], [remark])
 
 
 def prior_sensitivity(
@@ -74,7 +66,7 @@ def prior_sensitivity(
     mean: str | pm.gp.mean.Mean = "constant",
     x_scale: Scale = "unit",
     y_scale: Scale = "standardize",
-    start: Mapping[Any, LaplaceFit] | None = None,
+    fits: Mapping[Any, LaplaceFit] | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
@@ -90,32 +82,32 @@ def prior_sensitivity(
         The kernels. ``LIN0`` beside ``LIN`` shows what the location is worth.
     priors : dict, optional
         Name -> priors as :func:`composite_gp` takes them: ``"wide"``, ``"toolbox"`` or a dict. Default: ``"wide"``,
-        ``"toolbox"``, and ``"vague"``: wide, with the sds of all lengthscales and periods doubled.
-    start : dict of LaplaceFit, optional
-        Fits made before, such as ``learner.fit``: those of the same expressions are starts under every prior.
+        ``"toolbox"``, and ``"vague"``, which is wide with the sds of all lengthscales and periods doubled.
+    fits : dict of LaplaceFit, optional
+        Earlier fits, such as ``learner.fit``. The modes of fits of the same expressions are starts under every prior.
     random_seed, progressbar
         As in :func:`fit_laplace`.
     executor : concurrent.futures.Executor, optional
         Fits several models at once; results do not depend on it.
     fit_keywords : dict, optional
-        More keywords for :func:`pymc_active.fit_laplace_models`. Its 20 restarts are well spent: with few of them a
-        search that fails looks like an effect of the priors.
+        More keywords for :func:`pymc_active.fit_laplace_models`. Keep its 20 restarts: with few of them, a search
+        that fails looks like an effect of the priors.
 
     Returns
     -------
     PriorSensitivity
-        With ``table``, ``fits`` and ``plot()``.
+        With ``table`` and ``fits``; see :func:`pymc_active.plots.plot_prior_sensitivity`.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`composite_gp` and :func:`model_posterior`; for fewer than two or equal kernels, and unknown names of
-        priors or parameters.
+        As :func:`composite_gp` and :func:`model_posterior`; for fewer than two kernels, equal kernels, and unknown
+        names of priors or parameters.
 
     Notes
     -----
-    Each model is also searched from its modes under the other priors, so that a search that fails does not look like
-    a change of priors.
+    Each model is also searched from its modes under the other priors, so that a failed search does not look like an
+    effect of the priors.
 
     Examples
     --------
@@ -137,10 +129,10 @@ def prior_sensitivity(
         {"wide": "wide", "toolbox": "toolbox", "vague": vague_priors()} if priors is None else priors
     )
     if not isinstance(sets, Mapping) or not sets:
-        raise TypeError(f"priors must be a dict of sets of priors by name, with at least one; got {priors!r}")
-    if start is not None and not isinstance(start, Mapping):
-        raise TypeError(f"start must be a dict of fits by name, such as learner.fit; got {type(start).__name__}")
-    # All are built before anything long is run.
+        raise TypeError(f"priors must be a dict, name -> set of priors, with at least one entry; got {priors!r}")
+    if fits is not None and not isinstance(fits, Mapping):
+        raise TypeError(f"fits must be a dict, name -> LaplaceFit, such as learner.fit; got {type(fits).__name__}")
+    # Building all models first finds wrong arguments before anything long is run.
     models = {
         name: {
             str(tree): composite_gp(X, y, tree, priors=own, mean=mean, x_scale=x_scale, y_scale=y_scale)
@@ -149,49 +141,56 @@ def prior_sensitivity(
         for name, own in sets.items()
     }
     rng = np.random.default_rng(random_seed)
-    fits: dict[str, dict[str, LaplaceFit]] = {}
-    given = {str(tree): fit for tree in trees for fit in (start or {}).values() if fit.gpm.expression == tree}
+    given = {str(tree): fit for tree in trees for fit in (fits or {}).values() if fit.gpm.expression == tree}
+    found: dict[str, dict[str, LaplaceFit]] = {}
+
+    def starts(members: Mapping[str, GPModel]) -> dict[str, list[dict[str, np.ndarray]]]:
+        return {label: _modes([given, *found.values()], label, gpm) for label, gpm in members.items()}
+
     with (
         ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning),
         progress("Fitting under each prior", len(models), progressbar) as advance,
     ):
         for name, members in models.items():
-            starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in members.items()}
-            fits[name] = fit_laplace_models(
+            found[name] = fit_laplace_models(
                 members,
-                start=starts,
+                start=starts(members),
                 random_seed=rng,
                 executor=executor,
                 **{"progressbar": False, **(fit_keywords or {})},
             )
             advance()
-        # What was found under the last priors is worth a look under the first ones too.
+        # Modes found under the last priors are tried under the first ones too.
         for name in list(models)[-2::-1]:
-            starts = {label: _modes([given, *fits.values()], label, gpm) for label, gpm in models[name].items()}
             others = fit_laplace_models(
-                models[name], start=starts, n_restarts=0, population=0, executor=executor, progressbar=False
+                models[name],
+                start=starts(models[name]),
+                n_restarts=0,
+                population=0,
+                executor=executor,
+                progressbar=False,
             )
             for label, other in others.items():
-                if other.log_posterior > fits[name][label].log_posterior + SAME:
-                    fits[name][label] = other
-        posteriors = [model_posterior(fits[name]) for name in models]
+                if other.log_posterior > found[name][label].log_posterior + SAME:
+                    found[name][label] = other
+        posteriors = [model_posterior(found[name]) for name in models]
+
+    def stacked(values: Sequence[xr.DataArray]) -> tuple[tuple[str, str], np.ndarray]:
+        return ("prior", "model"), np.stack([one.to_numpy() for one in values])
+
     table = xr.Dataset(
         {
-            variable: (("prior", "model"), np.stack([values(posterior) for posterior in posteriors]))
-            for variable, values in {
-                "probability": lambda posterior: posterior.to_numpy(),
-                "log_evidence": lambda posterior: posterior.log_evidence.to_numpy(),
-                "doubtful": lambda posterior: posterior.doubtful.to_numpy(),
-            }.items()
+            "probability": stacked(posteriors),
+            "log_evidence": (*stacked([one.log_evidence for one in posteriors]), {"units": "nats"}),
+            "doubtful": stacked([one.doubtful for one in posteriors]),
         },
         coords={"prior": list(models), "model": [str(tree) for tree in trees]},
     )
-    table.log_evidence.attrs["units"] = "nats"
-    return PriorSensitivity(table, fits)
+    return PriorSensitivity(table, found)
 
 
 def _modes(fits: Sequence[Mapping[str, LaplaceFit]], label: str, gpm: GPModel) -> list[dict[str, np.ndarray]]:
-    """Modes of a model under all priors so far. Where a prior fixes a parameter, points lack it and do not fit."""
+    """Modes of a model under all priors so far, without those that lack a parameter because a prior fixed it."""
     points = [mode.point for members in fits if label in members for mode in members[label].modes]
     return [point for point in points if set(point) == set(gpm.shapes)]
 

@@ -1,7 +1,7 @@
-"""What an embedding is known to be: which inputs matter and how sure its subspace is, whatever its rotation.
+"""What the data say about an embedding: which inputs matter, and how certain its subspace is.
 
-No rotation or reflection Q of the components changes the model, so signs and entries of R mean nothing. Everything
-here is the same for R and QR.
+A rotation or reflection Q of the components does not change the model, so single entries of R and their signs mean
+nothing. Everything here is the same for R and QR.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ def relevance(
     *,
     model: GPModel | None = None,
     draws: int = 1000,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
     ci_prob: float = 0.89,
 ) -> xr.Dataset:
-    r"""How much each input matters to a learned embedding, with credible intervals.
+    r"""Importance of each input in a learned embedding, with credible intervals.
 
     Parameters
     ----------
     source : LaplaceFit or xarray.DataTree
-        A fit of a model with an embedding, or a trace of draws from it, all of which are used.
+        A fit of a model with an embedding, or a trace of draws from it; all draws are used.
     model : GPModel
-        Needed for a trace: the model it came from.
-    draws, random_seed : int
+        The model of a trace.
+    draws : int
         Draws from the Laplace approximation at the highest mode.
+    random_seed : int or Generator, optional
+        For these draws.
     ci_prob : float
         Probability of the equal-tailed interval.
 
@@ -49,14 +51,14 @@ def relevance(
     xarray.Dataset
         Over ``summary`` (mean, median, lower, upper) and ``input``:
 
-        * ``loading``: the norm of the input's column of R, :math:`\|R_{\cdot j}\|`. For :func:`embedding_gp` it is the
-          number of lengthscales that the components move when the input moves by one **scaled** unit (``x_scale``), so
-          that inputs compare; ``loading / unit`` is the same per unit of the user's.
+        * ``loading``: the norm of the input's column of R, :math:`\|R_{\cdot j}\|`. For :func:`embedding_gp`, the
+          components move by this many lengthscales when the input moves by one **scaled** unit (``x_scale``), so
+          inputs can be compared; ``loading / unit`` is the same per unit of the user's.
         * ``leverage``: the input's share in the embedding's subspace, the diagonal of the projector onto the rows of
-          R, :math:`P = R^T (RR^T)^{-1} R`. Between 0 and 1; the d components share out a sum of d. It counts weak
-          components as much as strong ones, and changes if an input is rescaled.
+          R, :math:`P = R^T (RR^T)^{-1} R`. Each is between 0 and 1, and they add up to d. Weak components count as
+          much as strong ones, and rescaling an input changes its leverage.
 
-        And ``unit`` over ``input``: the size of one scaled unit in the user's units.
+        And over ``input``, ``unit``: the size of one scaled unit in the user's units.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def relevance(
 
     Notes
     -----
-    A norm is never negative: an input that does not matter has a small loading, whose interval does not reach zero.
+    A norm is never negative, so the interval of an input that does not matter is small but does not reach zero.
 
     Examples
     --------
@@ -98,29 +100,29 @@ def subspace_angles(
     *,
     model: GPModel | None = None,
     draws: int = 1000,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
     ci_prob: float = 0.89,
 ) -> xr.Dataset:
-    """Angles between the subspace of each draw of R and a reference, with credible intervals.
+    """Angles between the subspace of an embedding and a reference, with credible intervals.
 
     Parameters
     ----------
     source : LaplaceFit or xarray.DataTree
         As in :func:`relevance`.
     reference : array_like, shape (d', D), optional
-        Rows that span another subspace, such as a true R, on the **scaled** inputs (``x_scale``) as R itself:
-        multiply weights for the user's units by ``relevance(source).unit``. Default: the R of a fit's mode; for a
-        trace the draws' mean subspace (the leading d eigenvectors of the average projector).
+        Rows that span another subspace, such as a true R, for the **scaled** inputs (``x_scale``), as R itself is.
+        Multiply weights for the user's units by ``relevance(source).unit``. Default: for a fit, R at its mode; for a
+        trace, the mean subspace of its draws (the leading d eigenvectors of the average projector).
     model, draws, random_seed, ci_prob
         As in :func:`relevance`.
 
     Returns
     -------
     xarray.Dataset
-        ``angle`` in degrees over ``summary`` (mean, median, lower, upper) and ``principal_angle``, as many as the
-        smaller of the two subspaces has dimensions, the largest first as in :func:`scipy.linalg.subspace_angles`.
-        The largest tells how far off the worst direction is: 0 is the same subspace, 90 a direction that the other
-        lacks. ``random`` holds the medians for subspaces drawn at random, that is of an embedding not known at all.
+        ``angle`` in degrees over ``summary`` (mean, median, lower, upper) and ``principal_angle``, one for each
+        dimension of the smaller subspace, the largest first as in :func:`scipy.linalg.subspace_angles`. The largest
+        is the error of the worst direction: 0 for equal subspaces, 90 if one has a direction that the other lacks.
+        ``random`` holds the medians for random subspaces, which is what an unknown embedding would give.
 
     Raises
     ------
@@ -147,8 +149,8 @@ def subspace_angles(
         basis = np.asarray(reference, float)
         if basis.ndim != 2 or basis.shape[1] != D or not np.isfinite(basis).all():
             raise ValueError(
-                f"reference must be a finite matrix with a row for each direction and {D} columns, as the model has "
-                f"inputs; got shape {basis.shape}"
+                f"reference must be a finite matrix with one row per direction and {D} columns, one per input; "
+                f"got shape {basis.shape}"
             )
     elif isinstance(source, LaplaceFit):
         basis = source.point[str(gpm.embedding)]
@@ -171,11 +173,12 @@ def subspace_angles(
 
 
 def embedding_draws(
-    source: LaplaceFit | xr.DataTree, model: GPModel | None, draws: int, random_seed: int
+    source: LaplaceFit | xr.DataTree, model: GPModel | None, draws: int, random_seed: int | np.random.Generator | None
 ) -> tuple[GPModel, np.ndarray]:
     """The model and draws of its R, (draws, d, D), each up to a rotation.
 
-    The draws of a fit that was expanded at QR span the same subspaces as those at R, to rounding, unless R is large.
+    Draws of a fit expanded at QR span the same subspaces as those of a fit expanded at R, up to rounding, unless R is
+    large.
     """
     if isinstance(source, LaplaceFit):
         gpm = source.gpm
@@ -184,7 +187,7 @@ def embedding_draws(
             raise ValueError(f"draws must be at least 1; got {draws}")
         if shape[0] * shape[1] > _DENSE:
             return gpm, source.draw(draws, random_seed)[:, where].reshape(draws, *shape)
-        # In the principal axes, by the symmetric root of the covariance: unlike eigenvectors, both are unique.
+        # In the principal axes, by the symmetric root of the covariance: both are unique, unlike eigenvectors.
         rotation = np.kron(principal_rotation(source), np.eye(shape[1]))
         values, vectors = np.linalg.eigh(rotation @ source.covariance[where, where] @ rotation.T)
         noise = np.random.default_rng(random_seed).normal(size=(draws, len(values)))
@@ -200,7 +203,7 @@ def embedding_draws(
 
 
 def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
-    """Where R sits in theta, and its shape.
+    """Position of R in theta, and its shape.
 
     Raises
     ------
@@ -209,15 +212,15 @@ def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
     """
     found = gpm.embedding_slice
     if found is None:
-        raise ValueError("the model has no embedding to show (see embedding_gp); plot_predictions shows other models")
+        raise ValueError("the model has no embedding (see embedding_gp); plot_predictions shows other models")
     n_inputs = gpm.X.shape[1]
     if found[1][1] != n_inputs:
-        raise ValueError(f"R acts on {found[1][1]} of the {n_inputs} inputs only; this cannot be shown")
+        raise ValueError(f"R must act on all {n_inputs} inputs to be shown; it acts on {found[1][1]}")
     return found
 
 
 def principal_rotation(fit: LaplaceFit) -> np.ndarray:
-    """The orthogonal (d, d) matrix that takes R to its principal axes, the largest weight of each positive."""
+    """The orthogonal (d, d) matrix that turns R to its principal axes, with the largest weight of each positive."""
     where, shape = embedding_of(fit.gpm)
     R = fit.theta[where].reshape(shape)
     left = np.linalg.svd(R, full_matrices=False)[0]
@@ -244,8 +247,8 @@ def _orthonormal_rows(R: np.ndarray) -> np.ndarray:
 def _angles(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Principal angles in degrees between orthonormal rows (S, d, D) and (d', D), largest first.
 
-    Cosines lose small angles to rounding and sines large ones, so each serves where it is accurate (Knyazev &
-    Argentati 2002, as in SciPy).
+    Rounding spoils small angles from cosines and large angles from sines, so each is used where it is accurate
+    (Knyazev & Argentati 2002, as in SciPy).
     """
     overlap = rows @ basis.T
     cosine = np.linalg.svd(overlap, compute_uv=False)[:, ::-1]

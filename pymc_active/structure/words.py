@@ -1,13 +1,15 @@
-"""Products of base kernels in plain words, with their numbers in the user's units.
+"""Kernels in plain words, with their numbers in the user's units.
 
-After the Automatic Statistician (Lloyd et al. 2014), whose rules these follow in spirit, not in wording.
+A component is a product of base kernels. Its sentence is the first row of a table whose condition holds; the limits
+of these conditions stand in one place below. After the Automatic Statistician (Lloyd et al. 2014), in spirit if not
+in wording.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -15,21 +17,54 @@ from pymc_active.kernels.arrays import Linear, Node, Periodic, RationalQuadratic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.numbers import _two_digits, plus_minus
+from pymc_active.support.scaling import Affine
 
-# Its square is nothing beside one.
+# Limits. "Range" is the range of the data along an input.
+_SLOW = 1.0  # A lengthscale above this many ranges is called slow,
+_CONSTANT = 5.0  # and above this many the function does not change among the data.
+_MANY_SCALES = 5.0  # A rational quadratic with a larger alpha looks like a squared exponential.
+_FORGOTTEN = 0.5  # A periodic function with a lengthscale below this many periods does not repeat itself.
+_ONE_PERIOD = 1.5  # Fewer periods in the range do not show that the function repeats.
+_EVEN = 0.1  # Data are evenly spaced if all distances are multiples of their median to this fraction of it.
+_AT_THE_END = 0.05  # Within this fraction of the range a line reaches zero at the end of the data.
+_WIDE = 0.3  # A log-normal with a larger sd is given by its 89 % interval, not by ± its sd.
+_Z89 = 1.598  # Half the width of that interval, in sds.
+
+# Stationary factors on the same inputs, by the first condition that holds.
+_SMOOTH = {
+    "many scales": "a function{of} that varies on many scales around {length}",
+    "rough": "a rough function{of} with a typical lengthscale of {length}",
+    "slow": "a slowly varying function{of} with a typical lengthscale of {length}",
+    "smooth": "a smooth function{of} with a typical lengthscale of {length}",
+}
+# Periodic factors, by what the stationary factors beside them do to them.
+_PERIODIC = {
+    "forgotten": "a weakly periodic function{of} with period {period}, forgotten {changes}",
+    "changing": "an approximately periodic function{of} with period {period}, whose shape changes {changes}",
+    "lasting": "a periodic function{of} with period {period}",
+}
+_POLYNOMIALS = {1: "a linear function", 2: "a quadratic polynomial", 3: "a cubic polynomial"}
+_GROWTH = {1: "linearly", 2: "quadratically"}
+_AMPLITUDE = {
+    "grows": ", with an amplitude that grows {growth} away from {origin}",
+    "falls": ", with an amplitude that falls {growth} towards {origin}",
+}
+_ONE_PERIOD_NOTE = "; the data span little more than one period, so no repetition was observed"
+_ALIAS_NOTE = "; a period below two spacings of the data can hardly be told from a longer alias"
+
+# Its square vanishes beside one.
 _COMPLEX_STEP = 1e-30
-# A log-normal wider than this is told by its central 89 % interval, 1.6 sds either way, instead of a ± sd.
-_WIDE, _Z89 = 0.3, 1.598
-# A function that forgets over more than so many ranges of the data does not change among them.
-_CONSTANT = 5.0
-# Distances between data are even if they are whole multiples of their median to this fraction of it.
-_EVEN = 0.1
-# So many periods among the data show that something comes again.
-_REPEATED = 1.5
-# Within this fraction of their range the end of the data is reached.
-_AT_THE_END = 0.05
-# A rational quadratic with more than this alpha looks like a squared exponential.
-_ONE_SCALE = 5.0
+
+
+class _Factors(NamedTuple):
+    """The stationary factors on the same inputs, which act as one kernel; ``lengthscale`` in the priors' units."""
+
+    columns: list[int]
+    kind: str
+    lengthscale: float
+    length: str
+    is_slow: bool
+    is_constant: bool
 
 
 class Words:
@@ -42,21 +77,17 @@ class Words:
     inputs : sequence
         Labels of the input columns.
     units : sequence of str
-        Unit of each input; empty where it has none.
+        Unit of each input; empty for none.
     """
 
     def __init__(self, expansion: Expansion, inputs: Sequence[Any], units: Sequence[str]):
         posterior = expansion.posterior
         assert isinstance(posterior, KernelPosterior), "only these have kernels to describe"
-        self.posterior, self.units = posterior, units
-        self.theta = posterior._extend(expansion.theta)
-        self.covariance = expansion.covariance
-        scaled = posterior.X
-        self.range = np.ptp(scaled, axis=0)
-        shape = (posterior.X.shape[1],)
-        # Affine for composite and ARD models; user's units are shift + scale * scaled.
-        self.scale = np.broadcast_to(posterior.x_map.scale, shape)  # type: ignore[attr-defined]
-        self.shift = np.broadcast_to(posterior.x_map.shift, shape)  # type: ignore[attr-defined]
+        self.theta, self.covariance = posterior._extend(expansion.theta), expansion.covariance
+        self.X, self.range, self.units = posterior.X, np.ptp(posterior.X, axis=0), units
+        # Affine for composite and ARD models.
+        x_map = cast("Affine", posterior.x_map)
+        self.scale, self.shift = (np.broadcast_to(part, len(self.range)) for part in (x_map.scale, x_map.shift))
         self.names = [label if isinstance(label, str) else f"input {label}" for label in inputs]
         if len(self.names) == 1 and not isinstance(inputs[0], str):
             self.names = ["x"]
@@ -65,156 +96,133 @@ class Words:
         """What functions drawn from a product of base kernels look like."""
         periodic = [leaf for leaf in leaves if isinstance(leaf, Periodic)]
         linear = [leaf for leaf in leaves if isinstance(leaf, Linear)]
-        smooth = [leaf for leaf in leaves if isinstance(leaf, Stationary)]
-        if not periodic and not smooth:
-            return self._polynomial(linear)
-        text = self._periodic(periodic, smooth) if periodic else self._smooth(smooth)
+        factors = self._factors([leaf for leaf in leaves if isinstance(leaf, Stationary)])
+        degree = len(linear)
+        if not periodic and not factors:
+            columns = sorted({int(column) for leaf in linear for column in leaf.columns})
+            return _POLYNOMIALS.get(degree, f"a polynomial of degree {degree}") + self._of(columns)
+        if periodic:
+            text = self._periodic(periodic, factors)
+        else:
+            text = ", times ".join(
+                _SMOOTH[one.kind].format(of=self._of(one.columns), length=one.length) for one in factors
+            )
         if linear:
-            growth = {1: "linearly", 2: "quadratically"}.get(len(linear), f"like a polynomial of degree {len(linear)}")
-            origins = list(dict.fromkeys(self._origin(leaf) for leaf in linear))
-            change = f"falls {growth} towards" if all(map(self._ends_the_data, linear)) else f"grows {growth} away from"
-            text += f", with an amplitude that {change} {' and '.join(origins)}"
-        if any(self._is_hardly_repeated(leaf) for leaf in periodic):
-            text += "; the data span not much more than one period, so that none was seen to come again"
+            way = "falls" if all(map(self._ends_the_data, linear)) else "grows"
+            growth = _GROWTH.get(degree, f"like a polynomial of degree {degree}")
+            origins = dict.fromkeys(self._origin(leaf) for leaf in linear)
+            text += _AMPLITUDE[way].format(growth=growth, origin=" and ".join(origins))
+        if any(self._spans_one_period(leaf) for leaf in periodic):
+            text += _ONE_PERIOD_NOTE
         if any(self._has_longer_aliases(leaf) for leaf in periodic):
-            text += "; below two spacings of the data, a period can hardly be told from a longer alias"
+            text += _ALIAS_NOTE
         return text
 
     def noise(self, log_noise: int, scale: float, unit: str = "") -> str:
-        """Sd of the noise, ``scale`` times that in the units of the priors."""
+        """Sd of the noise, ``scale`` times its value in the units of the priors."""
         return self._positive(itemgetter(log_noise), [log_noise], scale) + (f" {unit}" if unit else "")
 
-    def _polynomial(self, linear: Sequence[Linear]) -> str:
-        nouns = {1: "a linear function", 2: "a quadratic polynomial", 3: "a cubic polynomial"}
-        noun = nouns.get(len(linear), f"a polynomial of degree {len(linear)}")
-        columns = sorted({int(column) for leaf in linear for column in leaf.columns})
-        return noun + self._of(columns)
+    def _factors(self, smooth: Sequence[Stationary]) -> list[_Factors]:
+        """Stationary factors grouped by their inputs."""
+        groups: dict[tuple[int, ...], list[Stationary]] = {}
+        for leaf in smooth:
+            groups.setdefault(tuple(int(column) for column in leaf.columns), []).append(leaf)
+        found = []
+        for key, leaves in groups.items():
+            columns = list(key)
 
-    def _periodic(self, periodic: Sequence[Periodic], smooth: Sequence[Stationary]) -> str:
-        first = periodic[0]
-        period = np.exp(self.theta[first.log_period])
-        text = f"periodic function{self._of(first.columns)} with period {self._length(first.log_period, first.columns)}"
-        for other in periodic[1:]:
-            text += f", times one with period {self._length(other.log_period, other.columns)}"
-        changes, is_forgetful = [], False
-        for columns, leaves in self._by_columns(smooth):
-            lengthscale = self._shortest(leaves)
-            same_input = np.array_equal(columns, first.columns)
-            if len(columns) == 1 and lengthscale > _CONSTANT * self.range[columns[0]]:
-                continue
-            is_forgetful = is_forgetful or (same_input and lengthscale < 0.5 * period)
-            how = "on many scales around" if self._many_scales(leaves) else "over"
-            if len(columns) == 1 and lengthscale > self.range[columns[0]]:
-                how = f"slowly, {how}"
-            along = "" if same_input else f" along {' and '.join(self.names[c] for c in columns)}"
-            changes.append(f"{how} {self._combined(leaves, columns)}{along}")
-        if is_forgetful:
-            return f"a weakly {text}, forgotten {' and '.join(changes)}"
-        if changes:
-            return f"an approximately {text}, whose shape changes {' and '.join(changes)}"
-        return f"a {text}"
+            def log_lengthscale(theta: np.ndarray, leaves: list[Stationary] = leaves) -> Any:
+                # In a product, the curvatures at zero distance add.
+                return -0.5 * np.log(sum(np.exp(-2 * theta[leaf.groups[0][0]]) for leaf in leaves))
+
+            if len(leaves) == 1 and len(leaves[0].groups) > 1:
+                length = ", ".join(self._length(index, own) for index, own in leaves[0].groups)
+            else:
+                indices = [leaf.groups[0][0] for leaf in leaves]
+                length = self._with_unit(self._positive(log_lengthscale, indices, self._unit_scale(columns)), columns)
+            lengthscale = float(np.exp(log_lengthscale(self.theta)))
+            span = self.range[columns[0]] if len(columns) == 1 else np.inf
+            mixtures = [leaf for leaf in leaves if isinstance(leaf, RationalQuadratic)]
+            if any(np.exp(self.theta[leaf.log_alpha]) < _MANY_SCALES for leaf in mixtures):
+                kind = "many scales"
+            elif any(leaf.profile.__name__ == "matern12" for leaf in leaves):
+                kind = "rough"
+            else:
+                kind = "slow" if lengthscale > _SLOW * span else "smooth"
+            found.append(
+                _Factors(columns, kind, lengthscale, length, lengthscale > _SLOW * span, lengthscale > _CONSTANT * span)
+            )
+        return found
+
+    def _periodic(self, periodic: Sequence[Periodic], factors: Sequence[_Factors]) -> str:
+        own = [int(column) for column in periodic[0].columns]
+        changing = [one for one in factors if not one.is_constant]
+        changes = []
+        for one in changing:
+            over = "on many scales around" if one.kind == "many scales" else "over"
+            along = "" if one.columns == own else f" along {' and '.join(self.names[c] for c in one.columns)}"
+            changes.append(f"{'slowly, ' if one.is_slow else ''}{over} {one.length}{along}")
+        shortest = _FORGOTTEN * np.exp(self.theta[periodic[0].log_period])
+        is_forgotten = any(one.columns == own and one.lengthscale < shortest for one in changing)
+        kind = "forgotten" if is_forgotten else "changing" if changes else "lasting"
+        period = ", times one with period ".join(self._length(leaf.log_period, leaf.columns) for leaf in periodic)
+        return _PERIODIC[kind].format(of=self._of(own), period=period, changes=" and ".join(changes))
 
     def _ends_the_data(self, leaf: Linear) -> bool:
-        """Whether a line of one input comes to zero at the upper end of the data, or beyond it."""
+        """Whether a line of one input reaches zero at the upper end of the data, or beyond it."""
         if len(leaf.columns) > 1:
             return False
         column = int(leaf.columns[0])
         location = 0.0 if leaf.location is None else self.theta[int(leaf.location[0])]
-        return bool(location > self.posterior.X[:, column].max() - _AT_THE_END * self.range[column])
+        return bool(location > self.X[:, column].max() - _AT_THE_END * self.range[column])
 
-    def _is_hardly_repeated(self, leaf: Periodic) -> bool:
+    def _spans_one_period(self, leaf: Periodic) -> bool:
         period = np.exp(self.theta[leaf.log_period])
-        return len(leaf.columns) == 1 and bool(_REPEATED * period > self.range[int(leaf.columns[0])])
+        return len(leaf.columns) == 1 and bool(_ONE_PERIOD * period > self.range[int(leaf.columns[0])])
 
     def _has_longer_aliases(self, leaf: Periodic) -> bool:
-        """Whether the period is below two distances of data at even ones, where a longer period has the same values."""
+        """Whether the period is below two distances of evenly spaced data: a longer one takes the same values there."""
         if len(leaf.columns) > 1 or not self.range[leaf.columns[0]] > 0:
             return False
         column = int(leaf.columns[0])
-        # Repeats that differ by rounding are one.
-        distances = np.diff(np.unique(np.round(self.posterior.X[:, column] / self.range[column], 8)))
+        # Repeats may differ by rounding.
+        distances = np.diff(np.unique(np.round(self.X[:, column] / self.range[column], 8)))
         typical = np.median(distances)
         multiples = distances / typical
         is_even = np.abs(multiples - np.round(multiples)).max() < _EVEN
         return bool(is_even and np.exp(self.theta[leaf.log_period]) < 2 * typical * self.range[column])
 
-    def _smooth(self, smooth: Sequence[Stationary]) -> str:
-        parts = []
-        for columns, leaves in self._by_columns(smooth):
-            lengthscale = self._shortest(leaves)
-            length = self._combined(leaves, columns)
-            noun = "a rough function" if any(leaf.profile.__name__ == "matern12" for leaf in leaves) else ""
-            if self._many_scales(leaves):
-                parts.append(f"a function{self._of(columns)} that varies on many scales around {length}")
-                continue
-            if not noun:
-                is_slow = len(columns) == 1 and lengthscale > self.range[columns[0]]
-                noun = "a slowly varying function" if is_slow else "a smooth function"
-            parts.append(f"{noun}{self._of(columns)} with a typical lengthscale of {length}")
-        return ", times ".join(parts)
-
-    @staticmethod
-    def _by_columns(smooth: Sequence[Stationary]) -> list[tuple[np.ndarray, list[Stationary]]]:
-        groups: dict[tuple[int, ...], list[Stationary]] = {}
-        for leaf in smooth:
-            groups.setdefault(tuple(int(c) for c in leaf.columns), []).append(leaf)
-        return [(np.array(columns), leaves) for columns, leaves in groups.items()]
-
-    def _many_scales(self, leaves: Sequence[Stationary]) -> bool:
-        mixed = [leaf for leaf in leaves if isinstance(leaf, RationalQuadratic)]
-        return any(np.exp(self.theta[leaf.log_alpha]) < _ONE_SCALE for leaf in mixed)
-
-    def _shortest(self, leaves: Sequence[Stationary]) -> float:
-        """Lengthscale of a product of stationary kernels: the curvatures at zero distance add."""
-        return float(np.exp(self._log_combined(self.theta, leaves)))
-
-    @staticmethod
-    def _log_combined(theta: np.ndarray, leaves: Sequence[Stationary]) -> np.ndarray:
-        return -0.5 * np.log(sum(np.exp(-2 * theta[leaf.groups[0][0]]) for leaf in leaves))
-
-    def _combined(self, leaves: Sequence[Stationary], columns: np.ndarray) -> str:
-        if len(leaves) == 1 and len(leaves[0].groups) > 1:
-            parts = [f"{self._length(index, own)}" for index, own in leaves[0].groups]
-            return ", ".join(parts)
-        indices = [leaf.groups[0][0] for leaf in leaves]
-        return self._with_unit(
-            self._positive(lambda theta: self._log_combined(theta, leaves), indices, self._unit_scale(columns)), columns
-        )
-
-    def _length(self, index: int, columns: np.ndarray) -> str:
-        text = self._positive(itemgetter(index), [index], self._unit_scale(columns))
-        return self._with_unit(text, columns)
-
-    def _unit_scale(self, columns: np.ndarray) -> float:
-        # Several columns share a length in the units of the priors.
-        return float(self.scale[columns[0]]) if len(columns) == 1 else 1.0
-
-    def _with_unit(self, text: str, columns: np.ndarray) -> str:
-        if len(columns) == 1:
-            column = int(columns[0])
-            if self.units[column]:
-                return f"{text} {self.units[column]}"
-            return text if len(self.names) > 1 or self.names[column] == "x" else f"{text} in {self.names[column]}"
-        is_scaled = not np.array_equal(self.scale, np.ones_like(self.scale))
-        return f"{text} on the scaled inputs" if is_scaled else text
-
-    def _of(self, columns: Sequence[int] | np.ndarray) -> str:
-        if len(self.names) == 1:
-            return ""
-        return " of " + " and ".join(self.names[int(column)] for column in columns)
+    def _of(self, columns: Sequence[int]) -> str:
+        return "" if len(self.names) == 1 else " of " + " and ".join(self.names[column] for column in columns)
 
     def _origin(self, leaf: Linear) -> str:
+        """Where a line is zero."""
         texts = []
-        for d, column in enumerate(leaf.columns):
-            scale, shift = float(self.scale[column]), float(self.shift[column])
-            value, sd = shift, 0.0
+        for d, column in enumerate(int(column) for column in leaf.columns):
+            scale, value, sd = float(self.scale[column]), float(self.shift[column]), 0.0
             if leaf.location is not None:
                 index = int(leaf.location[d])
                 value += scale * float(self.theta[index])
                 sd = scale * self._sd(itemgetter(index), [index])
-            unit = f" {self.units[int(column)]}" if self.units[int(column)] else ""
-            texts.append(f"{self.names[int(column)]} = {plus_minus(value, sd)}{unit}")
+            unit = f" {self.units[column]}" if self.units[column] else ""
+            texts.append(f"{self.names[column]} = {plus_minus(value, sd)}{unit}")
         return ", ".join(texts)
+
+    def _length(self, index: int, columns: Sequence[int] | np.ndarray) -> str:
+        """A lengthscale or period, given by its logarithm."""
+        return self._with_unit(self._positive(itemgetter(index), [index], self._unit_scale(columns)), columns)
+
+    def _unit_scale(self, columns: Sequence[int] | np.ndarray) -> float:
+        # Several columns share a length in the units of the priors.
+        return float(self.scale[columns[0]]) if len(columns) == 1 else 1.0
+
+    def _with_unit(self, text: str, columns: Sequence[int] | np.ndarray) -> str:
+        if len(columns) > 1:
+            return text if (self.scale == 1).all() else f"{text} on the scaled inputs"
+        column = int(columns[0])
+        if self.units[column]:
+            return f"{text} {self.units[column]}"
+        return text if len(self.names) > 1 or self.names[column] == "x" else f"{text} in {self.names[column]}"
 
     def _positive(self, log_value: Callable[[np.ndarray], Any], indices: Sequence[int], scale: float) -> str:
         """A positive number with its uncertainty, by the delta method on the log scale."""
@@ -226,9 +234,40 @@ class Words:
 
     def _sd(self, function: Callable[[np.ndarray], Any], indices: Sequence[int]) -> float:
         gradient = np.zeros(len(self.covariance))
-        # What the user fixed sits behind the free parameters and is known.
+        # Parameters that the user fixed come behind the free ones and are known.
         for index in {int(i) for i in indices if i < len(gradient)}:
             turned = self.theta.astype(complex)
             turned[index] += 1j * _COMPLEX_STEP
             gradient[index] = np.imag(function(turned)) / _COMPLEX_STEP
         return float(np.sqrt(gradient @ self.covariance @ gradient))
+
+
+def percent(share: float) -> str:
+    """A share of the variance; undefined where y does not vary."""
+    if np.isnan(share):
+        return "an undefined part"
+    value = 100 * share
+    if abs(value) < 0.1:
+        return "less than 0.1 %"
+    return f"{value:.0f} %" if abs(value) >= 9.5 else f"{value:.2g} %"
+
+
+def slope(value: float, sd: float, y_unit: str, x_unit: str) -> str:
+    """How steep a linear component is."""
+    # The singular of "years" is "year", but "s" and "Celsius" have none.
+    is_plural = len(x_unit) > 2 and x_unit.endswith("s") and not x_unit.endswith(("ss", "us"))
+    per = x_unit.removesuffix("s") if is_plural else x_unit or "unit of the input"
+    size = plus_minus(abs(value), sd) + (f" {y_unit}" if y_unit else "")
+    return f", {'rising' if value > 0 else 'falling'} by {size} per {per}"
+
+
+def mean_function(offset: np.ndarray, at_data: np.ndarray, share: float, centred: bool, y_unit: str) -> str:
+    """What is added to the components. Whether it varies is decided at the data, since there may be one new point."""
+    unit = f" {y_unit}" if y_unit else ""
+    what = "the mean function and the components' averages over the data" if centred else "the mean function"
+    if np.ptp(at_data) <= 1e-9 * (np.abs(at_data).max() + np.finfo(float).tiny):
+        return f"{what}, a constant {offset[0]:.4g}{unit}"
+    return (
+        f"{what}, which varies from {offset.min():.4g} to {offset.max():.4g}{unit} here "
+        f"({percent(share)} of the variance)"
+    )

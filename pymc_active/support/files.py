@@ -1,6 +1,7 @@
 """Files that survive: written as a whole or not at all, readable by ArviZ, and unable to run code.
 
-A file is a DataTree in netCDF or zarr. What arrays cannot say is one JSON text in it. Nothing is pickled or evaluated.
+A file is a DataTree in netCDF, or in zarr as a zip archive. What arrays cannot say is one JSON text in it. Nothing is
+pickled or evaluated.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import xarray as xr
@@ -28,13 +29,11 @@ _GENERATORS = {
     kind.__name__: kind
     for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 }
-
-
-# What computes a fit or a score; their patches are taken to change no result.
+# What computes a fit or a score; patch releases are taken to change no result.
 _COMPUTING = ("pymc_active", "numpy", "scipy", "pymc")
-# Bytes of arrays for one of the file: no compression that HDF5 or zarr knows does more for numbers.
+# Bytes of arrays per byte of file: no compression in HDF5 or zarr does better on numbers.
 _LARGEST = 2000
-# Seconds after which nobody is still writing.
+# Seconds after which an unfinished file has no writer any more.
 _ABANDONED = 3600
 
 
@@ -56,9 +55,8 @@ class Contents(NamedTuple):
 def write(path: str | os.PathLike, contents: Contents, kind: str, format_version: int) -> None:
     """Write a file, or leave the one that is there as it is.
 
-    The new file is written and flushed to the disk beside the old one, then takes its place. Of several processes that
-    write one netCDF file, the last one wins, and a reader sees one of their files as a whole; a zarr file has one
-    writer.
+    The new file is written and flushed to the disk beside the old one, then replaces it in one step. If several
+    processes write the same file, the last one wins, and a reader always sees a whole file.
 
     Parameters
     ----------
@@ -66,16 +64,16 @@ def write(path: str | os.PathLike, contents: Contents, kind: str, format_version
         zarr if it ends in ``.zarr``, else netCDF.
     contents : Contents
     kind : str
-        What it is a file of.
+        What the file holds.
     format_version : int
-        To be raised when files of the kind change.
+        Raise it when files of this kind change.
 
     Raises
     ------
     ModuleNotFoundError
-        For zarr where it is not installed.
+        For zarr if it is not installed.
     FileNotFoundError
-        If there is no such folder.
+        If the folder does not exist.
     """
     path = Path(path).resolve()
     is_zarr = _is_zarr(path)
@@ -84,32 +82,18 @@ def write(path: str | os.PathLike, contents: Contents, kind: str, format_version
     text = json.dumps(contents.document, default=_to_list)
     tree = xr.DataTree.from_dict({**contents.groups, "state": xr.Dataset({"json": ((), text)})})
     tree.attrs = {"kind": kind, "format_version": format_version, **_versions()}
-    if is_zarr:
-        part = _beside(path, "part")
-        _finish_swap(path)
-        shutil.rmtree(part, ignore_errors=True)
-        # Consolidated metadata are no part of the format yet.
-        tree.to_zarr(part, mode="w", zarr_format=3, consolidated=False)
-        for file in sorted(part.rglob("*"), reverse=True):
-            _flush(file)
-        _flush(part)
-        if path.exists():
-            # A folder cannot take another's place in one step: see _finish_swap.
-            path.rename(_beside(path, "old"))
-            part.rename(path)
-            shutil.rmtree(_beside(path, "old"))
+    _remove_abandoned(path)
+    # Another process may be writing the same file.
+    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        if is_zarr:
+            _write_zarr(tree, part)
         else:
-            part.rename(path)
-    else:
-        _remove_abandoned(path)
-        # Another process may be writing the same file.
-        part = _beside(path, f"{uuid4().hex}.part")
-        try:
             tree.to_netcdf(part, engine="h5netcdf")
-            _flush(part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        _flush(part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     _flush(path.parent)
 
 
@@ -120,33 +104,28 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
     ----------
     path : path
     kind : str
-        What must be in it.
+        What the file must hold.
     format_version : int
-        The newest that is understood.
+        The newest version that is understood.
 
     Raises
     ------
     FileNotFoundError
-        If there is none.
+        If the file does not exist.
     ValueError
-        For a file of something else, of a newer version, or one that is damaged.
+        For a file of another kind or of a newer version, or a damaged one.
 
     Warns
     -----
-    UserWarning
-        If it was written with other minor versions of what computes: the same questions may then differ in the last
-        bits, and those after them in more.
+    ExecutionWarning
+        If other minor versions of the computing packages wrote it: the next questions may then differ.
     """
     path = Path(path).resolve()
     is_zarr = _is_zarr(path)
-    if is_zarr:
-        _finish_swap(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    # Format 2 of zarr has arrays of pickled objects.
-    options: dict[str, Any] = {"zarr_format": 3, "consolidated": False} if is_zarr else {}
     try:
-        with xr.open_datatree(path, engine="zarr" if is_zarr else "h5netcdf", **options) as tree:
+        with _open(path, is_zarr) as tree:
             found = tree.attrs.get("kind")
             if found != kind:
                 what = f"one of {found}" if isinstance(found, str) else "something else"
@@ -158,20 +137,20 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
                     f"{tree.attrs.get('pymc_active')}; this pymc_active {version('pymc-active')} knows version "
                     f"{format_version}: upgrade it (pip install -U pymc-active)"
                 )
-            if tree.nbytes > _LARGEST * _size(path):
+            if tree.nbytes > _LARGEST * path.stat().st_size:
                 raise ValueError(
                     f"{path} is damaged: its arrays of {tree.nbytes:.1e} bytes cannot be in so small a file"
                 )
             groups = {node.path.strip("/"): node.to_dataset(inherit=False).load() for node in tree.descendants}
             versions = {name: str(tree.attrs.get(name, "unknown")) for name in _versions()}
-    except (OSError, KeyError, TypeError, MemoryError) as error:
+    except (OSError, KeyError, TypeError, MemoryError, RuntimeError, BadZipFile) as error:
         raise ValueError(f"{path} is damaged or no {'zarr' if is_zarr else 'netCDF'} file: {error}") from error
     try:
         document = json.loads(str(groups.pop("state")["json"].item()))
     except (KeyError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: its JSON cannot be read ({error})") from error
     if not isinstance(document, dict):
-        raise ValueError(f"{path} is damaged: its JSON is no object")
+        raise ValueError(f"{path} is damaged: its JSON is not an object")
     _compare(path, versions)
     return Contents(groups, document)
 
@@ -182,12 +161,12 @@ def write_generator(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def read_generator(state: Any) -> np.random.Generator:
-    """The generator that goes on where the other one stood.
+    """A generator that continues from a saved state.
 
     Raises
     ------
     ValueError
-        For an unknown kind, or a malformed state.
+        For an unknown kind of generator or a malformed state.
     """
     try:
         bits = _GENERATORS[state["bit_generator"]]()
@@ -205,7 +184,7 @@ def _versions() -> dict[str, str]:
 
 
 def _compare(path: Path, written: Mapping[str, str]) -> None:
-    """Warn if a file was written with other versions than those of now."""
+    """Warn if other versions than those installed wrote a file."""
     now = _versions()
     other = [name for name in _COMPUTING if written[name].split(".")[:2] != now[name].split(".")[:2]]
     if other:
@@ -220,7 +199,7 @@ def _compare(path: Path, written: Mapping[str, str]) -> None:
 def _to_list(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"JSON cannot hold a {type(value).__name__}")
 
 
 def _is_zarr(path: Path) -> bool:
@@ -234,34 +213,41 @@ def _is_zarr(path: Path) -> bool:
     return True
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(f".{path.name}.{suffix}")
+def _write_zarr(tree: xr.DataTree, path: Path) -> None:
+    """Write a zip archive: unlike a folder, a file can take another's place in one step."""
+    store: dict[str, Any] = {}
+    # Consolidated metadata are not part of the format yet.
+    tree.to_zarr(store, mode="w", zarr_format=3, consolidated=False)
+    # Zarr's own writer would store metadata several times, each time they change.
+    with ZipFile(path, "w") as archive:
+        for name, value in store.items():
+            archive.writestr(name, value.to_bytes())
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file, or of all in a folder."""
-    return sum(file.stat().st_size for file in path.rglob("*")) if path.is_dir() else path.stat().st_size
+def _open(path: Path, is_zarr: bool) -> xr.DataTree:
+    if not is_zarr:
+        return xr.open_datatree(path, engine="h5netcdf")
+    from zarr.storage import ZipStore
+
+    # Zarr leaves out what it cannot read; the checksums of the archive tell.
+    with ZipFile(path) as archive:
+        if (damaged := archive.testzip()) is not None:
+            raise BadZipFile(f"the checksum of {damaged} is wrong")
+    # Format 2 of zarr has arrays of pickled objects.
+    store: Any = ZipStore(path, mode="r")
+    return xr.open_datatree(store, engine="zarr", zarr_format=3, consolidated=False)
 
 
 def _remove_abandoned(path: Path) -> None:
-    """What killed processes left half-written."""
+    """Remove what killed processes left half-written."""
     for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         with suppress(FileNotFoundError):
             if time.time() - part.stat().st_mtime > _ABANDONED:
                 part.unlink()
 
 
-def _finish_swap(path: Path) -> None:
-    """Whoever moved the old folder away had written the new one; it only did not come to move that."""
-    old, part = _beside(path, "old"), _beside(path, "part")
-    if old.exists():
-        if not path.exists():
-            part.rename(path)
-        shutil.rmtree(old)
-
-
 def _flush(path: Path) -> None:
-    """To the disk: a new name may otherwise outlive a power cut that its contents do not."""
+    """Flush to the disk: otherwise a new name may survive a power cut, and its contents not."""
     if path.is_dir() and os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

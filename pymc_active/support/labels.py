@@ -1,4 +1,4 @@
-"""Labels of rows and columns as JSON values, and back: what pandas would pickle."""
+"""Encode and decode pandas row and column labels as JSON, so that saving needs no pickle."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ import pandas as pd
 
 
 def write_label(label: Any) -> Any:
-    """A label as a JSON value.
-
-    Raises
-    ------
-    ValueError
-        For anything but text, numbers, None, dates and tuples of these.
-    """
+    """Encode a label; raises a ValueError for anything but text, numbers, None, dates and tuples of these."""
     if isinstance(label, datetime | np.datetime64):
         stamp = pd.Timestamp(label)
         if stamp.tz is None:
@@ -35,7 +29,7 @@ def write_label(label: Any) -> Any:
 
 
 def read_label(value: Any) -> Any:
-    """The label that :func:`write_label` wrote."""
+    """Decode what :func:`write_label` wrote."""
     if not isinstance(value, dict):
         return value
     if "tuple" in value:
@@ -45,7 +39,7 @@ def read_label(value: Any) -> Any:
 
 
 def write_index(index: pd.Index) -> dict[str, Any]:
-    """An index of rows or columns; raises as :func:`write_label` does."""
+    """Encode an index of rows or columns; raises as :func:`write_label` does."""
     return {
         "labels": [write_label(label) for label in index],
         "names": [write_label(name) for name in index.names],
@@ -55,22 +49,22 @@ def write_index(index: pd.Index) -> dict[str, Any]:
 
 
 def read_index(value: dict[str, Any]) -> pd.Index:
-    """The index that :func:`write_index` wrote."""
+    """Decode what :func:`write_index` wrote."""
     labels = [read_label(label) for label in value["labels"]]
     names = [read_label(name) for name in value["names"]]
     if value["has_levels"]:
         return pd.MultiIndex.from_tuples(labels, names=names)
-    # Tuples are labels here, no levels.
+    # Here tuples are labels, not levels.
     return pd.Index(labels, dtype=object, tupleize_cols=False, name=names[0]).astype(value["dtype"])
 
 
 def write_table(table: pd.DataFrame) -> dict[str, Any]:
-    """Everything of a data frame of numbers but its values; raises as :func:`write_label` does."""
+    """Encode a data frame of numbers without its values; raises as :func:`write_label` does."""
     dtypes = [str(dtype) if pd.api.types.is_numeric_dtype(dtype) else "float64" for dtype in table.dtypes]
     return {"index": write_index(table.index), "columns": write_index(table.columns), "dtypes": dtypes}
 
 
 def read_table(value: dict[str, Any], X: np.ndarray) -> pd.DataFrame:
-    """The data frame that :func:`write_table` wrote, from its values (m, D)."""
+    """Decode what :func:`write_table` wrote, with the values (m, D)."""
     table = pd.DataFrame(X, index=read_index(value["index"])).astype(dict(enumerate(value["dtypes"])))
     return table.set_axis(read_index(value["columns"]), axis=1)

@@ -10,9 +10,9 @@ def _two_digits(value: float) -> str:
 
 
 def plus_minus(value: float, sd: float, digits: int = 1) -> str:
-    """``value ± sd``, both to the decimals that show so many digits of the sd; without the sd where it is zero.
+    """``value ± sd``, both to the decimals that show ``digits`` digits of the sd; the value alone if the sd is zero.
 
-    Numbers that would take more than six decimals are not aligned.
+    Numbers of more than six decimals are not aligned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The one place that knows how progress is shown."""
+"""Progress bars."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(description: str, total: int, enabled: bool) -> Iterator[Callable[..., None]]:
-    """A bar that is advanced by calling what the context gives, ``advance(steps=1)``."""
+    """Context with a progress bar; it yields the function ``advance(steps=1)``."""
     if not enabled:
         yield lambda *args, **keywords: None
         return
-    # Loaded only where something is shown.
+    # Imported only when something is shown.
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -9,12 +9,11 @@ import numpy as np
 
 Scale = Literal["unit", "box", "standardize"] | tuple[Any, Any] | None
 
-
 SCALES = ("box", "standardize", "unit")
 
 
 class InputMap(Protocol):
-    """From the user's inputs to those of the kernel."""
+    """Map from the user's inputs to those of the kernel."""
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
         """Map rows."""
@@ -45,19 +44,24 @@ class Affine:
 IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
 
 
-def fit_scale(scale: Scale, values: np.ndarray, what: str) -> Affine:
-    """The affine map that ``x_scale`` or ``y_scale`` asks for, frozen on the given values.
+def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
+    """The affine map of ``x_scale`` or ``y_scale``, frozen on the given values.
 
-    A constant input column keeps a scale of one; a constant y cannot be scaled.
+    A constant input column gets a scale of one.
 
     Raises
     ------
     ValueError
-        For an unknown name, a shift or scale of the wrong shape, a scale that is not positive, or a constant y.
+        For an unknown name, a list of intervals, a shift or scale of the wrong shape, a scale that is not positive, or
+        a constant y.
     """
     shape = values.shape[1:]
     if scale is None:
         return Affine(np.zeros(shape), np.ones(shape), is_identity=True)
+    if isinstance(scale, list) and scale and all(isinstance(part, tuple) for part in scale):
+        raise ValueError(
+            f"{what} is (shift, scale), not a list of intervals; got {scale!r}. Write (low, high - low) for intervals."
+        )
     if isinstance(scale, str):
         if scale not in SCALES:
             raise ValueError(f"{what} must be None, one of {', '.join(SCALES)}, or (shift, scale); got {scale!r}")

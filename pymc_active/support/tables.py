@@ -1,4 +1,4 @@
-"""Checking and scaling of inputs and outputs, and of the boxes they lie in."""
+"""Read inputs, outputs, boxes and pools, as users pass them, into checked arrays."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ Bounds = Sequence[tuple[float, float]]
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
     """A float matrix (n, D) from an array, a data frame or a DataArray.
 
-    Columns that have the names of ``inputs``, a model's, are put in their order.
+    Columns that are named like a model's ``inputs`` are put in their order.
 
     Raises
     ------
     TypeError
         If the values are not real numbers.
     ValueError
-        If it is not two-dimensional, is empty, holds NaN, infinity or masked values, has not ``width`` columns, or has
-        columns of other names than ``inputs``.
+        If X is not two-dimensional, is empty, holds NaN, infinity or masked values, does not have ``width`` columns,
+        has other column names than ``inputs``, or is a DataArray whose first dimension is ``input``.
     """
+    if isinstance(X, xr.DataArray) and X.ndim == 2 and X.dims[0] == "input":
+        raise ValueError(f"{what} must have a row for each point; its dimensions are {X.dims}: write {what}.T")
     if inputs is not None:
         X, width = in_order_of(inputs, X, what), len(inputs)
     try:
@@ -45,7 +47,7 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
         raise ValueError(f"{what} is empty: expected at least one row and one column; got shape {values.shape}")
     if width is not None and values.shape[1] != width:
         raise ValueError(f"{what} must have {width} columns, as the model's X has; got shape {values.shape}")
-    # A finite sum takes no memory beside a large pool.
+    # Checking the sum first takes no memory beside a large pool.
     with np.errstate(all="ignore"):
         total = values.sum()
     if not np.isfinite(total) and not np.isfinite(values).all():
@@ -59,7 +61,7 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
 
 
 def _without_numbers(X: Any) -> str:
-    """Which columns of a data frame are the trouble, and what to do about them."""
+    """The columns of a data frame that are not numbers, and what to do about them."""
     if not isinstance(X, pd.DataFrame):
         return ""
     columns = [str(name) for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
@@ -69,11 +71,11 @@ def _without_numbers(X: Any) -> str:
 
 
 def _as_floats(values: Any) -> np.ndarray:
-    """An array of floats; what pandas or NumPy hold to be missing is NaN."""
+    """An array of floats; missing values of pandas and masked ones of NumPy become NaN."""
     dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [getattr(values, "dtype", None)]
     if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes):
-        # As floats they would count from 1970, in a unit that differs from table to table.
-        raise TypeError("dates are no numbers, write e.g. days: (date - date.min()) / pd.Timedelta(days=1)")
+        # As floats they would count from 1970, in a unit that depends on the table.
+        raise TypeError("dates are not numbers; write e.g. days, (date - date.min()) / pd.Timedelta(days=1)")
     if isinstance(values, pd.DataFrame | pd.Series):
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
     if isinstance(values, np.ma.MaskedArray):
@@ -106,14 +108,9 @@ def read_outputs(y: Any, n: int, X: Any = None) -> np.ndarray:
 
 
 def check_rows(X: Any, y: Any, what: str = "y") -> None:
-    """Refuse a series whose labels are not those of a data frame's rows, in their order.
+    """Raise a ValueError if a data frame and a series have different row labels, or another order of these.
 
-    Rows that are merely counted, 0, 1, ..., have no labels, unless ``y`` has the same ones in another order.
-
-    Raises
-    ------
-    ValueError
-        If a row and its value have different labels.
+    Counted rows, 0, 1, ..., have no labels, unless ``y`` has the same numbers in another order.
     """
     if not isinstance(X, pd.DataFrame) or not isinstance(y, pd.Series) or X.index.equals(y.index):
         return
@@ -142,28 +139,28 @@ def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.n
     except (TypeError, ValueError):
         box = np.empty(0)
     if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
-        raise ValueError(f"bounds must be a list of finite pairs (low, high), low < high, one an input; got {bounds!r}")
+        raise ValueError(
+            f"bounds must be a list of finite pairs (low, high), low < high, one for each input; got {bounds!r}"
+        )
     if width is not None and len(box) != width:
         raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
     return box[:, 0], box[:, 1]
 
 
 def _column_labels(X: Any) -> list | None:
-    """Names of the columns of a data frame or DataArray, if it has any."""
+    """Names of the columns of a data frame or DataArray, or None."""
     if isinstance(X, pd.DataFrame):
         return list(X.columns)
     return X[X.dims[-1]].to_numpy().tolist() if isinstance(X, xr.DataArray) and X.dims[-1] in X.coords else None
 
 
 def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
-    """A data frame or DataArray with its columns in the order of a model's inputs; anything without names as it is.
-
-    Names count where both have the same, or both have text.
+    """Put the columns of a data frame or DataArray in the order of a model's inputs; return anything else as it is.
 
     Raises
     ------
     ValueError
-        If both have text for names, and not the same.
+        If the names of both are text, and differ. Numbers that differ are taken for mere positions.
     """
     labels, inputs = _column_labels(X), list(inputs)
     if labels is None or labels == inputs or np.ndim(X) != 2:
@@ -195,6 +192,30 @@ def input_labels(X: Any, n_inputs: int) -> list:
         repeated = sorted({str(label) for label in labels if labels.count(label) > 1})
         raise ValueError(f"input names must be unique; these repeat: {', '.join(repeated)}")
     return labels
+
+
+def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, Any]:
+    """Bounds and pool, one of them None: given by name, or as one argument ``where``.
+
+    Raises
+    ------
+    TypeError
+        Unless exactly one of the three is given.
+    ValueError
+        If ``where`` is a list whose rows are not tuples: they could be intervals or points.
+    """
+    if sum(given is not None for given in (where, bounds, pool)) != 1:
+        raise TypeError("give one of bounds=[(low, high), ...] and pool=...")
+    if where is None:
+        return bounds, pool
+    if not isinstance(where, list | tuple):
+        return None, where
+    if all(isinstance(row, tuple) for row in where):
+        return where, None
+    raise ValueError(
+        f"rows of a list can be intervals or points; got {where!r}. Write bounds=[(low, high), ...] for intervals, or "
+        "pool=[[x1, x2, ...], ...] for points."
+    )
 
 
 # Numbers in the largest array of one block of candidates.

@@ -1,4 +1,4 @@
-"""Threads of BLAS."""
+"""The number of threads that BLAS uses."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def _controller() -> ThreadpoolController:
 
 
 def one_blas_thread():
-    """Context in which BLAS uses one thread: on small matrices several threads cost more than they give."""
+    """Context in which BLAS uses one thread; on small matrices, several are slower."""
     return _controller().limit(limits=1, user_api="blas")

@@ -1,4 +1,4 @@
-"""Calls in other processes or threads: in order, with one BLAS thread each, and done here where a worker dies."""
+"""Calls in other processes or threads: in order, with one BLAS thread each, repeated here if a worker dies."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from weakref import WeakSet
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import ExecutionWarning, warn_user
 
-# Executors whose end was told: the learner of a long run meets it at every fit.
+# Broken executors that were reported: a learner meets the same one at every fit.
 _told: WeakSet[Executor] = WeakSet()
 
 
 class Call[Result]:
-    """One call that another process or thread has been given.
+    """One call in another process or thread.
 
     Parameters
     ----------
     executor : concurrent.futures.Executor
     function, *arguments
-        To be pickled where the executor has processes. The call must change nothing and not depend on when it is made.
+        Pickled if the executor has processes. The call must have no side effects, and not depend on when it is made.
 
     Warns
     -----
-    UserWarning
-        Once for an executor that is broken, as one of processes is after any of them was killed. The call is made in
-        this process then. An executor that starts its workers again, such as dask's, does so unnoticed.
+    ExecutionWarning
+        Once for a broken executor, such as a process pool one of whose processes was killed. The call is then made in
+        this process. An executor that restarts its workers, such as dask's, gives no warning.
     """
 
     def __init__(self, executor: Executor, function: Callable[..., Result], *arguments: Any):
@@ -39,7 +39,7 @@ class Call[Result]:
             _tell(executor, error)
 
     def result(self) -> Result:
-        """What the function returned, or raises what it raised."""
+        """The value of the function; raises the exception that it raised."""
         if self._future is not None:
             try:
                 return self._future.result()
@@ -48,7 +48,7 @@ class Call[Result]:
         return _call(self._function, *self._arguments)
 
     def cancel(self) -> None:
-        """Give the call up, unless it is under way."""
+        """Cancel the call, unless it is running."""
         if self._future is not None:
             self._future.cancel()
 
@@ -56,9 +56,9 @@ class Call[Result]:
 def run_calls[Result](
     executor: Executor | None, function: Callable[..., Result], *columns: Iterable
 ) -> Iterator[Result]:
-    """As ``map(function, *columns)``, in the workers of an executor if there is one.
+    """Like ``map(function, *columns)``, in the workers of an executor if there is one.
 
-    The results come in order. What is still waiting when the caller gives up, or a call raises, is cancelled.
+    Results come in order. Calls that still wait when the caller stops, or a call raises, are cancelled.
     """
     if executor is None:
         yield from map(function, *columns)
@@ -73,7 +73,7 @@ def run_calls[Result](
 
 
 def _call(function: Callable, *arguments: Any) -> Any:
-    # More threads may round otherwise than the one of a search without an executor.
+    # Several threads may round differently than one, which a search without an executor uses.
     with one_blas_thread():
         return function(*arguments)
 
@@ -85,7 +85,7 @@ def _tell(executor: Executor, error: BrokenExecutor) -> None:
     reason = str(error).rstrip(".")
     warn_user(
         f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). Nothing is lost: "
-        "what it was to do is done in this process, slower and with the same result. Pass a new executor, or set "
-        "learner.executor, to use several processes again",
+        "the work is done in this process, slower and with the same result. To use several processes again, pass a "
+        "new executor, or set learner.executor",
         ExecutionWarning,
     )

@@ -1,8 +1,8 @@
-"""Derivatives along lines of any PyMC covariance, from PyTensor graphs.
+"""Taylor coefficients of any PyMC covariance along lines, from PyTensor graphs.
 
-PyMC clips rounding errors of squared distances at zero and takes roots of them, neither of which survives repeated
-differentiation where two points meet. Copies of the covariances have distances from differences, and profiles whose
-derivatives are closed forms; everything else is plain automatic differentiation.
+PyMC clips squared distances at zero and takes their roots, which cannot be differentiated twice where two points meet.
+Copies of the covariances have distances from differences, and profiles whose derivatives are closed forms. The rest is
+automatic differentiation.
 """
 
 from __future__ import annotations
@@ -20,18 +20,15 @@ from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace, vectorize_graph
 
 from pymc_active.kernels.cov import Embedding, Rescaled
-from pymc_active.kernels.radial import Profile, exp_quad, matern52
+from pymc_active.kernels.radial import ROOT_OFFSET, Profile, exp_quad, matern52
 from pymc_active.kernels.taylor import Polynomial, add, compose, multiply
 
 cov = pm.gp.cov
 
-# pm.gp.cov.Stationary adds this under its roots.
-_ROOT_OFFSET = 1e-12
-
 # Pairs of points evaluated at a time.
 _BLOCK = 100_000
 
-# Derivatives of profiles that are needed for s² t².
+# Derivatives of a profile in the coefficient of s² t².
 _ORDER = 4
 
 
@@ -66,7 +63,7 @@ def _cosine(s):
     return out
 
 
-# By the method that computes them: subclasses may have one of their own.
+# Keyed by the method that computes them, because a subclass may replace it.
 _PROFILES: dict[Callable | None, Callable] = {
     cov.Matern52.full_from_distance: partial(_matern, 0, 5.0, 1 / 3),
     cov.Matern32.full_from_distance: partial(_matern, 1, 3.0, 1.0),
@@ -74,7 +71,7 @@ _PROFILES: dict[Callable | None, Callable] = {
     cov.Exponential.full_from_distance: partial(_matern, 2, 0.25, 1.0),
     cov.Cosine.full_from_distance: _cosine,
 }
-# The most frequent ones need no graph of their own.
+# The most frequent profiles need no graph.
 _ARRAY_PROFILES: dict[Callable | None, Profile] = {
     cov.ExpQuad.full_from_distance: exp_quad,
     cov.Matern52.full_from_distance: matern52,
@@ -84,15 +81,15 @@ _ROUGH = (cov.WhiteNoise, cov.Circular, cov.Coregion)
 
 
 class _Smooth:
-    """Copies of covariances that can be differentiated where points meet."""
+    """Makes copies of covariances that can be differentiated where points meet."""
 
     def __init__(self):
         self._copies: dict[int, object] = {}
-        # Profiles are Taylor polynomials around these placeholders for the squared distance.
+        # Placeholders for the squared distances around which profiles are Taylor polynomials.
         self._centers: list[tuple] = []
 
     def copy(self, value):
-        """A covariance, or whatever holds some; anything else is returned as it is."""
+        """Copy a covariance, or a list that holds some; return anything else as it is."""
         if isinstance(value, list | tuple) and any(isinstance(part, cov.BaseCovariance) for part in value):
             return type(value)([self.copy(part) for part in value])
         if not isinstance(value, cov.BaseCovariance):
@@ -112,15 +109,15 @@ class _Smooth:
         return self._copies[id(value)]
 
     def _full_from_distance(self, profile, dist, squared=False):
-        s = dist + _ROOT_OFFSET if squared else dist**2
+        s = dist + ROOT_OFFSET if squared else dist**2
         center = s.type()
         self._centers.append((center, s))
         step = s - center
         return sum(g / math.factorial(k) * step**k for k, g in enumerate(profile(center)))
 
     def resolve(self, expressions: list) -> list:
-        """Put the distances in for their placeholders, after everything is differentiated."""
-        # Backwards, since later distances may be made of earlier covariances.
+        """Replace the placeholders by the distances, after all differentiation."""
+        # Backwards, because later distances may depend on earlier covariances.
         for center, s in reversed(self._centers):
             expressions = clone_replace(expressions, {center: s}, rebuild_strict=False)
         return expressions
@@ -131,14 +128,14 @@ def _square_distance(lengthscale, X, Xs=None):
     return pt.sum(pt.square((X[:, None, :] - Xs[None, :, :]) / lengthscale), 2)
 
 
-class _Combined(NamedTuple):
-    """Sums and products of leaves."""
+class _SumOrProduct(NamedTuple):
+    """A covariance that adds or multiplies parts."""
 
     parts: list
     is_sum: bool
 
 
-class _Radial(NamedTuple):
+class _RadialLeaf(NamedTuple):
     """A profile of a leaf that is a squared distance."""
 
     distance: int
@@ -146,9 +143,9 @@ class _Radial(NamedTuple):
 
 
 def _decompose(kernel, A, B, leaves: list):
-    """Append matrices between the rows of A and B to ``leaves``; return how the covariance is made of them.
+    """Append matrices between the rows of A and B to ``leaves``, and return how the covariance is made of these.
 
-    Polynomials multiply faster than graphs of products are differentiated and compiled.
+    Multiplying polynomials is faster than differentiating and compiling graphs of products.
     """
     if isinstance(kernel, Rescaled | Embedding):
         A, B = kernel._slice(A, B)
@@ -157,11 +154,11 @@ def _decompose(kernel, A, B, leaves: list):
         return _decompose(kernel.base, A @ kernel.R.T, B @ kernel.R.T, leaves)
     if isinstance(kernel, cov.Add | cov.Prod):
         parts = [_decompose(factor, A, B, leaves) for factor in kernel._factor_list]
-        return _Combined(parts, isinstance(kernel, cov.Add))
+        return _SumOrProduct(parts, isinstance(kernel, cov.Add))
     profile = _ARRAY_PROFILES.get(getattr(type(kernel), "full_from_distance", None))
     if profile and type(kernel).full is cov.Stationary.full:
         leaves.append(kernel.square_dist(*kernel._slice(A, B)))
-        return _Radial(len(leaves) - 1, profile)
+        return _RadialLeaf(len(leaves) - 1, profile)
     is_kernel = isinstance(kernel, cov.BaseCovariance)
     leaves.append(kernel(A, B) if is_kernel else pt.alloc(kernel, A.shape[0], B.shape[0]))
     return len(leaves) - 1
@@ -170,7 +167,7 @@ def _decompose(kernel, A, B, leaves: list):
 def _combine(structure, leaves: list[Polynomial], order: tuple[int, int]) -> Polynomial:
     if isinstance(structure, int):
         return leaves[structure]
-    if isinstance(structure, _Radial):
+    if isinstance(structure, _RadialLeaf):
         inner = leaves[structure.distance]
         return compose(structure.profile(inner[0, 0], sum(order)), inner, order)
     parts = [_combine(part, leaves, order) for part in structure.parts]
@@ -183,9 +180,9 @@ class LineGraphs:
     Parameters
     ----------
     cov_func : pm.gp.cov.BaseCovariance
-        Is not changed.
+        Not changed.
     join : callable
-        Takes expressions of the model's variables to functions of the flat vector theta.
+        Turns expressions of the model's variables into functions of the flat vector theta.
     """
 
     def __init__(self, cov_func, join: Callable[[list], list]):
@@ -194,7 +191,7 @@ class LineGraphs:
         leaves: list = []
         self.structure = _decompose(self._smooth.copy(cov_func), self.A, self.B, leaves)
         self.leaves = join(leaves)
-        # These are functions of theta too.
+        # Placeholders are functions of theta too.
         if self._smooth._centers:
             centers, distances = zip(*self._smooth._centers, strict=True)
             self._smooth._centers = list(zip(centers, join(list(distances)), strict=True))
@@ -215,7 +212,7 @@ class LineGraphs:
         return keys, self._smooth.resolve(values)
 
     def by_row(self, expressions: list) -> tuple[list, list]:
-        """The same of pairs of rows: inputs (m, 1, D), and expressions of them."""
+        """The expressions for pairs of rows, and their inputs (m, 1, D)."""
         rows = [pt.tensor(point.name, dtype=point.dtype, shape=(None, 1, None)) for point in self.points]
         return rows, vectorize_graph(expressions, dict(zip(self.points, rows, strict=True)))
 
@@ -228,7 +225,7 @@ def _along(matrix, point, direction):
 
 
 class LineFunction(NamedTuple):
-    """Compiled :meth:`LineGraphs.derivatives` of one order, given (theta, A, B, U, V, *data)."""
+    """Compiled :meth:`LineGraphs.derivatives` of one order, called with (theta, A, B, U, V, *data)."""
 
     function: Callable
     keys: list[tuple[int, int, int]]
@@ -253,7 +250,7 @@ class GraphLines:
     theta : ndarray, shape (P,)
     a, b : ndarray
     data : list
-        The model's.
+        Values of the model's data.
     """
 
     def __init__(self, compiled: Callable[[tuple[int, int], bool], LineFunction], theta, a, b, data: list):
@@ -289,7 +286,7 @@ class GraphLines:
             if by_row:
                 points = [rows[part, None] for rows in (A, B, U, V)]
                 coefficients = function(self.theta, *points, *self.data)
-                # What varies with no row has no axis of them.
+                # A coefficient that does not depend on the rows has no axis for them.
                 blocks.append({k: np.broadcast_to(c.reshape(-1), len(B[part])) for k, c in coefficients.items()})
             else:
                 coefficients = function(self.theta, A, B[part], U, V[part], *self.data)
@@ -298,7 +295,7 @@ class GraphLines:
 
 
 def _covariances(value) -> Iterator:
-    """A covariance and all within it."""
+    """A covariance and all covariances in it."""
     if isinstance(value, cov.BaseCovariance):
         yield value
         value = list(vars(value).values())
@@ -313,7 +310,7 @@ def check_known(cov_func) -> bool:
     Returns
     -------
     bool
-        Whether all its parts are known, so that derivatives need no trial.
+        Whether all its parts are known. If not, try :func:`check_numerically`.
     """
     parts = list(_covariances(cov_func))
     for part in parts:
@@ -331,7 +328,7 @@ def check_numerically(cov_func, lines: Callable, X: np.ndarray) -> None:
     lines : callable
         The :class:`GraphLines` between points, row by row.
     X : ndarray, shape (n, D)
-        Inputs, of which a few are tried, along each axis.
+        Inputs; a few are tried, along each axis.
     """
     unit = np.ptp(X, axis=0)
     unit = np.where(unit > 0, unit, 1.0)
@@ -341,14 +338,14 @@ def check_numerically(cov_func, lines: Callable, X: np.ndarray) -> None:
         with np.errstate(all="ignore"):
             here, near = (
                 lines(points, points + distance * directions).along(directions, directions, (2, 2))
-                # Far more than what PyMC adds under roots, far less than any lengthscale.
+                # Far more than PyMC adds under roots, and far less than any lengthscale.
                 for distance in (0.0, 1e-5)
             )
-    except (NotImplementedError, TypeError) as error:  # of operations that have no gradient
+    except (NotImplementedError, TypeError) as error:  # an operation without a gradient
         raise not_twice_differentiable(_custom(cov_func)) from error
     value, slope, curvature = (np.abs(here.get((i, i), np.zeros(len(points)))) for i in range(3))
     with np.errstate(all="ignore"):
-        # A length of variation, in units of the directions, and the size of what varies.
+        # The length over which the covariance varies, in units of the directions, and its amplitude.
         by_slope = np.where((value > 0) & (slope > 0), np.sqrt(value / slope), 1.0)
         length = np.where((slope > 0) & (curvature > 0), np.sqrt(slope / curvature), by_slope)
         amplitude = np.where(slope > 0, slope * length**2, value)
@@ -361,16 +358,15 @@ def check_numerically(cov_func, lines: Callable, X: np.ndarray) -> None:
 
 
 def _custom(cov_func) -> str:
-    """Names of the covariances that somebody wrote."""
+    """Names of the covariances that are not PyMC's or ours."""
     known = (cov.__name__, Embedding.__module__)
     return ", ".join(dict.fromkeys(type(c).__name__ for c in _covariances(cov_func) if type(c).__module__ not in known))
 
 
 def not_twice_differentiable(name: str) -> ValueError:
-    """The error to raise for kernels whose functions are rough."""
+    """The error for kernels whose functions are rough."""
     return ValueError(
-        f"functions with the kernel {name} have no second derivative, or its graph does not give it where points "
-        "meet, and so no curvature at a maximum: use pm.gp.cov.ExpQuad, Matern52 or RatQuad, write your own kernel "
-        'with squares of differences, or use a criterion that needs no curvature ("max_value_entropy", '
-        '"expected_improvement")'
+        f"functions with the kernel {name} have no second derivative, or its graph does not give it where points meet, "
+        "so maxima have no curvature: use pm.gp.cov.ExpQuad, Matern52 or RatQuad, write your kernel with squares of "
+        'differences, or use a criterion that needs no curvature ("max_value_entropy", "expected_improvement")'
     )

@@ -1,27 +1,29 @@
-"""What hierarchical diagonal sampling is compared with: one input at a time, ARD, the lasso."""
+"""Other ways to find the inputs that matter: one input at a time, ARD, the lasso."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.relevant_inputs.fdt import LONGEST_SPACING, fixed_sample_test
-from pymc_active.relevant_inputs.settings import positive, read_box, relative_bandwidth
-from pymc_active.support.summaries import html_summary
+from pymc_active.relevant_inputs.baselines.fdt import LONGEST_SPACING, fixed_sample_test
+from pymc_active.relevant_inputs.evaluations import evaluate
+from pymc_active.relevant_inputs.scales import as_fit
+from pymc_active.relevant_inputs.settings import count, positive, read_box, relative_bandwidth
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
-from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
-# An input whose score is below this fraction of the largest does not matter, where nobody says how many do.
+# If the number of relevant inputs is unknown, those with a score below this fraction of the largest do not matter.
 _RELEVANT = 0.2
 
 
-class Screening(NamedTuple):
+@dataclass(frozen=True, repr=False, eq=False)
+class Screening(Summarized):
     """Inputs chosen by a score.
 
     Attributes
@@ -38,15 +40,11 @@ class Screening(NamedTuple):
     score: np.ndarray
     n_evaluations: int
 
-    def __repr__(self) -> str:
-        found = f"active inputs {self.active}" if self.active else "no active input"
-        return f"<Screening of {len(self.score)} inputs: {found}, {self.n_evaluations} evaluations>"
-
-    def _repr_html_(self) -> str:
+    def _summary(self) -> Summary:
         facts = {"active inputs": ", ".join(map(str, self.active)) or "none", "evaluations": self.n_evaluations}
         order = np.argsort(-self.score, kind="stable")[: max(len(self.active), 5)]
         scores = pd.DataFrame({"score": self.score[order]}, index=order.astype(str)).map("{:.3g}".format)
-        return html_summary(f"Screening of {len(self.score)} inputs", facts, scores)
+        return Summary(f"Screening of {len(self.score)} inputs", facts, [scores])
 
 
 def coordinate_wise(
@@ -61,21 +59,21 @@ def coordinate_wise(
     bounds: Any = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> Screening:
-    """Finite differences along each input by itself, on one random background (the paper's CWS).
+    """Test each input by itself by finite differences on one random background (the paper's CWS).
 
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns (k,). It is called once for each input, with k = 2 ``n_pairs``.
+        Takes (k, D), returns k values. It is called once for each input, with k = 2 ``n_pairs``.
     n_dims : int
     n_pairs : int
         Pairs along each input: 2 D ``n_pairs`` evaluations.
     n_active : int, optional
-        Take the inputs with the largest mean squared differences, as the paper does, which knows how many there are.
+        Take this number of inputs, those with the largest mean squared differences, as the paper does.
     noise_variance : float, optional
-        Instead: take inputs whose differences exceed those of noise, with a probability of ``alpha`` that any
-        inactive one does (Bonferroni).
+        Take the inputs whose differences exceed those of noise instead. In squared units of y.
     alpha : float
+        Probability that the differences of any inactive input do (Bonferroni).
     bandwidth : float or ndarray, optional
         Pairs are three bandwidths apart; by default both ends are random.
     bounds, random_seed
@@ -88,6 +86,8 @@ def coordinate_wise(
 
     Raises
     ------
+    EvaluationError
+        If f raises, or returns another number of values than k.
     ValueError
         For neither or both of ``n_active`` and ``noise_variance``, or an f that returns NaN.
 
@@ -97,11 +97,11 @@ def coordinate_wise(
     [4]
     """
     if (n_active is None) == (noise_variance is None):
-        raise ValueError("pass either n_active, how many inputs to take, or noise_variance, to test them")
-    _check_count("n_dims", n_dims, None)
-    _check_count("n_pairs", n_pairs, None)
+        raise ValueError("pass either n_active, the number of inputs to take, or noise_variance, to test them")
+    count("n_dims", n_dims)
+    count("n_pairs", n_pairs)
     if n_active is not None:
-        _check_count("n_active", n_active, n_dims)
+        count("n_active", n_active, n_dims)
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
     background = rng.random(n_dims)
@@ -114,8 +114,8 @@ def coordinate_wise(
         else:
             unit[::2, i] = rng.uniform(0, 1 - distance, n_pairs)
             unit[1::2, i] = unit[::2, i] + distance
-        y = np.asarray(f(low + (high - low) * unit), float)
-        if y.shape != (2 * n_pairs,) or not np.isfinite(y).all():
+        y = evaluate(f, low + (high - low) * unit)
+        if np.isnan(y).any():
             raise ValueError(f"f must return {2 * n_pairs} finite numbers; got {y!r}")
         difference[i] = y[::2] - y[1::2]
     score = np.square(difference).mean(1)
@@ -129,14 +129,14 @@ def coordinate_wise(
 
 
 def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> Screening:
-    """Inputs with short lengthscales in an :func:`ard_gp`.
+    """Take the inputs with short lengthscales in an :func:`ard_gp`.
 
     Parameters
     ----------
     fit : LaplaceFit or GPModel
         Of a model with a lengthscale for each input; a model is fitted first.
     n_active : int, optional
-        How many inputs to take; by default those whose score is at least a fifth of the largest.
+        Number of inputs to take; by default those whose score is at least a fifth of the largest.
 
     Returns
     -------
@@ -148,31 +148,28 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
     TypeError, ValueError
         For other objects, or a model without a lengthscale for each input.
     """
-    if not isinstance(fit, GPModel | LaplaceFit):
-        raise TypeError(f"ard_screening takes a GPModel or a LaplaceFit; got {type(fit).__name__}")
-    gpm = fit if isinstance(fit, GPModel) else fit.gpm
-    # Before a fit, which takes long.
-    anywhere = gpm.constrain(np.zeros((1, gpm.n_parameters)))
-    if anywhere.get("lengthscale", np.empty(0)).shape != (1, gpm.X.shape[1]):
-        raise ValueError(f"ard_screening needs a lengthscale for each input, as of ard_gp; this is {gpm!r}")
-    if n_active is not None:
-        _check_count("n_active", n_active, gpm.X.shape[1])
-    if isinstance(fit, GPModel):
-        with ignoring(DoubtfulFitWarning):
-            fit = fit_laplace(fit, random_seed=0, progressbar=False)
+    if isinstance(fit, GPModel | LaplaceFit):
+        gpm = fit if isinstance(fit, GPModel) else fit.gpm
+        # Before a fit, which takes long.
+        anywhere = gpm.constrain(np.zeros((1, gpm.n_parameters)))
+        if anywhere.get("lengthscale", np.empty(0)).shape != (1, gpm.X.shape[1]):
+            raise ValueError(f"ard_screening needs a lengthscale for each input, as of ard_gp; this is {gpm!r}")
+        if n_active is not None:
+            count("n_active", n_active, gpm.X.shape[1])
+    fit = as_fit(fit, "fit")
     score = fit.X.std(0) / fit.constrained_point["lengthscale"]
     return Screening(_choose(score, n_active), score, len(fit.X))
 
 
 def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed: int | None = None) -> Screening:
-    """Inputs with a coefficient in a cross-validated lasso (needs scikit-learn).
+    """Take the inputs with a coefficient in a cross-validated lasso (needs scikit-learn).
 
     Parameters
     ----------
     X : array_like, shape (n, D)
     y : array_like, shape (n,)
     n_active : int, optional
-        How many inputs to take; by default all with a coefficient.
+        Number of inputs to take; by default all with a coefficient.
     random_seed : int, optional
         Of the folds.
 
@@ -205,14 +202,9 @@ def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed:
 def _choose(score: np.ndarray, n_active: int | None) -> list[int]:
     if n_active is None:
         return np.flatnonzero(score >= _RELEVANT * score.max()).tolist()
-    _check_count("n_active", n_active, len(score))
+    count("n_active", n_active, len(score))
     return _largest(score, n_active)
 
 
 def _largest(score: np.ndarray, n: int | None) -> list[int]:
     return sorted(np.argsort(-score, kind="stable")[:n].tolist())
-
-
-def _check_count(what: str, value: Any, most: int | None) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1 or (most and value > most):
-        raise ValueError(f"{what} must be a whole number from 1{f' to {most}' if most else ''}; got {value!r}")

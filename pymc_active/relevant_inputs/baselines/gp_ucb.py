@@ -3,63 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.optimize import minimize
+from scipy.optimize import minimize as minimise
 
-from pymc_active.relevant_inputs.cholesky import cholesky, least_noise
-from pymc_active.relevant_inputs.evaluation import EvaluationError, Record, warn_of_failures
-from pymc_active.relevant_inputs.settings import not_negative, positive, read_bandwidth, read_box
-from pymc_active.support.summaries import html_summary
+from pymc_active.posterior.factor import Factor
+from pymc_active.relevant_inputs.baselines.bounds import theorem_beta
+from pymc_active.relevant_inputs.covariance import VAGUE, least_noise, squared_exponential, with_noise
+from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
+from pymc_active.relevant_inputs.settings import count, not_negative, positive, read_bandwidth, read_box
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
 
-# Random places at which the bound is compared; the best are polished.
+# Random places at which the bound is compared, and how many of the best are polished.
 _CANDIDATES, _POLISHED = 2000, 5
-# Prior variance of f's mean, in signal variances.
-_VAGUE = 100.0
 
 
-def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: float, delta: float = 0.1) -> float:
-    r"""β of theorem 4.1 at evaluation t, under which the regret bound holds with a probability of 1 - delta.
-
-    Parameters
-    ----------
-    t : int
-        From 1 on.
-    n_active : int
-        d.
-    signal_variance : float
-    bandwidth : float
-        The paper's b, for inputs in a unit interval.
-    delta : float
-
-    Returns
-    -------
-    float
-        :math:`2 \log(2 \pi^2 t^2 / (3 \delta)) + 2 d \log(2 t^2 d \sigma_s b^{-1} \sqrt{\log(4 d / \delta)})`. In
-        practice a fifth of it is plenty.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), theorem 4.1; Srinivas et al. (2010), theorem 2. The bound's constant is
-       :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with the noise and not the bandwidth that is printed.
-
-    Examples
-    --------
-    >>> theorem_beta(1, 2, signal_variance=1.0, bandwidth=0.1).__round__(2)
-    26.08
-    """
-    if t < 1 or n_active < 1 or not 0 < delta < 1:
-        raise ValueError(f"need t >= 1, n_active >= 1 and 0 < delta < 1; got {t!r}, {n_active!r}, {delta!r}")
-    lipschitz = np.sqrt(signal_variance) / bandwidth * np.sqrt(np.log(4 * n_active / delta))
-    grid = max(2 * t**2 * n_active * lipschitz, 1.0)
-    return float(2 * np.log(2 * np.pi**2 * t**2 / (3 * delta)) + 2 * n_active * np.log(grid))
-
-
-class UCBRun(NamedTuple):
+@dataclass(frozen=True, repr=False, eq=False)
+class UCBRun(Summarized):
     """Evaluations of GP-UCB, in order.
 
     Attributes
@@ -76,17 +41,9 @@ class UCBRun(NamedTuple):
     y: np.ndarray
     best: np.ndarray
 
-    def __repr__(self) -> str:
-        place = ", ".join(f"{value:.4g}" for value in self.best)
-        return f"<UCBRun of {len(self.y)} evaluations: best at ({place})>"
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "best at": ", ".join(f"{value:.4g}" for value in self.best),
-            "evaluations": len(self.y),
-            "y": value_range(self.y),
-        }
-        return html_summary("UCBRun of GP-UCB", facts)
+    def _summary(self) -> Summary:
+        facts = {"best at": ", ".join(f"{value:.4g}" for value in self.best), "y": value_range(self.y)}
+        return Summary(f"UCBRun of {len(self.y)} evaluations", facts)
 
 
 def value_range(y: np.ndarray) -> str | None:
@@ -95,8 +52,8 @@ def value_range(y: np.ndarray) -> str | None:
     return f"{y.min():.4g} to {y.max():.4g}" if len(y) else None
 
 
-def check_beta(beta: float | Callable[[int], float] | None) -> None:
-    """Refuse a number that is negative."""
+def check_beta(beta: Any) -> None:
+    """Refuse a number that is negative; None and functions pass."""
     if beta is None or callable(beta):
         return
     if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
@@ -109,29 +66,27 @@ class _Surrogate:
     def __init__(self, U: np.ndarray, y: np.ndarray, bandwidth: np.ndarray, signal_variance: float, noise: float):
         self.U, self.bandwidth, self.signal_variance = U, bandwidth, signal_variance
         self.shift = float(y.mean())
-        K = self._kernel(U)
-        K.flat[:: len(y) + 1] += noise
-        self.L = cholesky(K, signal_variance, noise)
-        self.alpha = lapack.dpotrs(self.L, y - self.shift, lower=1)[0]
+        self.factor = Factor(with_noise(self._kernel(U), noise).T, y - self.shift)
+        self.alpha = self.factor.alpha
 
     def _kernel(self, U: np.ndarray) -> np.ndarray:
         a, b = U / self.bandwidth, self.U / self.bandwidth
         square = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * a @ b.T
-        return self.signal_variance * (_VAGUE + np.exp(-np.maximum(square, 0)))
+        return self.signal_variance * (VAGUE + squared_exponential(np.maximum(square, 0)))
 
     def bound(self, U: np.ndarray, width: float) -> np.ndarray:
         """Mean plus ``width`` sds, (m,)."""
         k = self._kernel(U)
-        half = lapack.dtrtrs(self.L, k.T, lower=1)[0]
-        variance = self.signal_variance * (1 + _VAGUE) - np.square(half).sum(0)
+        half = lapack.dtrtrs(self.factor.L, k.T, lower=1)[0]
+        variance = self.signal_variance * (1 + VAGUE) - np.square(half).sum(0)
         return self.shift + k @ self.alpha + width * np.sqrt(np.maximum(variance, 0))
 
     def value_and_gradient(self, u: np.ndarray, width: float) -> tuple[float, np.ndarray]:
         """The bound's negative and its gradient at one point, for a minimiser."""
         k = self._kernel(u[None])[0]
-        weights = lapack.dpotrs(self.L, k, lower=1)[0]
-        sd = np.sqrt(max(self.signal_variance * (1 + _VAGUE) - k @ weights, 1e-12 * self.signal_variance))
-        dk = (-2 * (u - self.U) / self.bandwidth**2) * (k - _VAGUE * self.signal_variance)[:, None]
+        weights = self.factor.solve(k)
+        sd = np.sqrt(max(self.signal_variance * (1 + VAGUE) - k @ weights, 1e-12 * self.signal_variance))
+        dk = (-2 * (u - self.U) / self.bandwidth**2) * (k - VAGUE * self.signal_variance)[:, None]
         gradient = dk.T @ (self.alpha - width / sd * weights)
         return -float(self.shift + k @ self.alpha + width * sd), -gradient
 
@@ -143,7 +98,7 @@ class _Surrogate:
         places = np.concatenate([rng.random((_CANDIDATES, d)), best, near])
         starts = places[np.argsort(-self.bound(places, width), kind="stable")[:_POLISHED]]
         found = [
-            minimize(self.value_and_gradient, u, args=(width,), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * d)
+            minimise(self.value_and_gradient, u, args=(width,), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * d)
             for u in starts
         ]
         return np.clip(min(found, key=lambda result: result.fun).x, 0, 1)
@@ -171,21 +126,21 @@ def gp_ucb(
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns (k,). NaN says that the evaluation failed: it counts, and until the end the place is taken
-        to have the value predicted for it.
+        Takes (k, D), returns k values; for one point a number will do. NaN says that the evaluation failed: it counts,
+        and the run goes on as if the value predicted there had been observed.
     n_dims : int
     n : int
-        Evaluations.
+        Number of evaluations.
     bandwidth : float or ndarray of shape (d,)
         As in :func:`hds`, of the inputs that are searched; known.
     signal_variance, noise_variance : float
         Known. As in :func:`hds`, the noise may be 0.
     inputs : list of int, optional
-        Which to search; by default all.
+        The inputs to search; by default all.
     others : ndarray, shape (D,), optional
         Where the other inputs stay; by default in the middle of their intervals.
     X, y : ndarray, shapes (m, d) and (m,), optional
-        Data, of the searched inputs; both or neither.
+        Data, of the inputs searched; both or neither.
     beta : float or callable, optional
         A number, or a function of the evaluation's number (from 1); by default that of :func:`theorem_beta`.
     minimize : bool
@@ -199,14 +154,16 @@ def gp_ucb(
     Raises
     ------
     EvaluationError
-        If f raises, returns the wrong number of values, or fails 20 times in a row or always. Its ``X`` and ``y`` hold
-        what was evaluated before.
+        If f or ``beta`` raises, f returns the wrong number of values, or fails 20 times in a row or always. Its ``X``
+        and ``y`` hold what was evaluated before.
+    EvaluationInterrupt
+        If the user interrupts the run: a :class:`KeyboardInterrupt` with the same attributes.
     TypeError, ValueError
-        For scales that are not positive, data that are malformed, or inputs that are not there or named twice.
+        For scales that are not positive, malformed data, or inputs that do not exist or are named twice.
 
     Warns
     -----
-    UserWarning
+    EvaluationWarning
         Once, if f returned NaN somewhere.
     """
     low, high = (np.broadcast_to(end, n_dims) for end in read_box(bounds, n_dims))
@@ -216,8 +173,7 @@ def gp_ucb(
         raise ValueError(f"inputs must be numbers from 0 to {n_dims - 1}, at least one and each once; got {inputs!r}")
     signal_variance = positive("signal_variance", signal_variance)
     noise = least_noise(signal_variance, not_negative("noise_variance", noise_variance))
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a positive whole number; got {n!r}")
+    n = count("n", n)
     check_beta(beta)
     if (X is None) != (y is None):
         raise ValueError("data are X and y: pass both or neither")
@@ -234,14 +190,13 @@ def gp_ucb(
         U, values = (given - start) / width, sign * read_outputs(y, len(given), X)
     # With predictions where an evaluation failed, so that another place is asked.
     assumed, record = values, Record(f, inputs, base)
-    with one_blas_thread(), record:
+    with one_blas_thread(), keeping(record.succeeded):
         for t in range(1, n + 1):
             if beta is None:
                 b = theorem_beta(t, len(inputs), signal_variance=signal_variance, bandwidth=float(relative.min()))
             else:
                 b = float(beta(t)) if callable(beta) else float(beta)
-            if not b >= 0:
-                raise ValueError(f"beta must not be negative; got {b!r}")
+                check_beta(b)
             known = np.isfinite(assumed)
             surrogate = _Surrogate(U[known], assumed[known], relative, signal_variance, noise) if known.any() else None
             u = surrogate.maximum(np.sqrt(b), rng) if surrogate else rng.random(len(inputs))
@@ -252,5 +207,5 @@ def gp_ucb(
         if not known.any():
             raise EvaluationError(f"f returned NaN or infinity at all {n} point(s)")
         best = _Surrogate(U[known], values[known], relative, signal_variance, noise).maximum(0.0, rng)
-    warn_of_failures(int(np.isnan(record.y).sum()))
+    warn_of_failures(record.n_failed)
     return UCBRun(record.X, record.y, start + width * best)

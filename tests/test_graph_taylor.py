@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.models.marginal import graph_posterior
-from pymc_active.posterior import graph_lines
+from pymc_active.posterior import graph_taylor
 from pymc_active.posterior.graph import _default_mode
 
 cov = pm.gp.cov
@@ -44,7 +43,7 @@ def routes(name):
         gpm = BUILDERS[name]()
         arrays = gpm.posterior()
         theta = arrays.prior_scale()[0] + 0.3 * np.random.default_rng(5).normal(size=arrays.n_parameters)
-        _routes[name] = arrays, graph_posterior(gpm, None), theta
+        _routes[name] = arrays, gpm.source.make().posterior(), theta
     return _routes[name]
 
 
@@ -114,7 +113,7 @@ def test_blocks_of_points_change_nothing(monkeypatch, by_row):
     a, b, u, v = points()
     a, u = (b, v) if by_row else (a, u)
     whole = graphs.lines(theta, a, b).along(u, v, (1, 1))
-    monkeypatch.setattr(graph_lines, "_BLOCK", 4 if by_row else 13)
+    monkeypatch.setattr(graph_taylor, "_BLOCK", 4 if by_row else 13)
     parts = graphs.lines(theta, a, b).along(u, v, (1, 1))
     for key, value in whole.items():
         assert_allclose(parts[key], value, rtol=1e-12)
@@ -336,8 +335,8 @@ def test_a_kernel_that_somebody_wrote():
         assert_allclose(got[key], mine + held, rtol=1e-9, atol=1e-12)
     for ls in (0.01, 0.3, 30.0):
         lines = partial(posterior.lines, np.log([ls, ls]))
-        graph_lines.check_numerically(kernel, lines, X)
-        graph_lines.check_numerically(kernel, lines, X[:1])
+        graph_taylor.check_numerically(kernel, lines, X)
+        graph_taylor.check_numerically(kernel, lines, X[:1])
 
 
 # ---------------------------------------------------------------- other data

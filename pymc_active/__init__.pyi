@@ -1,0 +1,47 @@
+# What `import pymc_active as pma` offers, for the lazy loader and for type checkers alike.
+from . import active as active
+from . import cov as cov
+from . import datasets as datasets
+from . import graphs as graphs
+from . import kernels as kernels
+from . import plots as plots
+from . import problems as problems
+from . import search as search
+from .checking import check as check
+from .classification import ProbitFit as ProbitFit
+from .classification import ProbitGP as ProbitGP
+from .classification import fit_probit as fit_probit
+from .classification import probit_gp as probit_gp
+from .inference.ensemble import Ensemble as Ensemble
+from .laplace import LaplaceFit as LaplaceFit
+from .laplace import Mode as Mode
+from .laplace import fit_laplace as fit_laplace
+from .laplace import fit_laplace_models as fit_laplace_models
+from .models import GPModel as GPModel
+from .models import ard_gp as ard_gp
+from .models import composite_gp as composite_gp
+from .models import embedding_gp as embedding_gp
+from .models import from_marginal as from_marginal
+from .models.sampling import sample as sample
+from .paths import PosteriorPaths as PosteriorPaths
+from .paths import draw_paths as draw_paths
+from .predictions.bridge_sampling import BridgeEvidence as BridgeEvidence
+from .predictions.bridge_sampling import bridge_evidence as bridge_evidence
+from .predictions.ensembles import as_ensemble as as_ensemble
+from .predictions.model_average import ModelAverage as ModelAverage
+from .predictions.predict import predict as predict
+from .structure.decompose import Decomposition as Decomposition
+from .structure.decompose import decompose as decompose
+from .structure.relevance import relevance as relevance
+from .structure.relevance import subspace_angles as subspace_angles
+from .support.user_warnings import ActiveWarning as ActiveWarning
+from .support.user_warnings import DoubtfulEvidenceWarning as DoubtfulEvidenceWarning
+from .support.user_warnings import DoubtfulFitWarning as DoubtfulFitWarning
+from .support.user_warnings import DoubtfulSearchWarning as DoubtfulSearchWarning
+from .support.user_warnings import EvaluationWarning as EvaluationWarning
+from .support.user_warnings import ExecutionWarning as ExecutionWarning
+from .support.user_warnings import ModelLeftOutWarning as ModelLeftOutWarning
+from .support.user_warnings import SamplingWarning as SamplingWarning
+from .support.user_warnings import ScaleWarning as ScaleWarning
+
+__version__: str

@@ -1,0 +1,325 @@
+"""The options of the command line: how each is read, remembered and compared with an earlier call.
+
+Nothing heavy is imported here, so that help comes at once. An option that a run remembers is a field of
+:class:`Settings`; an option of a single call is an argument in :func:`make_parser`. :mod:`help_texts` explains both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import math
+import shlex
+import sys
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable
+from dataclasses import Field, asdict, dataclass, field, fields, replace
+from pathlib import Path
+from textwrap import fill
+from typing import Any, NoReturn, Self, override
+
+from pymc_active.command_line import help_texts
+
+# Goals of Learner, and what a run with that goal looks for.
+GOALS = {
+    "function": "{target} as a function of its inputs",
+    "hyperparameters": "the hyperparameters of {target}",
+    "model": "the model of {target}",
+    "maximum": "the {end} of {target}",
+}
+# With more inputs most lengthscales would stay at their prior, so that an embedding is the default model.
+MANY_INPUTS = 15
+
+
+def criterion_names() -> list[str]:
+    """What ``--criterion`` takes. This loads PyMC, which takes a second."""
+    from pymc_active.criteria.by_name import names
+
+    return sorted([*names(), "random"])
+
+
+# Readers turn the text of an option into a JSON value, and raise an ArgumentTypeError for other text.
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ArgumentTypeError("expected a name; got nothing")
+    return text
+
+
+def _one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        known = list(names())
+        if text not in known:
+            raise ArgumentTypeError(f"expected one of {', '.join(known)}; got {text!r}")
+        return text
+
+    return read
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise ArgumentTypeError(f"expected a whole number, {least} or more; got {text!r}")
+        return int(text)
+
+    return read
+
+
+def _numbers(texts: Iterable[str]) -> list[float]:
+    """Finite numbers, or an empty list if one of the texts is something else."""
+    try:
+        values = [float(text) for text in texts]
+    except ValueError:
+        return []
+    return values if all(map(math.isfinite, values)) else []
+
+
+def _positive(text: str) -> float:
+    match _numbers([text]):
+        case [value] if value > 0:
+            return value
+    raise ArgumentTypeError(f"expected a positive number; got {text!r}")
+
+
+def _scale(text: str) -> list[float]:
+    match _numbers(text.split(",")):
+        case [typical, spread] if spread > 0:
+            return [typical, spread]
+    raise ArgumentTypeError(f"expected TYPICAL,SPREAD with a positive spread, such as 18,12; got {text!r}")
+
+
+def _bounds(text: str) -> list:
+    name, _, ends = text.rpartition("=")
+    match _numbers(ends.split(":")):
+        case [low, high] if low < high and name.strip():
+            return [name.strip(), low, high]
+    raise ArgumentTypeError(f"expected NAME=LOW:HIGH with LOW < HIGH, such as minutes=5:60; got {text!r}")
+
+
+def _names(text: str) -> list[str]:
+    # As in a CSV file, quotes protect a comma.
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    if not names or "" in names or len(set(names)) < len(names):
+        raise ArgumentTypeError(f"expected different names with commas between them; got {text!r}")
+    return names
+
+
+def _separator(text: str) -> str:
+    text = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(text) != 1:
+        raise ArgumentTypeError(f"expected a single character, or tab; got {text!r}")
+    return text
+
+
+def _verify(text: str) -> str | int:
+    if text in ("never", "sometimes"):
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"expected sometimes, never, or a whole number from 1 on; got {text!r}")
+    return int(text)
+
+
+def _switch(text: str) -> bool:
+    return text == "True"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Choices of the first call that the file of the run remembers, as JSON values; see the help for what they mean."""
+
+    # Each with its reader and, where they differ from the usual: flag; is_repeated, an option for each element of a
+    # list; has_order, a list that means something else in another order; may_change, from call to call.
+    target: str = field(metadata={"read": _text})
+    id: str | None = field(default=None, metadata={"read": _text})
+    inputs: list[str] | None = field(default=None, metadata={"read": _names})
+    # [name, low, high] of each input.
+    bounds: list[list] | None = field(default=None, metadata={"read": _bounds, "is_repeated": True})
+    learn: str = field(default="function", metadata={"read": _one_of(lambda: GOALS)})
+    criterion: str | None = field(default=None, metadata={"read": _one_of(criterion_names)})
+    models: list[str] | None = field(default=None, metadata={"read": _text, "flag": "--model", "is_repeated": True})
+    components: int = field(default=2, metadata={"read": _at_least(0)})
+    noise: float | None = field(default=None, metadata={"read": _positive})
+    target_scale: list[float] | None = field(default=None, metadata={"read": _scale, "has_order": True})
+    minimize: bool = field(default=False, metadata={"read": _switch})
+    seed: int = field(default=0, metadata={"read": _at_least(0)})
+    verify: str | int = field(default="never", metadata={"read": _verify})
+    separator: str = field(default=",", metadata={"read": _separator, "may_change": True})
+    decimal: str = field(default=".", metadata={"read": _one_of(lambda: ".,"), "may_change": True})
+    encoding: str = field(default="utf-8-sig", metadata={"read": _text, "may_change": True})
+
+    @property
+    def goal(self) -> str:
+        """What the run looks for, in words."""
+        return GOALS[self.learn].format(target=self.target, end="minimum" if self.minimize else "maximum")
+
+    @classmethod
+    def begin(cls, given: Namespace) -> Self:
+        """Settings of a first call; raises a ValueError if the target is missing or options do not go together."""
+        chosen = _given(given)
+        if "target" not in chosen:
+            raise ValueError("name the column of what was measured with --target")
+        return cls(**chosen)._checked()
+
+    def go_on(self, given: Namespace, state: str) -> Self:
+        """Settings of a later call; raises a ValueError for an option that contradicts the first call."""
+        chosen = _given(given)
+        for option in fields(self):
+            if option.name not in chosen or "may_change" in option.metadata:
+                continue
+            before, now = getattr(self, option.name), chosen.pop(option.name)
+            if _in_order(option, before) != _in_order(option, now):
+                raise ValueError(
+                    f"{state} was begun with {_spelled(option, before)}, which {_spelled(option, now)} contradicts: "
+                    "leave the option out, take another --state, or start again from the tables with --rebuild"
+                )
+        return replace(self, **chosen)
+
+    def renewed(self, given: Namespace) -> Self:
+        """Settings of a run that starts again; raises a ValueError for options that do not go together."""
+        chosen = _given(given)
+        if given.candidates is not None:
+            chosen["bounds"] = None
+        elif given.bounds is not None:
+            chosen.setdefault("inputs", None)
+        return replace(self, **chosen)._checked()
+
+    def to_json(self) -> dict[str, Any]:
+        """For the file of the run."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Settings of a file; raises a ValueError for anything that :meth:`to_json` does not write."""
+        options = {option.name: option for option in fields(cls)}
+        if not isinstance(value, dict) or not set(value) <= set(options) or "target" not in value:
+            raise ValueError("its settings are not those of the command line")
+        return cls(**{name: _read_again(options[name], one) for name, one in value.items()})._checked()
+
+    def _checked(self) -> Self:
+        """Raise a ValueError for options that do not go together."""
+        if self.separator == self.decimal:
+            raise ValueError(f"{self.decimal!r} cannot be both --separator and --decimal; try --separator ';'")
+        box = [name for name, _, _ in self.bounds or ()]
+        if len(set(box)) < len(box):
+            raise ValueError("--bounds has the same input twice")
+        names = [*(self.inputs or ()), *box]
+        if self.target == self.id or self.target in names:
+            raise ValueError(f"--target {self.target} cannot be the id or an input as well")
+        if self.id in names:
+            raise ValueError(f"--id {self.id} cannot be an input as well")
+        n_models = len(self.models or ())
+        if self.learn == "model" and n_models < 2:
+            raise ValueError(
+                "--learn model compares models: name at least two, e.g. --model SE --model 'LIN + SE' --model ard"
+            )
+        if self.learn == "hyperparameters" and n_models > 1:
+            raise ValueError("--learn hyperparameters is about one model: pass a single --model, or --learn model")
+        if len(set(self.models or ())) < n_models:
+            raise ValueError("the same --model was given twice")
+        if self.minimize and self.learn != "maximum" and self.criterion is None:
+            raise ValueError("--minimize says what kind of --learn maximum is looked for; pass both")
+        return self
+
+
+def _given(given: Namespace) -> dict[str, Any]:
+    """The settings on the command line, without those left out."""
+    values = {option.name: getattr(given, option.name) for option in fields(Settings)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _in_order(option: Field, value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) and "has_order" not in option.metadata else value
+
+
+def _name(option: Field) -> str:
+    return option.metadata.get("flag", "--" + option.name.replace("_", "-"))
+
+
+def _spelled(option: Field, value: Any) -> str:
+    """An option as it is typed."""
+    if value is None or value is False:
+        return f"no {_name(option)}"
+    if value is True:
+        return _name(option)
+    return " ".join(f"{_name(option)} {shlex.quote(text)}" for text in _texts(option, value))
+
+
+def _texts(option: Field, value: Any) -> list[str]:
+    """What the option's reader turns into the value, or into its elements."""
+    if option.name == "bounds":
+        return [f"{name}={_text_of(low)}:{_text_of(high)}" for name, low, high in value]
+    return [_text_of(one) for one in (value if "is_repeated" in option.metadata else [value])]
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, list):
+        line = io.StringIO()
+        csv.writer(line).writerow([_text_of(one) for one in value])
+        return line.getvalue().removesuffix("\r\n")
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _read_again(option: Field, value: Any) -> Any:
+    """A value of a file as the option's reader gives it from its text, if that is the same."""
+    if value is None and option.default is None:
+        return None
+    try:
+        again: Any = [option.metadata["read"](text) for text in _texts(option, value)]
+        again = again if "is_repeated" in option.metadata else again[0]
+        if again == value and again != []:
+            return again
+    except (ArgumentTypeError, TypeError, ValueError):
+        pass
+    raise ValueError(f"its settings cannot have {option.name} = {value!r}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints a text of :mod:`help_texts` as its help, and says in one line what is wrong."""
+
+    text = ""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} ({self.prog} --help tells more)\n")
+
+    @override
+    def format_help(self) -> str:
+        text = self.text.replace("{prog}", self.prog).replace("{many}", str(MANY_INPUTS))
+        if "{criteria}" in text:
+            listed = fill(", ".join(criterion_names()), 115, initial_indent="  ", subsequent_indent="  ")
+            text = text.replace("{criteria}", listed)
+        return text
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All commands."""
+    from pymc_active import __version__
+
+    # As the user called it.
+    name = "pymc-active" if Path(sys.argv[0]).stem == "pymc-active" else "python -m pymc_active"
+    parser = _Parser(prog=name)
+    parser.text = help_texts.MAIN
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    suggest, report, demo = (commands.add_parser(command) for command in ("suggest", "report", "demo"))
+    for command, text in ((suggest, help_texts.SUGGEST), (report, help_texts.REPORT), (demo, help_texts.DEMO)):
+        command.text = text
+        command.add_argument("--debug", action="store_true")
+    suggest.add_argument("measurements", metavar="measurements.csv")
+    for option in fields(Settings):
+        read, is_repeated = option.metadata["read"], "is_repeated" in option.metadata
+        how: dict[str, Any] = {"type": read, "action": "append" if is_repeated else "store"}
+        how = {"action": "store_const", "const": True} if read is _switch else how
+        suggest.add_argument(_name(option), dest=option.name, **how)
+    suggest.add_argument("-n", type=_at_least(0), default=1)
+    for path in ("--candidates", "--state", "--output", "--plot"):
+        suggest.add_argument(path)
+    for flag in ("--rebuild", "--forget-pending", "--quiet"):
+        suggest.add_argument(flag, action="store_true")
+    report.add_argument("state", metavar="run.nc")
+    demo.add_argument("--output", default="demo_output")
+    demo.add_argument("--splits", type=_at_least(1), default=4)
+    demo.add_argument("--asks", type=_at_least(5), default=40)
+    return parser

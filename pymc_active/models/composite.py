@@ -1,0 +1,282 @@
+"""Models with a sum and product of base kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_active.kernels import arrays
+from pymc_active.kernels.cov import STATIONARY
+from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
+from pymc_active.models.blueprint import Blueprint
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.array import KernelPosterior
+from pymc_active.support.scaling import Scale
+
+# Priors of the toolbox of Malkomes & Garnett, (mean, sd), for inputs in [0, 1] and standardised y.
+_COMPOSITE_PRIORS = {
+    "log_lengthscale": (np.log(0.1), 1.0),
+    "log_outputscale": (np.log(0.4), 1.0),
+    "log_period": (np.log(0.1), np.sqrt(0.5)),
+    "log_alpha": (np.log(0.05), np.sqrt(0.5)),
+    "location": (0.5, 1.0),
+}
+_PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
+# The noise prior of the toolbox all but fixes the noise, so the wide one is the default.
+_NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
+# Parameters of each base kernel besides its log_outputscale.
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "LIN": ("location",),
+    "LIN0": (),
+    "MAT12": ("log_lengthscale",),
+    "MAT32": ("log_lengthscale",),
+    "MAT52": ("log_lengthscale",),
+    "PER": ("log_lengthscale", "log_period"),
+    "RQ": ("log_lengthscale", "log_alpha"),
+    "SE": ("log_lengthscale",),
+}
+_STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
+
+
+def composite_gp(
+    X: Any,
+    y: Any,
+    expression: str | Expression,
+    *,
+    mean: str | pm.gp.mean.Mean = "constant",
+    priors: Mapping[str, Any] | str | None = "wide",
+    x_scale: Scale = None,
+    y_scale: Scale = None,
+) -> GPModel:
+    """A Gaussian process whose kernel is a sum and product of base kernels, such as ``"LIN + PER * RQ"``.
+
+    Use it for series and functions with structure: trends, periods, and patterns that change along the way.
+
+    Parameters
+    ----------
+    X, y, mean, x_scale, y_scale
+        As in :func:`ard_gp`. The default priors are stated for ``x_scale="unit", y_scale="standardize"``.
+    expression : str or Expression
+        Base kernels SE, PER, RQ, LIN (with a location), LIN0 (through the origin), MAT12, MAT32 and MAT52, joined by
+        ``+ * ( )``; or a value made with :mod:`pymc_active.kernels`. ``SE[1]`` acts on input 1 only. Without an index
+        a kernel acts on all inputs, with one lengthscale.
+    priors : {"wide", "toolbox"} or dict, optional
+        ``"toolbox"`` takes the priors of the authors' toolbox. ``"wide"``, the default, differs in the noise: the
+        toolbox expects a noise sd of about 0.01, which few data cannot overrule. A dict has distributions or numbers,
+        as in :func:`ard_gp`, and what it leaves out keeps the wide priors.
+
+        The name of a parameter ends in its base kernel, as in ``log_period_PER``; repeated base kernels are numbered,
+        as in ``log_lengthscale_SE_1``. ``log_lengthscale_SE`` sets every SE, ``log_lengthscale`` every kernel, and the
+        most specific key wins. Such general keys may name kernels that this expression does not use, so one dict
+        can serve many expressions. The defaults are normal, with mean / sd:
+
+        * ``log_lengthscale``: log 0.1 / 1; of PER, in exp(-2 sin²/lengthscale²): log 2 / √0.5
+        * ``log_outputscale``: log 0.4 / 1
+        * ``log_period``: log 0.1 / √0.5
+        * ``log_alpha`` of RQ: log 0.05 / √0.5
+        * ``location`` of LIN: 0.5 / 1
+        * ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
+        * ``mean_constant`` and ``mean_slope``: 0 / 1
+
+    Returns
+    -------
+    GPModel
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
+        that X does not have.
+
+    Notes
+    -----
+    Every factor of a product has an output scale of its own. The data determine only their product, and the prior the
+    rest.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(0, 1, 20)
+    >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]
+    ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
+    """
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
+    return GPModel(_Composite(X, y, parse(expression), **common))
+
+
+class _Composite(Blueprint):
+    builder = "composite_gp"
+    scaled_inputs = "unit"
+
+    def __init__(self, X: Any, y: Any, expression: Expression, *, priors: Any, **common: Any):
+        if isinstance(priors, str) and priors not in _NOISE_PRIORS:
+            raise ValueError(f"priors must be one of {', '.join(sorted(_NOISE_PRIORS))} or a dict; got {priors!r}")
+        self.expression = expression
+        self.noise_prior = _NOISE_PRIORS[priors if isinstance(priors, str) else "wide"]
+        self._bases = base_kernels(expression)
+        self._names = numbered([base.name for base in self._bases])
+        super().__init__(X, y, priors=priors, **common)
+
+    @property
+    def description(self):
+        return f"composite_gp({self.expression})"
+
+    @property
+    def options(self):
+        return {"expression": str(self.expression)}
+
+    def with_expression(self, expression):
+        X, y = self.data
+        # Numbered names belong to the old expression.
+        priors = self.priors
+        if isinstance(priors, Mapping):
+            priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
+        return _Composite(
+            pd.DataFrame(X, columns=self.inputs),
+            y,
+            expression,
+            mean=self.mean,
+            priors=priors,
+            x_scale=(self.x_map.shift, self.x_map.scale),
+            y_scale=(self.y_map.shift, self.y_map.scale),
+        )
+
+    def _by_parameter(self, priors):
+        return None if isinstance(priors, str) else _spelled_out(priors, self._bases, self._names)
+
+    def _add_kernel_parameters(self):
+        for base in self._bases:
+            if base.input is not None and base.input >= self.n_inputs:
+                raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {self.n_inputs - 1}")
+        for base, name in zip(self._bases, self._names, strict=True):
+            self._add_base(base, name)
+
+    def _columns(self, base: Base) -> np.ndarray:
+        return np.arange(self.n_inputs) if base.input is None else np.array([base.input])
+
+    def _add_base(self, base: Base, name: str) -> None:
+        columns, parameters = self._columns(base), self.parameters
+        # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.
+        unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
+        for kind in _PARAMETERS[base.name]:
+            is_periodic_lengthscale = base.name == "PER" and kind == "log_lengthscale"
+            prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
+            dims = ("input",) if kind == "location" and base.input is None else ()
+            parameters.add(f"{kind}_{name}", *prior, *dims)
+        parameters.add(f"log_outputscale_{name}", *_COMPOSITE_PRIORS["log_outputscale"])
+        if base.name == "PER":
+            parameters.add_exponential(f"period_{name}", f"log_period_{name}", unit)
+        elif "log_lengthscale" in _PARAMETERS[base.name]:
+            parameters.add_exponential(f"lengthscale_{name}", f"log_lengthscale_{name}", unit)
+
+    def covariance(self, variables):
+        cov = self._pymc_covariance(self.expression, iter(self._names), variables)
+        return self.y_map.scale**2 * self.on_user_inputs(cov)
+
+    def _pymc_covariance(
+        self, tree: Expression, names: Iterator[str], variables: dict[str, Any]
+    ) -> pm.gp.cov.BaseCovariance:
+        if not isinstance(tree, Base):
+            first, *rest = (self._pymc_covariance(child, names, variables) for child in tree.children)
+            for part in rest:
+                first = first + part if isinstance(tree, Sum) else first * part
+            return first
+        name, D, columns = next(names), self.n_inputs, self._columns(tree)
+
+        def positive(kind: str) -> Any:
+            return pt.exp(variables[f"log_{kind}_{name}"])
+
+        if tree.name in ("LIN", "LIN0"):
+            location = variables[f"location_{name}"] if tree.name == "LIN" else 0.0
+            cov = pm.gp.cov.Linear(D, c=location, active_dims=columns)
+        elif tree.name == "PER":
+            # PyMC's Periodic is exp(-sin²/(2 ls²)); ours is the toolbox's exp(-2 sin²/lengthscale²).
+            lengthscale = positive("lengthscale") / 2
+            cov = pm.gp.cov.Periodic(D, period=positive("period"), ls=lengthscale, active_dims=columns)
+        elif tree.name == "RQ":
+            cov = pm.gp.cov.RatQuad(D, alpha=positive("alpha"), ls=positive("lengthscale"), active_dims=columns)
+        else:
+            cov = STATIONARY[_STATIONARY_NAMES[tree.name]](D, ls=positive("lengthscale"), active_dims=columns)
+        return positive("outputscale") ** 2 * cov
+
+    @property
+    def kernel(self):
+        return self._array_kernel(self.expression, iter(self._names))
+
+    def _array_kernel(self, tree: Expression, names: Iterator[str]) -> arrays.Node:
+        if not isinstance(tree, Base):
+            children = [self._array_kernel(child, names) for child in tree.children]
+            return arrays.Add(children) if isinstance(tree, Sum) else reduce(arrays.Multiply, children)
+        name, columns = next(names), self._columns(tree)
+
+        def at(kind: str) -> int:
+            return self.parameters.position(f"{kind}_{name}")
+
+        if tree.name in ("LIN", "LIN0"):
+            location = self.parameters.positions(f"location_{name}") if tree.name == "LIN" else None
+            return arrays.Linear(columns, location, at("log_outputscale"))
+        if tree.name == "PER":
+            return arrays.Periodic(at("log_lengthscale"), at("log_period"), columns, at("log_outputscale"))
+        if tree.name == "RQ":
+            return arrays.RationalQuadratic(at("log_lengthscale"), columns, at("log_alpha"), at("log_outputscale"))
+        groups = [(at("log_lengthscale"), columns)]
+        return arrays.Stationary(_STATIONARY_NAMES[tree.name], groups, at("log_outputscale"))
+
+    def array_posterior(self, X, y):
+        return KernelPosterior(X, y, kernel=self.kernel, **self._array_keywords())
+
+
+_NUMBER = re.compile(r"_\d+$")
+_SUFFIX = re.compile(rf"_(?:{'|'.join(sorted(BASE_KERNELS, key=len, reverse=True))})$")
+
+
+def _spelled_out(priors: Any, bases: list[Base], base_names: list[str]) -> Any:
+    """Priors by the names of parameters, from keys that may set every kernel of a kind, or every kernel."""
+    if not isinstance(priors, Mapping):
+        return priors
+    names = [
+        f"{kind}_{name}"
+        for base, name in zip(bases, base_names, strict=True)
+        for kind in (*_PARAMETERS[base.name], "log_outputscale")
+    ]
+    known = {
+        key
+        for base, kinds in _PARAMETERS.items()
+        for kind in (*kinds, "log_outputscale")
+        for key in (kind, f"{kind}_{base}")
+    }
+    general = {key for key in priors if key in known and key not in names}
+    chosen = {key: _copy(prior) for key, prior in priors.items() if key not in general}
+    for name in names:
+        of_base = _NUMBER.sub("", name)
+        for key in (of_base, _SUFFIX.sub("", of_base)):
+            if name not in chosen and key in general:
+                chosen[name] = _copy(priors[key])
+    return chosen
+
+
+def _copy(prior: Any) -> Any:
+    """A copy of a distribution for each parameter, since PyMC turns the one it is given into that parameter."""
+    if not isinstance(prior, TensorVariable) or prior.owner is None:
+        return prior
+    # Copies with one generator are the same random variable to PyTensor.
+    inputs = [
+        pytensor.shared(np.random.default_rng()) if isinstance(given.type, RandomType) else given
+        for given in prior.owner.inputs
+    ]
+    return prior.owner.clone_with_new_inputs(inputs).outputs[prior.owner.outputs.index(prior)]

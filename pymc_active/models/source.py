@@ -1,0 +1,259 @@
+"""Where a model comes from: the interface, and its implementation by a PyMC model with a marginal GP."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
+
+from pymc_active.kernels.expressions import Expression
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.graph import GPGraphs, GraphPosterior
+from pymc_active.support.scaling import Affine, fit_scale
+
+
+class ModelSource(ABC):
+    """What a :class:`GPModel` is made of. Data are checked before they arrive here, and are in the user's units.
+
+    Attributes
+    ----------
+    name, description, inputs, x_map, y_map, embedding, expression
+        See :class:`GPModel`.
+    """
+
+    name: str
+    inputs: list
+    x_map: Affine
+    y_map: Affine
+    expression: Expression | None = None
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The builder and its options, or the name of the likelihood."""
+
+    @property
+    def embedding(self) -> str | None:
+        """Name of the embedding matrix among the value variables, if the kernel has one."""
+        return None
+
+    @property
+    @abstractmethod
+    def is_made(self) -> bool:
+        """Whether the PyMC model exists already."""
+
+    @abstractmethod
+    def make(self) -> PyMCSource:
+        """The PyMC model with its GP and its data, made on the first call."""
+
+    @property
+    @abstractmethod
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """X (n, D) and y (n,) as they are now; not writeable."""
+
+    @abstractmethod
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data."""
+
+    @property
+    @abstractmethod
+    def free(self) -> list[str]:
+        """Names of the free parameters."""
+
+    @property
+    @abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the unconstrained value variables, in the order of theta."""
+
+    @abstractmethod
+    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
+        """Free variables and Deterministics (S, ...) for each row of thetas (S, P)."""
+
+    @abstractmethod
+    def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
+        """The log posterior given the current data."""
+
+    def recipe(self) -> dict[str, Any]:
+        """See :meth:`GPModel.recipe`."""
+        raise ValueError("no builder made it")
+
+    def with_expression(self, expression: Expression) -> ModelSource:
+        """See :meth:`GPModel.with_expression`."""
+        raise ValueError(f"only models made by composite_gp have a kernel expression; this is {self.description}")
+
+
+def data_value(variable: Any) -> np.ndarray:
+    """Value of a model's data: an array, a shared variable, a constant, or an expression of these. Not writeable."""
+    if isinstance(variable, SharedVariable | np.ndarray):
+        values = variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else variable
+        # X may be large: a view, read-only because it is the model's own memory.
+        view = np.asarray(values).view()
+        view.flags.writeable = False
+        return view
+    if isinstance(variable, Constant):
+        return variable.data
+    return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
+
+
+def _is_constant(variable: Any) -> bool:
+    return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
+
+
+def _hashable(value: Any) -> Any:
+    # repr only where needed: that of a Mode changes as it is used.
+    return value if isinstance(value, Hashable) else repr(value)
+
+
+class PyMCSource(ModelSource):
+    """A PyMC model, its GP and its data.
+
+    Parameters
+    ----------
+    model : pm.Model
+    gp : pm.gp.Marginal
+    name : str
+        Name of the likelihood.
+    X_data, y_data
+        The data in the model: shared variables if they can be replaced.
+    inputs : list
+        Names of the columns of X.
+    embedding : str, optional
+        Name of the value variable that is an embedding matrix.
+    """
+
+    is_made = True
+
+    def __init__(
+        self,
+        model: pm.Model,
+        gp: pm.gp.Marginal,
+        name: str,
+        X_data: Any,
+        y_data: Any,
+        inputs: list,
+        embedding: str | None = None,
+    ):
+        self.model, self.gp, self.name, self.inputs = model, gp, name, inputs
+        self._variables, self._embedding = {"X": X_data, "y": y_data}, embedding
+        X, y = self.data
+        self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
+        self._shapes: dict[str, tuple[int, ...]] | None = None
+        self._constrain: Callable | None = None
+        self._posteriors: dict[Any, GraphPosterior] = {}
+
+    @property
+    def description(self):
+        """Name of the likelihood."""
+        return self.name
+
+    @property
+    def embedding(self):
+        return self._embedding
+
+    def make(self):
+        """Itself."""
+        return self
+
+    @property
+    def data(self):
+        X, y = (np.asarray(data_value(variable), float) for variable in self._variables.values())
+        return X, y
+
+    def set_data(self, X, y):
+        """Replace the data in the PyMC model.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not ``pm.Data``, or is stored as whole numbers that cannot hold the new values.
+        """
+        given = {"X": X, "y": y}
+        for what, variable in self._variables.items():
+            if not isinstance(variable, SharedVariable):
+                state = "a constant" if _is_constant(variable) else "computed from other data"
+                raise ValueError(
+                    "set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X) with a column for "
+                    f"each input; {what} is {state} here, so it cannot be replaced. Everything else works."
+                )
+        stored, coords = {}, {}
+        for what, variable in self._variables.items():
+            name, values = variable.name, given[what].astype(variable.type.dtype)
+            if values.dtype.kind in "iu" and not np.array_equal(values, given[what]):
+                raise ValueError(
+                    f"{name} is stored as whole numbers ({values.dtype}), and the new values are not whole: write "
+                    f"pm.Data({name!r}, values.astype(float)) in the model."
+                )
+            stored[name] = values
+            dim = (self.model.named_vars_to_dims.get(name) or (None,))[0]
+            if dim is not None and self.model.coords.get(dim) is not None:
+                coords[dim] = np.arange(len(y))
+        pm.set_data(stored, model=self.model, coords=coords or None)
+
+    @property
+    def free(self):
+        return [variable.name for variable in self.model.free_RVs]
+
+    @property
+    def shapes(self):
+        if self._shapes is None:
+            shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
+            if any(None in shape for shape in shapes.values()):
+                # Dims that come from coordinates leave no static shapes; PyMC compiles to find them.
+                shapes = {name: np.shape(self.model.initial_point()[name]) for name in shapes}
+            self._shapes = shapes
+        return self._shapes
+
+    def constrain(self, thetas):
+        variables = self.model.unobserved_RVs
+        if self._constrain is None:
+            values = self.model.replace_rvs_by_values(variables)
+            point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
+            outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
+            batch = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
+            # A Deterministic of fixed parameters depends on no parameter, and is not vectorized.
+            vectorized = [
+                new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (batch.shape[0], *new.shape))
+                for old, new in zip(outputs, vectorize_graph(outputs, {theta: batch}), strict=True)
+            ]
+            self._constrain = pytensor.function([batch], vectorized, mode=vm_mode(), on_unused_input="ignore")
+        values = map(np.asarray, self._constrain(thetas))
+        return dict(zip((variable.name for variable in variables), values, strict=True))
+
+    def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """See :meth:`GPModel.unconstrain`."""
+        rvs = self.model.free_RVs
+        transforms = self.model.rvs_to_transforms
+        if not any(transforms[rv] is not None for rv in rvs):
+            return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)
+        inputs = {rv: rv.type(name=rv.name) for rv in rvs}
+        outputs = [
+            inputs[rv] if transforms[rv] is None else transforms[rv].forward(inputs[rv], *rv.owner.inputs) for rv in rvs
+        ]
+        function = pytensor.function(
+            list(inputs.values()), clone_replace(outputs, inputs), mode=vm_mode(), on_unused_input="ignore"
+        )
+        columns = [values[rv.name] for rv in rvs]
+        rows = [function(*row) for row in zip(*columns, strict=True)]
+        return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
+
+    def posterior(self, compile_kwargs=None):
+        """By PyTensor graphs, compiled once for any data."""
+        key = frozenset((k, _hashable(v)) for k, v in (compile_kwargs or {}).items())
+        if key in self._posteriors:
+            return self._posteriors[key].with_data(*self.data)
+        graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
+        shared = (v if isinstance(v, SharedVariable) else None for v in self._variables.values())
+        self._posteriors[key] = GraphPosterior(*self.data, graphs, *shared, compile_kwargs)
+        return self._posteriors[key]

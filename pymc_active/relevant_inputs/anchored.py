@@ -1,0 +1,186 @@
+"""The default test: all nodes share one scan along a random diagonal of the box, and move away from it.
+
+A diagonal is scanned. Where f is farthest from its mean, the *anchor*, f is measured repeatedly. Then the inputs of one
+node at a time move away from the diagonal, mostly from the anchor, where a change of f is hard to miss: under this
+choice f elsewhere is likely to be near its mean, while from a random point the change would often be small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from pymc_active.relevant_inputs.backgrounds import Background
+from pymc_active.relevant_inputs.covariance import VAGUE, squared_exponential, with_noise
+from pymc_active.relevant_inputs.evaluations import Evaluation
+from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio, LineRatio, PlaneRatio
+from pymc_active.relevant_inputs.node_test import N_PLACES, GPNodeTest
+from pymc_active.relevant_inputs.state import HDSState
+from pymc_active.relevant_inputs.tree import Trial
+
+# Evaluations of a scan: enough to find a place far from the mean of f, at two sds of f in most cases.
+_SCAN = 12
+# If this number does not show whether f changes along the diagonal, other directions are tried.
+_LONGEST_SCAN = 96
+# Repeats at the anchor: its error is shared by all tests, and is kept to this fraction of the signal variance.
+_ANCHOR_PRECISION, _MOST_REPEATS = 0.05, 20
+# Log likelihood ratio at which a node whose sibling is active is set aside. With less evidence active inputs are often
+# among those set aside, and finding them in the rest costs another way down the tree.
+_SET_ASIDE = -1.0
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+class Anchored(GPNodeTest):
+    """Tests of all nodes around one scanned diagonal."""
+
+    retests: ClassVar[bool] = True
+    fewest = _SCAN
+
+    @property
+    def set_aside(self) -> float | None:  # type: ignore[override]
+        """Nodes come back in the test of the rest, which is a retest."""
+        return _SET_ASIDE if self.settings.retest else None
+
+    def new_background(self, state: HDSState) -> Background:
+        """A random diagonal of the box, to be scanned."""
+        return Background(is_reversed=state.rng.random(self.settings.n_dims) < 0.5, stage="scan")
+
+    # The scan and the anchor
+
+    def begin(self, state: HDSState, background: int) -> None:
+        """Scan the diagonal."""
+        self._scan(state, background, _SCAN)
+
+    def _scan(self, state: HDSState, background: int, n: int) -> None:
+        """Queue more places of a low-discrepancy sequence along the diagonal."""
+        done = [at for at in state.evaluations if at.background == background]
+        z = done[0].z + len(done) * _GOLDEN if done else state.rng.random()
+        root = self._root(state, background)
+        for k in range(n):
+            state.add(root.number if root else -1, 0, background, (z + k * _GOLDEN) % 1.0)
+
+    def advance(self, state: HDSState, background: int) -> None:
+        """From the scan to the repeats at the anchor, and from these to the tests."""
+        line = state.backgrounds[background]
+        if line.stage == "repeat" and not self._is_busy(state, background):
+            self._finish(state, background)
+        elif line.stage == "scan" and not self._is_busy(state, background):
+            rows = state.along(background)
+            if len(rows) >= _SCAN and self._is_anchor_needed(state, background):
+                y = state.results(rows)
+                line.anchor = farthest_from_mean(self._line(y), state.places(rows)[0], y)
+                line.stage = "repeat"
+                noise = self.settings.noise_variance / (_ANCHOR_PRECISION * self.settings.signal_variance)
+                for _ in range(min(int(np.ceil(noise)), _MOST_REPEATS)):
+                    state.add(-1, 0, background, line.anchor)
+
+    def _is_anchor_needed(self, state: HDSState, background: int) -> bool:
+        """Whether nodes below the root are tested on this diagonal."""
+        root = self._root(state, background)
+        if root is None or root.verdict == "active":
+            return True
+        return any(state.trials[t].background == background and t != root.number for t in state.open)
+
+    def _finish(self, state: HDSState, background: int) -> None:
+        state.backgrounds[background].rows = state.along(background)
+        state.backgrounds[background].stage = "ready"
+
+    def replace(self, state: HDSState, failed: Evaluation) -> None:
+        """Scan one place more; the anchor itself was scanned without failure, and one observation of it will do."""
+        if failed.node == 0:
+            stage = state.backgrounds[failed.background].stage
+            if stage == "scan":
+                self._scan(state, failed.background, 1)
+            elif stage == "repeat" and not self._is_busy(state, failed.background):
+                self._finish(state, failed.background)
+
+    def is_ready(self, state: HDSState, trial: Trial) -> bool:
+        """The root after the scan, other nodes once f at the anchor is known."""
+        stage = state.backgrounds[trial.background].stage
+        if trial.node == 0:
+            return stage == "scan" and len(state.along(trial.background)) >= _SCAN
+        return stage == "ready"
+
+    def plan_waiting(self, state: HDSState, trial: Trial) -> None:
+        """More of the scan or of the repeats, if more points are wanted before these are told."""
+        background = state.backgrounds[trial.background]
+        if background.stage == "scan":
+            self._scan(state, trial.background, 1)
+        else:
+            state.add(-1, 0, trial.background, background.anchor)
+
+    def _root(self, state: HDSState, background: int) -> Trial | None:
+        """The test of all inputs along this diagonal."""
+        return next((trial for trial in state.trials if trial.background == background and trial.node == 0), None)
+
+    def _is_busy(self, state: HDSState, background: int) -> bool:
+        return any(state.evaluations[row].background == background for row in (*state.asked, *state.queue))
+
+    # The test of a node
+
+    def ratio(self, trial: Trial, y: np.ndarray) -> LikelihoodRatio:
+        """Of the root along the diagonal, of other nodes in the plane."""
+        return self._line(y) if trial.node == 0 else self._plane(y)
+
+    def _line(self, y: np.ndarray) -> LineRatio:
+        # Nothing is known about the mean of f, so any observation is as good a guess as another.
+        s = self.settings
+        return LineRatio(s.bandwidth, s.signal_variance, s.noise_variance, VAGUE * s.signal_variance, y[0])
+
+    def _plane(self, y: np.ndarray) -> PlaneRatio:
+        s, offset_variance = self.settings, VAGUE * self.settings.signal_variance
+        scales = s.bandwidth, s.signal_variance, s.noise_variance, offset_variance
+        return PlaneRatio(*scales, y[0], s.n_active, s.share)
+
+    def rows(self, state: HDSState, trial: Trial) -> list[int]:
+        """Those of the diagonal, which all nodes share, and the test's own."""
+        return trial.rows if trial.node == 0 else state.backgrounds[trial.background].rows + trial.rows
+
+    def candidates(self, state: HDSState, trial: Trial) -> np.ndarray:
+        """Half of the places have the others at the anchor, half at any place of the scan."""
+        if trial.node == 0:
+            return super().candidates(state, trial)
+        background = state.backgrounds[trial.background]
+        z = state.rng.random(N_PLACES)
+        elsewhere = state.rng.choice(state.places(background.rows)[0], N_PLACES)
+        z = np.concatenate([z, state.rng.random(N_PLACES)])
+        return np.array([z, np.concatenate([np.full(N_PLACES, background.anchor), elsewhere])])
+
+    def next_background(self, state: HDSState, trial: Trial) -> int:
+        """Move the inputs of a node of the rest in new directions at each evaluation.
+
+        Equal and opposite effects cancel along a diagonal. So these inputs run up or down at random; the others stay on
+        the diagonal that was scanned.
+        """
+        node = root = state.nodes[trial.node]
+        while root.parent >= 0:
+            root = state.nodes[root.parent]
+        if root.number == 0 or node.size == 1:
+            return trial.background
+        is_reversed = state.backgrounds[trial.background].is_reversed.copy()  # type: ignore[union-attr]
+        inputs = np.setdiff1d(np.arange(node.start, node.stop), node.without)
+        is_reversed[inputs] = state.rng.random(len(inputs)) < 0.5
+        state.backgrounds.append(Background(is_reversed=is_reversed))
+        return len(state.backgrounds) - 1
+
+    def verdict(self, state: HDSState, trial: Trial) -> str:
+        """The root is judged after the scan, and given up if f is flat along it: other directions will tell more."""
+        if trial.node != 0:
+            return super().verdict(state, trial)
+        if len(trial.rows) < _SCAN:
+            return "open"
+        verdict = super().verdict(state, trial)
+        is_hopeless = self.settings.retest and len(trial.rows) >= _LONGEST_SCAN
+        return "inactive" if verdict == "open" and is_hopeless else verdict
+
+
+def farthest_from_mean(ratio: LineRatio, z: np.ndarray, y: np.ndarray) -> float:
+    """The place, of those scanned, where the posterior mean of f is farthest from the mean of f."""
+    K = ratio.signal_variance * squared_exponential(np.square((z[:, None] - z) / ratio.bandwidth))
+    noisy = with_noise(K.copy(), ratio.noise_variance)
+    weights = np.linalg.solve(noisy, np.ones(len(z)))
+    mean = weights @ y / weights.sum()
+    posterior = K @ np.linalg.solve(noisy, y - mean)
+    return float(z[np.argmax(np.abs(posterior))])

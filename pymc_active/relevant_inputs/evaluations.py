@@ -1,0 +1,160 @@
+"""Evaluations of f: where, for which test, with what result, and how nothing observed is lost when one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_active.support.user_warnings import EvaluationWarning, warn_user
+
+# A search ends after this number of failed evaluations in a row.
+MOST_FAILURES = 20
+QUEUED, ASKED, TOLD, FAILED = range(4)
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """One point of a search, from its plan to its result.
+
+    Attributes
+    ----------
+    trial : int
+        The test that it is for; -1 if it belongs to a background and not to a test.
+    node, background : int
+    z, rest : float
+        Places of the node's inputs and of the others on the background, from 0 to 1.
+    partner : int
+        The other end of a difference; -1 for single points.
+    state : {QUEUED, ASKED, TOLD, FAILED}
+    y : float
+        NaN until it is told, and if it failed.
+    """
+
+    trial: int
+    node: int
+    background: int
+    z: float
+    rest: float
+    partner: int = -1
+    state: int = QUEUED
+    y: float = np.nan
+
+
+class _Keeps:
+    learner: Any = None
+    selection: Any = None
+    X: np.ndarray | None = None
+    y: np.ndarray | None = None
+
+
+class EvaluationError(_Keeps, RuntimeError):
+    """The search cannot go on; the error keeps everything observed before.
+
+    Attributes
+    ----------
+    learner : HDSLearner or None
+        Of a search for relevant inputs: it holds everything told, and can go on.
+    selection : HDSResult or None
+        Of the search for the maximum in :func:`hds_then_optimize`: the inputs found before it.
+    X, y : ndarray, shapes (k, d) and (k,), or None
+        Of a search for the maximum: the evaluations that succeeded, in the user's units, on the inputs searched. They
+        are data for :func:`gp_ucb`.
+    """
+
+
+class EvaluationInterrupt(_Keeps, KeyboardInterrupt):
+    """The user interrupted the search; the interrupt keeps everything observed before.
+
+    It has the attributes of :class:`EvaluationError`, but is a :class:`KeyboardInterrupt`, so that it ends a script as
+    usual. At a prompt, ``sys.last_value`` is the exception.
+    """
+
+
+@contextmanager
+def keeping(observed: Callable[[], dict[str, Any]]) -> Iterator[None]:
+    """Context whose errors keep what ``observed`` returns, as attributes.
+
+    An exception of another kind becomes the cause of an :class:`EvaluationError`, a :class:`KeyboardInterrupt` that of
+    an :class:`EvaluationInterrupt`.
+    """
+    try:
+        yield
+    except (EvaluationError, EvaluationInterrupt) as error:
+        vars(error).update(observed())
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        kept = observed()
+        kind = EvaluationInterrupt if isinstance(error, KeyboardInterrupt) else EvaluationError
+        what = f"{type(error).__name__}{': ' if str(error) else ''}{error}"
+        failed = kind(f"the search ended with {what}. Nothing is lost: see error.{', error.'.join(kept)}")
+        vars(failed).update(kept)
+        raise failed from error
+
+
+def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") -> np.ndarray:
+    """Values (k,) of f at points (k, D), NaN if an evaluation failed; a number will do for one point.
+
+    An f that raises, or returns another number of values than k, is an :class:`EvaluationError`.
+    """
+    try:
+        # A copy: an f that writes into it must not change what was asked.
+        y = np.asarray(f(X.copy()), float)
+    except Exception as error:
+        raise EvaluationError(f"f raised {type(error).__name__}: {error}{remedy and '. '}{remedy}") from error
+    values = np.atleast_1d(np.squeeze(y))
+    if values.shape != (len(X),):
+        raise EvaluationError(f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}")
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def warn_of_failures(n_failed: int) -> None:
+    """One warning, if evaluations failed."""
+    if n_failed:
+        warn_user(
+            f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place",
+            EvaluationWarning,
+        )
+
+
+class Record:
+    """Evaluations one after another on some inputs, while the others stay at ``others``, (D,)."""
+
+    def __init__(self, f: Callable[[np.ndarray], Any], inputs: list[int], others: np.ndarray):
+        self._f, self._inputs, self._others = f, inputs, others
+        self._X: list[np.ndarray] = []
+        self._y: list[float] = []
+
+    @property
+    def X(self) -> np.ndarray:
+        """The inputs searched, (k, d)."""
+        return np.array(self._X, float).reshape(-1, len(self._inputs))
+
+    @property
+    def y(self) -> np.ndarray:
+        """Values (k,), NaN where an evaluation failed."""
+        return np.array(self._y, float)
+
+    @property
+    def n_failed(self) -> int:
+        """Evaluations that failed."""
+        return int(np.isnan(self.y).sum())
+
+    def succeeded(self) -> dict[str, np.ndarray]:
+        """X and y without what failed."""
+        keep = np.isfinite(self.y)
+        return {"X": self.X[keep], "y": self.y[keep]}
+
+    def evaluate(self, x: np.ndarray) -> float:
+        """The value of f with the inputs searched at x, (d,); NaN if it failed. 20 failures in a row are an error."""
+        point = self._others.copy()
+        point[self._inputs] = x
+        value = float(evaluate(self._f, point[None], "Nothing is lost: error.X and error.y are data for gp_ucb")[0])
+        self._X.append(x)
+        self._y.append(value)
+        if len(self._y) >= MOST_FAILURES and np.isnan(self._y[-MOST_FAILURES:]).all():
+            raise EvaluationError(f"f returned NaN or infinity {MOST_FAILURES} times in a row")
+        return value

@@ -1,0 +1,265 @@
+"""What a search for relevant inputs found, and every evaluation behind it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_active.models.builders import ard_gp
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.relevant_inputs.by_name import node_test_of
+from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
+from pymc_active.relevant_inputs.guarantees import ErrorRates, declared_error_rates
+from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.saved import to_contents
+from pymc_active.relevant_inputs.state import HDSState
+from pymc_active.support.summaries import Summarized, Summary
+
+# A DataTree with more numbers than this does not store all inputs of all evaluations.
+_LARGEST_STORED = 10_000_000
+
+
+class History(Summarized):
+    """Every evaluation that was told, in order: a node, a place on its line, and y.
+
+    The points themselves may be very long, and are made on demand.
+
+    Attributes
+    ----------
+    node, trial, background : ndarray of int, shape (n,)
+        ``trial`` is -1 for repeats at an anchor and scans that belong to no test.
+    z : ndarray, shape (n,)
+        Place of the node's inputs on the line, from 0 to 1.
+    rest : ndarray, shape (n,)
+        Place of the other inputs on the diagonal of an anchored test; of other tests the same as ``z``.
+    y : ndarray, shape (n,)
+        NaN where the evaluation failed.
+    """
+
+    def __init__(self, state: HDSState):
+        self._state = state
+        told = [state.evaluations[row] for row in state.told]
+        self.node, self.trial, self.background = (
+            np.array([getattr(at, name) for at in told], int) for name in ("node", "trial", "background")
+        )
+        self.z, self.rest = state.places(state.told)
+        self.y = state.results(state.told)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def _summary(self) -> Summary:
+        return Summary(f"History of {len(self)} evaluations", {"failed": np.isnan(self.y).sum()})
+
+    def X(self, rows: Any = slice(None)) -> np.ndarray:
+        """Points in the user's units, (k, D), of some evaluations."""
+        return self._state.points(np.array(self._state.told, int)[rows].tolist())
+
+    def columns(self, inputs: Any) -> np.ndarray:
+        """Some inputs of all points, (n, k), without making the others."""
+        inputs = np.asarray(inputs, int)
+        out = np.empty((len(self), len(inputs)))
+        for i, row in enumerate(self._state.told):
+            out[i] = self._state.point(row, inputs)
+        return out
+
+
+class HDSResult(Summarized):
+    """What hierarchical diagonal sampling found.
+
+    Parameters
+    ----------
+    learner : HDSLearner
+        The search so far; what it does later does not change the result.
+
+    Attributes
+    ----------
+    active : list of int
+        Inputs that matter, sorted.
+    n_evaluations : int
+    stopped : {"decided", "budget", "interrupted"}
+    undecided : list of str
+        Nodes still open or set aside, such as ``"24-31"``; inputs in them may matter.
+    contradicted : list of str
+        Nodes found active whose halves were both rejected: an active input may be lost in them.
+    history : History
+    state : HDSState
+        Nodes, tests and backgrounds.
+    learner : HDSLearner
+        Can go on, if the result was taken early.
+    """
+
+    def __init__(self, learner: HDSLearner):
+        self.learner, self.state = learner, learner.state()
+        self.settings, nodes = self.state.settings, self.state.nodes
+        self.active = self.state.active()
+        self.history = History(self.state)
+        self.n_evaluations = len(self.history)
+        # What was set aside before the last tree is part of that tree.
+        start = max(node.number for node in nodes if node.parent < 0)
+        self.undecided = [node.label for node in nodes[start:] if node.status in ("open", "set aside")]
+        self.contradicted = [node.label for node in nodes if node.status == "contradicted"]
+        self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
+
+    def _summary(self) -> Summary:
+        s, d = self.settings, self.diagnostics
+        recovery = None
+        if not node_test_of(s.test).is_simulated:
+            recovery = f"{self.error_rates.recovery:.3g}, if at most {s.n_active} inputs matter"
+        facts = {
+            "active inputs": ", ".join(map(str, self.active)) or "none",
+            "evaluations": f"{self.n_evaluations} of at most {s.budget}, {self.stopped}",
+            "UNDECIDED nodes": ", ".join(self.undecided) or None,
+            "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
+            "test": f"{s.test}, thresholds {s.accept:.3g} and {s.reject:.3g} nats",
+            "declared recovery": recovery,
+            "signal variance": f"{d.signal_variance:.3g} on the inputs found, {s.signal_variance:.3g} assumed",
+            "noise variance": f"{d.noise_variance:.3g} on the inputs found, {s.noise_variance:.3g} assumed",
+        }
+        doubt = "DOUBTFUL scales: the evaluations do not agree with the assumed ones, so inputs may be missed."
+        return Summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=() if d.is_plausible else (doubt,))
+
+    @cached_property
+    def diagnostics(self) -> SearchDiagnostics:
+        """Whether the evaluations agree with the Gaussian process that was assumed, on the inputs found."""
+        settings, keep = self.settings, np.isfinite(self.history.y)
+        U = settings.unscale(self.history.columns(self.active)[keep], self.active)
+        return SearchDiagnostics(U, self.history.y[keep], settings, self.stopped == "decided")
+
+    @property
+    def llr(self) -> dict[str, list[np.ndarray]]:
+        """Cumulative log likelihood ratios (nats) of each node's tests, by label: one path for each test."""
+        paths: dict[str, list[np.ndarray]] = {}
+        for trial in self.state.trials:
+            paths.setdefault(self.state.nodes[trial.node].label, []).append(np.array(trial.path))
+        return paths
+
+    @property
+    def error_rates(self) -> ErrorRates:
+        """Error rates of a single test and of all, if f is a draw from the assumed Gaussian process."""
+        s = self.settings
+        return declared_error_rates(s.n_dims, s.n_active, s.accept, node_test_of(s.test)(s).false_inactive())
+
+    def tree_table(self) -> pd.DataFrame:
+        """One row for each visited node, indexed by its number.
+
+        Returns
+        -------
+        DataFrame
+            ``inputs`` (label), ``start``, ``stop``, ``depth``, ``parent`` (-1 for the root), ``status``, ``llr``
+            (of the last test, nats), ``n_tests``, ``n_evaluations``.
+        """
+        nodes, trials = self.state.nodes, self.state.trials
+        table = pd.DataFrame(
+            {
+                "inputs": [node.label for node in nodes],
+                **{
+                    name: [getattr(node, name) for node in nodes]
+                    for name in ("start", "stop", "depth", "parent", "status")
+                },
+            }
+        )
+        last = {trial.node: trial.llr for trial in trials}
+        table["llr"] = [last.get(node.number, 0.0) for node in nodes]
+        table["n_tests"] = np.bincount([trial.node for trial in trials], minlength=len(nodes))
+        table["n_evaluations"] = np.bincount(self.history.node, minlength=len(nodes))
+        table.index.name = "node"
+        return table
+
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """Active inputs (n, d) and y (n,) of all evaluations that succeeded, and of points told without being asked.
+
+        Returns
+        -------
+        X, y : ndarray
+            In the user's units; X has the columns of ``active``, where they were measured.
+        """
+        keep, state = np.isfinite(self.history.y), self.state
+        told = [x[self.active] for x in state.foreign_X]
+        foreign = np.array(told, float).reshape(len(told), len(self.active))
+        X = self.history.columns(self.active)[keep]
+        return np.concatenate([X, foreign]), np.concatenate([self.history.y[keep], state.foreign_y])
+
+    def to_model(self, **keywords: Any) -> GPModel:
+        """An :func:`ard_gp` on the inputs found, holding all samples.
+
+        Parameters
+        ----------
+        **keywords
+            For :func:`ard_gp`. By default the mean is a constant, and the priors of the lengthscales, the output scale
+            and the noise are Normal with sd 1 around the values that the search was given, on the log scale, in the
+            user's units.
+
+        Returns
+        -------
+        GPModel
+            Its inputs are named by their numbers among the D.
+
+        Raises
+        ------
+        ValueError
+            If no active input was found.
+        """
+        import pymc as pm
+
+        if not self.active:
+            raise ValueError("no active input was found, so there is nothing to model")
+        X, y = self.data()
+        settings = self.settings
+        width = np.broadcast_to(np.asarray(settings.high) - np.asarray(settings.low), settings.n_dims)[self.active]
+        lengthscale = settings.bandwidth * width / np.sqrt(2)
+        signal = np.sqrt(settings.signal_variance)
+        defaults: dict[str, Any] = {"mean": "constant"}
+        if "x_scale" not in keywords and "y_scale" not in keywords:
+            defaults["priors"] = {
+                "log_lengthscale": pm.Normal.dist(np.log(lengthscale), 1.0),
+                "log_outputscale": pm.Normal.dist(np.log(signal), 1.0),
+                "log_noise": pm.Normal.dist(0.5 * np.log(settings.noise_variance), 1.0),
+            }
+            if keywords.get("mean", "constant") == "constant":
+                defaults["priors"]["mean_constant"] = pm.Normal.dist(float(np.mean(y)), 2 * signal)
+        return ard_gp(pd.DataFrame(X, columns=self.active), y, **(defaults | keywords))
+
+    def to_datatree(self) -> xr.DataTree:
+        """Everything as ArviZ reads it.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``observed_data`` (y) and ``constant_data`` (X of the active inputs; of all, up to ten million numbers) over
+            ``obs``; ``design`` (node, test, background and place of each evaluation); ``tree``, the columns of
+            :meth:`tree_table` over ``node``; ``llr``, the paths over ``test`` and ``observation``, NaN after their end.
+        """
+        history, trials = self.history, self.state.trials
+        constant = xr.Dataset({"X_active": (("obs", "active_input"), history.columns(self.active))})
+        constant = constant.assign_coords(active_input=np.array(self.active, int))
+        if len(history) * self.settings.n_dims <= _LARGEST_STORED:
+            constant["X"] = (("obs", "input"), history.X())
+        paths = np.full((len(trials), max((len(trial.path) for trial in trials), default=0)), np.nan)
+        for trial in trials:
+            paths[trial.number, : len(trial.path)] = trial.path
+        table = self.tree_table()
+        tree = xr.Dataset.from_dataframe(table.astype({"inputs": str, "status": str}))
+        for name in ("inputs", "status"):
+            tree[name] = ("node", table[name].to_numpy().astype(str))
+        names = ("test", "n_dims", "bandwidth", "signal_variance", "noise_variance", "accept", "reject", "budget")
+        attrs = {name: getattr(self.settings, name) for name in names} | {
+            "stopped": self.stopped,
+            "fitted_signal_variance": self.diagnostics.signal_variance,
+            "fitted_noise_variance": self.diagnostics.noise_variance,
+            "is_plausible": int(self.diagnostics.is_plausible),
+        }
+        told = to_contents(self.state).groups
+        tested = np.array([trial.node for trial in trials], int)
+        groups = {
+            "observed_data": told["observed_data"],
+            "constant_data": constant,
+            "design": told["design"].assign_attrs(attrs),
+            "tree": tree,
+            "llr": xr.Dataset({"llr": (("test", "observation"), paths), "node": ("test", tested)}),
+        }
+        return xr.DataTree.from_dict(groups)

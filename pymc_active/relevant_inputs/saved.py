@@ -1,0 +1,140 @@
+"""The state of a search as the contents of a file, and back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.relevant_inputs.backgrounds import Background
+from pymc_active.relevant_inputs.evaluations import Evaluation
+from pymc_active.relevant_inputs.settings import Settings
+from pymc_active.relevant_inputs.state import HDSState
+from pymc_active.relevant_inputs.tree import Node, Trial
+from pymc_active.support.files import Contents, read, read_generator, write, write_generator
+
+KIND = "pymc_active.active.HDSLearner"
+FORMAT_VERSION = 1
+_LISTS = ("told", "asked", "queue", "open")
+_LINES = ("position", "is_reversed")
+_COLUMNS = tuple(field.name for field in fields(Evaluation))
+
+
+def save(path: str | os.PathLike, state: HDSState) -> None:
+    """Write a state; see :func:`pymc_active.support.files.write`."""
+    write(path, to_contents(state), KIND, FORMAT_VERSION)
+
+
+def load(path: str | os.PathLike) -> HDSState:
+    """Read a state; a file of something else, of a newer version, or one that is damaged, is a ValueError."""
+    contents = read(path, KIND, FORMAT_VERSION)
+    try:
+        return to_state(contents)
+    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is damaged, or was written before the first release of pymc_active: {error!r}"
+        ) from error
+
+
+def to_contents(state: HDSState) -> Contents:
+    """Everything that a search needs to go on.
+
+    ``observed_data`` and ``design`` are what was told, in order; ``evaluations`` everything planned, with its place;
+    ``lines`` the backgrounds; ``foreign`` data told without being asked for; ``measured`` the points measured elsewhere
+    than asked; ``box`` bounds that differ between inputs.
+    """
+    D, told = state.settings.n_dims, [state.evaluations[row] for row in state.told]
+    design = {name: ("obs", np.array([getattr(at, name) for at in told])) for name in _COLUMNS[:5]}
+    columns = {name: np.array([getattr(at, name) for at in state.evaluations]) for name in _COLUMNS}
+    groups = {
+        "observed_data": xr.Dataset({"y": ("obs", state.results(state.told))}),
+        "design": xr.Dataset(design),
+        "evaluations": xr.Dataset({name: ("evaluation", column) for name, column in columns.items()}),
+        "foreign": xr.Dataset(
+            {
+                "X": (("obs", "input"), np.array(state.foreign_X, float).reshape(-1, D)),
+                "y": ("obs", np.array(state.foreign_y, float)),
+            }
+        ),
+        "measured": xr.Dataset(
+            {
+                "X": (("obs", "input"), np.array(list(state.measured.values()), float).reshape(-1, D)),
+                "row": ("obs", np.array(list(state.measured), int)),
+            }
+        ),
+        "lines": xr.Dataset(),
+    }
+    backgrounds = [asdict(background) for background in state.backgrounds]
+    for name in _LINES:
+        lines = [background.pop(name) for background in backgrounds]
+        if lines[0] is not None:
+            groups["lines"][name] = (("line", "input"), np.array(lines).astype(float))
+    settings = dict(vars(state.settings))
+    if isinstance(settings["low"], np.ndarray):
+        groups["box"] = xr.Dataset({name: ("input", settings.pop(name)) for name in ("low", "high")})
+    document = {
+        "settings": settings,
+        "generator": write_generator(state.rng),
+        "nodes": [asdict(node) for node in state.nodes],
+        "trials": [asdict(trial) for trial in state.trials],
+        "backgrounds": backgrounds,
+        "n_failures": state.n_failures,
+        **{name: getattr(state, name) for name in _LISTS},
+    }
+    return Contents(groups, document)
+
+
+def to_state(contents: Contents) -> HDSState:
+    """The state that :func:`to_contents` wrote."""
+    groups, document = contents.groups, contents.document
+    settings = dict(document["settings"])
+    if "box" in groups:
+        settings |= {name: groups["box"][name].to_numpy() for name in ("low", "high")}
+    D, measured = settings["n_dims"], groups["measured"]
+    evaluations = {name: groups["evaluations"][name].to_numpy() for name in _COLUMNS}
+    state = HDSState(
+        Settings(**settings),
+        read_generator(document["generator"]),
+        nodes=[Node(**node) for node in document["nodes"]],
+        trials=[Trial(**trial) for trial in document["trials"]],
+        backgrounds=[
+            Background(**background, **_lines(groups["lines"], number, D))
+            for number, background in enumerate(document["backgrounds"])
+        ],
+        evaluations=[Evaluation(*row) for row in zip(*(c.tolist() for c in evaluations.values()), strict=True)],
+        **{name: [int(row) for row in document[name]] for name in _LISTS},
+        n_failures=int(document["n_failures"]),
+        foreign_X=list(groups["foreign"]["X"].to_numpy()),
+        foreign_y=groups["foreign"]["y"].to_numpy().tolist(),
+        measured=dict(zip(measured["row"].to_numpy().tolist(), measured["X"].to_numpy(), strict=True)),
+    )
+    _check_numbers(state, {**evaluations, **{name: document[name] for name in _LISTS}})
+    return state
+
+
+def _lines(lines: xr.Dataset, number: int, n_dims: int) -> dict[str, Any]:
+    """The line of a background."""
+    found = {name: lines[name].to_numpy()[number] for name in _LINES if name in lines}
+    for name, line in found.items():
+        if len(line) != n_dims:
+            raise ValueError(f"the file is damaged: a line of {len(line)} inputs in a search of {n_dims}")
+        found[name] = line.astype(bool) if name == "is_reversed" else line
+    return found
+
+
+def _check_numbers(state: HDSState, numbers: dict[str, Any]) -> None:
+    """Refuse numbers that refer to nothing."""
+    n_evaluations, n_trials = len(state.evaluations), len(state.trials)
+    limits = {
+        **dict.fromkeys(("told", "asked", "queue", "partner"), n_evaluations),
+        **dict.fromkeys(("open", "trial"), n_trials),
+        "node": len(state.nodes),
+        "background": len(state.backgrounds),
+    }
+    for name, limit in limits.items():
+        values = np.asarray(numbers[name], int)
+        if len(values) and not (values.min() >= -1 and values.max() < limit):
+            raise ValueError(f"the file is damaged: {name} has numbers that are not from -1 to {limit - 1}")
