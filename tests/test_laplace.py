@@ -488,7 +488,7 @@ def test_negative_curvature_is_floored_counted_and_warned_of_once():
     rng = np.random.default_rng(3)
     x = np.linspace(-1, 1, 12)[:, None]
     gpm = pma.ard_gp(x, np.sin(8 * x[:, 0]) + 0.4 * rng.normal(size=12))
-    with pytest.warns(UserWarning, match=r"1 direction\(s\) have no positive curvature") as caught:
+    with pytest.warns(UserWarning, match=r"does not curve downwards along 1 direction\(s\)") as caught:
         result = expand(gpm, [-1.0, 0.0, -1.0])
     assert len(caught) == 1
     assert result.diagnostics["n_floored"] == 1

@@ -32,38 +32,59 @@ ONLY = "model"
 type Point = dict[str, np.ndarray]
 
 
-class OneModel:
-    """A single model.
+class FollowedModels:
+    """Models of the same observations, whose modes are followed from fit to fit.
 
     Attributes
     ----------
     models : dict
-        The model, under the label :data:`ONLY`.
+        Label -> GPModel.
     starts : dict
-        Label -> modes of the last fit, unconstrained, from which the next one starts. Empty before the first.
+        Label -> modes of the model's last fit, unconstrained, from which the next one starts. Empty before the first.
+    """
+
+    def __init__(self, models: Mapping[Any, GPModel]):
+        self.models = dict(models)
+        self.starts: dict[Any, list[Point]] = {}
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
+        return next(iter(self.models.values())).X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
+        return next(iter(self.models.values())).y
+
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data of all models, or of none if one refuses them."""
+        before = self.X, self.y
+        changed: list[GPModel] = []
+        try:
+            for gpm in self.models.values():
+                gpm.set_data(X, y)
+                changed.append(gpm)
+        except ValueError:
+            # A user's own model may refuse data that others accept, such as any change to a constant X.
+            for gpm in changed:
+                gpm.set_data(*before)
+            raise
+
+
+class OneModel(FollowedModels):
+    """A single model, under the label :data:`ONLY`.
+
+    Attributes
+    ----------
     last_search : int
         Number of points at the last full search.
     """
 
     def __init__(self, gpm: GPModel):
+        super().__init__({ONLY: gpm})
         self.gpm = gpm
-        self.models = {ONLY: gpm}
-        self.starts: dict[Any, list[Point]] = {}
         self.last_search = -_SEARCH_EVERY
-
-    @property
-    def X(self) -> np.ndarray:
-        """Inputs measured so far (n, D), in the user's units."""
-        return self.gpm.X
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs measured so far (n,)."""
-        return self.gpm.y
-
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data."""
-        self.gpm.set_data(X, y)
 
     def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
         """Follow the modes; every 15 points search them anew."""
@@ -85,22 +106,20 @@ class OneModel:
         return fit
 
 
-class SeveralModels:
-    """Models of the same observations, which may join and leave.
+class SeveralModels(FollowedModels):
+    """Models which may join and leave.
 
     Parameters
     ----------
     models : dict
         Label -> GPModel.
     prior : dict or sequence, optional
-        Prior weights; default equal. Models that join have the mean weight.
+        Prior weights, equal by default. Models that join have the mean weight.
     explore_every : int
         After this many told points neighbours of probable kernel expressions join, and improbable models leave.
 
     Attributes
     ----------
-    starts : dict
-        Label -> modes of the model's last fit, unconstrained, from which the next one starts.
     fits : dict
         Label -> LaplaceFit of the last search.
     explored : int
@@ -110,37 +129,13 @@ class SeveralModels:
     """
 
     def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
-        self.models, self.explore_every = dict(models), explore_every
+        super().__init__(models)
+        self.explore_every = explore_every
         self.prior: Mapping[Any, float] | None
         self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
-        self.starts: dict[Any, list[Point]] = {}
         self.fits: dict[Any, LaplaceFit] = {}
         self.explored = len(self.y)
         self.probabilities: dict[int, xr.DataArray] = {}
-
-    @property
-    def X(self) -> np.ndarray:
-        """Inputs measured so far (n, D), in the user's units."""
-        return next(iter(self.models.values())).X
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs measured so far (n,)."""
-        return next(iter(self.models.values())).y
-
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data."""
-        before = self.X, self.y
-        changed: list[GPModel] = []
-        try:
-            for gpm in self.models.values():
-                gpm.set_data(X, y)
-                changed.append(gpm)
-        except ValueError:
-            # A user's own model may refuse data that others accept, such as any change to a constant X.
-            for gpm in changed:
-                gpm.set_data(*before)
-            raise
 
     def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
         """Follow the modes of every model, with one fresh start each."""

@@ -45,8 +45,8 @@ def importance_evidence(
     ----------
     fit : LaplaceFit
     draws : int
-        Number of weighted draws, at least 100. Each is one evaluation of the posterior. With fewer than 30 points
-        twice as many are added.
+        Number of weighted draws, at least 100. Each is one evaluation of the posterior. With fewer than 30 points twice
+        as many from the prior are added.
     random_seed : int or Generator, optional
 
     Returns
@@ -65,9 +65,8 @@ def importance_evidence(
     around 64 MCMC draws from the same modes. The proposals are not adapted to the weights: adapting them to few draws
     loses the tails, and the estimate is too low in spite of a large effective sample size.
 
-    With fewer than 30 points twice as many draws from the prior are added, if it is normal and there is no embedding
-    with more than ten parameters. With few data much of the evidence of a model with periods, or of an embedding whose
-    mode has a lower rank, lies away from the modes.
+    The draws from the prior need a normal one, and no embedding with more than ten parameters. With few data much of
+    the evidence of a model with periods, or of an embedding whose mode has a lower rank, lies away from the modes.
 
     References
     ----------

@@ -27,7 +27,7 @@ from pymc_active.laplace.modes.search import (
 )
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.posterior.full_space import EmbeddingSlice, Space, find_space
 from pymc_active.support.threads import one_blas_thread
 
 # Polished modes this close (prior sds) are one.
@@ -56,7 +56,7 @@ class SearchTask(NamedTuple):
     """
 
     posterior: Posterior
-    embedding: tuple[slice, tuple[int, int]] | None
+    embedding: EmbeddingSlice | None
     starts: list[np.ndarray]
     n_restarts: int
     population: int | None
@@ -106,7 +106,7 @@ def search_and_expand(
         return _search_and_expand(task, executor, advance)
 
 
-def _search_and_expand(task, executor, advance) -> FoundModes:
+def _search_and_expand(task: SearchTask, executor: Executor | None, advance: Callable[..., None]) -> FoundModes:
     _, _, starts, n_restarts, population, random_seed = task
     if int(n_restarts) != n_restarts or n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
