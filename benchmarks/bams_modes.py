@@ -116,9 +116,9 @@ def cold(repeats: int) -> list[dict]:
         rows = np.random.default_rng(seed).permutation(144)[:N_COLD]
         models, _ = airline_models(rows)
         start = time.process_time()
-        fits = fit_laplace_models(models, n_restarts=20, random_seed=seed)
+        fits = fit_laplace_models(models, n_restarts=20, random_seed=seed, progressbar=False)
         seconds = time.process_time() - start
-        long = fit_laplace_models(models, n_restarts=40, random_seed=1000 + seed)
+        long = fit_laplace_models(models, n_restarts=40, random_seed=1000 + seed, progressbar=False)
         best = {m: max(summed(fits[m]), summed(long[m])) for m in models}
         probability = dict(zip(models, softmax(list(best.values())).tolist(), strict=True))
         record = {m: {"found": summed(fits[m]), "best": best[m], "probability": probability[m]} for m in models}
@@ -134,14 +134,14 @@ def warm(repeats: int) -> list[dict]:
     for seed in range(repeats):
         rows = np.random.default_rng((seed, 1)).permutation(144)
         models, (x, y) = airline_models(rows[:FIRST])
-        fits = fit_laplace_models(models, n_restarts=20, random_seed=seed)
+        fits = fit_laplace_models(models, n_restarts=20, random_seed=seed, progressbar=False)
         path, jumps, total = {m: [summed(fits[m])] for m in models}, [], 0.0
         for n in range(FIRST + 1, LAST + 1):
             X, values = x[rows[:n], None], y[rows[:n]]
             for gpm in models.values():
                 gpm.set_data(X, values)
             start = time.process_time()
-            new = fit_laplace_models(models, starts=fits, n_restarts=1, random_seed=(seed, n))
+            new = fit_laplace_models(models, start=fits, n_restarts=1, random_seed=(seed, n), progressbar=False)
             total += time.process_time() - start
             for m in models:
                 path[m].append(summed(new[m]))
@@ -149,7 +149,7 @@ def warm(repeats: int) -> list[dict]:
                 if path[m][-1] - path[m][-2] > JUMP:
                     jumps.append((n, m, path[m][-1] - path[m][-2]))
             fits = new
-        full = fit_laplace_models(models, n_restarts=20, random_seed=seed + 500)
+        full = fit_laplace_models(models, n_restarts=20, random_seed=seed + 500, progressbar=False)
         missing = {m: summed(full[m]) - path[m][-1] for m in models}
         print(
             f"warm #{seed}: {len(jumps)} jumps in {len(models) * (LAST - FIRST)}, {total:.1f} CPU s; "

@@ -110,7 +110,7 @@ def true_draws(gpm: pma.GPModel, seed: int) -> list[dict]:
             if min(half.effective_sample_size for half in halves) > ENOUGH:
                 break
             # What carries most of the weight is near a mode that the search has missed.
-            heaviest = [theta for half in halves for theta in half.thetas[np.argsort(-half.log_weights)[:4]]]
+            heaviest = [theta for half in halves for theta in half.z[np.argsort(-half.log_weights)[:4]]]
     rng = np.random.default_rng((seed, 98))
     return [
         {

@@ -44,7 +44,7 @@ def run(n: int, draws: int, n_restarts: int, rooted: bool = False) -> list[dict]
             warnings.simplefilter("ignore", UserWarning)
             fit = pma.fit_laplace(gpm, n_restarts=n_restarts, population=0, random_seed=0, progressbar=False)
         start = time.perf_counter()
-        estimate = importance_evidence(fit, draws=draws)
+        estimate = importance_evidence(fit, draws=draws, random_seed=0)
         found.append(
             {
                 "model": str(expression).replace("LIN0", "LIN"),

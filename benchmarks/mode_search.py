@@ -146,7 +146,7 @@ def run_one(make: Callable, seed: int) -> dict:
         for _ in range(2):
             particles, families = population(searcher, rng, n_particles=96, n_levels=120)
             for k in families[:12]:
-                start = searcher.climb(particles[k], 0.12, rough=True).theta
+                start = searcher.climb(particles[k], 0.12, rough=True).z
                 best = max(best, searcher.climb(start).log_posterior)
         return best, {}
 

@@ -157,7 +157,7 @@ def run_fits() -> dict:
     def fits(executor=None):
         models = {k: pma.composite_gp(X, y, k) for k in ("SE", "SE[0] * SE[1]", "PER[0] + SE", "RQ * LIN[1]")}
         start = time.perf_counter()
-        found = fit_laplace_models(models, n_restarts=20, random_seed=3, executor=executor)
+        found = fit_laplace_models(models, n_restarts=20, random_seed=3, executor=executor, progressbar=False)
         return time.perf_counter() - start, {k: (f.theta.tobytes(), f.hessian.tobytes()) for k, f in found.items()}
 
     def killing(pid, after):

@@ -1,6 +1,7 @@
 """Gradients in the inputs: of predictions, of their sensitivities, and of every criterion, by central differences."""
 
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -87,9 +88,9 @@ def two_modes(gpm):
     first = near_the_prior(gpm)
     moved = first.best.z + 0.1
     expansions = [first.best, Expansion(first.best.space, moved)]
-    result = LaplaceFit(gpm, (gpm.X, gpm.y), expansions, None, True)
+    result = LaplaceFit(gpm, (gpm.X, gpm.y), expansions)
     # Known weights, so that both components matter.
-    result.modes = [mode._replace(weight=w) for mode, w in zip(result.modes, (0.6, 0.4), strict=True)]
+    result.modes = [replace(mode, weight=w) for mode, w in zip(result.modes, (0.6, 0.4), strict=True)]
     return result
 
 

@@ -68,13 +68,13 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     """A skewed posterior, one with an image by exchange, one with an image by reflection."""
     gpm = model()
     fitted, exact = fit(gpm), quadrature(gpm, low, high)
-    estimate = importance_evidence(fitted, draws=4000)
+    estimate = importance_evidence(fitted, draws=4000, random_seed=0)
     assert estimate.standard_error < 0.05
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
     # Laplace is visibly off, so that the agreement says something.
     assert abs(summed_over_modes(fitted) - exact) > 8 * estimate.standard_error
     assert estimate.effective_sample_size > 300
-    assert importance_evidence(fitted, draws=4000) == estimate
+    assert importance_evidence(fitted, draws=4000, random_seed=0) == estimate
 
 
 @pytest.mark.parametrize(("n", "rank"), [(20, 1), (30, 2)])
@@ -85,7 +85,7 @@ def test_rotations_of_an_embedding_are_integrated(n, rank):
     gpm = pma.embedding_gp(X, y, n_components=2, priors={"log_outputscale": 0.0, "log_noise": np.log(0.3)})
     fitted = fit(gpm, n_restarts=12)
     assert (fitted.best.symmetry.singular_values > 1e-3).sum() == rank
-    estimate, exact = importance_evidence(fitted, draws=4000), average_over_the_prior(gpm)
+    estimate, exact = importance_evidence(fitted, draws=4000, random_seed=0), average_over_the_prior(gpm)
     assert abs(estimate.log_evidence - exact) < 4 * np.hypot(estimate.standard_error, 0.02)
     assert exact - fitted.log_evidence > 0.3
 
@@ -97,7 +97,7 @@ def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_th
     gpm = pma.embedding_gp(X, np.sin(3 * X[:, 0] + X[:, 1]) + 0.1 * rng.normal(size=10), n_components=2)
     fitted = fit(gpm)
     assert fitted.best.symmetry.singular_values.min() < 1e-3
-    estimate, exact = importance_evidence(fitted), average_over_the_prior(gpm, power=15)
+    estimate, exact = importance_evidence(fitted, random_seed=0), average_over_the_prior(gpm, power=15)
     assert estimate.effective_sample_size > 200
     assert exact - fitted.log_evidence > 1
     assert abs(estimate.log_evidence - exact) < 3 * np.hypot(estimate.standard_error, 0.05)
@@ -112,7 +112,7 @@ def test_draws_that_are_nearer_to_the_other_side_of_an_embedding_do_not_count():
     y = np.sin(1.5 * X[:, 0]) + 0.3 * rng.normal(size=4)
     fixed = {"log_outputscale": 0.0, "log_noise": np.log(0.5)}
     gpm = pma.embedding_gp(X, y, n_components=1, priors=fixed)
-    estimate = importance_evidence(pma.fit_laplace(gpm, n_restarts=4, random_seed=0, progressbar=False), 4000)
+    estimate = importance_evidence(pma.fit_laplace(gpm, n_restarts=4, random_seed=0, progressbar=False), 4000, 0)
     posterior = gpm.posterior()
     draws = posterior.prior.mean + posterior.prior.sd * np.random.default_rng(5).normal(size=(60_000, 1))
     likelihoods = posterior.values(draws) - posterior.prior.values(draws)
@@ -181,7 +181,7 @@ def test_what_lies_where_no_mode_is_counts_too():
     rng = np.random.default_rng(4)
     x = np.sort(rng.uniform(0, 1, 8))
     gpm = pma.composite_gp(x[:, None], np.sin(2 * np.pi * x / 0.3) + 2 * x + 0.2 * rng.normal(size=8), "PER")
-    estimate = importance_evidence(fit(gpm, n_restarts=20))
+    estimate = importance_evidence(fit(gpm, n_restarts=20), random_seed=0)
     # The error of the average over 2^15 quasi-random points is below that of 200 effective random ones, 0.07.
     error = np.hypot(estimate.standard_error, 0.07)
     assert abs(estimate.log_evidence - average_over_the_prior(gpm, power=15)) < 3 * error

@@ -488,7 +488,7 @@ def test_negative_curvature_is_floored_counted_and_warned_of_once():
     rng = np.random.default_rng(3)
     x = np.linspace(-1, 1, 12)[:, None]
     gpm = pma.ard_gp(x, np.sin(8 * x[:, 0]) + 0.4 * rng.normal(size=12))
-    with pytest.warns(UserWarning, match=r"1 direction\(s\) have no positive curvature") as caught:
+    with pytest.warns(UserWarning, match=r"does not curve downwards along 1 direction\(s\)") as caught:
         result = expand(gpm, [-1.0, 0.0, -1.0])
     assert len(caught) == 1
     assert result.diagnostics["n_floored"] == 1
@@ -675,7 +675,7 @@ def test_datatree_draws_are_reproducible(ard_fit):
 def test_repr_says_what_to_know(embeddings):
     text = repr(embeddings[2])
     assert "embedding_gp(ExpQuad, d=2)" in text
-    assert "1 symmetry direction(s)" in text
+    assert "directions of symmetry 1" in text
     assert f"log evidence {embeddings[2].log_evidence:.2f}" in text
 
 

@@ -209,7 +209,7 @@ def test_trajectories_leave_the_density_as_it_is(root):
     for _ in range(6000):
         place, probability = trajectory(evaluate, place, root, 0.6, 4, rng)
         assert 0 <= probability <= 1
-        chain.append(place.theta)
+        chain.append(place.z)
     batches = np.stack(chain).reshape(30, 200, 2)
     for power, expected in ((1, digamma(shape)), (2, polygamma(1, shape) + digamma(shape) ** 2)):
         means = (batches**power).mean(1)

@@ -375,7 +375,7 @@ def test_modes_of_equal_height_at_different_places_are_two():
     c[0] += sd[0]
     found = [Found(theta, value, True) for theta, value in ((a, 1.0), (b, 0.999), (c, 0.998), (c[second], 0.998))]
     kept = distinct(found, 0.01, same_place(posterior, 0.5))
-    assert [mode.theta.tolist() for mode in kept] == [a.tolist(), b.tolist(), c.tolist()]
+    assert [mode.z.tolist() for mode in kept] == [a.tolist(), b.tolist(), c.tolist()]
     assert distinct(found, 0.01) == found[:1]
 
 
@@ -433,8 +433,8 @@ def test_an_executor_changes_no_bit(models, fits, pool):
 
 
 def test_starts_of_a_model_that_is_not_there_are_refused(models, fits):
-    with pytest.raises(ValueError, match="unknown models: 'RQ'"):
-        fit_laplace_models(models, starts={"RQ": fits["SE"]})
+    with pytest.raises(ValueError, match="start has unknown models: 'RQ'"):
+        fit_laplace_models(models, start={"RQ": fits["SE"]})
     with pytest.raises(TypeError, match="takes GPModel objects"):
         fit_laplace_models({"a": fits["SE"]})
     with pytest.raises(TypeError, match="models must be a dict, label -> GPModel; got list"):

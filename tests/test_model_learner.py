@@ -190,7 +190,7 @@ def test_an_answer_that_one_model_refuses_changes_no_other():
 def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch):
     it = learner(("SE", "LIN"))
     best = it.fit.probability.idxmax().item()
-    monkeypatch.setattr(many, "find_problems", lambda fit: ["it looks odd"])
+    monkeypatch.setattr("pymc_active.laplace.fit.find_problems", lambda fit: ["it looks odd"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert it.recommend() == best

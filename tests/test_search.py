@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import matplotlib
@@ -56,7 +57,7 @@ def changed(fit, **diagnostics):
 def with_modes(fit, log_evidences, floored):
     """A fit that pretends to have more modes."""
     other = copy.copy(fit)
-    other.modes = [fit.modes[0]._replace(log_evidence=e) for e in log_evidences]
+    other.modes = [replace(fit.modes[0], log_evidence=e) for e in log_evidences]
     other.expansions = [copy.copy(fit.best) for _ in log_evidences]
     for expansion, n in zip(other.expansions, floored, strict=True):
         expansion.curvature = fit.best.curvature._replace(n_floored=n)

@@ -309,9 +309,9 @@ def test_sensitivity_holds_a_posterior_under_each_set(sensitivity):
 def test_a_failed_search_is_rescued_by_other_priors(monkeypatch, sensitivity):
     """Under the first priors the search stays where the noise explains everything; the last ones lead the way back."""
 
-    def lame(models, *, starts, **keywords):
-        is_first = not any(starts.values())
-        fits = fit_laplace_models(models, starts=starts, **keywords)
+    def lame(models, *, start, **keywords):
+        is_first = not any(start.values())
+        fits = fit_laplace_models(models, start=start, **keywords)
         if is_first:
             for label, gpm in models.items():
                 noisy = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}

@@ -369,15 +369,15 @@ def test_nuts_agrees_with_quadrature():
     posterior = gpm.posterior()
     chains = nuts(posterior, np.array([[0.0], [1.0]]), tune=200, draws=400, random_seed=3)
     again = nuts(posterior, np.array([[0.0], [1.0]]), tune=200, draws=400, random_seed=3)
-    assert_array_equal(chains.thetas, again.thetas)
-    assert chains.thetas.shape == (2, 400, 1)
+    assert_array_equal(chains.z, again.z)
+    assert chains.z.shape == (2, 400, 1)
     grid = np.linspace(-4, 4, 2001)
     log_density = np.array([posterior.value_and_gradient(np.array([theta]))[0] for theta in grid])
     weights = np.exp(log_density - logsumexp(log_density))
     mean = weights @ grid
     sd = np.sqrt(weights @ np.square(grid - mean))
-    assert abs(chains.thetas.mean() - mean) < 4 * sd / np.sqrt(200)
-    assert abs(chains.thetas.std() / sd - 1) < 4 / np.sqrt(2 * 200)
+    assert abs(chains.z.mean() - mean) < 4 * sd / np.sqrt(200)
+    assert abs(chains.z.std() / sd - 1) < 4 / np.sqrt(2 * 200)
 
 
 def test_draws_are_taken_evenly_and_the_first_few_stand_for_all():
@@ -391,14 +391,14 @@ def test_draws_are_taken_evenly_and_the_first_few_stand_for_all():
 
 def test_draws_of_another_width_are_refused():
     fit = learner(verify="never").fit
-    with pytest.raises(ValueError, match=r"thetas must have shape \(S, 3\); got \(4, 2\)"):
+    with pytest.raises(ValueError, match=r"z must have shape \(S, 3\); got \(4, 2\)"):
         fit.with_draws(np.zeros((4, 2)))
 
 
 def test_a_fit_with_draws_keeps_its_modes_and_says_what_it_has():
     fit = learner(verify="never").fit
     other = fit.with_draws(posterior_draws(fit, 128) + 0.1)
-    assert "128 draws of a trace" in repr(other)
+    assert "draws of a trace 128" in repr(other)
     assert other.log_evidence == fit.log_evidence
     assert_array_equal(bald(other, GRID), bald(fit, GRID))
     assert (bald(other, GRID, method="draws", random_seed=0) != bald(fit, GRID, method="draws", random_seed=0)).any()

@@ -1,4 +1,4 @@
-"""From a Hessian to a covariance: null directions, negative curvature, determinants."""
+"""Turn a Hessian into a covariance: null directions, missing curvature, determinant."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-# A direction with less than this fraction of the prior's curvature is given that much, so that its sd is at most 1.8
-# prior sds: where so little is left, the posterior is no parabola (it may be quartic), and the prior ends it.
+# Directions with less than this fraction of the prior's curvature are given that much, so that their sd is at most 1.8
+# prior sds. The log posterior is not parabolic there (it may be quartic), and the prior bounds it.
 FLOOR = 0.3
 
 
 class Curvature(NamedTuple):
     """Pseudo-inverse and determinant of a Hessian outside its null directions.
 
-    ``root`` (P, P - q) is a square root of the covariance, root rootᵀ. ``n_floored`` counts directions of no or
-    negative curvature, at which there is no mode, ``n_weak`` those of less than :data:`FLOOR` of the prior's; both were
-    given that much.
+    ``root`` (P, P - q) is a square root of the covariance, root rootᵀ. ``n_floored`` counts the directions with zero or
+    negative curvature, which a mode does not have, and ``n_weak`` those with less than :data:`FLOOR` times the prior's
+    curvature; both were given that much.
     """
 
     root: np.ndarray
@@ -37,15 +37,15 @@ def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -
     null : ndarray, shape (q, P)
         Orthonormal directions to leave out.
     prior_precision : ndarray, shape (P, P)
-        Negative Hessian of the log prior; it sets the floor.
+        Negative Hessian of the log prior, which sets the floor.
     """
     basis = np.linalg.qr(null.T, mode="complete")[0][:, len(null) :] if len(null) else None
     if basis is not None:
         hessian, prior_precision = (basis.T @ matrix @ basis for matrix in (hessian, prior_precision))
     values, vectors = np.linalg.eigh(hessian)
-    # Without parameters there is no direction that could be flat.
+    # The initial values are for models without free parameters.
     smallest, largest = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
-    # Rounding leaves this much in a flat direction.
+    # Rounding leaves a small multiple of this in a flat direction.
     scale = np.abs(values).max(initial=0.0)
     flat = values <= max(len(values), 10) * np.finfo(float).eps * scale
     n_raised = 0
@@ -75,12 +75,12 @@ def _is_positive_definite(matrix: np.ndarray) -> bool:
 
 
 def _floored(hessian: np.ndarray, prior_precision: np.ndarray) -> tuple[np.ndarray, int]:
-    """At least :data:`FLOOR` times the prior's curvature in every direction, and in how many that is more than before.
+    """Raise the curvature to :data:`FLOOR` times the prior's in every direction, and count the raised directions.
 
-    Directions are those of the prior's own coordinates, so that other coordinates give the same.
+    The directions are eigenvectors relative to the prior, so the result does not depend on the coordinates.
     """
     if not _is_positive_definite(prior_precision):
-        # A prior that is no normal one may have directions without curvature itself.
+        # A prior that is not normal may itself lack curvature in some directions.
         values, vectors = np.linalg.eigh(hessian)
         prior = np.einsum("pi,pi->i", vectors, prior_precision @ vectors)
         least = np.where(prior > 0, FLOOR * prior, np.sqrt(np.finfo(float).eps) * np.abs(values).max())

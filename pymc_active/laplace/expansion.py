@@ -1,4 +1,4 @@
-"""The Gaussian expansion of the posterior at one point."""
+"""Expand a posterior to second order at one point: gradient, Hessian, covariance, Laplace evidence."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Expansion:
     ----------
     space : FullSpace or RowSpace
     z : ndarray, shape (P',)
-        The point in the coordinates of ``space``. Gradient, Hessian and covariance are in these; the attributes
-        ``theta`` and ``full_...`` are in the model's own parameters.
+        The point. Gradient, Hessian and covariance are in the coordinates of ``space``; the attributes ``theta`` and
+        ``full_...`` are in the model's own parameters.
 
     Attributes
     ----------
     log_multiplicity : float
-        Log of the number of copies of this mode that exchanging like terms of a kernel makes, less for copies that
-        overlap; ``log_evidence`` counts them. See :mod:`pymc_active.laplace.like_terms`.
+        Log of the number of copies of this mode under exchanges of like kernel terms, reduced where copies overlap.
+        ``log_evidence`` includes it. See :mod:`pymc_active.laplace.like_terms`.
     """
 
     def __init__(self, space: Space, z: np.ndarray):
@@ -62,7 +62,7 @@ class Expansion:
         )
 
     def __getstate__(self) -> dict:
-        # Matrices of the size of the data are computed again where they are needed.
+        # Matrices of the size of the data are recomputed when needed.
         return {name: value for name, value in self.__dict__.items() if name != "state"}
 
     @property
@@ -77,7 +77,7 @@ class Expansion:
 
     @cached_property
     def state(self) -> State:
-        """The posterior's factorisation at theta."""
+        """The posterior's factorisation at z."""
         return self.posterior.state(self.z)
 
     @property
@@ -87,12 +87,12 @@ class Expansion:
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """Inverse Hessian (P, P), zero along directions of symmetry."""
+        """Inverse Hessian (P', P'), zero along directions of symmetry."""
         return self.curvature.root @ self.curvature.root.T
 
     @cached_property
     def inverse_root(self) -> np.ndarray:
-        """Takes what the Gaussian draws, less theta, to standard normal numbers, (P - q, P)."""
+        """Matrix (r, P') that maps draws from the Gaussian, centred at z, to standard normal numbers."""
         # The columns of the root are orthogonal.
         return (self.curvature.root / np.square(self.curvature.root).sum(0)).T
 
@@ -115,13 +115,7 @@ class Expansion:
 
     @cached_property
     def full_hessian(self) -> np.ndarray:
-        """Hessian in the model's own parameters.
-
-        Raises
-        ------
-        ValueError
-            If it is too large for a dense matrix.
-        """
+        """Hessian in the model's own parameters; a ValueError if it is too large for a dense matrix."""
         if isinstance(self.space, FullSpace):
             return self.hessian
         _check_dense(len(self.theta))
@@ -135,7 +129,7 @@ class Expansion:
         _check_dense(len(self.theta))
         C, N = self.space.covariance(self.covariance), self._full_null
         CN = C @ N.T
-        # What lies along the orbit is taken out on both sides.
+        # Project the orbit out on both sides.
         return C - CN @ N - N.T @ CN.T + N.T @ (N @ CN) @ N
 
     @cached_property
@@ -146,33 +140,33 @@ class Expansion:
             return null
         return np.linalg.qr((self.space.lift(self.z + null) - self.theta).T)[0].T
 
-    def log_density(self, theta: np.ndarray) -> float:
-        """Log posterior at theta; that of the whole orbit where draws do not move along it."""
-        value = self.posterior.value(theta)
+    def log_density(self, z: np.ndarray) -> float:
+        """Log posterior at z (P',), with the orbit's volume where draws do not move along it."""
+        value = self.posterior.value(z)
         if len(self.symmetry.directions) and self.embedding is not None:
             where, shape = self.embedding
-            value += log_orbit_volume(np.linalg.svd(theta[where].reshape(shape), compute_uv=False), shape[0])
+            value += log_orbit_volume(np.linalg.svd(z[where].reshape(shape), compute_uv=False), shape[0])
         return value
 
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws from the Gaussian, in the coordinates of ``posterior``, (draws, P)."""
+        """Draws z from the Gaussian, (draws, P')."""
         root = self.curvature.root
         return self.z + rng.normal(size=(draws, root.shape[1])) @ root.T
 
     def draw_full(self, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws of the model's own parameters; they do not move along directions of symmetry."""
-        thetas = self.draw(draws, rng)
+        """Draws of the model's own parameters (draws, P); they do not move along directions of symmetry."""
+        z = self.draw(draws, rng)
         if isinstance(self.space, FullSpace):
-            return thetas
-        thetas = self.space.lift(thetas, rng)
+            return z
+        thetas = self.space.lift(z, rng)
         return thetas - (thetas - self.theta) @ self._full_null.T @ self._full_null
 
     def moments(self, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
-        """Predictions with the hyperparameters at theta."""
+        """Predictions with the hyperparameters at z."""
         return self.posterior.moments(self.state, X_new, gradient=gradient)
 
     def smallest_singular_value_is_uncertain(self) -> bool:
-        """Whether the smallest singular value of an embedding is below its own posterior sd."""
+        """Whether the smallest singular value of an embedding is below its posterior sd."""
         if self.embedding is None or len(self.symmetry.singular_values) < 2:
             return False
         where, shape = self.embedding
@@ -182,7 +176,7 @@ class Expansion:
 
 
 def expand(posterior: Posterior, theta: np.ndarray, embedding: EmbeddingSlice | None) -> Expansion:
-    """Expand at any theta (P,), in the row space where that is exact and smaller."""
+    """Expand at any theta (P,), in the row space if that is exact and smaller."""
     space = find_space(posterior, embedding, theta)
     return Expansion(space, space.shrink(theta))
 
@@ -190,7 +184,7 @@ def expand(posterior: Posterior, theta: np.ndarray, embedding: EmbeddingSlice | 
 def _check_dense(n_parameters: int) -> None:
     if n_parameters > LARGEST_DENSE:
         raise ValueError(
-            f"a dense matrix over {n_parameters} parameters is limited to {LARGEST_DENSE}. An embedding with more "
-            "inputs than data needs none (predictions, criteria and draws work) if R has a zero-mean normal prior with "
-            "the same sds in each row and the mean is no function of X; else reduce the number of inputs."
+            f"dense matrices are limited to {LARGEST_DENSE} parameters; got {n_parameters}. An embedding with more "
+            "inputs than data needs none for predictions, criteria and draws, if R has a zero-mean normal prior with "
+            "the same sds in each row and the mean does not depend on X. Otherwise reduce the number of inputs."
         )

@@ -1,8 +1,8 @@
-"""Terms of a kernel that can change places: how many modes are copies of one.
+"""Count the copies of a mode under exchanges of like kernel terms, for the Laplace evidence.
 
 In ``SE + PER * SE + RQ + SE`` the first and the last term are the same kernel with the same priors. Exchanging their
-parameters leaves the posterior as it is, so that every mode at which they differ has a copy. Laplace's evidence of one
-mode counts one of them. Where copies are so close that their Gaussians overlap, two of them are less than twice one.
+parameters leaves the posterior unchanged, so every mode at which they differ has a copy, but the Laplace evidence of
+one mode counts it once. Copies whose Gaussians overlap count less.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from scipy.special import log_ndtr
 from pymc_active.kernels.arrays import Multiply, Node
 from pymc_active.posterior.base import Posterior
 
-# Parameters that agree to this many prior sds are equal: the mode lies where the terms are alike, and is no copy.
+# Parameters that agree to this many prior sds are equal: exchanging them gives the same mode.
 _EQUAL = 1e-4
-# Copies this many posterior sds from the border to the nearest one do not overlap.
+# Copies do not overlap if the border between them is this many posterior sds away.
 _APART = 5.0
-# Points for the volume of a Gaussian that is nearer to its own mode than to several copies. Of more copies than that
-# none is looked at: five like terms have 120.
+# Points that estimate the share of a Gaussian nearer to its own mode than to several copies, and the most copies for
+# which that is done: five like terms have 120.
 _N_POINTS, _MOST_COPIES = 1024, 24
 
 
 class _Term(NamedTuple):
-    """A kernel up to exchanges: what it is, its parameters in prior sds in a canonical order, log number of images."""
+    """A kernel up to exchanges: its structure, its parameters in prior sds in canonical order, log number of images."""
 
     structure: tuple
     values: tuple[float, ...]
@@ -38,20 +38,19 @@ class _Term(NamedTuple):
 def log_multiplicity(posterior: Posterior, theta: np.ndarray) -> float:
     """Log of the number of distinct images of ``theta`` under exchanges of like terms and factors.
 
-    Terms (or factors) are alike if they are the same kernels of the same inputs, with the same priors on their
-    parameters and the same fixed values. k of them, all with different parameters, give k! images; those with equal
-    parameters give fewer. Whole subtrees count, such as the terms of ``PER * SE + PER * SE``.
+    Terms (or factors) are alike if they are the same kernels of the same inputs, with the same priors and the same
+    fixed values. k of them give k! images if their parameters all differ, fewer if some are equal. Whole subtrees
+    count, such as the terms of ``PER * SE + PER * SE``.
 
     Parameters
     ----------
     posterior : Posterior
-        0 for one without a tree of kernels.
     theta : ndarray, shape (P,)
 
     Returns
     -------
     float
-        To be added to the Laplace evidence, nats.
+        To be added to the Laplace evidence, nats; 0 for a posterior without a kernel tree.
     """
     kernel = posterior.kernel
     if kernel is None or not kernel.parts:
@@ -63,8 +62,8 @@ def log_multiplicity(posterior: Posterior, theta: np.ndarray) -> float:
 def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) -> float:
     """Log of the share of a mode's Gaussian that is nearer to the mode than to its copies.
 
-    The copies of that region fill the space just once, so that their number times the Gaussian's integral over it is
-    the integral over all of them: k! for copies far apart, one for those that have grown together.
+    The images of that region tile the space, so the number of copies times this share is the number of Gaussians that
+    the copies amount to: k! if they are far apart, 1 if they coincide.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) ->
     Returns
     -------
     float
-        Zero for modes without copies or far from them.
+        0 for modes without copies, or far from them.
     """
     if not 0 < (log_images := log_multiplicity(posterior, theta)) < np.log(_MOST_COPIES) + 1e-9:
         return 0.0
@@ -86,7 +85,7 @@ def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) ->
 
     center, sd = posterior.prior_scale()
     scaled = (theta - center) / sd
-    # Exchanges keep distances in prior sds. Copies have the mode's norm: the border is where z' (mode - copy) = 0.
+    # Exchanges keep distances in prior sds, so copies have the mode's norm and borders are at z' (mode - copy) = 0.
     differences = np.array([scaled - scaled[image] for image in exchanges(posterior)])
     differences = differences[np.abs(differences).max(1) > _EQUAL]
     distances = differences @ scaled
@@ -102,20 +101,20 @@ def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) ->
 
 
 def same_place(posterior: Posterior, apart: float) -> Callable[[np.ndarray, np.ndarray], bool]:
-    """Whether two points, or copies of them, are within so many prior sds of each other in every parameter."""
+    """A test whether two points, or copies of them, are within ``apart`` prior sds in every parameter."""
     images, sd = exchanges(posterior), posterior.prior_scale()[1]
     return lambda a, b: any((np.abs(a - b[image]) <= apart * sd).all() for image in images)
 
 
 def kernel_priors(posterior: Posterior) -> tuple | None:
-    """A tree of kernels with the priors of their parameters, up to the order of terms and factors; None without one."""
+    """The kernel tree with its priors, up to the order of terms and factors; None without a tree."""
     if posterior.kernel is None:
         return None
     return _read(posterior.kernel, posterior, np.zeros(posterior.n_parameters)).structure
 
 
 def exchanges(posterior: Posterior) -> list[np.ndarray]:
-    """Permutations of theta (P,) that exchange like terms or factors of a kernel, the identity among them."""
+    """Permutations of theta (P,) that exchange like terms or factors of a kernel, including the identity."""
     kernel = posterior.kernel
     identity = np.arange(posterior.n_parameters)
     if kernel is None or not kernel.parts:
@@ -130,7 +129,7 @@ def exchanges(posterior: Posterior) -> list[np.ndarray]:
 
 
 def _arrangements(node: Node, posterior: Posterior) -> list[list[int]]:
-    """Orders of a kernel's own parameters in which they mean the same."""
+    """Equivalent orders of the parameters of a kernel."""
     if not node.parts:
         return [[index for index in node.roles.values() if index < posterior.n_parameters]]
     alike: dict[tuple, list[list[list[int]]]] = {}

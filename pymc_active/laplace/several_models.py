@@ -1,4 +1,4 @@
-"""Several models of the same data, fitted together and, if wished, in other processes."""
+"""``fit_laplace_models``: fit several models, each in a process of its own if wished."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from pymc_active.laplace.fit import LaplaceFit, Start, find_problems, read_starts
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fitting import Start, read_starts
 from pymc_active.laplace.modes.task import FoundModes, NoFiniteStartError, SearchTask, search_and_expand
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
@@ -17,19 +18,19 @@ from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, warn_user
 from pymc_active.support.workers import Call
 
-# With at most so many restarts the modes known already are followed, and a population is not worth its cost.
+# Up to this many restarts known modes are followed, and a population is not worth its cost.
 _FOLLOW = 2
 
 
 def fit_laplace_models[Label: Hashable](
     models: Mapping[Label, GPModel],
     *,
-    starts: Mapping[Label, Start] | None = None,
+    start: Mapping[Label, Start] | None = None,
     n_restarts: int = 20,
     population: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     executor: Executor | None = None,
-    progressbar: bool = False,
+    progressbar: bool = True,
     errors: Literal["raise", "warn"] = "raise",
 ) -> dict[Label, LaplaceFit]:
     """Fit each of several models, as :func:`fit_laplace` fits one.
@@ -38,21 +39,21 @@ def fit_laplace_models[Label: Hashable](
     ----------
     models : dict
         Label -> GPModel.
-    starts : dict, optional
-        Label -> warm starts as :func:`fit_laplace` takes them: points, earlier fits of the same model, or fits of
-        models that share base kernels with it.
+    start : dict, optional
+        Label -> ``start`` of :func:`fit_laplace`: points, earlier fits of the same model, or fits of models that share
+        base kernels with it.
     n_restarts : int
-        Fresh starts of each model. One, together with ``starts``, follows the modes found before.
+        Fresh starts of each model. One, together with ``start``, follows the known modes.
     population : int, optional
-        As in :func:`fit_laplace`; by default none where modes are followed (at most two restarts).
+        As in :func:`fit_laplace`; by default none if modes are followed (``start`` and at most two restarts).
     random_seed : int or Generator, optional
         The same seed gives the same fits, bit for bit, with and without an executor.
     executor : concurrent.futures.Executor, optional
-        Fits one model a task, in other processes, threads or a cluster (dask's ``Client.get_executor()``). Models
-        without an array route are fitted here, and so is what a killed process had to do, with one warning.
+        Runs one task for each model, in processes, threads or a cluster (dask's ``Client.get_executor()``). Models
+        without an array route are fitted here. The work of a killed process is repeated here, with one warning.
     progressbar : bool
     errors : {"raise", "warn"}
-        What a model comes to whose log posterior is finite nowhere: ``"warn"`` leaves it out.
+        What to do with a model whose log posterior is not finite at any start: ``"warn"`` leaves it out.
 
     Returns
     -------
@@ -62,38 +63,42 @@ def fit_laplace_models[Label: Hashable](
     Raises
     ------
     TypeError, ValueError
-        As :func:`fit_laplace`, and for starts of models that are not there.
+        As :func:`fit_laplace`, and if ``start`` has labels that ``models`` lacks.
 
     Warns
     -----
-    UserWarning
-        Once, naming the models whose fit is doubtful, and once, naming those that are left out.
+    DoubtfulFitWarning
+        Once, naming the models with doubtful fits.
+    ModelLeftOutWarning
+        Once, naming the models left out.
+    ExecutionWarning
+        If a worker process died.
     """
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a dict, label -> GPModel; got {type(models).__name__}")
     for label, gpm in models.items():
         if not isinstance(gpm, GPModel):
             raise TypeError(f"fit_laplace_models takes GPModel objects; {label!r} is {type(gpm).__name__}")
-    starts = {} if starts is None else starts
+    start = {} if start is None else start
     if errors not in ("raise", "warn"):
-        raise ValueError(f"errors must be raise or warn; got {errors!r}")
-    unknown = [label for label in starts if label not in models]
+        raise ValueError(f"errors must be 'raise' or 'warn'; got {errors!r}")
+    unknown = [label for label in start if label not in models]
     if unknown:
-        raise ValueError(f"starts for unknown models: {', '.join(map(repr, unknown))}")
-    if population is None and n_restarts <= _FOLLOW and starts:
+        raise ValueError(f"start has unknown models: {', '.join(map(repr, unknown))}")
+    if population is None and n_restarts <= _FOLLOW and start:
         population = 0
-    # One seed a model, whoever fits it.
+    # One seed for each model, so that an executor changes nothing.
     seeds = np.random.default_rng(random_seed).integers(2**63, size=len(models))
     found: dict[Label, FoundModes] = {}
     with one_blas_thread(), progress("Fitting models", len(models), progressbar) as advance:
         tasks = {}
         for (label, gpm), seed in zip(models.items(), seeds, strict=True):
             rng = np.random.default_rng(seed)
-            warm = read_starts(gpm, starts.get(label), rng)
+            warm = read_starts(gpm, start.get(label), rng)
             tasks[label] = SearchTask(gpm.posterior(), gpm.embedding_slice, warm, n_restarts, population, rng)
         elsewhere: dict[Label, Call[FoundModes]] = {}
         if executor is not None:
-            # The longest first, so that no process waits for another at the end.
+            # The longest first, so that the processes end together.
             for label in sorted(tasks, key=lambda label: -tasks[label].posterior.n_parameters):
                 if isinstance(tasks[label].posterior, ArrayPosterior):
                     elsewhere[label] = Call(executor, search_and_expand, tasks[label])
@@ -119,15 +124,9 @@ def fit_laplace_models[Label: Hashable](
         what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
         if errors == "raise":
             raise ValueError(what)
-        warn_user(
-            f"models that cannot be fitted are left out; {what}",
-            ModelLeftOutWarning,
-        )
-    doubtful = {label: problems for label, fit in fits.items() if (problems := find_problems(fit))}
+        warn_user(f"models that cannot be fitted are left out; {what}", ModelLeftOutWarning)
+    doubtful = {label: problems for label, fit in fits.items() if (problems := fit.diagnostics["warnings"])}
     if doubtful:
         what = "; ".join(f"{label}: {', '.join(problems)}" for label, problems in doubtful.items())
-        warn_user(
-            f"{len(doubtful)} of {len(fits)} Laplace fits are doubtful: {what}",
-            DoubtfulFitWarning,
-        )
+        warn_user(f"{len(doubtful)} of {len(fits)} Laplace fits are doubtful: {what}", DoubtfulFitWarning)
     return fits

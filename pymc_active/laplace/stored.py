@@ -1,4 +1,4 @@
-"""A fit as arrays, and the same fit again without a search."""
+"""Convert a fit to arrays, and make it again from them without a search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.expansion import Expansion
-from pymc_active.laplace.fit import LaplaceFit, find_problems
+from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.modes.search import SearchResult
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.full_space import find_space
@@ -14,13 +14,13 @@ from pymc_active.support.threads import one_blas_thread
 
 
 def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
-    """The modes of a fit that a search found, and how it found them.
+    """The modes of a fit, with the diagnostics of the search as attributes.
 
     Returns
     -------
     xarray.Dataset
-        Over ``mode``, best first: ``z``, in the coordinates of the expansion (for an embedding with more inputs
-        than data those of the row space, otherwise the model's own), ``log_posterior``, ``log_evidence``, ``weight``.
+        Over ``mode``, best first: ``z``, in the coordinates of the expansion (the row space of an embedding with more
+        inputs than data, otherwise the model's own parameters), ``log_posterior``, ``log_evidence``, ``weight``.
     """
     found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
     return xr.Dataset(
@@ -35,23 +35,20 @@ def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
 
 
 def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
-    """The fit that :func:`fit_to_dataset` wrote, of a model that holds the data it was made with.
+    """The fit that :func:`fit_to_dataset` wrote; ``gpm`` must hold the data of that fit.
 
     Raises
     ------
     ValueError
-        If the parameters are not as many as the model's.
+        If the model has another number of parameters.
     """
     with one_blas_thread():
         space = find_space(gpm.posterior(), gpm.embedding_slice)
         modes, n = np.array(stored["z"].to_numpy(), float), space.posterior.n_parameters
         if modes.shape[1] != n:
-            raise ValueError(f"the modes have {modes.shape[1]} parameters, the model {n}")
+            raise ValueError(f"the stored modes have {modes.shape[1]} parameters, but the model has {n}")
         expansions = [Expansion(space, z) for z in modes]
         counts = {name: int(value) for name, value in stored.attrs.items()}
-        search = SearchResult(
-            [], counts["n_starts"], counts["n_evaluations"], counts["n_best"], bool(counts["used_population"])
-        )
-        fit = LaplaceFit(gpm, (gpm.X, gpm.y), expansions, search, bool(counts["converged"]))
-        find_problems(fit)
-    return fit
+        converged, used_population = bool(counts.pop("converged")), bool(counts.pop("used_population"))
+        search = SearchResult([], **counts, used_population=used_population)
+        return LaplaceFit(gpm, (gpm.X, gpm.y), expansions, search, converged)

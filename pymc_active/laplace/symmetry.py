@@ -15,7 +15,7 @@ _RANK_TOLERANCE = 1e-5
 
 
 class Symmetry(NamedTuple):
-    """Directions of theta along which the posterior is constant, and the volume of its orbit."""
+    """Directions (q, P') along which the posterior is constant, volume of the orbit, and singular values of R."""
 
     directions: np.ndarray
     log_volume: float
@@ -26,7 +26,7 @@ NO_SYMMETRY = Symmetry(np.empty((0, 0)), 0.0, np.empty(0))
 
 
 def log_sphere_surface(k: int) -> float:
-    """Log of the surface of the unit sphere S^k in k + 1 dimensions; S⁰ has two points."""
+    """Log surface area of the unit sphere S^k in k + 1 dimensions; S⁰ has two points."""
     return np.log(2.0) + 0.5 * (k + 1) * np.log(np.pi) - gammaln(0.5 * (k + 1))
 
 
@@ -42,23 +42,23 @@ def log_orbit_volume(singular_values: np.ndarray, d: int) -> float:
     return float(volume + (d - r) * np.log(s).sum())
 
 
-def is_rotation_invariant(posterior: Posterior, theta: np.ndarray, where: slice, shape: tuple[int, int]) -> bool:
-    """Whether turning and reflecting R leaves the log posterior as it is (tested with a random rotation)."""
+def is_rotation_invariant(posterior: Posterior, z: np.ndarray, where: slice, shape: tuple[int, int]) -> bool:
+    """Whether rotating and reflecting R leaves the log posterior unchanged, tested with two random rotations."""
     d = shape[0]
-    value = posterior.value(theta)
+    value = posterior.value(z)
     rng = np.random.default_rng(0)
-    # In one dimension the only other element of the group is -1.
+    # In one dimension the only other group element is -1.
     rotations = [-np.eye(1)] if d == 1 else [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2)]
     for rotation in rotations:
-        turned = theta.copy()
-        turned[where] = (rotation @ theta[where].reshape(shape)).ravel()
+        turned = z.copy()
+        turned[where] = (rotation @ z[where].reshape(shape)).ravel()
         if abs(posterior.value(turned) - value) > 1e-7 * max(1.0, abs(value)):
             return False
     return True
 
 
 def generators(R: np.ndarray) -> np.ndarray:
-    """A R for the skew A of all plane rotations, of matrices (..., d, D): (..., d (d - 1) / 2, d D)."""
+    """The generators A R for the skew A of all plane rotations; R (..., d, D) gives (..., d (d - 1) / 2, d D)."""
     *front, d, D = R.shape
     pairs = list(combinations(range(d), 2))
     result = np.zeros((*front, len(pairs), d, D))
@@ -68,22 +68,22 @@ def generators(R: np.ndarray) -> np.ndarray:
 
 
 def find_symmetry(
-    posterior: Posterior, theta: np.ndarray, hessian: np.ndarray, where: slice, shape: tuple[int, int]
+    posterior: Posterior, z: np.ndarray, hessian: np.ndarray, where: slice, shape: tuple[int, int]
 ) -> Symmetry:
     """Null directions of an embedding, checked against the Hessian.
 
-    The generators A R (A skew) span the orbit's tangent space; they are kept only if the Hessian indeed vanishes along
-    them, which it does at a mode but not where the gradient is still large.
+    The generators A R (A skew) span the orbit's tangent space. They are kept only if the Hessian vanishes along them,
+    as it does at a mode but not where the gradient is still large.
     """
-    if not is_rotation_invariant(posterior, theta, where, shape):
+    if not is_rotation_invariant(posterior, z, where, shape):
         return NO_SYMMETRY
     d, _ = shape
-    R = theta[where].reshape(shape)
+    R = z[where].reshape(shape)
     singular = np.linalg.svd(R, compute_uv=False)
     if not singular[0] > 0:
         return NO_SYMMETRY
     rank = int((singular > _RANK_TOLERANCE * singular[0]).sum())
-    directions = np.zeros((d * (d - 1) // 2, len(theta)))
+    directions = np.zeros((d * (d - 1) // 2, len(z)))
     if len(directions):
         directions[:, where] = generators(R)
         _, size, rows = np.linalg.svd(directions, full_matrices=False)
@@ -91,6 +91,6 @@ def find_symmetry(
         scale = np.abs(hessian).max()
         flat = directions[np.linalg.norm(directions @ hessian, axis=1) < 1e-5 * scale]
         if len(flat) < len(directions):
-            # Off a mode the orbit's directions are curved and stay in the determinant.
+            # Away from a mode the orbit's directions are curved and stay in the determinant.
             return Symmetry(flat[:0], 0.0, singular)
     return Symmetry(directions, log_orbit_volume(singular[:rank], d), singular)

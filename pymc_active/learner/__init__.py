@@ -1,1 +1,1 @@
-"""The loop: fit, score, ask, tell."""
+"""The learner: fit, score, ask, tell."""

@@ -1,4 +1,4 @@
-"""Where the next measurement may be: a pool of rows, or a box. See also :mod:`pymc_active.learner.lazy_pool`."""
+"""Candidates for the next measurement: a pool of rows, or a box. See also :mod:`pymc_active.learner.lazy_pool`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import screened
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 
-# Two points of a box nearer than this, as a fraction of its sides, are one.
+# Points of a box closer than this fraction of its sides are the same.
 _SAME = 1e-6
 
 
 class Choice(NamedTuple):
-    """A point to measure, its row in the pool (-1 in a box), and the criterion there."""
+    """A point to measure, its row in the pool (-1 in a box), and its score."""
 
     x: np.ndarray
     row: int
@@ -27,43 +27,43 @@ class Choice(NamedTuple):
 
 
 class Candidates(Protocol):
-    """Places that can be chosen from."""
+    """The points that a learner chooses from."""
 
     def __len__(self) -> int:
         """Rows of the pool; 0 for a box."""
 
     @property
     def domain(self) -> Domain:
-        """Where a maximum is looked for."""
+        """Where to look for the maximum."""
 
     def n_left(self, pending: Sequence[Choice]) -> float:
         """How many more can be chosen."""
 
     def places(self, n: int) -> np.ndarray:
-        """About ``n`` of them (n, D), spread over all."""
+        """About ``n`` candidates (n, D), spread over all."""
 
     def labels_of(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
-        """What the user calls rows of the pool."""
+        """The user's labels of rows of the pool."""
 
     def choose(
         self, scorer: Scorer | None, measured: np.ndarray, pending: list[Choice], rng: np.random.Generator
     ) -> Choice:
-        """The next point: where the score is largest, or anywhere without a scorer, except for those pending."""
+        """The next point: the largest score, or a random point without a scorer; pending ones are excluded."""
 
     def maximum(self, scorer: Scorer) -> Choice:
-        """Where the score is largest, whether offered or not."""
+        """The point with the largest score, whether offered or not."""
 
     def show(self, choices: list[Choice]) -> Any:
         """Choices as the user sees them."""
 
     def find(self, X: np.ndarray) -> list[int]:
-        """Rows of points (k, D) that nobody chose, -1 for those that are no row; of equal rows each is found once."""
+        """Rows of points (k, D), -1 for points outside the pool; each of several equal rows is found once."""
 
     def reserve(self, choice: Choice) -> None:
-        """Take note that a choice is being measured."""
+        """Mark a choice as being measured."""
 
     def release(self, choice: Choice, others: np.ndarray) -> None:
-        """A choice is not being measured any more; ``others`` are those that were or still are."""
+        """Unmark a choice that is no longer being measured; ``others`` were measured or still are."""
 
 
 class Pool:
@@ -81,12 +81,12 @@ class Pool:
 
     @property
     def labels(self) -> np.ndarray:
-        """Labels of the rows of a data frame, else 0, 1, ..."""
+        """Labels of a data frame's rows, otherwise 0, 1, ..."""
         return np.arange(len(self.X)) if self.table is None else self.table.index.to_numpy()
 
     @property
     def domain(self):
-        """All rows, whether offered or not."""
+        """All rows, offered or not."""
         return Domain(pool=self.X, labels=self.labels)
 
     def left(self, pending: Sequence[Choice] = ()) -> np.ndarray:
@@ -99,11 +99,11 @@ class Pool:
         return len(self.left(pending))
 
     def places(self, n):
-        """Rows at equal distances."""
+        """Evenly spaced rows."""
         return self.X[np.unique(np.linspace(0, len(self.X) - 1, n).astype(int))]
 
     def labels_of(self, rows):
-        """Labels of a data frame, or the rows."""
+        """Labels of a data frame, or row numbers."""
         return self.labels[list(rows)]
 
     def choose(self, scorer, measured, pending, rng):
@@ -126,12 +126,12 @@ class Pool:
         return Choice(self.X[row], row, float(value[row]))
 
     def show(self, choices):
-        """Rows of the pool."""
+        """Rows of the array or data frame."""
         rows = [choice.row for choice in choices]
         return self.X[rows] if self.table is None else self.table.iloc[rows]
 
     def find(self, X):
-        """Of equal rows, those not offered yet come first."""
+        """Among equal rows, those not offered yet come first."""
         offered, rows = self.offered.copy(), []
         for x in X:
             same = np.flatnonzero((self.X == x).all(1))
@@ -147,8 +147,8 @@ class Pool:
             self.offered[choice.row] = True
 
     def release(self, choice, others):
-        """Offer its row again, unless it was measured as well."""
-        # Of equal rows as many stay as there are other measurements.
+        """Offer its row again, unless it was also measured."""
+        # As many equal rows stay offered as have other measurements.
         n_offered = self.offered[(self.X == self.X[choice.row]).all(1)].sum()
         if n_offered > (others == self.X[choice.row]).all(1).sum():
             self.offered[choice.row] = False
@@ -177,15 +177,15 @@ class Box:
         return np.inf
 
     def places(self, n):
-        """Uniform ones."""
+        """Uniform draws."""
         return np.random.default_rng(0).uniform(self.low, self.high, (n, len(self.low)))
 
     def labels_of(self, rows):
-        """No place of a box has one."""
+        """Row numbers: points of a box have no labels."""
         return np.array(rows, int)
 
     def choose(self, scorer, measured, pending, rng):
-        """The best maximum that is not a point measured or asked for already."""
+        """The best local maximum that was not measured or asked for before."""
         if scorer is None:
             return Choice(rng.uniform(self.low, self.high), -1, np.nan)
         taken = np.array([choice.x for choice in pending]).reshape(-1, len(self.low))
@@ -195,15 +195,15 @@ class Box:
         for x, value in zip(*found, strict=True):
             if not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():
                 return Choice(x, -1, float(value))
-        raise ValueError("every maximum of the criterion has been measured already; pass repeat=True to repeat them")
+        raise ValueError("every maximum of the criterion was measured already; pass repeat=True to repeat points")
 
     def maximum(self, scorer):
-        """The largest maximum."""
+        """The largest local maximum."""
         found = maximize(scorer, self.low, self.high, np.random.default_rng(0))
         return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):
-        """An array."""
+        """Choices as an array."""
         return np.reshape([choice.x for choice in choices], (-1, len(self.low)))
 
     def find(self, X):
@@ -211,10 +211,10 @@ class Box:
         return [-1] * len(X)
 
     def reserve(self, choice):
-        """Nothing to note: points that were measured are known from the data."""
+        """Nothing to mark: the data tell which points were measured."""
 
     def release(self, choice, others):
-        """Nothing was noted."""
+        """Nothing to unmark."""
 
     def __repr__(self) -> str:
         return f"a box of {len(self.low)} inputs"

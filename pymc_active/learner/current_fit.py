@@ -1,4 +1,4 @@
-"""The fit to the data told so far: searched when first needed, verified when due, conditioned on pending points."""
+"""Make the current fit of a run: search when needed, verify when due, condition on pending points."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class CurrentFit:
     Parameters
     ----------
     state : LearnerState
-        Its ``fit`` is the one that the search left.
+        Its ``fit`` is the searched one.
     executor : concurrent.futures.Executor, optional
-        For mode searches.
+        Runs mode searches.
     """
 
     def __init__(self, state: LearnerState, executor: Executor | None):
@@ -46,11 +46,11 @@ class CurrentFit:
 
     @property
     def known(self) -> LaplaceFit | ModelAverage | None:
-        """The verified fit if there is one already."""
+        """The verified fit, None if it is not made yet."""
         return self._verified
 
     def searched(self) -> LaplaceFit | ModelAverage:
-        """The fit as the search leaves it."""
+        """The fit before verification."""
         state = self.state
         if state.fit is None:
             self.check_data()
@@ -59,22 +59,22 @@ class CurrentFit:
         return state.fit
 
     def verified(self) -> LaplaceFit | ModelAverage:
-        """The same, or with draws of a trace where it is doubtful and verification is due."""
+        """The fit, with the draws of a trace if a due verification failed."""
         if self._verified is None:
             self._verified = self._verify(self.searched())
         return self._verified
 
     def refit(self, fit: LaplaceFit | ModelAverage | None = None) -> None:
-        """Make the next fit anew, or take this one in its place."""
+        """Discard the fit, or replace it by this one."""
         self.state.fit, self._verified = fit, None
 
     def check_data(self) -> None:
-        """Refuse to go on if the model's data were changed elsewhere."""
+        """Raise a ValueError if the model's data were changed elsewhere."""
         n, known = len(self.state.subject.y), self.state.n_start + len(self.state.questions.told)
         if n != known:
             raise ValueError(
-                f"the model has {n} points, but this learner knows of {known}: another learner uses the same model, or "
-                "its data were set. Make one model for each learner, and tell results to the learner"
+                f"the model has {n} points, but this learner knows {known}: another learner uses the same model, or "
+                "its data were set directly. Make one model for each learner, and tell results to the learner"
             )
 
     def _verify(self, searched: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
@@ -96,7 +96,7 @@ class CurrentFit:
             return subject.average(replaced)
 
     def before_asking(self) -> None:
-        """Verify if it is due; note what an escalated run would have asked without its trace."""
+        """Verify if due; record the regret of an escalated run's unverified choice."""
         n = len(self.state.subject.y)
         if self.state.verification.is_due(n):
             self.verified()
@@ -104,12 +104,12 @@ class CurrentFit:
             self._look_back()
 
     def scorer(self) -> Scorer | None:
-        """Of the criterion given what is told and pending; over draws of a trace while escalated; None for random."""
+        """The scorer of the criterion given told and pending points, over a trace while escalated; None for random."""
         criterion = self._over_draws if self.state.verification.chains else self.state.criterion
         return None if criterion is None else prepare(criterion, self._conditioned())
 
     def _conditioned(self) -> LaplaceFit | ModelAverage:
-        """The fit as it would be if pending points had come out as predicted."""
+        """The fit given that pending points come out as predicted."""
         fit, subject, pending = self.verified(), self.state.subject, self.state.questions.pending
         if not pending:
             return fit
@@ -121,11 +121,11 @@ class CurrentFit:
             else:
                 imagined = posterior_mean(fit, X)
             new = np.concatenate([subject.X, X]), np.concatenate([subject.y, imagined])
-            # Imagined outcomes say nothing about which model is right.
+            # Imagined outcomes say nothing about the models' probabilities.
             return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
 
     def _look_back(self) -> None:
-        """Note how good the choice of the unverified fit would have been, judged over the trace."""
+        """Record the utility, judged over the trace, of the choice that the unverified fit would make."""
         n, questions, verification = len(self.state.subject.y), self.state.questions, self.state.verification
         pool, criterion = questions.candidates, self.state.criterion
         if not isinstance(pool, Pool) or n in verification.regret:
@@ -135,7 +135,7 @@ class CurrentFit:
             return
         assert isinstance(criterion, Criterion)
         assert self._over_draws is not None
-        # Its warnings are about the fit that is not used.
+        # Warnings would be about the fit that is not used.
         with ignoring(ActiveWarning):
             chosen = screened(criterion.prepare(self.searched()), pool.X[left])
             true = screened(self._over_draws.prepare(self.verified()), pool.X[left])

@@ -24,13 +24,13 @@ def random_design(
     bounds: Bounds | None = None,
     pool: Any = None,
 ) -> Any:
-    """Points drawn at random: from a box, or rows of a pool without repetition.
+    """Random points of a box, or random rows of a pool without repetition.
 
     Parameters
     ----------
     bounds_or_pool : list of tuples (low, high), or ndarray, DataFrame of shape (m, D)
-        A list of *tuples* is read as bounds, an array or a data frame as a pool. A list of lists could be either and
-        is refused: name it by ``bounds=`` or ``pool=``.
+        A list of *tuples* is read as bounds, an array or data frame as a pool. A list of lists is ambiguous and
+        refused: pass it as ``bounds=`` or ``pool=``.
     n : int
     random_seed : int or Generator, optional
     bounds, pool
@@ -44,7 +44,7 @@ def random_design(
     Raises
     ------
     TypeError, ValueError
-        Unless there is one source of points; for malformed bounds, or more points than the pool has.
+        Unless exactly one source is given; for malformed bounds, or more points than the pool has.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def random_design(
 
 
 def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
-    """A Latin hypercube: every input's range is cut into n equal intervals, and each interval holds one point.
+    """A Latin hypercube: each of n equal intervals of every input holds one point.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Candidates that no memory holds: a dask array, read and scored block by block."""
+"""Candidates in a dask array, read and scored block by block and never held in memory."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pymc_active.support.tables import read_inputs
 
 
 class LazyPool:
-    """Rows of a dask array, each offered once unless ``repeat``; of these only what was offered is kept.
+    """Rows of a dask array, each offered once unless ``repeat``; keeps only the rows offered.
 
     Raises
     ------
     ValueError
-        For an array that is empty, of the wrong width, or whose number of rows is not known.
+        For an array that is empty, of the wrong width, or with an unknown number of rows.
     """
 
     def __init__(self, pool: Any, width: int, repeat: bool):
         if pool.ndim != 2 or pool.shape[1] != width:
             raise ValueError(f"pool must have shape (m, {width}), as the model's X has; got {pool.shape}")
         if np.isnan(pool.shape[0]):
-            raise ValueError("nobody knows how many rows pool has: pass pool=X_pool.compute_chunk_sizes()")
+            raise ValueError("the dask array has an unknown number of rows; call X_pool.compute_chunk_sizes() first")
         if not pool.shape[0]:
             raise ValueError("pool is empty: expected at least one row")
         self.pool = pool.rechunk({1: -1})
@@ -38,17 +38,17 @@ class LazyPool:
 
     @property
     def domain(self):
-        """Refused: paths are maximised over all candidates together."""
+        """Refused: sample paths are maximised over all candidates together."""
         raise ValueError(
-            "the place of the maximum is not looked for in a dask array: pass bounds=[(low, high), ...] or an array, "
-            'or choose by another criterion, such as "expected_improvement"'
+            "criteria of the maximum's place cannot use a dask array: pass bounds=[(low, high), ...] or an array, or "
+            'choose another criterion, such as "expected_improvement"'
         )
 
     def _excluded(self, pending: Collection[Choice]) -> set[int]:
         return {choice.row for choice in pending} | (set() if self.repeat else set(self.offered))
 
     def n_left(self, pending):
-        """Rows that may be offered."""
+        """Number of rows that may be offered."""
         return len(self) - len(self._excluded(pending))
 
     def read(self, rows: Any) -> np.ndarray:
@@ -56,7 +56,7 @@ class LazyPool:
         return np.asarray(self.pool[rows].compute(), float)
 
     def places(self, n):
-        """Rows at equal distances."""
+        """Evenly spaced rows."""
         return self.read(np.unique(np.linspace(0, len(self) - 1, n).astype(int)))
 
     def labels_of(self, rows):
@@ -64,7 +64,7 @@ class LazyPool:
         return np.array(rows, int)
 
     def choose(self, scorer, measured, pending, rng):
-        """The row with the largest score; blocks are screened each by itself."""
+        """The row with the largest score; each block is screened by itself."""
         excluded = self._excluded(pending)
         if scorer is None:
             row = int(rng.integers(len(self) - len(excluded)))
@@ -80,7 +80,7 @@ class LazyPool:
     def _best(self, score: Callable[[np.ndarray], np.ndarray], excluded: set[int]) -> Choice:
         from dask import delayed
 
-        # As a value of the graph it travels to each process once.
+        # As a value of the graph it is sent to each process once.
         scorer = delayed(score, traverse=False)
         best = [choice for choice in self._map(_best_of, scorer, sorted(excluded)) if choice is not None]
         if not best:
@@ -88,7 +88,7 @@ class LazyPool:
         return max(best, key=lambda choice: choice.score)
 
     def _map(self, function: Callable, *arguments: Any) -> tuple:
-        """The function of each block, its first row, and the arguments."""
+        """Call the function with each block, the number of its first row, and the arguments."""
         from dask import compute, delayed
 
         blocks = self.pool.to_delayed().ravel()
@@ -97,11 +97,11 @@ class LazyPool:
         return compute(*(task(block, start, *arguments) for block, start in zip(blocks, starts, strict=True)))
 
     def show(self, choices):
-        """An array."""
+        """Choices as an array."""
         return np.reshape([choice.x for choice in choices], (-1, self.pool.shape[1]))
 
     def find(self, X):
-        """Of equal rows, those not offered yet come first."""
+        """Among equal rows, those not offered yet come first."""
         equal: list[list[int]] = [[] for _ in X]
         for block in self._map(_equal_rows, X) if len(X) else ():
             for i, row in block:
@@ -119,8 +119,8 @@ class LazyPool:
             self.offered[choice.row] = choice.x
 
     def release(self, choice, others):
-        """Offer its row again, unless it was measured as well."""
-        # Of equal rows as many stay as there are other measurements.
+        """Offer its row again, unless it was also measured."""
+        # As many equal rows stay offered as have other measurements.
         n_offered = sum(np.array_equal(x, choice.x) for x in self.offered.values())
         if n_offered > (others == choice.x).all(1).sum():
             self.offered.pop(choice.row, None)
@@ -139,7 +139,7 @@ def _best_of(block: np.ndarray, start: int, score: Callable, excluded: Sequence[
     if np.isnan(scores).all():
         return None
     best = int(np.nanargmax(scores))
-    # A view would hold the whole block.
+    # A view would keep the whole block in memory.
     return Choice(X[best].copy(), int(rows[best]), float(scores[best]))
 
 

@@ -1,4 +1,4 @@
-"""The loop: fit, score, ask, tell."""
+"""``Learner``: fit, score, ask, tell, and repeat."""
 
 from __future__ import annotations
 
@@ -29,20 +29,16 @@ from pymc_active.support.files import read, write
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_outputs
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    SamplingWarning,
-    ignoring,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring
 
 # Rows and inputs of a summary: the last ones told.
 _SHOWN = 5
-# Draws of the hyperparameters that a marginal posterior mean averages over.
+# Hyperparameter draws for a marginal posterior mean.
 _DRAWS = 32
 
 
 def _of(part: str, name: str, doc: str, *, is_settable: bool = False) -> Any:
-    """A property that shows one of a part of the learner."""
+    """A property that forwards to a part of the learner."""
 
     def put(learner: Learner, value: Any) -> None:
         setattr(getattr(learner, part), name, value)
@@ -174,7 +170,7 @@ class Learner(Summarized):
         return learner
 
     def state(self) -> LearnerState:
-        """Everything that the run is, as :meth:`save` writes it. Not a copy: it changes with the run."""
+        """The complete state of the run, as :meth:`save` writes it. Not a copy: it changes with the run."""
         return self._state
 
     def _take(self, state: LearnerState, executor: Executor | None) -> None:
@@ -182,7 +178,7 @@ class Learner(Summarized):
         self._subject, self._questions, self._verification = state.subject, state.questions, state.verification
 
     def _summary(self) -> Summary:
-        # Nothing is fitted to be shown.
+        # Showing a learner must not fit it.
         fit, start = self._fits.known, max(self.n_start, len(self.y) - _SHOWN)
         gpm = next(iter(self.models.values()))
         values = np.column_stack([self.X[start:, :_SHOWN], self.y[start:]])
@@ -213,7 +209,7 @@ class Learner(Summarized):
 
     @property
     def asked_labels(self) -> np.ndarray:
-        """Pool labels (positions for an array) of the points told after the start, without those outside the pool."""
+        """Pool labels (row numbers for an array) of the points told after the start, without those outside it."""
         return self._questions.candidates.labels_of([choice.row for choice in self._questions.told if choice.row >= 0])
 
     @property
@@ -223,7 +219,7 @@ class Learner(Summarized):
         Returns
         -------
         ndarray or DataFrame, shape (k, D)
-            Every :meth:`ask` takes them for measured, with the values predicted, until they are told or forgotten.
+            Every :meth:`ask` treats them as measured, with the predicted values, until they are told or forgotten.
         """
         return self._questions.candidates.show(self._questions.pending)
 
@@ -234,7 +230,7 @@ class Learner(Summarized):
 
     @property
     def domain(self) -> Domain:
-        """Where the maximum is looked for: the box, or all rows of the pool."""
+        """Where to look for the maximum: the box, or all rows of the pool."""
         return self._questions.candidates.domain
 
     @property
@@ -246,7 +242,7 @@ class Learner(Summarized):
     def fit(self) -> LaplaceFit | ModelAverage:
         """The fit to everything told so far; with several models a :class:`ModelAverage` of their fits.
 
-        While a run is escalated (see ``verify``), its draws are those of the trace.
+        While a run is escalated (see ``verify``), the draws of the fit are those of the trace.
         """
         return self._fits.verified()
 
@@ -271,7 +267,7 @@ class Learner(Summarized):
 
     @property
     def traces(self) -> dict[Any, xr.DataTree]:
-        """The traces that the criterion is computed over, by model (a single one is ``"model"``); empty otherwise."""
+        """The traces of an escalated run, by model (a single one is ``"model"``); otherwise empty."""
         fit = self.fit
         fits = {ONLY: fit} if isinstance(fit, LaplaceFit) else fit
         return {label: trace_datatree(fits[label], chains) for label, chains in self._verification.chains.items()}
@@ -285,13 +281,13 @@ class Learner(Summarized):
     def model_history(self) -> xr.DataArray:
         """Posterior probabilities of several models at each fit, (n_observations, model); NaN before one joined."""
         if not isinstance(self._subject, SeveralModels):
-            # So that hasattr says no.
+            # An AttributeError, so that hasattr is False.
             raise AttributeError("model_history is for learners of several models: Learner([gpm, other], ...)")
         self._fits.searched()
         return self._subject.history()
 
     def add_model(self, gpm: GPModel, label: Any = None) -> None:
-        """Let another model join; it gets the data told so far.
+        """Add a model; it gets the data told so far.
 
         Parameters
         ----------
@@ -303,7 +299,7 @@ class Learner(Summarized):
         self._fits.refit()
 
     def remove_model(self, label: Any) -> None:
-        """Let a model leave; two must stay."""
+        """Remove a model; at least two must stay."""
         self._several("remove_model").leave(label)
         self._fits.refit()
 
@@ -312,7 +308,7 @@ class Learner(Summarized):
 
         During a run the modes of each model are followed from the last fit with one fresh start per ask.
         """
-        # The average warns of a doubtful fit of the most probable model.
+        # The average warns if the fit of the most probable model is doubtful.
         with ignoring(DoubtfulFitWarning):
             found = self._several("search").search(n_restarts, self.random_seed, self.executor)
         self._fits.refit(found)
@@ -328,7 +324,7 @@ class Learner(Summarized):
     def ask(self, n: int = 1) -> Any:
         """The next ``n`` points to measure.
 
-        A batch is chosen greedily: points asked for and not told yet count as measured, with the values predicted.
+        A batch is chosen greedily: pending points count as measured, with the predicted values.
 
         Returns
         -------
@@ -345,7 +341,7 @@ class Learner(Summarized):
             raise ValueError(
                 f"the pool has {self.n_left} candidate(s) left and {n} were asked for; "
                 + ("" if self.repeat else "add candidates, pass repeat=True, or ")
-                + "forget() those asked that will not be measured"
+                + "forget() pending points that will not be measured"
             )
         if isinstance(self.criterion, OptimumCriterion):
             check_data(self.y)
@@ -364,16 +360,16 @@ class Learner(Summarized):
         Parameters
         ----------
         x : array_like or DataFrame, shape (k, D) or (D,)
-            The points measured; they are no longer pending.
+            The measured points, which are no longer pending.
         y : array_like, shape (k,), or a number
         asked : array_like or DataFrame, shape (k, D) or (D,), optional
-            The pending points that these answer, if settings were rounded or missed: the model learns what was
-            measured, and what was asked for is no longer pending.
+            The pending points that these answer, if the settings were rounded or missed. The model learns the measured
+            points, and the pending points are removed.
 
         Raises
         ------
         ValueError
-            For NaN or wrong shapes, or if ``asked`` is not pending. Nothing is added then.
+            For NaN or wrong shapes, or if ``asked`` is not pending; nothing is added then.
         """
         asked_for = self._questions
         X, labels = asked_for.read(x, "x")
@@ -398,7 +394,7 @@ class Learner(Summarized):
         Raises
         ------
         ValueError
-            If one of them is not pending. None is given up then.
+            If one of them is not pending; none is given up then.
 
         Examples
         --------
@@ -417,7 +413,7 @@ class Learner(Summarized):
         asked_for.forget(positions, self.X)
 
     def expect(self, x: Any) -> None:
-        """Note points that are being measured without having been asked for here; they are pending from now on.
+        """Add pending points that this learner did not ask for.
 
         Parameters
         ----------
@@ -427,7 +423,7 @@ class Learner(Summarized):
         Raises
         ------
         ValueError
-            If one of them is not a row of the pool. None is noted then.
+            If one of them is not a row of the pool; none is added then.
         """
         self._questions.expect(x)
 
@@ -449,7 +445,7 @@ class Learner(Summarized):
             At least 0.
         progressbar : bool
         save_to : path, optional
-            File to :meth:`save` to after every answer. A run that was killed continues from it with the same questions.
+            File to :meth:`save` to after every answer. A killed run continues from it with the same questions.
 
         Notes
         -----
@@ -462,7 +458,7 @@ class Learner(Summarized):
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask()
-                # An oracle may write into what it is given.
+                # The oracle may write into its argument.
                 self.tell(x, oracle(x.copy()))
                 if save_to is not None:
                     self.save(save_to)
@@ -471,7 +467,7 @@ class Learner(Summarized):
     def save(self, path: str | os.PathLike) -> None:
         """Write everything that :meth:`load` needs to continue bit for bit, and your ``notes``.
 
-        The file cannot run code. ArviZ opens it: ``observed_data``, ``constant_data``, ``design`` as in
+        The file contains no code, and ArviZ can open it: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points and the modes of each model. It holds no posterior
         draws: :meth:`to_datatree` makes them.
 
@@ -484,8 +480,7 @@ class Learner(Summarized):
         Raises
         ------
         ValueError
-            For labels of columns or rows that are neither text, numbers nor dates, and for ``notes`` that JSON cannot
-            hold.
+            For labels of columns or rows other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
         ModuleNotFoundError
             For zarr if it is not installed.
         """
@@ -502,18 +497,18 @@ class Learner(Summarized):
         pool: Any = None,
         executor: Executor | None = None,
     ) -> Self:
-        """The learner of a file; it asks the same next points, bit for bit.
+        """Load a saved learner; it asks the same next points, bit for bit.
 
         Parameters
         ----------
         path : path
         model : GPModel, or dict of label -> GPModel, optional
-            The model, made as before, if a file cannot hold it: a model that no builder made, that was extended since,
-            or whose mean function or priors are more than a name with numbers. It gets the data of the file.
+            The model, made as before, if the file cannot hold it: a model that no builder made, that was extended
+            later, or with a mean function or priors other than names and numbers. It gets the data of the file.
         criterion : callable, optional
-            If it was a function of your own.
+            Your own criterion function, if the run used one.
         pool : dask array, optional
-            The same one, if the candidates were a dask array.
+            The same dask array, if the run had one.
         executor : concurrent.futures.Executor, optional
             As for a new learner.
 
@@ -521,21 +516,21 @@ class Learner(Summarized):
         ------
         FileNotFoundError
         ValueError
-            If a model, criterion or pool is missing, or the model has other parameters than the one saved; for a file
-            of another kind or a newer version, or a damaged one.
+            If a model, criterion or pool is missing, or the model's parameters differ from the saved ones; for a file
+            of another kind, of a newer version, or damaged.
         """
         state = from_contents(read(path, KIND, FORMAT_VERSION), model, criterion, pool)
         return cls.from_state(state, executor)
 
     def recommend(self) -> Any:
-        """The answer to the question of ``learn``.
+        """The answer to the goal of the run.
 
         Returns
         -------
         ndarray, DataFrame or label
-            For ``learn="model"`` the label of the most probable model, after a :meth:`search` of all modes. Otherwise
-            the point of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), for
-            ``learn="maximum"`` averaged over draws of the hyperparameters. :meth:`optimum` tells how sure it is.
+            For ``learn="model"``, the label of the most probable model after a :meth:`search` of all modes. Otherwise
+            the point of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged
+            over hyperparameter draws for ``learn="maximum"``. :meth:`optimum` adds its uncertainty.
         """
         if self.learn == "model":
             return self.search().probability.idxmax().item()
@@ -552,7 +547,7 @@ class Learner(Summarized):
         Parameters
         ----------
         n_optima : int
-            Sample paths whose maximisers show that distribution; the hyperparameters are 20 draws from the fit.
+            Number of sample paths that show this distribution; their hyperparameters are 20 draws from the fit.
         """
         best = self._best()
         return find_optimum(
@@ -572,16 +567,16 @@ class Learner(Summarized):
         -------
         xarray.DataTree
             The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``: over
-            ``step``, what was asked (``pool_row``, -1 for points nobody asked for; ``label``; the ``score`` it had)
-            and what was told. With several models also ``models``: their probabilities now and at each fit. With
-            ``verify`` also :attr:`verification`.
+            ``step``, the points told (``x``, ``y``), their ``pool_row`` (-1 outside the pool), ``label`` and ``score``
+            when asked. With several models also ``models``: their probabilities now and at each fit. With ``verify``
+            also :attr:`verification`.
         """
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
         tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)
         tree["design"] = self.design()
         if isinstance(self.fit, ModelAverage):
             now, history = self.fit.probability, self.model_history
-            # Models that left are in the history only.
+            # The history also has models that left.
             tree["models"] = xr.Dataset({"probability": now, "history": history.sel(model=now.model)})
         if self._verification.verdicts:
             tree["verification"] = self.verification
@@ -593,7 +588,7 @@ class Learner(Summarized):
         Parameters
         ----------
         pending : bool
-            Append what was asked and not told yet, with NaN for ``y``.
+            Append the pending points, with NaN as ``y``.
         """
         self._fits.check_data()
         told = self._questions.design(self.X[self.n_start :], self.y[self.n_start :], pending)

@@ -1,4 +1,4 @@
-"""What a learner fits again after every answer: one model, or several of the same observations."""
+"""The models that a learner refits after every answer: one, or several of the same observations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, on_inputs
-from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 
-# A full mode search of one model every so many told points; between them the modes are followed.
+# Points told between full mode searches of one model; in between its modes are followed.
 _SEARCH_EVERY = 15
-# With fewer points several wide modes share the posterior, and none deserves the expensive part of the search.
+# With fewer points several wide modes share the posterior, and a thorough search does not pay.
 _SMALL = 30
-# Fresh starts of a model's first fit, and of one that is seeded by the model it was made from.
+# Fresh starts of a first fit, and of a fit that starts from its parent model.
 _FULL_SEARCH, _CHILD_SEARCH = 20, 4
-# Neighbours that may join at a time; models that stay whatever their probability; the probability below which the
-# others leave; and the most that there are.
+# Neighbours that may join at a time; models that always stay; probability below which others leave; most models kept.
 _NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
 
 # The label of a single model.
@@ -32,91 +32,20 @@ ONLY = "model"
 type Point = dict[str, np.ndarray]
 
 
-class OneModel:
-    """A single model.
+class FollowedModels:
+    """Models of the same observations, whose modes are followed from fit to fit.
 
     Attributes
-    ----------
-    models : dict
-        It, under the label :data:`ONLY`.
-    starts : dict
-        Label -> unconstrained points that the next fit starts from: the modes of the last one. Empty before the first.
-    last_search : int
-        Number of points at the last full search.
-    """
-
-    def __init__(self, gpm: GPModel):
-        self.gpm = gpm
-        self.models = {ONLY: gpm}
-        self.starts: dict[Any, list[Point]] = {}
-        self.last_search = -_SEARCH_EVERY
-
-    @property
-    def X(self) -> np.ndarray:
-        """Inputs measured so far (n, D), in the user's units."""
-        return self.gpm.X
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs measured so far (n,)."""
-        return self.gpm.y
-
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data."""
-        self.gpm.set_data(X, y)
-
-    def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
-        """Follow the modes; every 15 points search them anew."""
-        n = len(self.y)
-        is_full, is_small = n - self.last_search >= _SEARCH_EVERY, n < _SMALL
-        fit = fit_laplace(
-            self.gpm,
-            start=self.starts.get(ONLY),
-            n_restarts=2 if not is_full else 6 if is_small else 12,
-            population=None if is_full and not is_small else 0,
-            # A seed of its own for each n, so that the order of questions does not matter to the search.
-            random_seed=np.random.default_rng((seed, n)),
-            progressbar=False,
-            executor=executor,
-        )
-        if is_full:
-            self.last_search = n
-        self.starts = {ONLY: [mode.point for mode in fit.modes]}
-        return fit
-
-
-class SeveralModels:
-    """Models of the same observations, which may join and leave.
-
-    Parameters
     ----------
     models : dict
         Label -> GPModel.
-    prior : dict or sequence, optional
-        Prior weights; default equal. Models that join have the mean weight.
-    explore_every : int
-        Every so many told points neighbours of probable kernel expressions join, and hopeless models leave.
-
-    Attributes
-    ----------
     starts : dict
-        Label -> unconstrained points that the model's next fit starts from; nothing for models that were never fitted.
-    fits : dict
-        Label -> LaplaceFit of the last search.
-    explored : int
-        Number of points when neighbours last joined.
-    probabilities : dict
-        Number of points -> posterior probabilities over ``model``.
+        Label -> modes of the model's last fit, unconstrained, from which the next one starts. Empty before the first.
     """
 
-    def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
-        self.models, self.explore_every = dict(models), explore_every
-        self.prior: Mapping[Any, float] | None
-        self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
+    def __init__(self, models: Mapping[Any, GPModel]):
+        self.models = dict(models)
         self.starts: dict[Any, list[Point]] = {}
-        self.fits: dict[Any, LaplaceFit] = {}
-        self.explored = len(self.y)
-        self.probabilities: dict[int, xr.DataArray] = {}
 
     @property
     def X(self) -> np.ndarray:
@@ -129,7 +58,7 @@ class SeveralModels:
         return next(iter(self.models.values())).y
 
     def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data."""
+        """Replace the data of all models, or of none if one refuses them."""
         before = self.X, self.y
         changed: list[GPModel] = []
         try:
@@ -137,10 +66,76 @@ class SeveralModels:
                 gpm.set_data(X, y)
                 changed.append(gpm)
         except ValueError:
-            # A user's own model may refuse what the others take, such as any change to a constant X.
+            # A user's own model may refuse data that others accept, such as any change to a constant X.
             for gpm in changed:
                 gpm.set_data(*before)
             raise
+
+
+class OneModel(FollowedModels):
+    """A single model, under the label :data:`ONLY`.
+
+    Attributes
+    ----------
+    last_search : int
+        Number of points at the last full search.
+    """
+
+    def __init__(self, gpm: GPModel):
+        super().__init__({ONLY: gpm})
+        self.gpm = gpm
+        self.last_search = -_SEARCH_EVERY
+
+    def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
+        """Follow the modes; every 15 points search them anew."""
+        n = len(self.y)
+        is_full, is_small = n - self.last_search >= _SEARCH_EVERY, n < _SMALL
+        fit = fit_laplace(
+            self.gpm,
+            start=self.starts.get(ONLY),
+            n_restarts=2 if not is_full else 6 if is_small else 12,
+            population=None if is_full and not is_small else 0,
+            # A seed for each n, so that earlier fits do not affect the search.
+            random_seed=np.random.default_rng((seed, n)),
+            progressbar=False,
+            executor=executor,
+        )
+        if is_full:
+            self.last_search = n
+        self.starts = {ONLY: [mode.point for mode in fit.modes]}
+        return fit
+
+
+class SeveralModels(FollowedModels):
+    """Models which may join and leave.
+
+    Parameters
+    ----------
+    models : dict
+        Label -> GPModel.
+    prior : dict or sequence, optional
+        Prior weights, equal by default. Models that join have the mean weight.
+    explore_every : int
+        After this many told points neighbours of probable kernel expressions join, and improbable models leave.
+
+    Attributes
+    ----------
+    fits : dict
+        Label -> LaplaceFit of the last search.
+    explored : int
+        Number of points when neighbours last joined.
+    probabilities : dict
+        Number of points -> posterior probabilities over ``model``.
+    """
+
+    def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
+        super().__init__(models)
+        self.explore_every = explore_every
+        self.prior: Mapping[Any, float] | None
+        self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
+        self.fits: dict[Any, LaplaceFit] = {}
+        self.explored = len(self.y)
+        self.probabilities: dict[int, xr.DataArray] = {}
 
     def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
         """Follow the modes of every model, with one fresh start each."""
@@ -153,37 +148,30 @@ class SeveralModels:
         return average
 
     def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
-        """Fit every model from its last modes and ``n_restarts`` fresh starts; models without a fit get many."""
+        """Fit every model from its last modes and ``n_restarts`` fresh starts, at least 20 for models without a fit."""
         random_seed = np.random.default_rng((seed, len(self.y)))
         fits: dict[Any, LaplaceFit] = {}
         new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
         known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
         for models, restarts in ((known, n_restarts), (new, max(n_restarts, _FULL_SEARCH))):
             if models:
-                starts = {label: self.starts[label] for label in models if label in self.starts}
-                fits |= fit_laplace_models(
-                    models,
-                    starts=starts,
-                    n_restarts=restarts,
-                    random_seed=random_seed,
-                    executor=executor,
-                    errors="warn",
-                )
+                start = {label: self.starts[label] for label in models if label in self.starts}
+                fits |= _fit(models, start, restarts, random_seed, executor)
         if len(fits) < 2:
             missing = ", ".join(str(label) for label in self.models if label not in fits)
-            raise ValueError(f"choosing between models needs two that can be fitted, and these cannot: {missing}")
+            raise ValueError(f"at least two models must have a fit, but these cannot be fitted: {missing}")
         self._keep(fits)
         average = self.average()
         self.probabilities[len(self.y)] = average.probability
         return average
 
     def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
-        """What is known of the models; warns if the most probable one's fit is doubtful.
+        """The average of the models' fits; warns if that of the most probable model is doubtful.
 
         Parameters
         ----------
         others : dict, optional
-            Label -> fit to take in the place of that of the last search.
+            Label -> fit that replaces the last one.
         """
         fits = self.fits | dict(others or {})
         if self.prior is None:
@@ -192,27 +180,22 @@ class SeveralModels:
         return ModelAverage(fits, prior={label: self.prior.get(label, mean) for label in fits})
 
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
-        """A step of compositional kernel search from the probable models, then pruning."""
+        """Take a step of compositional kernel search from probable models, then prune."""
         children = self._children(average, rng)
-        fits = self.fits | fit_laplace_models(
-            {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()},
-            starts={str(child): [average[parent]] for child, parent in children.items()},
-            n_restarts=_CHILD_SEARCH,
-            random_seed=rng,
-            executor=executor,
-            errors="warn",
-        )
+        models = {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()}
+        start = {str(child): [average[parent]] for child, parent in children.items()}
+        fits = self.fits | _fit(models, start, _CHILD_SEARCH, rng, executor)
         probability = self.average(fits).probability
         ranked = probability.sortby(-probability)[:_MOST]
         stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
-        # A model that could not be fitted this time has no probability to leave for.
-        models = self.models | {label: fit.gpm for label, fit in fits.items()}
-        self.models = {label: gpm for label, gpm in models.items() if label in stay or label not in fits}
+        # A model that could not be fitted this time has no probability, and stays.
+        members = self.models | {label: fit.gpm for label, fit in fits.items()}
+        self.models = {label: gpm for label, gpm in members.items() if label in stay or label not in fits}
         self._keep(fits)
         return self.average()
 
     def _children(self, average: ModelAverage, rng: np.random.Generator) -> dict[Expression, Any]:
-        """New kernel expressions, and the labels of the models whose neighbours they are."""
+        """New kernel expressions -> labels of their parent models."""
         n_inputs = self.X.shape[1]
         known = {on_inputs(e, n_inputs) for gpm in self.models.values() if (e := gpm.expression) is not None}
         probability = dict(zip(average, average.weights, strict=True))
@@ -237,29 +220,29 @@ class SeveralModels:
         return children
 
     def _keep(self, fits: Mapping[Any, LaplaceFit]) -> None:
-        # A model that could not be fitted may be so with more data.
+        # A model without a fit may get one with more data.
         self.fits = {label: fits[label] for label in self.models if label in fits}
         self.starts = {label: [mode.point for mode in fit.modes] for label, fit in self.fits.items()}
 
     def join(self, gpm: GPModel, label: Any) -> None:
-        """Another model; it takes the data held now."""
+        """Add a model; it gets the current data."""
         _check_model(gpm)
         label = default_label(gpm) if label is None else label
         if label in self.models:
-            raise ValueError(f"there is a model {label!r} already: pass another label")
+            raise ValueError(f"a model {label!r} exists already: pass another label")
         if self.explore_every and gpm.expression is None:
-            raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+            raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
         check_labels([*self.models, label])
         check_distinct(self.models | {label: gpm})
         gpm.set_data(self.X, self.y)
         self.models[label] = gpm
 
     def leave(self, label: Any) -> None:
-        """A model leaves."""
+        """Remove a model."""
         if label not in self.models:
             raise ValueError(f"there is no model {label!r}; the models are {list(self.models)}")
         if len(self.models) <= 2:
-            raise ValueError("choosing between models needs at least two, so none of these can leave")
+            raise ValueError("a learner of several models needs at least two, so none of these can leave")
         del self.models[label]
         for kept in (self.fits, self.starts):
             kept.pop(label, None)
@@ -276,13 +259,25 @@ class SeveralModels:
         )
 
 
+def _fit(
+    models: Mapping[Any, GPModel],
+    start: Mapping[Any, Any],
+    n_restarts: int,
+    rng: np.random.Generator,
+    executor: Executor | None,
+) -> dict[Any, LaplaceFit]:
+    return fit_laplace_models(
+        models, start=start, n_restarts=n_restarts, random_seed=rng, executor=executor, progressbar=False, errors="warn"
+    )
+
+
 def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:
-    """Models by label: a dict's keys, else their kernel expressions or descriptions.
+    """Models by label: the keys of a dict, or their kernel expressions or descriptions.
 
     Raises
     ------
     TypeError, ValueError
-        For fewer than two models, anything but models, equal ones, or models of different data.
+        For fewer than two models, other objects, equal models, or models of different data.
     """
     if isinstance(models, Mapping):
         named = dict(models)
@@ -292,7 +287,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
             _check_model(gpm)
             named[_free_label(default_label(gpm), named)] = gpm
     if len(named) < 2:
-        raise ValueError(f"choosing between models needs at least two; got {len(named)}")
+        raise ValueError(f"a learner of several models needs at least two; got {len(named)}")
     check_labels(list(named))
     first_label, first = next(iter(named.items()))
     for label, gpm in named.items():
@@ -306,12 +301,12 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
 
 
 def default_label(gpm: GPModel) -> str:
-    """A model's kernel expression, or what its builder says of it."""
+    """A model's kernel expression, or its description."""
     return gpm.description if gpm.expression is None else str(gpm.expression)
 
 
 def _free_label(label: str, taken: Mapping[Any, GPModel]) -> str:
-    """The label, with a number where it is taken: a description does not tell priors and scales apart."""
+    """The label, numbered if it is taken: models with equal descriptions may differ in priors and scales."""
     free, number = label, 2
     while free in taken:
         free, number = f"{label} ({number})", number + 1
@@ -329,25 +324,25 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneM
         raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
     if isinstance(gpm, GPModel):
         if learn == "model":
-            raise ValueError("learn='model' chooses between models: pass at least two, in a list or a dict")
+            raise ValueError("learn='model' compares models: pass at least two, in a list or a dict")
         if prior is not None or explore_every:
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError(
-                "learn='hyperparameters': every parameter of this model is fixed, so nothing can be learned"
+                "learn='hyperparameters' needs a free parameter, but every parameter of this model is fixed"
             )
         return OneModel(gpm)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
     if learn == "hyperparameters":
-        raise ValueError("learn='hyperparameters' is about one model: pass it alone, or learn='model'")
+        raise ValueError("learn='hyperparameters' takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)
-    prior_weights(prior, list(models))  # refused before anything long is run
+    prior_weights(prior, list(models))  # raises before anything long runs
     if explore_every and any(gpm.expression is None for gpm in models.values()):
-        raise ValueError("explore_every changes kernel expressions, so every model must come from composite_gp")
+        raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
     if explore_every and not all(isinstance(label, str) for label in models):
         raise ValueError(
-            "explore_every names new models by their kernel expressions, so the labels of the others must be text; got "
+            "explore_every labels new models by their kernel expressions, so all labels must be text; got "
             f"{list(models)}"
         )
     return SeveralModels(models, prior, int(explore_every))

@@ -1,4 +1,4 @@
-"""What is known of the maximum when the measuring stops."""
+"""The answer of a learner of the maximum: the recommended point and its uncertainty."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_fr
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
 _HYPERPARAMETERS, _FEATURES = 20, 1000
 
 
 @dataclass(frozen=True, repr=False)
-class Optimum:
-    """The recommended point, and where else the maximum (or minimum) of f may be.
+class Optimum(Summarized):
+    """The recommended point, and the distribution of the place of the maximum (or minimum) of f.
 
     Attributes
     ----------
     x : ndarray or DataFrame, shape (1, D)
         The point with the best posterior mean, as :meth:`Learner.recommend` gives it.
     f_mean, f_sd : float
-        Of the latent function there, in units of y, hyperparameters marginalised.
+        Posterior mean and sd of the latent function there, in units of y, hyperparameters marginalised.
     samples : xarray.Dataset
-        ``x`` (path, input): maximisers of sample paths, draws of where the maximum is; ``f`` (path): its height, in
-        units of y.
+        ``x`` (path, input): maximisers of sample paths, which are draws of the maximum's place; ``f`` (path): their
+        heights, in units of y.
     regret : float
-        Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths, not
-        below 0.
+        Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths, at
+        least 0.
     fit : LaplaceFit or ModelAverage
     domain : Domain
     minimize : bool
@@ -53,43 +53,26 @@ class Optimum:
     domain: Domain
     minimize: bool
 
-    def __repr__(self) -> str:
-        place = ", ".join(
-            f"{name} = {value:.4g}" for name, value in zip(self._inputs, np.asarray(self.x)[0], strict=True)
-        )
-        what = "minimum" if self.minimize else "maximum"
-        spread = self.samples.x.std("path").to_numpy()
-        return (
-            f"<Optimum: {what} at {place}; f = {self.f_mean:.4g} ± {self.f_sd:.2g}, expected regret {self.regret:.2g}; "
-            f"its place is known to ± {', '.join(f'{sd:.2g}' for sd in spread)}>"
-        )
-
-    def _repr_html_(self) -> str:
-        what = "minimum" if self.minimize else "maximum"
-        places = self.samples.x.to_numpy()
+    def _summary(self) -> Summary:
+        what, places = "minimum" if self.minimize else "maximum", self.samples.x.to_numpy()
         table = pd.DataFrame(
             {
                 "recommended": np.asarray(self.x, float)[0],
                 f"{what}, median": np.median(places, axis=0),
                 "sd of its place": places.std(0),
             },
-            index=[str(name) for name in self._inputs],
+            index=self.samples.input.to_numpy().astype(str),
         )
-        row = self.x.index[0] if isinstance(self.x, pd.DataFrame) else None
         facts = {
-            "recommended row": row,
+            "recommended row": self.x.index[0] if isinstance(self.x, pd.DataFrame) else None,
             "f there": f"{self.f_mean:.4g} ± {self.f_sd:.2g} (sd)",
             "expected regret": f"{self.regret:.2g}",
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
-        return html_summary(f"Optimum: the {what} of f", facts, table.map("{:.4g}".format))
-
-    @property
-    def _inputs(self) -> list:
-        return self.samples.input.to_numpy().tolist()
+        return Summary(f"Optimum: the {what} of f", facts, [table.map("{:.4g}".format)])
 
     def probability_within(self, radius: Any) -> float:
-        """Probability that the maximum lies within a distance of ``x``: one number, or one for each input (a box)."""
+        """Probability that the maximum is within ``radius`` of ``x`` in each input; one radius or one per input."""
         away = np.abs(self.samples.x.to_numpy() - np.asarray(self.x, float))
         return float((away <= np.asarray(radius, float)).all(1).mean())
 
@@ -103,7 +86,7 @@ def find_optimum(
     n_optima: int,
     random_seed: int,
 ) -> Optimum:
-    """Draw the maximum's place around a recommended point x (D,)."""
+    """Compare a recommended point x (D,), ``shown`` to the user, with the maxima of sample paths."""
     if not isinstance(n_optima, int | np.integer) or n_optima < 2:
         raise ValueError(f"n_optima must be a whole number of at least 2; got {n_optima!r}")
     n = min(_HYPERPARAMETERS, n_optima)

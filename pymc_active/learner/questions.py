@@ -1,4 +1,4 @@
-"""The ledger of a run: which points were asked for, and which were told."""
+"""The ledger of a run: points asked for, and points told."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pymc_active.support.tables import read_inputs
 
 
 class Questions:
-    """Points asked for and not told yet, and those told since the start of a run.
+    """Points pending (asked for and not told), and points told since the start of a run.
 
     Parameters
     ----------
     candidates : Candidates
-        Where points come from.
+        The source of points.
     inputs : list
         Names of the D inputs.
 
     Attributes
     ----------
     pending : list of Choice
-        Asked for and not told, in order.
+        In the order asked.
     told : list of Choice
-        Told since the start, in order.
+        In the order told.
     """
 
     def __init__(self, candidates: Candidates, inputs: list):
@@ -39,7 +39,7 @@ class Questions:
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """Points as a matrix, and the labels of the rows of a data frame."""
         if isinstance(x, pd.Series):
-            # One row of a data frame.
+            # A row of a data frame.
             x = x.to_frame().T
         elif not isinstance(x, pd.DataFrame | xr.DataArray):
             x = np.asarray(x)
@@ -48,38 +48,38 @@ class Questions:
         return X, list(x.index) if isinstance(x, pd.DataFrame) else None
 
     def find(self, X: np.ndarray, labels: list | None) -> list[int | None]:
-        """Positions of points among the pending ones, each used once; None for those that are not pending."""
+        """Positions of points among the pending ones, each used once; None for points that are not pending."""
         found: list[int | None] = []
         for row, x in enumerate(X):
             same = [i for i, choice in enumerate(self.pending) if i not in found and np.array_equal(choice.x, x)]
             if labels is not None:
                 called = self.candidates.labels_of([self.pending[i].row for i in same])
-                # The first with the same label, else the first.
+                # Prefer the same label, else take the first.
                 same = [i for i, label in zip(same, called, strict=True) if label == labels[row]] or same
             found.append(same[0] if same else None)
         return found
 
     def find_pending(self, x: Any, what: str) -> list[int]:
-        """As :meth:`find`, for points that must all be pending."""
+        """As :meth:`find`, but a ValueError for points that are not pending."""
         X, labels = self.read(x, what)
         positions = []
         for row, i in enumerate(self.find(X, labels)):
             if i is None:
                 point = ", ".join(f"{value:g}" for value in X[row])
                 raise ValueError(
-                    f"{what} must be among the {len(self.pending)} point(s) asked and not told yet, learner.pending; "
-                    f"row {row}, ({point}), is not"
+                    f"{what} must be among the {len(self.pending)} pending point(s), learner.pending; row {row}, "
+                    f"({point}), is not"
                 )
             positions.append(i)
         return positions
 
     def ask(self, choice: Choice) -> None:
-        """Note that a point is being measured."""
+        """Add a pending point."""
         self.candidates.reserve(choice)
         self.pending.append(choice)
 
     def tell(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
-        """Note measured points (k, D), and which pending ones they answer: None for points that were not asked for."""
+        """Add measured points (k, D), and the position of the pending point each answers, None if not asked for."""
         unasked = [i is None for i in positions]
         rows = iter(self.candidates.find(X[unasked]))
         for point, i in zip(X, positions, strict=True):
@@ -91,7 +91,7 @@ class Questions:
         self._drop(positions)
 
     def forget(self, positions: Sequence[int], measured: np.ndarray) -> None:
-        """Give up pending points, given all points (n, D) that were measured."""
+        """Give up pending points; ``measured`` (n, D) holds all measured ones."""
         given_up = [self.pending[i] for i in positions]
         self._drop(positions)
         others = np.concatenate([measured, *(choice.x[None] for choice in self.pending)])
@@ -99,13 +99,13 @@ class Questions:
             self.candidates.release(choice, others)
 
     def expect(self, x: Any) -> None:
-        """Note points that are measured without having been asked for."""
+        """Add pending points that were not asked for."""
         X, _ = self.read(x, "x")
         rows = self.candidates.find(X)
         if -1 in rows and not isinstance(self.candidates, Box):
             raise ValueError(
-                f"only rows of the pool can be pending; row {rows.index(-1)} of x is not in the pool: tell its result "
-                "instead"
+                f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result when it is "
+                "measured"
             )
         for row, point in zip(rows, X, strict=True):
             self.ask(Choice(point, row, np.nan))
@@ -114,14 +114,14 @@ class Questions:
         self.pending = [choice for i, choice in enumerate(self.pending) if i not in positions]
 
     def design(self, X: np.ndarray, y: np.ndarray, pending: bool) -> xr.Dataset:
-        """The points told, with their outputs, and on request the pending ones.
+        """The points told with their outputs, and on request the pending ones.
 
         Parameters
         ----------
         X, y : ndarray, shapes (k, D) and (k,)
-            What was told since the start.
+            Points told since the start.
         pending : bool
-            Append the pending points, with NaN for ``y``.
+            Append the pending points, with NaN as ``y``.
         """
         missing = self.pending if pending else []
         choices = [*self.told, *missing]

@@ -1,4 +1,4 @@
-"""A learner as the contents of a file, and the learner that goes on from there."""
+"""Convert the state of a learner to the contents of a file, and back."""
 
 from __future__ import annotations
 
@@ -24,32 +24,31 @@ from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 2
-# Levels of a user's notes; a dict that holds itself has no end of them.
+# Deepest nesting of a user's notes, to detect a dict that contains itself.
 _DEEPEST = 50
-# What values that no learner wrote lead to, apart from a ValueError that says more.
+# Errors that damaged contents cause, besides a ValueError that says more.
 _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
 
 
 def to_contents(state: LearnerState) -> Contents:
-    """Everything that a learner needs to go on, in groups that say something to a reader of the file as well.
+    """Everything that a learner needs to continue, in groups that are readable by themselves.
 
-    ``observed_data`` and ``constant_data`` are the data; ``design`` what was asked and told since the start;
-    ``pending`` what was asked and not told; ``pool`` or ``box`` the candidates, of a dask array (``lazy_pool``) only
-    the rows that were offered; ``modes/0``, ``modes/1``, ... the modes
-    of each model, from which its next fit starts; ``verification`` what was found by ``verify``. None of these is
-    fitted or sampled for the purpose.
+    ``observed_data`` and ``constant_data`` hold the data; ``design`` the points told since the start; ``pending`` the
+    pending points; ``pool`` or ``box`` the candidates (``lazy_pool``, for a dask array, only the rows offered);
+    ``modes/0``, ``modes/1``, ... the modes of each model, from which its next fit starts; ``verification`` the results
+    of ``verify``. Nothing is fitted or sampled for this.
 
     Raises
     ------
     ValueError
-        For labels of columns or rows that are neither text, numbers nor dates, and for notes that JSON cannot hold.
+        For labels of columns or rows other than text, numbers and dates, and for notes that JSON cannot hold.
     """
     _check_notes(state.notes)
     subject, questions, n_start = state.subject, state.questions, state.n_start
     candidates = questions.candidates
     X, y = subject.X, subject.y
     members, name = subject.models, next(iter(subject.models.values())).name
-    # No dimension may have the name of the observations, which a user's own model chooses.
+    # A dimension cannot have the name of the observations, which a user's own model chooses.
     over = "obs" if name != "obs" else "observation"
     inputs = {"input": [str(label) for label in next(iter(members.values())).inputs]}
     groups = {
@@ -111,13 +110,13 @@ def to_contents(state: LearnerState) -> Contents:
 def from_contents(
     contents: Contents, model: GPModel | Mapping[Any, GPModel] | None, criterion: str | AnyCriterion | None, pool: Any
 ) -> LearnerState:
-    """The state of a file.
+    """The state in a file.
 
     Raises
     ------
     TypeError, ValueError
-        If it needs a model or a criterion that only its user has, for another model than the one saved, and for
-        contents that do not fit together.
+        If the file needs a model, criterion or pool that was not passed, for a model other than the saved one, and for
+        inconsistent contents.
     """
     try:
         return _from_contents(contents, model, criterion, pool)
@@ -136,8 +135,7 @@ def _from_contents(
     if criterion is None:
         if not document["criterion_is_named"]:
             raise ValueError(
-                f"the points were chosen by a criterion of your own, {document['criterion']!r}, which the file cannot "
-                "hold: pass criterion="
+                f"the file cannot hold your own criterion, {document['criterion']!r}: pass it as criterion="
             )
         criterion = document["criterion"]
     memory = document["memory"]
@@ -172,13 +170,13 @@ def _from_contents(
 
 
 def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
-    """Raise a ValueError that names what would not come back as it is."""
+    """Raise a ValueError that names the first value that a file cannot restore exactly."""
     if depth > _DEEPEST:
-        raise ValueError(f"learner.notes are nested more than {_DEEPEST} deep, or hold themselves")
+        raise ValueError(f"learner.notes are nested more than {_DEEPEST} levels deep, or contain themselves")
     if isinstance(value, dict):
         for key, part in value.items():
             if not isinstance(key, str):
-                raise ValueError(f"{at} has the key {key!r}, and a file can only have text for keys: write str(key)")
+                raise ValueError(f"{at} has the key {key!r}, but keys in a file must be text: use str(key)")
             _check_notes(part, f"{at}[{key!r}]", depth + 1)
     elif at == "learner.notes":
         raise ValueError(f"{at} must be a dict; got {type(value).__name__}")
@@ -188,8 +186,8 @@ def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
     elif not (value is None or isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value))):
         what = repr(value) if isinstance(value, float) else type(value).__name__
         raise ValueError(
-            f"{at} is {what}, which a file cannot hold: notes are dicts, lists, text, finite numbers, True, False and "
-            "None (an array is x.tolist())"
+            f"{at} is {what}, which a file cannot hold: use dicts, lists, text, finite numbers, True, False and None "
+            "(for an array x.tolist())"
         )
 
 
@@ -198,22 +196,22 @@ def _check(state: LearnerState) -> None:
     questions = state.questions
     n, n_start, n_told = len(state.subject.y), state.n_start, len(questions.told)
     if n_start + n_told != n:
-        raise ValueError(f"the file is damaged: {n} observations are not {n_start} of the start and {n_told} told")
+        raise ValueError(f"the file is damaged: {n} observations, but {n_start} at the start and {n_told} told")
     n_rows = len(questions.candidates)
     if not all(-1 <= choice.row < n_rows for choice in (*questions.pending, *questions.told)):
-        raise ValueError(f"the file is damaged: rows were asked for that are not among the {n_rows} of its pool")
+        raise ValueError(f"the file is damaged: it has asked for rows that are not among the {n_rows} of its pool")
 
 
 def _models(
     saved: list[dict[str, Any]], given: GPModel | Mapping[Any, GPModel] | None, X: np.ndarray, y: np.ndarray
 ) -> dict[Any, GPModel]:
-    """By label; those that the user gives in the place of those that the file can make."""
+    """The models by label: the user's own where given, otherwise rebuilt from the file."""
     labels = [read_label(one["label"]) for one in saved]
     if given is None:
         given = {}
     elif not isinstance(given, Mapping):
         if len(labels) > 1:
-            raise TypeError(f"the file has {len(labels)} models: pass those of your own as model={{label: gpm}}")
+            raise TypeError(f"the file has {len(labels)} models: pass your own ones as model={{label: gpm}}")
         given = {labels[0]: given}
     unknown = [label for label in given if label not in labels]
     if unknown:
@@ -226,27 +224,26 @@ def _models(
             try:
                 models[label] = rebuild(one["recipe"], X, y)
             except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"the file's recipe of the model {label!r} makes none: {error}") from error
+                raise ValueError(f"the file's recipe of the model {label!r} cannot be rebuilt: {error}") from error
         else:
             what = "model=gpm" if len(saved) == 1 else f"model={{{label!r}: gpm, ...}}"
             raise ValueError(
-                f"the file cannot hold the model {one['description']!r}, since {one['reason']}: make it as before and "
-                f"pass {what}"
+                f"the file cannot hold the model {one['description']!r}, because {one['reason']}: make it as before "
+                f"and pass {what}"
             )
     return models
 
 
 def _with_data(gpm: Any, saved: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
-    """The user's model with the data of the file, if it can be the one that was saved."""
+    """The user's model with the data of the file; its parameters must be those of the saved model."""
     if not isinstance(gpm, GPModel):
         raise TypeError(f"model must be a GPModel; got {type(gpm).__name__}")
     shapes = {name: list(shape) for name, shape in gpm.shapes.items()}
     if shapes != saved["shapes"]:
         raise ValueError(
-            f"the model that was saved has the parameters {_describe(saved['shapes'])}; this one has "
-            f"{_describe(shapes)}"
+            f"the saved model has the parameters {_describe(saved['shapes'])}, but this one has {_describe(shapes)}"
         )
-    # A constant X cannot be set, and need not.
+    # A constant X can hold the data already, but cannot be set.
     if not (np.array_equal(gpm.X, X) and np.array_equal(gpm.y, y)):
         gpm.set_data(X, y)
     return gpm
@@ -270,12 +267,12 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
         if given is None or not is_lazy(given) or given.shape != (n_rows, width):
             what = "nothing" if given is None else f"{type(given).__name__} of shape {np.shape(given)}"
             raise ValueError(
-                f"the candidates were a dask array of shape ({n_rows}, {width}), which the file cannot hold: make it "
-                f"as before and pass pool=; got {what}"
+                f"the file cannot hold its dask array of candidates, of shape ({n_rows}, {width}): make it as before "
+                f"and pass it as pool=; got {what}"
             )
         return {"pool": given}
     if given is not None:
-        raise ValueError("pool= is for learners of a dask array: this file has its candidates")
+        raise ValueError("pool= is for learners of a dask array; this file holds its candidates")
     if "box" in groups:
         ends = (groups["box"][name].to_numpy().tolist() for name in ("low", "high"))
         return {"bounds": list(zip(*ends, strict=True))}
@@ -285,9 +282,8 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
 
 def _offered(group: xr.Dataset, candidates: LazyPool) -> dict[int, np.ndarray]:
     rows, X = group["offered_row"].to_numpy(), np.array(group["offered_x"].to_numpy(), float)
-    # As found at the start and marked ever since.
     if not np.array_equal(candidates.read(rows), X):
-        raise ValueError("pool is not the dask array that the points were chosen from: rows that were offered differ")
+        raise ValueError("pool is not the dask array of the saved run: rows that were offered differ")
     return dict(zip(rows.tolist(), X, strict=True))
 
 
@@ -297,7 +293,7 @@ def _choices(group: xr.Dataset) -> list[Choice]:
 
 
 def _fits(state: LearnerState) -> dict[Any, LaplaceFit]:
-    """The fits of the data held now, by label; nothing if they were not made yet."""
+    """The fits to the current data, by label; empty if they are not made yet."""
     fit = state.fit
     if fit is None:
         return {}
@@ -328,7 +324,7 @@ def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
 
 
 def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
-    """What the last fits left for the next ones; and these fits, where nothing was told since."""
+    """Restore the starts of the next fits, and the last fits themselves if nothing was told since."""
     subject = state.subject
     fits: dict[Any, LaplaceFit] = {}
     for number, (label, gpm) in enumerate(subject.models.items()):
@@ -341,7 +337,7 @@ def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, 
             )
         if len(starts):
             subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
-        # A model that could not be fitted has none.
+        # A model that could not be fitted has no modes.
         if is_fitted and "z" in group:
             fits[label] = fit_from_dataset(gpm, group)
     if isinstance(subject, OneModel):
@@ -358,6 +354,6 @@ def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, 
     }
     if is_fitted:
         subject.fits = fits
-        # Said when they were made.
+        # The saved run warned already.
         with ignoring(DoubtfulEvidenceWarning):
             state.fit = subject.average()

@@ -1,4 +1,4 @@
-"""Everything that a run is: what a learner works on, and what a file holds."""
+"""The complete state of a run: what a learner works on, and what a file holds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 # The criterion of each goal.
 GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
-# Spans of candidates that no scaling meant for them has: in units of the priors (standardised inputs stay below ten),
-# and relative to the data.
+# Spans of candidates that show a scaling made for other data: in units of the priors (standardised inputs stay below
+# ten), and relative to the data.
 _WIDEST, _WIDER = 12.0, 5.0
 
 
@@ -41,20 +41,20 @@ class LearnerState:
         None for random points.
     criterion_name : str
     criterion_is_named : bool
-        Whether the name makes it again.
+        Whether the name suffices to make it again.
     minimize, repeat : bool
     random_seed : int
     subject : OneModel or SeveralModels
-        The models, with the data told so far and what their last fits left.
+        The models with the data told so far, and the modes of their last fits.
     questions : Questions
-        The candidates, and what was asked and told.
+        The candidates, and the points asked and told.
     verification : Verification
     n_start : int
         Number of points at the start.
     rng : Generator
-        Of the choices.
+        The generator of the choices.
     fit : LaplaceFit, ModelAverage or None
-        The searched fit to the data held now; None if it is still to be made.
+        The searched fit to the current data; None until it is made.
     notes : dict
     """
 
@@ -88,7 +88,7 @@ def new_state(
     verify: str | int = "never",
     random_seed: int | np.random.Generator | None = None,
 ) -> LearnerState:
-    """The state of a run that has not asked yet; arguments and errors as for a ``Learner``."""
+    """The state of a new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
     repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
@@ -100,7 +100,7 @@ def new_state(
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:
         random_seed = int(random_seed)
     else:
-        # NumPy refuses what cannot be a seed, and says why.
+        # NumPy raises for an invalid seed.
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
     verification = Verification(verify, len(subject.y), random_seed)
     inputs = next(iter(subject.models.values())).inputs
@@ -152,7 +152,7 @@ def _read_criterion(
         )
         return made, criterion
     if not callable(criterion) and not isinstance(criterion, Criterion):
-        raise ValueError(f"criterion must be callable or a name; got {criterion!r}")
+        raise ValueError(f"criterion must be a name or a callable; got {criterion!r}")
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))
 
 

@@ -1,4 +1,4 @@
-"""Whether the fits of a run can be trusted, and a trace in their place where they cannot."""
+"""Verify the fits of a run by Pareto k, and sample a trace in place of those that fail."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from pymc_active.models.datatrees import to_dataset
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
 
-# Above this R-hat the chains have not seen the same posterior.
+# Above this R-hat the chains disagree.
 RHAT_LIMIT = 1.05
-# "sometimes" means so many times the points of the last verification.
+# "sometimes" verifies when there are this many times the points of the last verification.
 _GROWTH = 1.5
-# A trace is modest: 128 of its draws, or fewer, are what a criterion takes.
+# A short trace suffices: criteria use at most 128 of its draws.
 _TUNE, _DRAWS, _CHAINS = 500, 500, 2
 # Candidates at which the chains' predictions are compared.
 PLACES = 100
 
 
 class Verdict(NamedTuple):
-    """On one fit: Pareto k of draws from it, and what came of the trace, if one was drawn."""
+    """The verification of one fit: Pareto k, and the convergence of its trace if one was drawn."""
 
     pareto_k: float
     escalated: bool = False
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 
 
 class Verification:
-    """When to verify, and what was found.
+    """When to verify, and the results.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ class Verification:
     verdicts : dict
         Number of points -> label of a model -> Verdict.
     regret : dict
-        Number of points -> true utility of the unverified choice over the best.
+        Number of points -> true utility of the unverified choice, relative to the best.
     chains : dict
-        Label of a model -> draws in the place of its last fit; empty unless the run is escalated.
+        Label of a model -> the trace used in place of its last fit; empty unless the run is escalated.
 
     Raises
     ------
@@ -72,8 +72,7 @@ class Verification:
             every = int(every)
         elif not isinstance(every, str) or every not in ("never", "sometimes"):
             raise ValueError(
-                "verify must be 'never', 'sometimes' or a whole number k >= 1, for every k-th point told; got "
-                f"{every!r}"
+                f"verify must be 'never', 'sometimes' or a whole number k >= 1 (every k-th point told); got {every!r}"
             )
         self.every = every
         self.n_start, self.random_seed = n_start, random_seed
@@ -82,7 +81,7 @@ class Verification:
         self.chains: dict[Any, Chains] = {}
 
     def is_due(self, n: int) -> bool:
-        """Whether a fit to ``n`` points is to be verified."""
+        """Whether to verify a fit to ``n`` points."""
         if self.every == "never" or not self.verdicts:
             return self.every != "never"
         last = max(self.verdicts)
@@ -94,35 +93,35 @@ class Verification:
         return (n - self.n_start) // self.every > (last - self.n_start) // self.every
 
     def verify(self, fits: Mapping[Any, LaplaceFit], X: np.ndarray, may_escalate: bool) -> dict[Any, LaplaceFit]:
-        """Look at fits to the same data, and draw traces for those that are doubtful.
+        """Verify fits to the same data, and sample traces for those that fail.
 
         Parameters
         ----------
         fits : dict
             By label.
         X : ndarray, shape (m, D)
-            Where the predictions of a trace's chains are compared.
+            Points at which the predictions of a trace's chains are compared.
         may_escalate : bool
 
         Returns
         -------
         dict
-            Label -> the same fit with the draws of its trace, where one was drawn.
+            Label -> the fit with the draws of its trace, for fits that got one.
         """
         self.chains = {}
         n = len(next(iter(fits.values())).y)
         verdicts, replaced, errors = {}, {}, []
         for i, (label, fit) in enumerate(fits.items()):
             k = pareto_k(fit, random_seed=self.random_seed)
-            # A shape that cannot be told is no good one.
+            # An undetermined shape counts as a bad one.
             verdict = Verdict(k if np.isfinite(k) else np.inf)
             if verdict.pareto_k > PARETO_LIMIT and may_escalate:
                 seed = int(np.random.default_rng((self.random_seed, n, 2, i)).integers(2**31))
                 try:
                     self.chains[label] = chains = _sample(fit, seed)
                     verdict = _judge(verdict, fit, chains, X)
-                    replaced[label] = fit.with_draws(chains.thetas.reshape(-1, chains.thetas.shape[-1]))
-                except Exception as error:  # Whatever a sampler raises, the run goes on.
+                    replaced[label] = fit.with_draws(chains.z.reshape(-1, chains.z.shape[-1]))
+                except Exception as error:  # A failing sampler must not stop the run.
                     self.chains.pop(label, None)
                     verdict = verdict._replace(sampler_failed=True)
                     errors.append(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
@@ -132,7 +131,7 @@ class Verification:
         return replaced
 
     def _warn(self, n: int, fits: Mapping, verdicts: dict[Any, Verdict], errors: list[str]) -> None:
-        """Once when a run first escalates, and once when the sampler first fails."""
+        """Warn once when a run first escalates, and once when the sampler first fails."""
         before = [verdict for known in self.verdicts.values() for verdict in known.values()]
         parts = []
         doubtful = {label: v for label, v in verdicts.items() if v.escalated or v.sampler_failed}
@@ -142,29 +141,26 @@ class Verification:
         escalated = [v for v in doubtful.values() if v.escalated]
         if escalated and not any(v.escalated for v in before):
             parts.append(
-                f"the criterion is computed over traces by MCMC until k is below {PARETO_LIMIT}. More data or tighter "
-                "priors make it so; see learner.verification"
+                f"the criterion is computed over MCMC traces until k is below {PARETO_LIMIT}, which takes more data or "
+                "tighter priors; see learner.verification"
             )
             rhat = max(v.rhat for v in escalated)
             if rhat > RHAT_LIMIT:
                 parts.append(
-                    f"the chains of the trace disagree (R-hat {rhat:.2f}), and their draws are used all the same: look "
-                    "for other modes (pymc_active.sample with more chains)"
+                    f"the chains of the trace disagree (R-hat {rhat:.2f}), but their draws are used: look for other "
+                    "modes (pymc_active.sample with more chains)"
                 )
         if errors and not any(v.sampler_failed for v in before):
             parts.append(
-                f"the sampler failed ({errors[0]}), so the criterion uses the Laplace fit all the same: tighter priors "
-                "on the parameters may mend it"
+                f"the sampler failed ({errors[0]}), so the criterion still uses the Laplace fit; tighter priors on the "
+                "parameters may help"
             )
         if parts:
             message = f"the Laplace fit of {which} to {n} points cannot be trusted: " + "; ".join(parts)
-            warn_user(
-                message,
-                SamplingWarning,
-            )
+            warn_user(message, SamplingWarning)
 
     def dataset(self, is_single: bool) -> xr.Dataset:
-        """What was found, over ``n_observations``; of several models also over ``model``."""
+        """The results over ``n_observations``, and for several models over ``model``."""
         labels = list(dict.fromkeys(label for known in self.verdicts.values() for label in known))
         nothing = Verdict(np.nan)
         rows = [[known.get(label, nothing) for label in labels] for known in self.verdicts.values()]
@@ -179,7 +175,7 @@ class Verification:
         return data if is_single else data.assign_coords(model=labels)
 
     def remember(self, data: xr.Dataset, label: Any) -> None:
-        """Take over what :meth:`dataset` wrote; ``label`` is that of a single model."""
+        """Restore what :meth:`dataset` returned; ``label`` is that of a single model."""
         regrets = data["regret_ratio"].to_numpy()
         if "model" not in data.dims:
             data = data.expand_dims(model=[label], axis=1)
@@ -197,8 +193,8 @@ class Verification:
 
 
 def _sample(fit: LaplaceFit, random_seed: int) -> Chains:
-    """A short trace, whose chains start at the modes by their weights."""
-    # Modes expanded off the row space of an embedding have coordinates of their own.
+    """A short trace; its chains start at modes chosen by weight."""
+    # Modes outside the row space of an embedding have other coordinates.
     expansions = [e for e in fit.expansions if e.posterior is fit.best.posterior]
     share = np.cumsum(softmax([e.log_evidence for e in expansions]))
     modes = np.searchsorted(share, (np.arange(_CHAINS) + 0.5) / _CHAINS)
@@ -207,13 +203,13 @@ def _sample(fit: LaplaceFit, random_seed: int) -> Chains:
 
 
 def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> Verdict:
-    """By the predictive means, which no symmetry of the model disturbs; the worst of them counts."""
+    """Add the worst convergence over the predictive means, which symmetries of the model leave unchanged."""
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_stats.base import array_stats
 
-    n_chains, n_draws, P = chains.thetas.shape
-    means = draw_moments(fit.best.posterior, chains.thetas.reshape(-1, P), X)[0].reshape(n_chains, n_draws, -1)
-    # Where all draws agree there is nothing to compare.
+    n_chains, n_draws, P = chains.z.shape
+    means = draw_moments(fit.best.posterior, chains.z.reshape(-1, P), X)[0].reshape(n_chains, n_draws, -1)
+    # Means on which all draws agree have nothing to compare.
     means = means[..., np.ptp(means, axis=(0, 1)) > 1e-8 * np.ptp(means)]
     if not means.size:
         return verdict._replace(escalated=True, rhat=1.0, ess_bulk=float(n_chains * n_draws))
@@ -227,7 +223,7 @@ def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> 
 
 
 def over_draws(criterion: Any) -> Criterion | None:
-    """The same criterion with the hyperparameters marginalised by draws; None where it knows of no draws."""
+    """The same criterion with the hyperparameters marginalised by draws; None if it takes no draws."""
     if isinstance(criterion, MomentCriterion) and "draws" not in criterion.methods:
         return None
     if not isinstance(criterion, MomentCriterion | OptimumCriterion):
@@ -238,9 +234,9 @@ def over_draws(criterion: Any) -> Criterion | None:
 
 
 def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> float:
-    """True utility of the candidate with the largest score ``chosen`` (m,), over that of the best; NaN if unknown."""
+    """True utility of the candidate with the largest score ``chosen`` (m,), relative to the best; NaN if unknown."""
     known = np.flatnonzero(np.isfinite(chosen) & np.isfinite(true))
-    # A sample path is another one for each source of the hyperparameters, and says nothing of the other's maximum.
+    # Sample paths differ between sources of the hyperparameters, so their maxima are not comparable.
     if isinstance(criterion, Thompson) or not len(known):
         return np.nan
     return relative_utility(criterion.name, true[known], int(np.argmax(chosen[known])))
@@ -248,8 +244,8 @@ def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> 
 
 def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
     """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
-    n_chains, n_draws, P = chains.thetas.shape
-    thetas = fit.best.space.lift(chains.thetas.reshape(-1, P), np.random.default_rng(0))
+    n_chains, n_draws, P = chains.z.shape
+    thetas = fit.best.space.lift(chains.z.reshape(-1, P), np.random.default_rng(0))
     values = fit.gpm.constrain(thetas)
     posterior = {name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in values.items()}
     sample_dims = ["chain", "draw"]

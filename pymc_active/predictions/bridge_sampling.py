@@ -88,10 +88,10 @@ def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None
     sizes = trace["posterior"].sizes if "posterior" in trace.children else {"chain": 1}
     thetas = trace_thetas(fit.gpm, trace)
     best = fit.best
-    thetas = np.stack([best.space.shrink(theta, rng) for theta in thetas])
+    z = np.stack([best.space.shrink(theta, rng) for theta in thetas])
     with one_blas_thread():
         space = _Quotient(fit)
-        eta = space.reduce(thetas)
+        eta = space.reduce(z)
         chains = eta.reshape(sizes["chain"], -1, eta.shape[1])
         half = chains.shape[1] // 2
         first = chains[:, :half].reshape(-1, eta.shape[1])
@@ -169,7 +169,7 @@ def _relative_variance(log_values: np.ndarray) -> float:
 class _Quotient:
     """Coordinates eta (Q,) in which all points that an embedding's rotations make alike are one.
 
-    Without such a symmetry they are theta itself.
+    Without such a symmetry they are z itself.
     """
 
     def __init__(self, fit: LaplaceFit):
@@ -192,20 +192,20 @@ class _Quotient:
         modes = self.reduce(np.stack([e.z for e in fit.expansions if e.posterior is best.posterior]))
         self.modes = self.toward(modes, modes[0])
 
-    def reduce(self, thetas: np.ndarray) -> np.ndarray:
-        """Eta (S, Q) of theta (S, P)."""
+    def reduce(self, z: np.ndarray) -> np.ndarray:
+        """Eta (S, Q) of z (S, P')."""
         if not self.turns:
-            return thetas
+            return z
         d = self.shape[0]
-        R = thetas[:, self.where].reshape(-1, *self.shape) @ self.frame
+        R = z[:, self.where].reshape(-1, *self.shape) @ self.frame
         Q, U = np.linalg.qr(R[:, :, :d])
         sign = np.sign(np.einsum("sii->si", U))
         U, rest = sign[:, :, None] * U, sign[:, :, None] * (Q.transpose(0, 2, 1) @ R[:, :, d:])
         parts = (np.log(np.einsum("sii->si", U)), U[:, *self.upper], rest.reshape(len(R), -1))
-        return np.concatenate([thetas[:, : self.where.start], *parts, thetas[:, self.where.stop :]], axis=1)
+        return np.concatenate([z[:, : self.where.start], *parts, z[:, self.where.stop :]], axis=1)
 
     def lift(self, eta: np.ndarray) -> np.ndarray:
-        """One of the theta (S, P) of eta (S, Q)."""
+        """One of the z (S, P') of eta (S, Q)."""
         if not self.turns:
             return eta
         (d, D), start = self.shape, self.where.start

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.fit import LaplaceFit, fit_laplace
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.laplace.modes.search import SAME
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel

@@ -270,13 +270,13 @@ class _Search:
         starts = {str(e): [self.fits[str(parent)]] for e, parent in batch.items() if parent is not None}
         errors: dict[str, str] = {}
         try:
-            fits = fit_laplace_models(models, starts=starts, **self.fit_keywords)
+            fits = fit_laplace_models(models, start=starts, **self.fit_keywords)
         except Exception:  # fit the others all the same
             fits = {}
             for label, gpm in models.items():
                 own = {label: starts[label]} if label in starts else {}
                 try:
-                    fits |= fit_laplace_models({label: gpm}, starts=own, **self.fit_keywords)
+                    fits |= fit_laplace_models({label: gpm}, start=own, **self.fit_keywords)
                 except Exception as error:  # recorded and passed over
                     errors[label] = f"{type(error).__name__}: {error}"
         for expression, parent in batch.items():

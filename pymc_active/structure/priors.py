@@ -153,13 +153,22 @@ def prior_sensitivity(
     ):
         for name, members in models.items():
             found[name] = fit_laplace_models(
-                members, starts=starts(members), random_seed=rng, executor=executor, **(fit_keywords or {})
+                members,
+                start=starts(members),
+                random_seed=rng,
+                executor=executor,
+                **{"progressbar": False, **(fit_keywords or {})},
             )
             advance()
         # Modes found under the last priors are tried under the first ones too.
         for name in list(models)[-2::-1]:
             others = fit_laplace_models(
-                models[name], starts=starts(models[name]), n_restarts=0, population=0, executor=executor
+                models[name],
+                start=starts(models[name]),
+                n_restarts=0,
+                population=0,
+                executor=executor,
+                progressbar=False,
             )
             for label, other in others.items():
                 if other.log_posterior > found[name][label].log_posterior + SAME:

@@ -1,4 +1,4 @@
-"""Checks of options that Python would otherwise take for something else."""
+"""Check options that Python would silently convert."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import numpy as np
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False.
-
-    Raises
-    ------
-    TypeError
-        For anything else: the text "no" would count as true.
-    """
+    """The value as a bool; a TypeError unless it is one, because text such as "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {value!r}")
     return bool(value)

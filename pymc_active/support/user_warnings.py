@@ -1,4 +1,4 @@
-"""The package's warnings, a class for each kind of doubt, attributed to the user's line.
+"""Warning classes of the package, attributed to the user's line.
 
 Filter by class, never by text: ``warnings.simplefilter("error", pma.DoubtfulFitWarning)``.
 """
@@ -12,7 +12,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 class ActiveWarning(UserWarning):
-    """Base class of every warning that the package gives."""
+    """Base class of all warnings of the package."""
 
 
 class DoubtfulFitWarning(ActiveWarning):
@@ -32,19 +32,19 @@ class SamplingWarning(ActiveWarning):
 
 
 class ScaleWarning(ActiveWarning):
-    """Data or candidates are not on the scale for which the priors are stated."""
+    """Data or candidates are not on the scale that the priors assume."""
 
 
 class DoubtfulSearchWarning(ActiveWarning):
-    """A search for relevant inputs saw something that contradicts what it assumes."""
+    """A search for relevant inputs found a contradiction to its assumptions."""
 
 
 class EvaluationWarning(ActiveWarning):
-    """The function under study failed at some points, or answered at points that were not asked for."""
+    """The evaluated function failed at some points, or returned values for points that were not asked for."""
 
 
 class ExecutionWarning(ActiveWarning):
-    """A worker process died, or a file comes from other versions: the result holds, the way to it changed."""
+    """A worker process died, or a file comes from other versions; the result is still valid."""
 
 
 def warn_user(message: str, category: type[ActiveWarning]) -> None:
@@ -54,7 +54,7 @@ def warn_user(message: str, category: type[ActiveWarning]) -> None:
 
 @contextmanager
 def ignoring(*categories: type[ActiveWarning]) -> Iterator[None]:
-    """Context without warnings of these classes, where the caller keeps or repeats what they would say."""
+    """Suppress warnings of these classes, when the caller keeps or repeats their content."""
     with warnings.catch_warnings():
         for category in categories:
             warnings.simplefilter("ignore", category)

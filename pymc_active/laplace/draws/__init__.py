@@ -1,1 +1,1 @@
-"""Draws from the posterior, from what Laplace's approximation knows."""
+"""Draws from the posterior, starting from its Laplace approximation."""

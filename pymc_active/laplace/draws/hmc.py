@@ -11,7 +11,7 @@ import numpy as np
 class Place(NamedTuple):
     """A point with its log density and gradient."""
 
-    theta: np.ndarray
+    z: np.ndarray
     value: float
     gradient: np.ndarray
 
@@ -32,9 +32,9 @@ def trajectory(
         Log density and gradient.
     start : Place
     root : ndarray, shape (P,) or (P, q)
-        Square root of a covariance in whose coordinates the density is about a unit Gaussian; a vector is a diagonal.
+        Square root of a covariance, which makes the density roughly a unit Gaussian; a vector is a diagonal.
     step : float
-        In these coordinates; jittered by up to 20 %.
+        In the coordinates of that Gaussian; jittered by up to 20 %.
     n_steps : int
     rng : Generator
 
@@ -49,14 +49,14 @@ def trajectory(
     energy = start.value - 0.5 * momentum @ momentum
     step *= rng.uniform(0.8, 1.2)
     uniform = rng.uniform()
-    theta, value, gradient = start
+    z, value, gradient = start
     for _ in range(n_steps):
         momentum = momentum + 0.5 * step * (gradient * root if diagonal else gradient @ root)
-        theta = theta + step * (root * momentum if diagonal else root @ momentum)
-        value, gradient = evaluate(theta)
+        z = z + step * (root * momentum if diagonal else root @ momentum)
+        value, gradient = evaluate(z)
         if not np.isfinite(value):
             return start, 0.0
         momentum = momentum + 0.5 * step * (gradient * root if diagonal else gradient @ root)
     change = value - 0.5 * momentum @ momentum - energy
     probability = float(np.exp(min(change, 0.0))) if np.isfinite(change) else 0.0
-    return (Place(theta, value, gradient) if uniform < probability else start), probability
+    return (Place(z, value, gradient) if uniform < probability else start), probability

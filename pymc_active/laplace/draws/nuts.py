@@ -1,8 +1,7 @@
-"""PyMC's NUTS on a posterior in closed form.
+"""PyMC's NUTS on a posterior in closed form, without compiling the user's model.
 
-The density is that of the PyMC model, evaluated by the same code as everything else here: nothing of the model is
-compiled, which for a few hundred draws takes longer than the sampling, and an embedding with more inputs than data is
-sampled in its row space.
+For a few hundred draws compiling would take longer than sampling. An embedding with more inputs than data is sampled in
+its row space.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ _TARGET_ACCEPT = 0.9
 
 
 class Chains(NamedTuple):
-    """Draws of theta (chain, draw, P) and which of them diverged (chain, draw)."""
+    """Draws z (chain, draw, P') and which of them diverged (chain, draw)."""
 
-    thetas: np.ndarray
+    z: np.ndarray
     diverging: np.ndarray
 
 
 def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, random_seed: int) -> Chains:
-    """Sample a posterior, one chain from each start, one after another in this process.
+    """Sample a posterior with one chain from each start, one after another in this process.
 
     Parameters
     ----------
     posterior : Posterior
-    starts : ndarray, shape (chain, P)
+    starts : ndarray, shape (chain, P')
     tune, draws : int
         For each chain.
     random_seed : int
@@ -48,10 +47,10 @@ def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, ran
         If the density is not finite at a start.
     """
     with pm.Model() as model, one_blas_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
-        # What they are worth is judged by whoever asked for the draws.
+        # The caller judges the draws.
         warnings.simplefilter("ignore")
-        theta = pm.Flat("theta", shape=posterior.n_parameters)
-        pm.Potential("log_posterior", _LogPosterior(posterior).make_node(theta).outputs[0])
+        z = pm.Flat("z", shape=posterior.n_parameters)
+        pm.Potential("log_posterior", _LogPosterior(posterior).make_node(z).outputs[0])
         trace = pm.sample(
             draws=draws,
             tune=tune,
@@ -59,7 +58,7 @@ def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, ran
             cores=1,
             blas_cores=None,
             init="adapt_diag",
-            initvals=[{"theta": start} for start in starts],
+            initvals=[{"z": start} for start in starts],
             target_accept=_TARGET_ACCEPT,
             random_seed=random_seed,
             progressbar=False,
@@ -69,7 +68,7 @@ def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, ran
             model=model,
         )
     return Chains(
-        trace["posterior"]["theta"].transpose("chain", "draw", ...).to_numpy(),
+        trace["posterior"]["z"].transpose("chain", "draw", ...).to_numpy(),
         trace["sample_stats"]["diverging"].transpose("chain", "draw").to_numpy().astype(bool),
     )
 
@@ -88,5 +87,5 @@ class _LogPosterior(Op):
         output_storage[0][0], output_storage[1][0] = np.asarray(value), np.asarray(gradient)
 
     def pullback(self, inputs, outputs, cotangents):
-        # Second derivatives are never asked for.
+        # NUTS needs no second derivatives.
         return [cotangents[0] * outputs[1]]

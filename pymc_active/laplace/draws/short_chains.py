@@ -1,8 +1,8 @@
-"""A few dozen draws from the posterior itself, from the Laplace approximations of its modes.
+"""Draw a few dozen times from the posterior by short MCMC chains that start from its Laplace approximation.
 
-Independent draws from heavy-tailed versions of the modes' Gaussians are weighted to the posterior, resampled, and
-moved by Hamiltonian Monte Carlo in the coordinates in which their mode is a unit Gaussian. There a trajectory of a few
-steps gives a nearly independent draw, so that short chains suffice: a draw costs ten evaluations of the posterior.
+Independent draws from heavy-tailed versions of the modes' Gaussians are importance-weighted, resampled, and moved by
+Hamiltonian Monte Carlo in coordinates in which their mode is a unit Gaussian. There a trajectory of a few steps gives a
+nearly independent draw, so short chains suffice: a draw costs ten evaluations of the posterior.
 """
 
 from __future__ import annotations
@@ -22,78 +22,73 @@ from pymc_active.support.user_warnings import SamplingWarning, warn_user
 _DF = 4.0
 # Proposals for each chain.
 _OVERSAMPLING = 8
-# Trajectories of each chain before the first draw, draws that it gives, and leapfrog steps in a trajectory.
+# Trajectories of each chain before its first draw, draws kept, and leapfrog steps per trajectory.
 _BURN_IN, _KEPT, _STEPS = 4, 4, 4
 _GOLDEN = 0.5 * (np.sqrt(5) - 1)
-# More of them where the step that is accepted has yet to be found.
+# Burn-in lasts up to this many trajectories until the step size suits.
 _LONGEST_BURN_IN = 12
 
 
 def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws from the posterior around the modes given, (n_particles, P).
+    """Equally weighted draws z from the posterior around the given modes, (n_particles, P').
 
     Parameters
     ----------
     expansions : sequence of Expansion
-        Modes of one posterior. Their shares are those of their Laplace evidences.
+        Modes of one posterior, which share the draws by their Laplace evidences.
     n_particles : int
     rng : Generator
-
-    Returns
-    -------
-    ndarray
-        In the coordinates of ``expansions[0].posterior``; equally weighted.
     """
     if not len(expansions[0].z):
         return np.empty((n_particles, 0))
     with one_blas_thread():
         n_chains = -(-n_particles // _KEPT)
-        thetas, mode = _resample(expansions, n_chains, rng)
+        z, mode = _resample(expansions, n_chains, rng)
         # Any first few of them come from different chains.
-        return np.concatenate(_move(expansions, thetas, mode, rng))[:n_particles]
+        return np.concatenate(_move(expansions, z, mode, rng))[:n_particles]
 
 
 def _resample(
     expansions: Sequence[Expansion], n_chains: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Importance resampling from Student-t proposals, and the mode that each start came from."""
+    """Resample Student-t proposals by importance; returns the starts and the number of each start's mode."""
     evidence = np.array([e.log_evidence for e in expansions])
     share = np.exp(evidence - logsumexp(evidence))
     counts = np.maximum(rng.multinomial(_OVERSAMPLING * n_chains, share), 2 * (share > 0.01))
-    thetas, log_weights, mode = [], [], []
+    z, log_weights, mode = [], [], []
     for k, (e, count) in enumerate(zip(expansions, counts, strict=True)):
         if not count:
             continue
-        z = rng.normal(size=(count, e.curvature.root.shape[1]))
-        z *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
-        proposals = e.z + z @ e.curvature.root.T
-        log_ratio = np.array([e.log_density(theta) for theta in proposals])
-        log_ratio += 0.5 * (_DF + z.shape[1]) * np.log1p(np.square(z).sum(1) / _DF)
-        # Truncation at the square root of their number keeps a single proposal from taking everything (Ionides 2008).
+        t = rng.normal(size=(count, e.curvature.root.shape[1]))
+        t *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
+        proposals = e.z + t @ e.curvature.root.T
+        log_ratio = np.array([e.log_density(point) for point in proposals])
+        log_ratio += 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
+        # Truncated, so that no single proposal takes everything (Ionides 2008).
         log_ratio = np.minimum(log_ratio, logsumexp(log_ratio) - 0.5 * np.log(count))
-        thetas.append(proposals)
+        z.append(proposals)
         log_weights.append(log_ratio - logsumexp(log_ratio) + np.log(share[k]))
         mode.append(np.full(count, k))
     weight = np.exp(np.concatenate(log_weights))
     chosen = systematic(weight / weight.sum(), n_chains, rng)
-    # Chosen in the order of the modes; golden steps through them, so that the first few stand for all.
+    # Rows come in the order of the modes; golden steps through them make the first few represent all.
     chosen = chosen[np.argsort(np.argsort(np.arange(n_chains) * _GOLDEN % 1))]
-    return np.concatenate(thetas)[chosen], np.concatenate(mode)[chosen]
+    return np.concatenate(z)[chosen], np.concatenate(mode)[chosen]
 
 
 def _move(
-    expansions: Sequence[Expansion], thetas: np.ndarray, mode: np.ndarray, rng: np.random.Generator
+    expansions: Sequence[Expansion], z: np.ndarray, mode: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Hamiltonian Monte Carlo, each chain in the metric of its mode; all chains after each trajectory kept."""
+    """Hamiltonian Monte Carlo, each chain in the metric of its mode; the places of all chains after each trajectory."""
     posterior = expansions[0].posterior
-    # Symmetric directions are moved along too: only the whole space has the right density.
+    # Chains move along directions of symmetry too: only the whole space has the right density.
     roots = [
         np.column_stack([e.curvature.root, np.median(np.linalg.norm(e.curvature.root, axis=0)) * null.T])
         if len(null := e.symmetry.directions.reshape(-1, len(e.z)))
         else e.curvature.root
         for e in expansions
     ]
-    places = [Place(theta, *posterior.value_and_gradient(theta)) for theta in thetas]
+    places = [Place(start, *posterior.value_and_gradient(start)) for start in z]
     step = 0.4
 
     def sweep() -> float:
@@ -111,11 +106,11 @@ def _move(
     kept = []
     for _ in range(_KEPT):
         accepted = sweep()
-        kept.append(np.stack([place.theta for place in places]))
+        kept.append(np.stack([place.z for place in places]))
     if accepted < 0.1:
         warn_user(
-            "the draws from the posterior hardly move: the mode is a poor one, where K + noise is nearly singular or "
-            "the curvature says little. Search longer (n_restarts), or keep log_noise away from zero by its prior.",
+            "the short MCMC chains accept fewer than 10 % of their proposals, so the draws are poorly mixed. K + noise "
+            "is probably near-singular at this mode: raise n_restarts, or keep log_noise away from zero by its prior",
             SamplingWarning,
         )
     return kept

@@ -1,4 +1,4 @@
-"""Draws of a trace in the place of a fit's own, in the coordinates of whatever data the fit is expanded for."""
+"""Use the draws of a trace in place of a fit's own, also when the fit is expanded for other data."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ class TraceDraws:
 
     Parameters
     ----------
-    thetas : ndarray, shape (S, P')
+    z : ndarray, shape (S, P')
         All chains one after another.
-    space : Space
-        Whose coordinates these are.
+    space : FullSpace or RowSpace
+        The space of these coordinates.
     """
 
-    def __init__(self, thetas: np.ndarray, space: Space):
-        self.thetas, self.space = thetas, space
+    def __init__(self, z: np.ndarray, space: Space):
+        self.z, self.space = z, space
 
     def __len__(self) -> int:
-        return len(self.thetas)
+        return len(self.z)
 
     def take(self, n: int, space: Space, rng: np.random.Generator) -> np.ndarray:
-        """Up to ``n`` of them, evenly spaced, of which the first few stand for all, in the coordinates of ``space``.
+        """Up to ``n`` evenly spaced draws in the coordinates of ``space``; the first few represent all.
 
         Parameters
         ----------
         n : int
-        space : Space
-            More data span more of the inputs, so that it may be another one.
+        space : FullSpace or RowSpace
+            May differ from the draws' own: more data span more of the inputs.
         rng : Generator
-            For what lies outside the row space of the draws, where the prior holds.
+            Draws from the prior outside the row space of the draws.
 
         Returns
         -------
         ndarray, shape (min(n, S), P'')
         """
         rows = np.unique(((np.arange(n) + 0.5) / n * len(self)).astype(int))
-        thetas = self.thetas[rows[np.argsort(np.arange(len(rows)) * _GOLDEN % 1)]]
+        z = self.z[rows[np.argsort(np.arange(len(rows)) * _GOLDEN % 1)]]
         if space is self.space:
-            return thetas
-        # One at a time: a matrix of all inputs may be large.
-        return np.stack([_move(theta, self.space, space, rng) for theta in thetas])
+            return z
+        # One at a time, since a lifted draw may be large.
+        return np.stack([_move(point, self.space, space, rng) for point in z])
 
 
-def _move(theta: np.ndarray, old: Space, new: Space, rng: np.random.Generator) -> np.ndarray:
-    return new.shrink(old.lift(theta, rng), rng)
+def _move(point: np.ndarray, old: Space, new: Space, rng: np.random.Generator) -> np.ndarray:
+    return new.shrink(old.lift(point, rng), rng)

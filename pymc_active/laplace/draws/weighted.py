@@ -1,11 +1,10 @@
-"""Draws from the posterior with weights: around its modes, around draws by MCMC, and with few data from the prior.
+"""Draw from the posterior with importance weights: around its modes, around MCMC draws and, with few data, the prior.
 
-Every draw is weighed against the mixture of all proposals (the balance heuristic), so that what two modes share counts
-once.
+Weights are relative to the mixture of all proposals (the balance heuristic), so the overlap of two modes counts once.
 
-Where the posterior has symmetries, proposals and posterior are compared on its quotient. Exchanges of like terms are
-finitely many: a proposal has its average density over a draw's images. Rotations of an embedding are integrated: a draw
-is turned towards the mode, where it lies across the orbits, and its density is divided by the volume of its orbit.
+If the posterior has symmetries, proposals and posterior are compared on its quotient. For exchanges of like terms, a
+proposal's density is averaged over the images of a draw. Rotations of an embedding are integrated: a draw is rotated
+towards the mode, which puts it on a slice across the orbits, and its density is divided by the volume of its orbit.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from pymc_active.support.threads import one_blas_thread
 
 # Degrees of freedom of the proposals.
 _DF = 4.0
-# Proposals are a mode's Gaussian so many times as wide, and get these shares of its draws: Laplace's own width fits
-# the bulk, and where the posterior is skewed its longer tail needs the wider one.
+# Widths of the proposals relative to a mode's Gaussian -> share of its draws. Laplace's own width fits the bulk, and
+# the longer tail of a skewed posterior needs the wider one.
 _WIDTHS = {1.0: 0.6, 2.0: 0.4}
-# Proposals around draws by MCMC: how wide, and their share of the draws.
+# Width of the proposals around MCMC draws, and their share of the draws.
 _AROUND_WIDTH, _AROUND_SHARE = 0.7, 0.5
-# With fewer points than this much of the evidence may lie where no mode is, and so many draws, for each of the others,
+# With fewer points than this, much of the evidence may lie away from the modes: then this many draws for each other one
 # are from the prior.
 _FEW, _FROM_PRIOR = 30, 2
-# Embeddings with more parameters are drawn around their modes alone: from the prior hardly any draw has weight there
-# with more than about ten points, and all would cost an evaluation.
+# Embeddings with more parameters are drawn around their modes alone: with more than about ten points hardly any draw
+# from the prior has weight, and each costs an evaluation.
 _FEW_PARAMETERS = 10
 
 
 class WeightedDraws(NamedTuple):
-    """Hyperparameters (S, P'), in the coordinates of the best mode's posterior, and log p(y, theta) / q(theta) (S,)."""
+    """Draws z (S, P') in the coordinates of the best mode's space, and log p(y, z) / q(z) (S,)."""
 
-    thetas: np.ndarray
+    z: np.ndarray
     log_weights: np.ndarray
 
     @property
@@ -53,35 +52,29 @@ class WeightedDraws(NamedTuple):
         return float(np.exp(2 * logsumexp(self.log_weights) - logsumexp(2 * self.log_weights)))
 
     def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Equally weighted draws, (draws, P'), in random order; those of much weight repeat.
-
-        Raises
-        ------
-        ValueError
-            If no weight is finite.
-        """
+        """Equally weighted draws, (draws, P'), in random order, with repeats; a ValueError if no weight is finite."""
         if not np.isfinite(self.log_weights).any():
             raise ValueError("no draw has a finite weight: the log posterior is not finite at any of them")
-        return self.thetas[rng.permutation(systematic(softmax(self.log_weights), draws, rng))]
+        return self.z[rng.permutation(systematic(softmax(self.log_weights), draws, rng))]
 
 
 def weighted_draws(
     expansions: Sequence[Expansion], moved: np.ndarray, draws: int, rng: np.random.Generator
 ) -> WeightedDraws:
-    """Draws around the modes of one posterior, around some of its own draws, and of few data from the prior.
+    """Draw around the modes of a posterior, around some MCMC draws and, with few data, from the prior.
 
     Parameters
     ----------
     expansions : sequence of Expansion
         The best mode first.
     moved : ndarray, shape (m, P')
-        Draws by MCMC: half of the others are around these.
+        MCMC draws; half of the proposals are around these.
     draws : int
-        Twice as many more are from the prior if there are :func:`few data <prior_for_few_data>`.
+        With :func:`few data <prior_for_few_data>` twice as many are added from the prior.
     rng : Generator
     """
     best = expansions[0]
-    # Modes expanded off the row space of an embedding have coordinates of their own.
+    # Modes outside the row space of an embedding have other coordinates.
     expansions = [e for e in expansions if e.posterior is best.posterior]
     share = softmax([0.5 * e.log_evidence for e in expansions])
     images = exchanges(best.posterior)
@@ -97,16 +90,16 @@ def weighted_draws(
             proposals.append(_PriorProposal(prior))
         counts = np.maximum(np.round(shares * draws).astype(int), 1)
         drawn = [p.draw(n, rng) for p, n in zip(proposals, counts, strict=True)]
-        seen = np.concatenate([p.is_nearest(thetas) for p, thetas in zip(proposals, drawn, strict=True)])
-        thetas = np.concatenate(drawn)
-        values = best.posterior.values(thetas)
-        densities = np.stack([p.log_density(thetas) for p in proposals])
+        seen = np.concatenate([p.is_nearest(z) for p, z in zip(proposals, drawn, strict=True)])
+        z = np.concatenate(drawn)
+        values = best.posterior.values(z)
+        densities = np.stack([p.log_density(z) for p in proposals])
     log_mixture = logsumexp(densities, axis=0, b=(counts / counts.sum())[:, None])
-    return WeightedDraws(thetas, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
+    return WeightedDraws(z, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
 
 
 def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
-    """The prior, if draws from it are worth having: few observations, a normal prior, no large embedding."""
+    """The prior, if draws from it help: few observations, a normal prior, no large embedding."""
     prior = getattr(best.posterior, "prior", None)
     is_large = best.embedding is not None and (isinstance(best.space, RowSpace) or len(best.z) > _FEW_PARAMETERS)
     few = len(best.posterior.y) < _FEW and not is_large
@@ -114,19 +107,19 @@ def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
 
 
 def _around(moved: np.ndarray, expansions: Sequence[Expansion], images: list[np.ndarray]) -> list[_Proposal]:
-    """Narrower proposals around draws by MCMC, which know where the posterior bends."""
+    """Narrower proposals around MCMC draws, which follow a curved posterior."""
     wide = [_Proposal(e, images, 1.0) for e in expansions]
     nearest = np.argmax([p.log_density(moved) for p in wide], axis=0)
     return [
-        _Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(theta[None])[0])
-        for k, theta in zip(nearest, moved, strict=True)
-        # At a mode of lower rank some rotations move nothing, and a proposal beside it would need all their images.
+        _Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(draw[None])[0])
+        for k, draw in zip(nearest, moved, strict=True)
+        # At a mode of lower rank some rotations move nothing; a proposal beside it would need all their images.
         if (orbit := wide[k].orbit) is None or orbit.is_of_full_rank
     ]
 
 
 class _PriorProposal:
-    """The prior, which neither an exchange of like terms nor a rotation of an embedding changes."""
+    """The prior, which is invariant under exchanges of like terms and rotations of an embedding."""
 
     def __init__(self, prior: GaussianPrior):
         self.prior = prior
@@ -135,20 +128,20 @@ class _PriorProposal:
         """Draws (count, P)."""
         return self.prior.mean + self.prior.sd * rng.normal(size=(count, len(self.prior.mean)))
 
-    def log_density(self, thetas: np.ndarray) -> np.ndarray:
-        """At the rows of thetas (S, P), (S,)."""
-        return self.prior.values(thetas)
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """At the rows of z (S, P), (S,)."""
+        return self.prior.values(z)
 
-    def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
-        """All are what they stand for."""
-        return np.ones(len(thetas), bool)
+    def is_nearest(self, z: np.ndarray) -> np.ndarray:
+        """True for all draws."""
+        return np.ones(len(z), bool)
 
 
 class _Proposal:
     """A Student-t around one mode, and its density on the posterior's quotient by its symmetries."""
 
     def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
-        self.theta, self.root = e.z if center is None else center, width * e.curvature.root
+        self.center, self.root = e.z if center is None else center, width * e.curvature.root
         r = self.root.shape[1]
         self.inverse_root = e.inverse_root / width
         self.constant = (
@@ -163,33 +156,31 @@ class _Proposal:
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draws (count, P); they do not move along directions of symmetry."""
-        z = rng.normal(size=(count, self.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
-        return self.theta + z @ self.root.T
+        t = rng.normal(size=(count, self.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
+        return self.center + t @ self.root.T
 
-    def log_density(self, thetas: np.ndarray) -> np.ndarray:
-        """At the rows of thetas (S, P) and all points that are the same by symmetry, (S,)."""
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """At the rows of z (S, P), averaged over all points equal by symmetry, (S,)."""
         if self.orbit is not None:
-            turned = self.orbit.turn(thetas)
+            turned = self.orbit.turn(z)
             return self._log_student(turned) - self.orbit.log_volume(turned)
-        return logsumexp([self._log_student(thetas[:, image]) for image in self.images], axis=0) - np.log(
-            len(self.images)
-        )
+        return logsumexp([self._log_student(z[:, image]) for image in self.images], axis=0) - np.log(len(self.images))
 
-    def nearest(self, thetas: np.ndarray) -> np.ndarray:
-        """Of all points that are the same by symmetry those nearest to the center, (S, P)."""
+    def nearest(self, z: np.ndarray) -> np.ndarray:
+        """The points equal to z by symmetry that are nearest to the centre, (S, P)."""
         if self.orbit is not None:
-            return self.orbit.turn(thetas)
-        images = np.stack([thetas[:, image] for image in self.images])
+            return self.orbit.turn(z)
+        images = np.stack([z[:, image] for image in self.images])
         best = np.argmax([self._log_student(image) for image in images], axis=0)
-        return images[best, np.arange(len(thetas))]
+        return images[best, np.arange(len(z))]
 
-    def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
-        """Whether draws are those points of their orbits that :meth:`log_density` takes."""
-        return np.ones(len(thetas), bool) if self.orbit is None else self.orbit.is_nearest(thetas)
+    def is_nearest(self, z: np.ndarray) -> np.ndarray:
+        """Whether draws are the representatives of their orbits that :meth:`log_density` uses."""
+        return np.ones(len(z), bool) if self.orbit is None else self.orbit.is_nearest(z)
 
-    def _log_student(self, thetas: np.ndarray) -> np.ndarray:
-        z = (thetas - self.theta) @ self.inverse_root.T
-        return self.constant - 0.5 * (_DF + z.shape[1]) * np.log1p(np.square(z).sum(1) / _DF)
+    def _log_student(self, z: np.ndarray) -> np.ndarray:
+        t = (z - self.center) @ self.inverse_root.T
+        return self.constant - 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
 
 
 class _Orbit:
@@ -202,27 +193,27 @@ class _Orbit:
         self.across = e.symmetry.directions.reshape(-1, len(e.z))[:, self.where]
         self.is_of_full_rank = bool(np.linalg.matrix_rank(self.R, 1e-5 * np.abs(self.R).max()) == len(self.R))
         q = len(self.across)
-        # Rotations that leave R as it is move nothing here.
+        # Without the rotations that leave R unchanged.
         self.moving = np.linalg.svd(generators(self.R), full_matrices=False)[0][:, :q]
         self.constant = e.symmetry.log_volume - self._log_tilt(self.R[None])[0]
 
-    def turn(self, thetas: np.ndarray) -> np.ndarray:
-        """The points of the same orbits that are nearest to the mode (Procrustes), (S, P)."""
-        R = thetas[:, self.where].reshape(-1, *self.shape)
+    def turn(self, z: np.ndarray) -> np.ndarray:
+        """The points of the same orbits nearest to the mode (Procrustes), (S, P)."""
+        R = z[:, self.where].reshape(-1, *self.shape)
         left, _, right = np.linalg.svd(self.R @ R.transpose(0, 2, 1))
-        turned = thetas.copy()
+        turned = z.copy()
         turned[:, self.where] = (left @ right @ R).reshape(len(R), -1)
         return turned
 
-    def is_nearest(self, thetas: np.ndarray) -> np.ndarray:
-        """Whether draws across the orbits are nearest already: R at the mode times their Rᵀ is positive, (S,)."""
-        products = self.R @ thetas[:, self.where].reshape(-1, *self.shape).transpose(0, 2, 1)
+    def is_nearest(self, z: np.ndarray) -> np.ndarray:
+        """Whether draws are nearest to the mode: R at the mode times their Rᵀ is positive semidefinite, (S,)."""
+        products = self.R @ z[:, self.where].reshape(-1, *self.shape).transpose(0, 2, 1)
         eigenvalues = np.linalg.eigvalsh(0.5 * (products + products.transpose(0, 2, 1)))
         return eigenvalues[:, 0] >= -1e-8 * np.abs(eigenvalues).max(1)
 
-    def log_volume(self, thetas: np.ndarray) -> np.ndarray:
-        """Log volume of the orbits by which the flat piece across them at the mode is thickened, (S,)."""
-        return self.constant + self._log_tilt(thetas[:, self.where].reshape(-1, *self.shape))
+    def log_volume(self, z: np.ndarray) -> np.ndarray:
+        """Log volume of the orbits relative to the flat slice across them at the mode, (S,)."""
+        return self.constant + self._log_tilt(z[:, self.where].reshape(-1, *self.shape))
 
     def _log_tilt(self, R: np.ndarray) -> np.ndarray:
         velocities = self.moving.T @ generators(R)

@@ -1,14 +1,14 @@
-"""Mode search for sums and products of kernels: a portfolio of different starts, then changes to the best.
+"""Mode search for sums and products of kernels: several kinds of starts, then changes to the best modes.
 
-Such models have few parameters and many modes, above all where a period is free. No single kind of start finds the
-best mode of every model, so that starts take turns:
+These models have few parameters and many modes, above all if a period is free. No single kind of start finds the best
+mode of every model, so kinds take turns:
 
-* a scan over the periods (:mod:`pymc_active.laplace.modes.periods`) given a draw of everything else, without and with
-  additional noise, in which the first steps are taken too;
-* the noise ladder, in a shortened form;
-* changes to a good mode found before: one of its base kernels is drawn anew.
+* a scan over the periods (:mod:`pymc_active.laplace.modes.periods`) given a draw of the other parameters, without or
+  with additional noise, which the first steps keep;
+* a short noise ladder;
+* changes to a good mode found before: one of its base kernels is redrawn.
 
-Climbs are rough at first; only the best distinct ones are taken further.
+Climbs are rough at first; only the best distinct ones are polished.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pymc_active.support.workers import run_calls
 _LADDER = (0.6, 0.3, 0.15)
 # Iterations on each of its rungs, and of a rough climb.
 _RUNG, _ROUGH = 25, 60
-# Share of the starts that change modes found by the others, and among how many of these.
+# Share of the starts that change modes found by the others, and the number of modes to change.
 _CHANGES, _BEST = 0.4, 3
-# Up to so many starts modes found before are followed, and so many of these, or all of fewer data than that.
+# Up to this many fresh starts, warm starts are followed: the best few, or all with fewer data than the last number.
 FOLLOW, _WARM, _FEW_DATA = 2, 3, 30
-# Rough climbs that end this close to each other, in nats and in prior sds, have most likely found one mode.
+# Rough climbs that end this close, in nats and in prior sds, most likely found one mode.
 _ALIKE, _NEAR = 0.02, 0.5
 
 
@@ -55,21 +55,21 @@ def structured_search(
     starts : sequence of ndarray
         Warm starts, best first.
     n_restarts : int
-        Fresh starts, whose kinds depend on ``rng``. With one or two the best warm starts are followed: three, or eight
-        with fewer than 30 data. With none all of them are.
+        Fresh starts, whose kinds depend on ``rng``. With one or two, the best three warm starts are followed (eight
+        with fewer than 30 data); with none, all are.
     executor, advance
         As in :func:`~pymc_active.laplace.modes.search.search`.
     """
     follows = bool(len(starts)) and n_restarts <= FOLLOW
     n_changes = int(_CHANGES * n_restarts)
     if follows:
-        # With few data many modes have weight, and fits are cheap. Starts alone are all that was asked for.
+        # With few data many modes have weight, and climbs are cheap. Without fresh starts follow all.
         few = len(searcher.posterior.y) < _FEW_DATA
         starts = starts[: MOST_MODES if few else _WARM] if n_restarts else starts
-        # A single start is a change as often as it is something new.
+        # A single start is as often a change as a new one.
         n_changes = int(rng.binomial(n_restarts, 0.5))
     turn = int(rng.integers(len(_KINDS)))
-    # Every start has a seed of its own, so that an executor changes nothing.
+    # Each start has its own seed, so that an executor changes nothing.
     seeds = rng.integers(2**63, size=n_restarts)
     run = partial(run_calls, executor)
     found: list[Found] = []
@@ -86,7 +86,7 @@ def structured_search(
     collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
-        best = [mode.theta for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
+        best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
             collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
     if not found:
@@ -106,22 +106,22 @@ def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:
 
 
 def _through_noise(searcher: Searcher, theta: np.ndarray, levels: Sequence[float]) -> Found:
-    """A climb whose first steps are taken with additional noise."""
+    """A climb that starts with additional noise."""
     n_evaluations = 0
     for level in levels:
         step = searcher.climb(theta, level, iterations=_RUNG)
-        theta, n_evaluations = step.theta, n_evaluations + step.n_evaluations
+        theta, n_evaluations = step.z, n_evaluations + step.n_evaluations
     last = searcher.climb(theta, iterations=_ROUGH)
     return last._replace(n_evaluations=last.n_evaluations + n_evaluations)
 
 
 def _set_periods(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-    """The best periods given everything else, one after the other."""
+    """Set each period in turn to the best given the other parameters."""
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
     theta = theta.copy()
     for leaf in free_periods(posterior):
         grid = period_grid(posterior, leaf)
-        # No start sees quite the same grid.
+        # Each start sees a slightly different grid.
         grid = grid[rng.uniform(size=len(grid)) < 0.8] if len(grid) > 10 else grid
         values = scan_periods(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
         if np.isfinite(values).any():
@@ -148,7 +148,7 @@ _KINDS = (_scan, _ladder, _scan_in_noise)
 
 
 def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
-    """Draw one base kernel anew, and its period given everything else; some noise leaves it room to fit in."""
+    """Redraw one base kernel, scan its period, and start with enough noise for it to fit in."""
     rng = np.random.default_rng(seed)
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
     P, leaves = posterior.n_parameters, posterior.kernel.leaves

@@ -1,9 +1,9 @@
-"""Periods that the data support, whatever the other parameters are.
+"""Scan the posterior over the period of a kernel, given the other parameters.
 
-The posterior has a mode near every multiple of the right period, and near many wrong ones, each so narrow that a climb
-hardly ever leaves it. A scan finds the right one: a kernel made of sums and products is affine in each of its base
-kernels, K = A + B * K_periodic, so that one more period costs one base kernel and one Cholesky factorisation. It sees
-what a periodogram sees, and it does so given the trend, the decay and the noise of the model itself.
+The posterior has a mode near every multiple of the right period and near many wrong ones, each so narrow that a climb
+hardly ever leaves it. A sum or product of kernels is affine in each of its base kernels, K = A + B * K_periodic, so
+each period of a scan costs one base kernel and one Cholesky factorisation. The scan is a periodogram that accounts for
+the trend, decay and noise of the model.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pymc_active.kernels.arrays import Periodic
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
-# Frequencies a reciprocal length of the data: neighbours then differ by a third of a cycle over all data.
+# Frequencies per reciprocal length of the data: neighbours differ by a third of a cycle over all data.
 _PER_RECIPROCAL_LENGTH = 3
-# Periods within so many prior sds, and these fractions of the data's length, which make a trend of a wave: data may
-# want it whatever the prior says.
+# The grid spans this many prior sds, and has these multiples of the data's length: periods so long model a trend, which
+# data may support whatever the prior.
 _PRIOR_SDS = 2.5
 _TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
-# exp(2 * -400) is zero, and at so long a period the kernel is constant.
+# Log output sd at which the kernel vanishes, and log period at which it is constant.
 _VANISHING, _CONSTANT = -400.0, 40.0
 
 
@@ -35,10 +35,10 @@ def free_periods(posterior: KernelPosterior) -> list[Periodic]:
 
 
 def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
-    """Log periods that the data can tell from each other and the prior allows, and trends, longest first.
+    """Log periods that the data can distinguish and the prior allows, and trends, longest first.
 
-    Data at even distances cannot tell periods shorter than two distances from longer ones. The more uneven their
-    distances, the shorter the periods that they can, and a few data often prefer one below their mean distance.
+    Evenly spaced data cannot distinguish periods shorter than two spacings from longer ones. The more uneven the
+    spacing, the shorter the periods they can distinguish, and few data often prefer one below their mean spacing.
     """
     prior = posterior.prior
     mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]
@@ -47,7 +47,7 @@ def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     if length > 0:
         step = 1 / (_PER_RECIPROCAL_LENGTH * length)
         lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
-        # As far as the grid stays fine enough.
+        # No further than the grid stays fine enough.
         uneven = min(0.5 / (length * _small_distance(X / length)), lowest + _LARGEST_GRID * step)
         highest = min(np.exp(-mean + _PRIOR_SDS * sd), max(len(X) / length, uneven))
         if highest - lowest > 4 * step:
@@ -58,9 +58,9 @@ def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
 
 
 def _small_distance(X: np.ndarray) -> float:
-    """The distance below which a tenth of those between neighbours are: one close pair says little of the others.
+    """The 10 % quantile of the distances between neighbours, in the column of X (n, k) in which it is smallest.
 
-    In the column in which it is smallest; rows of X (n, k) span one at most. Repeats that differ by rounding are one.
+    A quantile, because one close pair says little about the others. Values that differ by rounding count as equal.
     """
     distinct = [np.unique(np.round(column, 8)) for column in X.T]
     return min(float(np.quantile(np.diff(x), 0.1)) for x in distinct if len(x) > 1)
@@ -69,7 +69,7 @@ def _small_distance(X: np.ndarray) -> float:
 def scan_periods(
     posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic, log_periods: np.ndarray, extra_noise: float = 0.0
 ) -> np.ndarray:
-    """Log posterior at each of the periods, all other parameters as in theta.
+    """Log posterior at each period, with the other parameters as in theta.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def scan_periods(
         One of the base kernels of ``posterior.kernel``.
     log_periods : ndarray, shape (m,)
     extra_noise : float
-        Variance on the diagonal besides the model's noise.
+        Variance to add to the model's noise.
 
     Returns
     -------
     ndarray, shape (m,)
-        -inf where K + noise is not positive definite.
+        -inf if K + noise is not positive definite.
     """
     full = np.concatenate([theta, posterior.constants])
     residual = posterior.residual(full)

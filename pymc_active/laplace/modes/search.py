@@ -1,9 +1,7 @@
-"""Mode search: where the posterior over the hyperparameters has its highest modes.
+"""Search any :class:`~pymc_active.posterior.base.Posterior` for its highest modes by annealing additional noise.
 
-The posterior over an embedding is full of poor modes, and a local optimiser from prior draws hardly ever finds the
-good one. Everything here works on a *tempered* posterior in which the data have additional noise: with much noise
-the surface is smooth, and as the noise is taken away good regions stay good. Any
-:class:`~pymc_active.posterior.base.Posterior` can be searched.
+The posterior over an embedding is full of poor modes, and a local optimiser from prior draws hardly ever finds a good
+one. With much additional noise the surface is smooth, and good regions stay good as the noise is taken away.
 """
 
 from __future__ import annotations
@@ -25,28 +23,28 @@ from pymc_active.support.workers import run_calls
 
 # Additional noise of the ladder, as fractions of the sd of y.
 LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
-# The population starts where its particles can still move freely and ends where families no longer mix.
+# The population starts where its particles move freely and ends where families no longer mix.
 HIGHEST, LOWEST = 0.6, 0.12
 N_LEVELS = 90
 LEAPFROG_STEPS = 8
-# Prior sds that its particles start from; families whose best particle is polished.
+# Spread of its particles at the start, in prior sds, and the number of families whose best particle is polished.
 _SPREAD, _FAMILIES = 0.5, 8
-# Up to this many parameters plain climbs from all over the prior are worth their cost.
+# Up to this many parameters plain climbs from all over the prior pay.
 FEW_PARAMETERS = 25
-# So many starts of all that reach the best mode are enough where no mode can hide.
+# Starts that must reach the best mode if no mode can hide.
 ENOUGH = 3
-# Modes this much below the best (nats) carry no weight.
+# Modes this far below the best (nats) carry no weight.
 NEGLIGIBLE = 10.0
-# Two polished modes whose densities agree to this (nats) are one mode, or copies of it under a symmetry.
+# Polished modes whose log densities agree to this (nats) are one, or copies under a symmetry.
 SAME = 1e-3
-# Modes that are kept at most.
+# The most modes to keep.
 MOST_MODES = 8
 
 
 class Found(NamedTuple):
     """A local maximum."""
 
-    theta: np.ndarray
+    z: np.ndarray
     log_posterior: float
     converged: bool
     n_evaluations: int = 0
@@ -56,14 +54,18 @@ class SearchResult(NamedTuple):
     """Distinct modes, best first, and how they were found."""
 
     modes: list[Found]
-    n_starts: int
-    n_evaluations: int
-    n_best: int
-    used_population: bool
+    n_starts: int = 0
+    n_evaluations: int = 0
+    n_best: int = 0
+    used_population: bool = False
+
+
+# Of a fit that was not searched for.
+NO_SEARCH = SearchResult([])
 
 
 class Searcher:
-    """A posterior with a count of evaluations (in this process) and a sensible scale for each parameter.
+    """A posterior with the scale of each parameter; counts the evaluations in this process.
 
     Parameters
     ----------
@@ -78,29 +80,27 @@ class Searcher:
         self.posterior, self.center, self.sd, self.y_sd = posterior, center, sd, y_sd
         self.n_evaluations = 0
 
-    def evaluate(self, theta: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
+    def evaluate(self, z: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient with additional noise of sd ``level`` (in sds of y)."""
         self.n_evaluations += 1
-        return self.posterior.value_and_gradient(theta, (level * self.y_sd) ** 2)
+        return self.posterior.value_and_gradient(z, (level * self.y_sd) ** 2)
 
-    def climb(
-        self, theta: np.ndarray, level: float = 0.0, *, rough: bool = False, iterations: int | None = None
-    ) -> Found:
-        """L-BFGS in units of the prior's sd, at most so many ``iterations`` where they are given."""
+    def climb(self, z: np.ndarray, level: float = 0.0, *, rough: bool = False, iterations: int | None = None) -> Found:
+        """Climb by L-BFGS in units of the prior's sd; ``iterations`` limits their number."""
 
-        def objective(z):
-            value, gradient = self.evaluate(self.center + self.sd * z, level)
+        def objective(u):
+            value, gradient = self.evaluate(self.center + self.sd * u, level)
             if not np.isfinite(value):
-                return 1e25, np.zeros_like(z)
+                return 1e25, np.zeros_like(u)
             return -value, -gradient * self.sd
 
-        # What matters is polished by Newton steps afterwards.
+        # Newton steps polish the modes that matter afterwards.
         options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
         if iterations is not None:
             options = {"maxiter": iterations, "gtol": 1e-2, "ftol": 1e-7}
         result = minimize(
             objective,
-            (theta - self.center) / self.sd,
+            (z - self.center) / self.sd,
             jac=True,
             method="L-BFGS-B",
             options={"maxcor": 20, **options},
@@ -109,16 +109,16 @@ class Searcher:
         return Found(self.center + self.sd * result.x, value, bool(result.success), int(result.nfev))
 
     def draw(self, rng: np.random.Generator, spread: float) -> np.ndarray:
-        """A start at ``spread`` prior sds from the prior's centre."""
+        """A start drawn with ``spread`` prior sds around the prior's centre."""
         return self.center + spread * self.sd * rng.normal(size=len(self.center))
 
-    def ladder(self, theta: np.ndarray) -> Found:
-        """Anneal the noise, each rung started from the mode of the one before."""
+    def ladder(self, z: np.ndarray) -> Found:
+        """Anneal the noise; each rung starts from the mode of the one before."""
         n_evaluations = 0
         for level in LADDER:
-            rung = self.climb(theta, level, rough=True)
-            theta, n_evaluations = rung.theta, n_evaluations + rung.n_evaluations
-        mode = self.climb(theta)
+            rung = self.climb(z, level, rough=True)
+            z, n_evaluations = rung.z, n_evaluations + rung.n_evaluations
+        mode = self.climb(z)
         return mode._replace(n_evaluations=mode.n_evaluations + n_evaluations)
 
 
@@ -132,14 +132,14 @@ def population(
 ) -> tuple[np.ndarray, list[int]]:
     """Population annealing in the noise level.
 
-    At each level the particles are reweighted by the ratio of the tempered posteriors, resampled systematically when
-    the effective sample size falls below half, and moved by one trajectory of Hamiltonian Monte Carlo each, whose
-    step is steered to 70 % acceptance.
+    At each level the particles are reweighted by the ratio of the tempered posteriors, resampled systematically if
+    the effective sample size is below half, and moved by one trajectory of Hamiltonian Monte Carlo each, whose step
+    size adapts to 70 % acceptance.
 
     Returns
     -------
     particles : ndarray, shape (n_particles, P)
-        Approximate draws at the lowest level, which is not yet the posterior itself.
+        Approximate draws at the lowest level of noise, which is not yet the posterior itself.
     families : list of int
         The best particle of each surviving family, best first.
     """
@@ -190,7 +190,7 @@ def search(
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
-    """A portfolio: warm starts, a noise ladder, plain climbs, then a population if these disagree.
+    """Search by warm starts, a noise ladder and plain climbs, then by a population if these disagree.
 
     Parameters
     ----------
@@ -199,14 +199,14 @@ def search(
     n_restarts : int
         Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds.
     n_climbs : int
-        Plain climbs from a Latin hypercube over the prior, for models in which the ladder can hide small modes (of a
-        period, say). In an embedding they seldom end well.
+        Plain climbs from a Latin hypercube over the prior, for models in which the ladder can hide small modes, such
+        as those of a period. For embeddings they seldom end well.
     n_particles : int, optional
-        Size of the population; 0 never runs it. By default it runs unless the share ``agreement`` of the ladder
-        starts reached the best mode (a few may well agree on a wrong one), with at most 64 particles; where the
-        posterior hides no modes, three starts of any kind are enough.
+        Size of the population; 0 never runs it. By default a population of at most 64 runs unless the share
+        ``agreement`` of the ladder starts reached the best mode (a few may agree on a wrong one). If the posterior
+        hides no modes, three starts of any kind suffice.
     """
-    # scipy.stats takes long to load, and not everyone searches.
+    # scipy.stats takes long to load.
     from scipy.stats import qmc
 
     # Drawn before anything runs, so that an executor changes nothing.
@@ -237,8 +237,8 @@ def search(
         for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
-            found.append(searcher.climb(rough.theta))
-        # The best at the lowest level need not lead to the best without additional noise.
+            found.append(searcher.climb(rough.z))
+        # The best particle at the lowest level need not lead to the best mode.
         found += run(searcher.climb, particles[: 3 * _FAMILIES])
     if not found:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
@@ -248,52 +248,52 @@ def search(
 
 
 def anywhere(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two points may be one mode where symmetries take it to any place: their densities have to tell."""
+    """True: under symmetries two points anywhere may be one mode, and only densities tell them apart."""
     return True
 
 
 def distinct(
     found: list[Found], apart: float, is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
 ) -> list[Found]:
-    """Finite maxima, best first, but for those near a better one and within ``apart`` nats of it."""
+    """Finite maxima, best first, without those near a better one and within ``apart`` nats of it."""
     kept: list[Found] = []
     for mode in sorted(found, key=lambda mode: -mode.log_posterior):
         if np.isfinite(mode.log_posterior) and not any(
-            other.log_posterior - mode.log_posterior <= apart and is_near(other.theta, mode.theta) for other in kept
+            other.log_posterior - mode.log_posterior <= apart and is_near(other.z, mode.z) for other in kept
         ):
             kept.append(mode)
     return kept
 
 
 def weighty(modes: list[Found]) -> list[Found]:
-    """Those of the first few, best first, that carry weight."""
+    """The modes that carry weight, at most :data:`MOST_MODES`; ``modes`` are ordered, best first."""
     return [mode for mode in modes[:MOST_MODES] if mode.log_posterior >= modes[0].log_posterior - NEGLIGIBLE]
 
 
-def newton(posterior: Posterior, theta: np.ndarray, sd: np.ndarray) -> Found:
+def newton(posterior: Posterior, z: np.ndarray, sd: np.ndarray) -> Found:
     """Polish a mode with the exact Hessian, leaving saddles along their negative curvature.
 
-    A trust-region Newton method; directions without curvature (symmetries) are not moved along.
+    A trust-region Newton method, which does not move along directions without curvature (symmetries).
     """
 
-    def objective(z):
-        value, gradient = posterior.value_and_gradient(theta + sd * z)
-        return (-value, -gradient * sd) if np.isfinite(value) else (1e25, np.zeros_like(z))
+    def objective(u):
+        value, gradient = posterior.value_and_gradient(z + sd * u)
+        return (-value, -gradient * sd) if np.isfinite(value) else (1e25, np.zeros_like(u))
 
-    def hessian(z):
+    def hessian(u):
         try:
-            return posterior.hessian(posterior.state(theta + sd * z)) * np.outer(sd, sd)
+            return posterior.hessian(posterior.state(z + sd * u)) * np.outer(sd, sd)
         except NotPositiveDefiniteError:
-            return np.eye(len(z))
+            return np.eye(len(u))
 
     result = minimize(
         objective,
-        np.zeros_like(theta),
+        np.zeros_like(z),
         jac=True,
         hess=hessian,
         method="trust-exact",
         options={"gtol": 1e-8, "maxiter": 100, "initial_trust_radius": 0.1},
     )
-    # The trust region stalls where rounding hides the decrease; the gradient tells whether that is a mode.
+    # The trust region stalls when rounding hides the decrease; the gradient tells whether that is a mode.
     converged = np.abs(result.jac).max() < 1e-4
-    return Found(theta + sd * result.x, -float(result.fun), bool(converged))
+    return Found(z + sd * result.x, -float(result.fun), bool(converged))

@@ -1,4 +1,4 @@
-"""One mode search from its starts to the expansions, as a task that another process can do."""
+"""One mode search, from starts to expansions, as a task that can run in another process."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from pymc_active.laplace.modes.search import (
 )
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.posterior.full_space import EmbeddingSlice, Space, find_space
 from pymc_active.support.threads import one_blas_thread
 
-# Polished modes this close, in prior sds, are one.
+# Polished modes this close (prior sds) are one.
 _POLISHED = 0.05
 _NOT_FINITE = (
-    "the log posterior is not finite at any start: K + noise is never positive definite. "
+    "the log posterior is not finite at any start, because K + noise is never positive definite. "
     "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
 )
 # Nats that a Newton step may still gain at a mode.
@@ -41,7 +41,7 @@ _GAIN = 1e-6
 
 
 class SearchTask(NamedTuple):
-    """What to search. It can be pickled if its posterior can, as array posteriors do.
+    """What to search. It can be pickled if its posterior can, as array posteriors can.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class SearchTask(NamedTuple):
     starts : list of ndarray, shape (P,)
         Warm starts.
     n_restarts, population
-        As in :func:`~pymc_active.laplace.fit.fit_laplace`.
+        As in :func:`~pymc_active.laplace.fitting.fit_laplace`.
     random_seed : int or Generator
     """
 
     posterior: Posterior
-    embedding: tuple[slice, tuple[int, int]] | None
+    embedding: EmbeddingSlice | None
     starts: list[np.ndarray]
     n_restarts: int
     population: int | None
@@ -64,7 +64,7 @@ class SearchTask(NamedTuple):
 
     @property
     def n_steps(self) -> int:
-        """How often ``advance`` will be called at most."""
+        """The most calls of ``advance``."""
         return self.n_restarts + (0 if self.population == 0 else N_LEVELS)
 
 
@@ -77,7 +77,7 @@ class FoundModes(NamedTuple):
 
 
 class NoFiniteStartError(ValueError):
-    """The log posterior has no finite value where a search began."""
+    """The log posterior is not finite at any start."""
 
 
 def search_and_expand(
@@ -92,7 +92,7 @@ def search_and_expand(
     ----------
     task : SearchTask
     executor : concurrent.futures.Executor, optional
-        Runs the restarts, unless the posterior has compiled functions: these cannot be pickled, nor be used by two
+        Runs the restarts, unless the posterior has compiled functions, which can neither be pickled nor be used by two
         threads at once.
     advance : callable, optional
         Called after every step.
@@ -100,13 +100,13 @@ def search_and_expand(
     Raises
     ------
     ValueError
-        If the posterior has no finite value at any start, or there is none.
+        If the posterior is not finite at any start, or there is no start.
     """
     with one_blas_thread():
         return _search_and_expand(task, executor, advance)
 
 
-def _search_and_expand(task, executor, advance) -> FoundModes:
+def _search_and_expand(task: SearchTask, executor: Executor | None, advance: Callable[..., None]) -> FoundModes:
     _, _, starts, n_restarts, population, random_seed = task
     if int(n_restarts) != n_restarts or n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
@@ -131,8 +131,8 @@ def _search_and_expand(task, executor, advance) -> FoundModes:
             n_restarts=n_restarts,
             n_climbs=_n_climbs(posterior, embedding, n_restarts),
             n_particles=population,
-            # Most ladder starts may agree on a wrong mode of an embedding: then only the population tells, unless all
-            # of them come to the mode that an earlier search had found.
+            # Most ladder starts may agree on a wrong mode of an embedding. Only the population can tell, unless all of
+            # them reach the mode of an earlier search.
             agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
             executor=executor,
             advance=advance,
@@ -142,14 +142,14 @@ def _search_and_expand(task, executor, advance) -> FoundModes:
     settled = [_settle(space, mode, sd) for mode in result.modes]
     expansions = {id(mode): expansion for mode, expansion in settled}
     kept = weighty(distinct([mode for mode, _ in settled], SAME, is_near))
-    # What is finite to the search need not be so at the mode, a rounding error away.
+    # A log posterior that is finite in the search may overflow at the polished mode, a rounding error away.
     if not kept:
         raise NoFiniteStartError(_NOT_FINITE)
     return FoundModes([expansions[id(mode)] for mode in kept], result, kept[0].converged)
 
 
 def _n_climbs(posterior, embedding, n_restarts: int) -> int:
-    """Plain climbs beside the ladder: many where modes hide, none where they seldom end well."""
+    """Number of plain climbs beside the ladder: many if modes hide, none if they seldom end well."""
     if embedding is not None or posterior.n_parameters > FEW_PARAMETERS:
         return 0
     return 2 * n_restarts if posterior.hides_modes else n_restarts
@@ -158,28 +158,28 @@ def _n_climbs(posterior, embedding, n_restarts: int) -> int:
 def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion]:
     """Polish a mode; leave it along its negative curvature if it is a saddle."""
     posterior = space.posterior
-    mode = newton(posterior, mode.theta, sd)
-    expansion = Expansion(space, mode.theta)
+    mode = newton(posterior, mode.z, sd)
+    expansion = Expansion(space, mode.z)
     for _ in range(3):
         if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
             break
         direction = np.linalg.eigh(expansion.hessian)[1][:, 0] * sd.mean() * 0.1
-        tries = [newton(posterior, mode.theta + sign * direction, sd) for sign in (1, -1)]
+        tries = [newton(posterior, mode.z + sign * direction, sd) for sign in (1, -1)]
         better = max(tries, key=lambda found: found.log_posterior)
         if better.log_posterior < mode.log_posterior + SAME:
             break
-        mode, expansion = better, Expansion(space, better.theta)
-    # The trust region stalls where rounding hides the decrease; plain Newton steps take the gradient to zero.
+        mode, expansion = better, Expansion(space, better.z)
+    # The trust region stalls when rounding hides the decrease; plain Newton steps take the gradient to zero.
     for _ in range(3):
         if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
             break
-        theta = mode.theta - expansion.covariance @ expansion.gradient
-        value, gradient = posterior.value_and_gradient(theta)
+        z = mode.z - expansion.covariance @ expansion.gradient
+        value, gradient = posterior.value_and_gradient(z)
         if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
             break
         converged = mode.converged or bool(np.abs(gradient * sd).max() < 1e-4)
-        mode, expansion = Found(theta, value, converged), Expansion(space, theta)
+        mode, expansion = Found(z, value, converged), Expansion(space, z)
     if not mode.converged and not expansion.curvature.n_floored:
-        # In a narrow mode rounding keeps the gradient from vanishing; what counts is what a Newton step would gain.
+        # In a narrow mode rounding keeps the gradient from vanishing; the gain of a Newton step decides.
         mode = mode._replace(converged=bool(expansion.gradient @ expansion.covariance @ expansion.gradient < _GAIN))
     return mode._replace(log_posterior=expansion.log_posterior), expansion

@@ -1,8 +1,8 @@
-"""Starts for one kernel from the modes of another that shares base kernels with it.
+"""Make starts for a kernel expression from the modes of another one that shares base kernels with it.
 
-In a search over kernel expressions a model differs from its parent by a term, a factor or a base kernel. What they
-share is learned already: it keeps its parameters. What is new starts so that little changes at first: a new term
-small, a new factor nearly constant. A line is so only far from its zero, and as good from near it: both are starts.
+In a search over kernel expressions a model differs from its parent by a term, a factor or a base kernel. Shared base
+kernels keep their parameters. New ones change little at first: a new term starts small, a new factor nearly constant.
+A linear factor is nearly constant only far from its zero; starts with the zero nearby are as good, so both are made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from pymc_active.kernels.arrays import Linear, Multiply, Node
 from pymc_active.posterior.array import KernelPosterior
 
-# Modes of the parent that are followed, and ways to tell which of its base kernels is which.
+# Modes of the parent to follow, and ways to match base kernels.
 _MODES, _MATCHES = 3, 3
 # Output sd of a new term, as a fraction of the sd of y; lengthscale of a new factor in prior sds above its mean; and
 # location of a new line among the factors in prior sds below its mean.
@@ -26,13 +26,13 @@ def starts_from_parent(
 ) -> list[np.ndarray]:
     """Starts (P,) of ``child`` from modes of ``parent``, best first.
 
-    Base kernels of the same kind and inputs, the noise and the mean keep their parameters. Each start has new ones
-    of its own for what the parent does not have.
+    Base kernels of the same kind and inputs, the noise and the mean keep their parameters. The others are drawn anew
+    for each start.
 
     Parameters
     ----------
     child, parent : KernelPosterior
-        With priors on the same scales.
+        Their priors must be on the same scales.
     thetas : list of ndarray
         Modes of the parent.
     rng : Generator
@@ -71,14 +71,14 @@ def _set_far(start: np.ndarray, line: Linear, child: KernelPosterior) -> bool:
 
 
 def _are_factors(node: Node, inside: bool = False) -> list[bool]:
-    """Whether each base kernel of a tree multiplies something rather than being added to it."""
+    """Whether each base kernel of a tree is a factor rather than a term."""
     if not node.parts:
         return [inside]
     return [flag for part in node.parts for flag in _are_factors(part, isinstance(node, Multiply))]
 
 
 def _matches(mine: list[Node], theirs: list[Node]) -> list[list[Node | None]]:
-    """Ways to give base kernels of a child those of its parent, as many as possible of each kind."""
+    """Ways to match base kernels of a child with its parent's, as many as possible of each kind."""
     options = []
     for kind in dict.fromkeys(leaf.structure for leaf in mine):
         places = [i for i, leaf in enumerate(mine) if leaf.structure == kind]
@@ -94,7 +94,7 @@ def _matches(mine: list[Node], theirs: list[Node]) -> list[list[Node | None]]:
 
 
 def _make_inconspicuous(start: np.ndarray, leaf: Node, is_factor: bool, child: KernelPosterior) -> None:
-    """A small term, or a factor that is nearly one."""
+    """Make a new term small, or a new factor nearly one, in place."""
     roles = leaf.roles
     start[roles["log_outputscale"]] = 0.0 if is_factor else np.log(_SMALL * child.noise_unit)
     if is_factor:

@@ -1,0 +1,156 @@
+"""``fit_laplace``: search for the modes of a model's posterior and expand it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+
+from pymc_active.laplace.expansion import expand
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.modes.task import SearchTask, search_and_expand
+from pymc_active.laplace.modes.warm_starts import starts_from_parent
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.array import KernelPosterior
+from pymc_active.support.progress import progress
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
+
+type Start = dict[str, Any] | LaplaceFit | Sequence[dict[str, Any] | LaplaceFit] | None
+
+
+def fit_laplace(
+    gpm: GPModel,
+    *,
+    point: dict[str, Any] | None = None,
+    optimize: bool = True,
+    start: Start = None,
+    n_restarts: int = 12,
+    population: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    executor: Executor | None = None,
+    compile_kwargs: dict | None = None,
+) -> LaplaceFit:
+    """Find the modes of the posterior over the hyperparameters and expand it there.
+
+    Parameters
+    ----------
+    gpm : GPModel
+    point : dict, optional
+        Value-variable name -> unconstrained value. With ``optimize=False`` the posterior is expanded at this point;
+        otherwise the point is an additional start.
+    optimize : bool
+        ``False`` searches for nothing and needs ``point``.
+    start : dict, LaplaceFit, or list of these, optional
+        Warm starts: unconstrained points, or all modes of earlier fits. For a kernel expression, a fit of another
+        expression will do: shared base kernels keep their parameters.
+    n_restarts : int
+        Fresh starts. Embeddings and single stationary kernels anneal the noise and follow the mode (the *noise
+        ladder*). Sums and products of kernels alternate scans over the periods, a short ladder and changes to the best
+        modes (:mod:`pymc_active.laplace.modes.composite_kernels`); with warm starts, one or two fresh starts follow
+        just the three best warm modes, which is cheap.
+    population : int, optional
+        Particles of the population annealing, which runs after the noise ladder
+        (:mod:`pymc_active.laplace.modes.search`). 0 never runs it, a number always. By default it uses at most 64
+        particles (fewer with few or very many data, few parameters or a model without an array route) and runs where
+        the other starts disagree: for embeddings always, unless there are warm starts and every ladder start ends at
+        the same mode as they do; for other models if fewer than two thirds of the ladder starts (single stationary
+        kernel: fewer than three starts) reach the best mode. Sums and products of kernels never use it.
+    random_seed : int or Generator, optional
+        The same seed gives the same fit, bit for bit.
+    progressbar : bool
+    executor : concurrent.futures.Executor, optional
+        Runs the restarts of models with an array route in processes, threads or a cluster (dask's
+        ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here, with
+        one warning.
+    compile_kwargs : dict, optional
+        For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs, compiled this way. By default
+        builders' models compile nothing, and other models use PyTensor without a JIT.
+
+    Returns
+    -------
+    LaplaceFit
+        If every parameter of the model is fixed, nothing is searched and the evidence is exact.
+
+    Raises
+    ------
+    TypeError
+        If ``gpm`` is not a GPModel, or ``start`` not a point or fit.
+    ValueError
+        If a point has missing, unknown or wrongly shaped entries, or the posterior is not finite at any start.
+
+    Warns
+    -----
+    DoubtfulFitWarning
+        Once, if the fit is doubtful: not converged, directions without curvature, an ill-conditioned K + noise, an
+        embedding component that the data do not determine, or more parameters than data and hardly any noise.
+    ExecutionWarning
+        If a worker process died.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), section 2.1, eqs. 3-4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 15)
+    >>> gpm = pma.ard_gp(x[:, None], np.sin(x))
+    >>> fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+    >>> fit.labels
+    ['log_lengthscale[0]', 'log_outputscale', 'log_noise']
+    """
+    if not isinstance(gpm, GPModel):
+        raise TypeError(
+            f"fit_laplace takes a GPModel (see ard_gp, embedding_gp, from_marginal); got {type(gpm).__name__}"
+        )
+    posterior = gpm.posterior(compile_kwargs)
+    embedding = gpm.embedding_slice
+    with one_blas_thread():
+        if not optimize or not gpm.shapes:
+            if point is None and gpm.shapes:
+                raise ValueError("optimize=False expands at a given point: pass point={...}")
+            theta = gpm.flatten(point or {})
+            if not np.isfinite(posterior.value_and_gradient(theta)[0]):
+                raise ValueError(
+                    "the log posterior is not finite at this point: K + noise is not positive definite there"
+                )
+            fit = LaplaceFit(gpm, (gpm.X, gpm.y), [expand(posterior, theta, embedding)])
+        else:
+            rng = np.random.default_rng(random_seed)
+            starts = [] if point is None else [gpm.flatten(point)]
+            starts += read_starts(gpm, start, rng)
+            task = SearchTask(posterior, embedding, starts, n_restarts, population, rng)
+            with progress("Searching modes", task.n_steps, progressbar) as advance:
+                found = search_and_expand(task, executor=executor, advance=advance)
+            fit = LaplaceFit(gpm, (gpm.X, gpm.y), found.expansions, found.search, found.converged)
+    if fit.diagnostics["warnings"]:
+        warn_user("the Laplace fit is doubtful: " + "; ".join(fit.diagnostics["warnings"]), DoubtfulFitWarning)
+    return fit
+
+
+def read_starts(gpm: GPModel, start: Start, rng: np.random.Generator) -> list[np.ndarray]:
+    """Warm starts as points theta (P,) of this model."""
+    if start is None:
+        return []
+    if not isinstance(start, dict | LaplaceFit | list | tuple):
+        raise TypeError(f"start must be a point, a fit, or a list of these; got {start!r}")
+    thetas = []
+    for one in [start] if isinstance(start, dict | LaplaceFit) else start:
+        if isinstance(one, LaplaceFit) and one.gpm.shapes != gpm.shapes:
+            child, parent = gpm.posterior(), one.best.full_posterior
+            if not (isinstance(child, KernelPosterior) and isinstance(parent, KernelPosterior)):
+                raise ValueError(
+                    "start must be points or fits of this model, or between kernel expressions a fit of another one; "
+                    f"got a fit of {one.gpm.description} for {gpm.description}"
+                )
+            thetas += starts_from_parent(child, parent, [e.theta for e in one.expansions], rng)
+        elif isinstance(one, LaplaceFit):
+            thetas += [gpm.flatten(mode.point) for mode in one.modes]
+        else:
+            thetas.append(gpm.flatten(one))
+    return thetas
