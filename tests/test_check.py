@@ -15,7 +15,7 @@ import pymc_active as pma
 from pymc_active.checking import report as report_module
 from pymc_active.checking.evidences import _reference
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
-from pymc_active.criteria.by_name import names
+from pymc_active.criteria.by_name import criterion_names
 from pymc_active.information.mixture_entropy import mixture_entropy, symmetrized_kl
 from pymc_active.laplace.draws.importance import importance_evidence, pareto_k
 from pymc_active.models.traces import trace_thetas
@@ -26,7 +26,7 @@ from pymc_active.predictions.moments import draw_moments
 NEW = np.linspace(-3, 3, 7)[:, None]
 POOL = np.linspace(-4, 4, 9)[:, None]
 # The criteria that are checked unless others are named.
-CRITERIA = [*names("moments"), "max_value_entropy", "pes"]
+CRITERIA = [*criterion_names("moments"), "max_value_entropy", "pes"]
 APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
 QUICK = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
 
