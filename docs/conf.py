@@ -31,7 +31,6 @@ nitpick_ignore = [
     ("py:func", "scipy.linalg.subspace_angles"),
     # Inside of the package.
     ("py:class", "pymc_active.posterior.base.Posterior"),
-    ("py:meth", "FDTest.expected_pairs"),
 ]
 
 html_theme = "furo"

@@ -137,7 +137,7 @@ class Settings:
     # [name, low, high] of each input.
     bounds: list[list] | None = field(default=None, metadata={"read": _bounds, "is_repeated": True})
     learn: str = field(default="function", metadata={"read": _one_of(GOALS.keys)})
-    criterion: str | None = field(default=None, metadata={"read": _one_of(criterion_names)})
+    criterion: str | None = field(default=None, metadata={"read": _one_of(known_criteria)})
     models: list[str] | None = field(default=None, metadata={"read": _text, "flag": "--model", "is_repeated": True})
     components: int = field(default=2, metadata={"read": _at_least(0)})
     noise: float | None = field(default=None, metadata={"read": _positive})

@@ -474,8 +474,8 @@ class Learner(Summarized):
         Parameters
         ----------
         path : path
-            netCDF, or zarr if it ends in ``.zarr``. An existing file stays intact until the new one is complete. If
-            several processes save to one netCDF file, the last wins; a zarr file has one writer.
+            netCDF, or a zip archive of zarr if it ends in ``.zarr``. An existing file stays intact until the new one is
+            complete. If several processes save to one file, the last wins.
 
         Raises
         ------
