@@ -90,7 +90,7 @@ def test_equal_rows_are_two_candidates():
 
 def test_only_its_rows_can_be_expected():
     active = learner(lazy(), criterion="random")
-    with pytest.raises(ValueError, match="row 1 of x is none"):
+    with pytest.raises(ValueError, match="row 1 of x is not in the pool"):
         active.expect([POOL[5], [0.0, 0.0]])
     assert not len(active.pending)
 

@@ -46,9 +46,7 @@ def bald(
         ``"mgp"`` and ``"bbq"``: the marginal variance of one mode; under ``"mgp"`` the latent value is never below
         ½ log(4/3) = 0.144. ``"modes"``: information about the mode and its hyperparameters, from the marginal GPs of
         all modes found. ``"draws"``: from GPs at draws from the posterior, which decides most like MCMC: over 50
-        problems its pick had 0.96 of the largest true information, that of ``"mgp"`` 0.79. Of more than 1,000
-        candidates only the best twentieth (at least 500) by the first 16 draws are scored by all; the others keep the
-        coarser value, which is a little low, so that a score depends on the pool (of a dask array, on its block).
+        problems its pick had 0.96 of the largest true information, that of ``"mgp"`` 0.79.
         ``"cubature"``: from GPs at 2P points around the highest mode.
     draws, random_seed : int
         For ``"draws"``.
