@@ -79,16 +79,7 @@ class HiddenProblem(NamedTuple):
 
 
 def branin(X: np.ndarray) -> np.ndarray:
-    """Branin's function on [-5, 10] x [0, 15], with three equal minima.
-
-    Parameters
-    ----------
-    X : array_like, shape (m, 2)
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Its smallest value is 0.397887; mean 54.3 and sd 51.3 over its box.
+    """Branin's function (m, 2) -> (m,) on [-5, 10] x [0, 15]: three equal minima of 0.397887; mean 54.3, sd 51.3.
 
     Examples
     --------
@@ -101,16 +92,9 @@ def branin(X: np.ndarray) -> np.ndarray:
 
 
 def beale(X: np.ndarray) -> np.ndarray:
-    """Beale's function on [-4.5, 4.5]², flat except for steep corners.
+    """Beale's function (m, 2) -> (m,) on [-4.5, 4.5]², flat except for steep corners.
 
-    Parameters
-    ----------
-    X : array_like, shape (m, 2)
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Its smallest value is 0, at (3, 1/2); its largest 181,853.6, at (-4.5, -4.5).
+    The minimum is 0 at (3, 1/2), the maximum 181,853.6 at (-4.5, -4.5).
 
     Examples
     --------
@@ -122,17 +106,9 @@ def beale(X: np.ndarray) -> np.ndarray:
 
 
 def cosines(X: np.ndarray) -> np.ndarray:
-    r"""A bowl with ripples on [0, 1]², to be **maximised** (Anderson, Moore & Cohn 2000).
+    r"""A bowl with ripples (m, 2) -> (m,) on [0, 1]², to be **maximised** (Anderson, Moore & Cohn 2000).
 
-    Parameters
-    ----------
-    X : array_like, shape (m, 2)
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)`, with :math:`u = 1.6 x - 1/2`: 1.6 at most; mean 0.32 and sd
-        0.62.
+    :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)` with :math:`u = 1.6 x - 1/2`; maximum 1.6, mean 0.32, sd 0.62.
 
     Examples
     --------
@@ -144,16 +120,7 @@ def cosines(X: np.ndarray) -> np.ndarray:
 
 
 def hartmann6(X: np.ndarray) -> np.ndarray:
-    """Four wells in [0, 1]^6.
-
-    Parameters
-    ----------
-    X : array_like, shape (m, 6)
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Its smallest value is -3.322368; mean -0.26 and sd 0.39.
+    """Hartmann's function (m, 6) -> (m,): four wells in [0, 1]^6; minimum -3.322368, mean -0.26, sd 0.39.
 
     Examples
     --------
