@@ -82,7 +82,7 @@ def ask_ours(data: dict, method: str) -> dict:
             return pma.fit_laplace(gpm, random_seed=0, progressbar=False)
 
         def score(self, fit):
-            return pma.active.bald(fit, data["pool"], method=method).to_numpy()
+            return pma.active.bald(fit, data["pool"], method=method, random_seed=0).to_numpy()
 
     return repeated(Ask(), imports=seconds)
 
@@ -212,7 +212,7 @@ def available() -> list[str]:
     found = []
     for method in METHODS:
         try:
-            pma.active.bald(fit, X, method=method)
+            pma.active.bald(fit, X, method=method, random_seed=0)
             found.append(method)
         except ValueError as error:
             print(f"without {method!r}: {error}")

@@ -44,9 +44,8 @@ import pymc_active as pma
 from pymc_active.criteria.bams import Bams
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.maximum.pes import Pes
-from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.mixtures import Mixture, average_mixtures, mixture_of_draws
-from pymc_active.predictions.moments import draw_moments
+from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws, ensemble_of_models
+from pymc_active.posterior.full_space import FullSpace
 from pymc_active.support.threads import one_blas_thread
 
 REPEATS, N_GRID = 10, 150
@@ -131,26 +130,29 @@ def bams_truth(row: str, kind: str, seed: int) -> dict:
         gpm = model(name)
         gpm.set_data(X, y)
         halves = true_draws(gpm, seed)
-        parts.append([mixture_of_draws(*draw_moments(gpm.posterior(), half["thetas"], pool)) for half in halves])
+        space = FullSpace(gpm.posterior())
+        parts.append([ensemble_of_draws(gpm, (X, y), space, half["thetas"], "draws") for half in halves])
         evidence.append([half["log_evidence"] for half in halves])
         sizes.append([half["effective_sample_size"] for half in halves])
     return {
-        "utility": bams_information(parts, evidence, (0, 1)).round(7).tolist(),
-        "halves": [bams_information(parts, evidence, (k,)).round(7).tolist() for k in (0, 1)],
+        "utility": bams_information(parts, evidence, (0, 1), pool).round(7).tolist(),
+        "halves": [bams_information(parts, evidence, (k,), pool).round(7).tolist() for k in (0, 1)],
         "log_evidence": evidence,
         "effective_sample_size": sizes,
     }
 
 
-def bams_information(parts: list[list[Mixture]], evidence: list[list[float]], chosen: tuple[int, ...]) -> np.ndarray:
+def bams_information(
+    parts: list[list[Ensemble]], evidence: list[list[float]], chosen: tuple[int, ...], pool: np.ndarray
+) -> np.ndarray:
     """Mutual information of y* and the model, each of which is the mixture over its draws in the halves chosen."""
-    joined = [
-        Mixture(*(np.concatenate([getattr(part[k], field) for k in chosen]) for field in Mixture._fields))
-        for part in parts
-    ]
-    joined = [one._replace(weights=one.weights / one.weights.sum()) for one in joined]
+    joined = []
+    for halves in parts:
+        [first] = halves[0].parts
+        z = np.concatenate([halves[k].thetas for k in chosen])
+        joined.append(ensemble_of_draws(first.gpm, (halves[0].X, halves[0].y), first.space, z, "draws"))
     weights = softmax(logsumexp(np.array(evidence)[:, chosen], axis=1))
-    return Bams().mixture_value(average_mixtures(joined, weights))
+    return Bams().prepare(ensemble_of_models(joined, weights, int(weights.argmax()))).score(pool)
 
 
 def bams_record(row: str, seed: int, truth: dict) -> dict:
@@ -164,9 +166,9 @@ def bams_record(row: str, seed: int, truth: dict) -> dict:
     scores = {
         "bams": pma.active.bams(average, pool),
         "bams_modes": pma.active.bams(average, pool, method="modes"),
-        "bams_draws": pma.active.bams(average, pool, method="draws"),
+        "bams_draws": pma.active.bams(average, pool, method="draws", random_seed=0),
         "bams, importance": pma.active.bams(importance, pool),
-        "bams_draws, importance": pma.active.bams(importance, pool, method="draws"),
+        "bams_draws, importance": pma.active.bams(importance, pool, method="draws", random_seed=0),
         "committee": pma.active.committee(average, pool),
     }
     utility, halves = np.array(truth["utility"]), [np.array(half) for half in truth["halves"]]
@@ -188,9 +190,9 @@ def pes_record(family: Family, seed: int) -> dict:
 
     def over(thetas: np.ndarray, n_draws: int, n_optima: int, random_seed: int) -> np.ndarray:
         chosen = thetas[np.linspace(0, len(thetas) - 1, n_draws).astype(int)]
-        criterion = Pes(domain, n_optima=n_optima, random_seed=random_seed)
-        criterion.prepare([ConditionedGP(posterior, theta) for theta in chosen])
-        return criterion.values(pool)
+        criterion = Pes(domain, n_optima=n_optima, n_hyperparameters=n_draws, random_seed=random_seed)
+        ensemble = ensemble_of_draws(gpm, (gpm.X, gpm.y), FullSpace(posterior), chosen, "draws")
+        return criterion.prepare(ensemble).score(pool)
 
     halves = [over(part, TRUE_DRAWS, TRUE_OPTIMA, k) for k, part in enumerate(halves_of_trace)]
     utility = 0.5 * (halves[0] + halves[1])

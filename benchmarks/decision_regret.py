@@ -285,7 +285,7 @@ def smc_against_nuts() -> list[dict[str, Any]]:
 
 
 def bald(method: str, target: str = "y") -> Callable:
-    return lambda fit, X: pma.active.bald(fit, X, target=target, method=method).to_numpy()
+    return lambda fit, X: pma.active.bald(fit, X, target=target, method=method, random_seed=0).to_numpy()
 
 
 # Each takes a fit and candidates; a method that the package does not have raises ValueError and is left out.
@@ -338,7 +338,10 @@ def predictions(fit: pma.LaplaceFit, problem: Problem, truth: Any) -> dict[str, 
     table = {}
     for method in PREDICTIONS:
         try:
-            q = {k: v.to_numpy() for k, v in pma.predict(fit, problem.X_test, method=method).data_vars.items()}
+            q = {
+                k: v.to_numpy()
+                for k, v in pma.predict(fit, problem.X_test, method=method, random_seed=0).data_vars.items()
+            }
         except ValueError:
             continue
         error = np.square(problem.y_test - q["f_mean"]) / q["y_variance"]

@@ -99,7 +99,7 @@ def run(D: int, n_maxima: int, draws: int) -> dict:
         domain = Domain(np.zeros(D), np.ones(D))
         [optima] = sample_optima([gp], domain, MAXIMA_EACH, 1000, rng)
         with patch.object(maxima, "propagate", wraps=maxima.propagate) as spy:
-            found = maxima.Maxima(gp, optima.maxima, best=best_inside(gp, domain))
+            found = maxima.GPGivenMaxima(gp, optima.maxima, best=best_inside(gp, domain))
         problem = spy.call_args.args
         found_moments, seconds = {}, {}
         for method, moments in (("ep", _propagated), ("sampled", _drawn)):

@@ -148,20 +148,22 @@ def run_agreement() -> dict:
 
     import pymc_active as pma
     from pymc_active.laplace.expansion import Expansion
+    from pymc_active.posterior.full_space import FullSpace
+    from pymc_active.posterior.row_space import RowSpace
     from pymc_active.predictions.moments import marginal_moments
 
     X, y, pool, R, _ = make_data(D_DENSE, N_TEST)
     gpm = make_model(X, y)
     fit = pma.fit_laplace(gpm, start={"R": R}, n_restarts=0, population=0, progressbar=False)
-    space = fit.best.row_space
-    if space is None:
+    space = fit.best.space
+    if not isinstance(space, RowSpace):
         raise RuntimeError("no row space is used: there is nothing to compare")
-    dense = Expansion(gpm.posterior(), fit.theta, gpm.embedding_slice)
+    dense = Expansion(FullSpace(gpm.posterior(), gpm.embedding_slice), fit.theta)
     # The Hessian in the row space, from the dense one by the chain rule; the last input there has no data.
     inside = np.ones(space.shape, bool)
     inside[:, -1] = False
     inside = np.flatnonzero(inside)
-    J = (space.lift(np.eye(len(fit.best.theta))) - space.lift(np.zeros(len(fit.best.theta))))[inside].T
+    J = (space.lift(np.eye(len(fit.best.z))) - space.lift(np.zeros(len(fit.best.z))))[inside].T
 
     def relative(ours, theirs) -> float:
         return float(np.abs(ours - theirs).max() / np.abs(theirs).max())

@@ -33,12 +33,11 @@ from pes_peers import Peer, is_installed
 from scipy.stats import spearmanr
 
 import pymc_active as pma
-from pymc_active.criteria.maximum.base import Optima, OptimumCriterion
-from pymc_active.criteria.maximum.constraints import Maxima
+from pymc_active.criteria.maximum.base import OptimizedPaths
+from pymc_active.criteria.maximum.constraints import GPGivenMaxima
 from pymc_active.criteria.maximum.domain import Domain
-from pymc_active.criteria.maximum.pes import ConditionedOnMaxima, Pes
+from pymc_active.criteria.maximum.pes import Pes, PlaceInformation
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps
 from pymc_active.support.threads import one_blas_thread
 
 NOISE = 1e-3
@@ -58,11 +57,11 @@ def draw(D: int, n: int) -> tuple[np.ndarray, np.ndarray, pma.GPModel]:
     return X, y, pma.ard_gp(X, y, priors={"log_lengthscale": np.log(LENGTHSCALES[D]), "log_outputscale": 0.0})
 
 
-def build_and_score(optima: Optima, candidates: np.ndarray) -> np.ndarray:
+def build_and_score(optima: OptimizedPaths, candidates: np.ndarray) -> np.ndarray:
     """From the places of the maximum to values."""
     with one_blas_thread():
         gp = ConditionedGP(optima.gp.posterior, optima.gp.theta)
-        return ConditionedOnMaxima(Maxima(gp, optima.maxima, best=float(gp.y.max())))(candidates, False)[0]
+        return PlaceInformation(GPGivenMaxima(gp, optima.maxima, best=float(gp.y.max())))(candidates, False)[0]
 
 
 def cpu_seconds(function, repeats: int) -> list[float]:
@@ -77,9 +76,8 @@ def cpu_seconds(function, repeats: int) -> list[float]:
 
 def run(D: int, n: int, peer: Peer, quick: bool) -> dict:
     X, y, gpm = draw(D, n)
-    criterion: OptimumCriterion = Pes(Domain(np.zeros(D), np.ones(D)), n_optima=N_OPTIMA, random_seed=0)
-    criterion.prepare(conditioned_gps(gpm, point=POINT))
-    [optima] = criterion.optima
+    criterion = Pes(Domain(np.zeros(D), np.ones(D)), n_optima=N_OPTIMA, random_seed=0)
+    [optima] = criterion.prepare(POINT, model=gpm).optima
     candidates = np.random.default_rng(1).uniform(size=(N_CANDIDATES, D))
     ours = build_and_score(optima, candidates)
     given = {

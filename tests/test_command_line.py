@@ -16,7 +16,6 @@ import pymc_active as pma
 from pymc_active.__main__ import main
 from pymc_active.active import Learner
 from pymc_active.learner import verification
-from pymc_active.learner.learner import GOALS
 
 rng = np.random.default_rng(0)
 POOL = pd.DataFrame(
@@ -129,7 +128,7 @@ def reference_learner():
         x_scale=(everything.mean(0), np.sqrt(3) * everything.std(0)),
         y_scale=(y.mean(), y.std()),
     )
-    return Learner(gpm, "function", criterion="uncertainty", pool=pool)
+    return Learner(gpm, "function", criterion="uncertainty", pool=pool, random_seed=0)
 
 
 # From tables to suggestions.
@@ -523,7 +522,7 @@ def test_whatever_the_settings_of_a_run_hold_it_goes_on_or_says_why_not(lab):
     path, strange = lab.folder / "run.nc", [None, True, -1, 10**9, 1e300, "", "object", [], {}, [[1]], ["a"], "\0"]
     learner, draw, n_refused, n_accepted = lab.load(), np.random.default_rng(2), 0, 0
     text = json.dumps(learner.notes["command_line"])
-    for _ in range(60):
+    for _ in range(40):
         notes = json.loads(text)
         parent = notes if draw.uniform() < 0.1 else notes["settings"]
         key = str(draw.choice(list(parent)))
@@ -544,8 +543,8 @@ def test_whatever_the_settings_of_a_run_hold_it_goes_on_or_says_why_not(lab):
             again = lab.notes
             assert notes["settings"].items() <= again["settings"].items()
             n_accepted += 1
-    assert n_refused > 20
-    assert n_accepted > 5
+    assert n_refused > 12
+    assert n_accepted > 4
 
 
 # Whether the approximation can be trusted.
@@ -866,19 +865,22 @@ def test_help_and_options_are_the_same(lab):
     lab.begin("-n", "0")
     remembered = {"--" + ("model" if name == "models" else name.replace("_", "-")) for name in lab.notes["settings"]}
     assert remembered | {"-n", "--candidates", "--state", "--output", "--plot", "--rebuild"} <= set(explained)
-    for goal in GOALS:
-        assert f"\n  {goal} " in text
 
 
-def test_help_lists_the_criteria_that_a_learner_takes(lab):
+def test_help_lists_the_goals_and_criteria_that_a_learner_takes(lab):
     text = help_of(lab.capsys, "suggest")
-    listed = text.split("criteria (--criterion)\n")[1].split("\n\n")[0]
     X = np.zeros((1, 1))
+    with pytest.raises(ValueError, match="learn must be one of") as error:
+        Learner(pma.composite_gp(X, [0.0], "SE"), "?", pool=X)
+    goals = str(error.value).split(" one of ")[1].split("; got")[0].split(", ")
+    listed = text.split("goals (--learn)\n")[1].split("\n\n")[0]
+    assert sorted(re.findall(r"^  (\w+)", listed, flags=re.MULTILINE)) == sorted(goals)
+    listed = text.split("criteria (--criterion)\n")[1].split("\n\n")[0]
     models = [pma.composite_gp(X, [0.0], kernel) for kernel in ("SE", "LIN")]
     with pytest.raises(ValueError, match="criterion must be callable or one of") as error:
         Learner(models, "model", criterion="?", pool=X)
     known = str(error.value).split(" one of ")[1].split("; got")[0]
-    assert re.findall(r"\w+", listed) == sorted(re.findall(r"\w+", known))
+    assert re.findall(r"\w+", listed) == sorted({*re.findall(r"\w+", known), "random"})
     with pytest.raises(SystemExit):
         lab(*POOLED, "--criterion", "?")
     assert "expected one of " + " ".join(listed.split()) in lab.capsys.readouterr().err

@@ -231,7 +231,7 @@ def test_heights_and_curvatures_of_maxima_agree_with_importance_sampling(D, n, l
     [optima] = sample_optima([gp], domain, 8, 300, rng)
     asked = []
     monkeypatch.setattr(maxima, "propagate", lambda *arguments: asked.append(arguments) or propagate(*arguments))
-    found = maxima.Maxima(gp, optima.maxima, best=best_inside(gp, domain))
+    found = maxima.GPGivenMaxima(gp, optima.maxima, best=best_inside(gp, domain))
     assert found.ok.all()
     [arguments] = asked
     if D == 6:

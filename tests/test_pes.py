@@ -16,13 +16,13 @@ from scipy.stats import spearmanr
 
 import pymc_active as pma
 from pymc_active.criteria.maximum import pes as pes_module
-from pymc_active.criteria.maximum.constraints import Maxima
+from pymc_active.criteria.maximum.constraints import GPGivenMaxima
 from pymc_active.criteria.maximum.domain import Domain, best_inside, read_domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch
 from pymc_active.criteria.maximum.expectation_propagation import propagate
-from pymc_active.criteria.maximum.log_improvement import improvement
+from pymc_active.criteria.maximum.log_improvement import log_expected_improvement
 from pymc_active.criteria.maximum.max_value import JointEntropy
-from pymc_active.criteria.maximum.pes import ConditionedOnMaxima, Pes, pes
+from pymc_active.criteria.maximum.pes import Pes, PlaceInformation, pes
 from pymc_active.paths import PathMaxima
 from pymc_active.posterior.conditioned import ConditionedGP
 
@@ -69,7 +69,7 @@ class TestAgainstManyDigits:
         gp = ConditionedGP(gpm.posterior(), theta)
         found = places([one["place"]], [0.0], [one["free"]], [one["outward"]])
         mixed_values = np.array([one["mixed_values"]])
-        maxima = Maxima(
+        maxima = GPGivenMaxima(
             gp,
             found,
             best=max(one["y"]),
@@ -97,7 +97,7 @@ class TestAgainstManyDigits:
 
     def test_the_information(self, case):
         one, _, _, maxima = case
-        value, _ = ConditionedOnMaxima(maxima)(np.array(one["candidates"]), False)
+        value, _ = PlaceInformation(maxima)(np.array(one["candidates"]), False)
         noise = one["noise_variance"]
         expected = 0.5 * np.log((np.array(one["variance"]) + noise) / (np.array(one["given_all"]) + noise))
         assert_allclose(value, expected, atol=1e-6)
@@ -164,9 +164,9 @@ def test_an_input_that_nothing_depends_on_changes_nothing(moments, tolerance):
     for one, columns in ((gpm, [0, 1]), (alone, [0])):
         gp = ConditionedGP(one.posterior(), theta)
         found = places(place[:, columns], [1.0, 1.0], free[:, columns], slopes[:, columns])
-        maxima = Maxima(gp, found, best=gp.y.max(), moments=moments)
+        maxima = GPGivenMaxima(gp, found, best=gp.y.max(), moments=moments)
         assert maxima.ok.all()
-        values.append(ConditionedOnMaxima(maxima)(T[:, columns], False)[0])
+        values.append(PlaceInformation(maxima)(T[:, columns], False)[0])
     assert_allclose(values[0], values[1], rtol=tolerance)
 
 
@@ -192,9 +192,9 @@ def test_an_embedding_in_one_direction_is_worth_one_sign(free, moments, toleranc
     ):
         gp = ConditionedGP(gpm.posterior(), gpm.flatten({**point, **common}))
         found = places(x, [1.0], [is_free], slope)
-        maxima = Maxima(gp, found, best=gp.y.max(), moments=moments)
+        maxima = GPGivenMaxima(gp, found, best=gp.y.max(), moments=moments)
         assert maxima.ok.all()
-        values.append(ConditionedOnMaxima(maxima)(candidates, False)[0])
+        values.append(PlaceInformation(maxima)(candidates, False)[0])
     assert_allclose(values[0], values[1], rtol=tolerance)
 
 
@@ -299,11 +299,11 @@ def test_improvement_at_several_hyperparameters_is_their_mean_with_its_gradient(
     others = {**point, "log_lengthscale": np.log([0.5, 0.2])}
     gps = [ConditionedGP(gpm.posterior(), gpm.flatten(p)) for p in (point, others)]
     T = np.random.default_rng(5).uniform(size=(4, 2))
-    value, slope = improvement(gps, T, True)
-    each = [improvement([gp], T, False)[0] for gp in gps]
+    value, slope = log_expected_improvement(gps, T, True)
+    each = [log_expected_improvement([gp], T, False)[0] for gp in gps]
     assert_allclose(np.exp(value), np.exp(each).mean(0))
     for i, x in enumerate(T):
-        numeric = central_difference(lambda z: improvement(gps, z[None], False)[0][0], x)
+        numeric = central_difference(lambda z: log_expected_improvement(gps, z[None], False)[0][0], x)
         assert_allclose(slope[i], numeric, rtol=1e-6, atol=1e-7)
 
 
@@ -311,9 +311,15 @@ class TestEdges:
     @pytest.mark.parametrize("n", [1, 2])
     @pytest.mark.parametrize("D", [1, 3])
     def test_few_observations_are_enough(self, n, D):
+        """As informative as draws on a grid say, but for the approximations and the cells of the grid."""
         gpm, point = problem(D, n)
-        T = np.random.default_rng(1).uniform(size=(6, D))
-        assert np.isfinite(pes(gpm, T, bounds=[(0, 1)] * D, point=point, random_seed=1)).all()
+        options = {"bounds": [(0, 1)] * D, "point": point, "random_seed": 1}
+        truth = pma.active.pes_ground_truth(gpm, n_grid=32 if D == 1 else 8, draws=8000, fewest=10, **options)
+        cells = np.random.default_rng(1).choice(len(truth.x), min(len(truth.x), 60), replace=False)
+        found = pes(gpm, truth.x.to_numpy()[cells], n_optima=200, **options).to_numpy()
+        expected = truth.information.to_numpy()[cells]
+        assert np.corrcoef(found, expected)[0, 1] > 0.75
+        assert np.abs(found - expected).max() < 0.15
 
     @pytest.mark.parametrize("noise", [1e-2, 1e-4, 1e-6])
     def test_candidates_at_data_maxima_and_corners_have_finite_values_and_slopes(self, noise):
@@ -334,22 +340,38 @@ class TestEdges:
         X = np.stack([best, best, [1.0, 1.0], gp.X[0]])
         free = np.array([[True, True], [True, True], [False, False], [True, True]])
         found = places(X, [1.5] * 4, free, [[0, 0], [0, 0], [1, 2], [0, 0]])
-        maxima = Maxima(gp, found, best=gp.y.max())
+        maxima = GPGivenMaxima(gp, found, best=gp.y.max())
         assert maxima.ok.all()
-        value, slope = ConditionedOnMaxima(maxima)(np.concatenate([X, gp.X]), True)
+        value, slope = PlaceInformation(maxima)(np.concatenate([X, gp.X]), True)
         assert np.isfinite(value).all()
         assert np.isfinite(slope).all()
 
     def test_a_pool_of_one_row_has_nothing_to_tell(self):
+        """Its maximum is that row."""
         gpm, point = problem()
-        assert np.isfinite(pes(gpm, [[0.3, 0.4]], point=point, random_seed=1)).all()
+        assert_allclose(pes(gpm, [[0.3, 0.4]], point=point, random_seed=1), 0.0, atol=1e-9)
+        assert pes(gpm, [[0.3, 0.4], [0.9, 0.1]], point=point, random_seed=1).min() > 1e-3
 
     def test_without_bounds_the_maximum_is_a_candidate(self):
+        """By a histogram of the best candidate and of the outcome at each, from joint draws."""
         gpm, point = problem(kernel="Matern32", noise=0.01)
         pool = np.random.default_rng(1).uniform(size=(40, 2))
-        scores = pes(gpm, pool, point=point, random_seed=1)
+        scores = pes(gpm, pool, point=point, n_optima=200, random_seed=1)
         assert scores.attrs["constraints"] == "C2 and C3"
-        assert np.isfinite(scores).all()
+        gp, rng, n, bins = ConditionedGP(gpm.posterior(), gpm.flatten(point)), np.random.default_rng(3), 40_000, 40
+        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + np.diag(gp.noise_variance(gp.X)))
+        cross = gp.covariance(pool, gp.X)
+        f = rng.multivariate_normal(cross @ G @ gp.y, gp.covariance(pool, pool) - cross @ G @ cross.T, n, method="svd")
+        best, information = f.argmax(1), []
+        for y in f.T + 0.01 * rng.normal(size=(40, n)):
+            level = np.searchsorted(np.quantile(y, np.arange(1, bins) / bins), y)
+            p = np.bincount(best * bins + level, minlength=40 * bins).reshape(40, bins) / n
+            independent = p.sum(1, keepdims=True) * p.sum(0)
+            bias = (np.count_nonzero(p) - np.count_nonzero(p.sum(1)) - bins + 1) / (2 * n)
+            information.append((p[p > 0] * np.log(p[p > 0] / independent[p > 0])).sum() - bias)
+        assert np.corrcoef(scores, information)[0, 1] > 0.85
+        assert np.abs(scores - information).max() < 0.2
+        assert information[int(scores.argmax())] > 0.95 * max(information)
 
     def test_labels_of_a_pool_are_kept(self):
         gpm, point = problem()
@@ -467,7 +489,7 @@ def test_a_mean_function_that_somebody_wrote_has_its_curvature():
         gpm = pma.from_marginal(gp, "y")
     one = ConditionedGP(gpm.posterior(), np.array([np.log(0.1)]))
     assert_allclose(one.prior_mean_hessian(np.array([[0.2], [0.9]])), [[[-4.0]], [[-4.0]]], rtol=1e-5)
-    mean, _ = Maxima(one, places([[0.4]], [1.0]))._prior()
+    mean, _ = GPGivenMaxima(one, places([[0.4]], [1.0]))._prior()
     assert_allclose(mean, [[3.0 - 2 * 0.16 + 0.4, -4 * 0.4 + 1, -4.0]], rtol=1e-5)
 
 

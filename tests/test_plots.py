@@ -263,6 +263,8 @@ def test_parameters_are_quantiles_of_the_draws(curve_fit):
     assert_allclose(medians, expected)
     wide = np.array([segment[:, 0] for segment in ax.collections[0].get_segments()])
     assert_allclose(wide[2], np.quantile(posterior["noise"], [0.055, 0.945]))
+    narrow = np.array([segment[:, 0] for segment in ax.collections[1].get_segments()])
+    assert_allclose(narrow[2], np.quantile(posterior["noise"], [0.25, 0.75]))
     assert ax.get_xscale() == "log"
 
 

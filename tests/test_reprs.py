@@ -146,17 +146,15 @@ def test_a_mode_is_told_without_its_numbers(fit):
 def test_a_learner_is_shown_without_being_fitted():
     pool = pd.DataFrame(RNG.uniform(0, 10, size=(20, 3)), columns=NAMES)
     learner = pma.active.Learner(model(), criterion="random", pool=pool)
-    shown = text_of(learner)
-    assert learner._fit is None
-    for text in ("function", "random", "14, of which 0 were told", "20 left in the pool", "not yet"):
-        assert text in shown
+    for text in ("function", "random", "points 14", "told after the start 0", "20 left in the pool"):
+        assert text in text_of(learner)
     x = learner.ask(2)
     learner.tell(x[:1], 61.25)
-    shown = text_of(learner)
-    assert learner._fit is None
-    for text in ("15, of which 1 were told", "asked and not told yet 1", "heat <°C>", "61.25"):
-        assert text in shown
-    assert learner.fit.gpm.description in text_of(learner)
+    for text in ("points 15", "told after the start 1", "asked and not told yet 1", "heat <°C>", "61.25"):
+        assert text in text_of(learner)
+    # A fit is named as soon as there is one.
+    assert "LaplaceFit" not in text_of(learner)
+    assert type(learner.fit).__name__ in text_of(learner)
 
 
 def test_a_learner_of_several_models_is_shown_without_being_fitted():
@@ -164,8 +162,8 @@ def test_a_learner_of_several_models_is_shown_without_being_fitted():
     learner = pma.active.Learner(models, criterion="random", bounds=[(0, 10)] * 3)
     x = learner.ask()
     learner.tell(x, 50.0)
-    assert "15, of which 1 were told" in text_of(learner)
-    assert learner._fit is None
+    assert "points 15 told after the start 1" in text_of(learner)
+    assert "ModelAverage" not in text_of(learner)
 
 
 def test_an_average_shows_its_models(fit):

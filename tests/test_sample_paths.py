@@ -503,12 +503,10 @@ def test_bad_places_are_refused(yield_model):
         paths(np.zeros((3, 1)))
     with pytest.raises(ValueError, match="2 columns"):
         paths.maximize(np.zeros((3, 3)))
-    with pytest.raises(
-        ValueError, match=r"intervals or points; got \[\[0, 1\], \[2, 3\]\]\. Write bounds=\[\(low, high\)"
-    ):
+    with pytest.raises(ValueError, match="a list of lists may hold bounds or the rows of a pool"):
         paths.maximize([[0, 1], [2, 3]])
     for nothing_or_both in ({}, {"bounds": BOUNDS, "pool": np.zeros((3, 2))}):
-        with pytest.raises(TypeError, match="give one of bounds="):
+        with pytest.raises(TypeError, match="pass one source of points: bounds="):
             paths.maximize(**nothing_or_both)
 
 

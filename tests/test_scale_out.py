@@ -14,7 +14,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner, bald, uncertainty
+from pymc_active.criteria.bald import Bald
+from pymc_active.criteria.screening import screened
 from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.learner.lazy_pool import LazyPool
 
 da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
 distributed = pytest.importorskip("distributed", reason="only the dask extra brings it")
@@ -265,18 +268,22 @@ def test_a_learner_chooses_from_a_lazy_pool_in_a_cluster(criterion, client):
         assert_array_equal(other.ask(), here)
 
 
-def test_draws_screen_the_candidates_of_each_block(ard_fit):
-    """A pool of up to a thousand candidates is not screened, nor is a block; of one block it is that of an array."""
-    pool = RNG.uniform(-1, 1, (2000, 2))
-    whole = bald(ard_fit, pool, method="draws", draws=64).to_numpy()
-    assert_array_equal(bald(ard_fit, da.from_array(pool, chunks=(2000, 2)), method="draws", draws=64), whole)
-    blocks = bald(ard_fit, da.from_array(pool, chunks=(500, 2)), method="draws", draws=64).to_numpy()
-    every = np.concatenate([bald(ard_fit, pool[i : i + 500], method="draws", draws=64) for i in range(0, 2000, 500)])
-    assert_array_equal(blocks, every)
-    assert np.abs(blocks - whole).max() > 1e-3
-    # What all draws have seen is the same in both, the best among it.
-    assert blocks.argmax() == whole.argmax()
-    assert_allclose(blocks.max(), whole.max(), rtol=1e-9)
+def test_scores_by_draws_do_not_depend_on_the_blocks(ard_fit):
+    """A choice screens the candidates of each block by itself; the scores and the choice are those of an array."""
+    pool, options = RNG.uniform(-1, 1, (2400, 2)), {"method": "draws", "draws": 64, "random_seed": 0}
+    whole = bald(ard_fit, pool, **options).to_numpy()
+    for size in (2400, 1200, 500):
+        blocks = bald(ard_fit, da.from_array(pool, chunks=(size, 2)), **options)
+        assert_allclose(blocks, whole, rtol=0, atol=1e-10)
+    scorer = Bald(**options).prepare(ard_fit)
+    # The coarser scores of a large block, and of a whole array.
+    parts = np.concatenate([screened(scorer, pool[i : i + 1200]) for i in (0, 1200)])
+    assert np.abs(parts - screened(scorer, pool)).max() > 1e-3
+    assert np.abs(parts - whole).max() > 1e-3
+    lazy = LazyPool(da.from_array(pool, chunks=(1200, 2)), 2, repeat=False)
+    chosen = lazy.choose(scorer, np.empty((0, 2)), [], RNG)
+    assert chosen.row == whole.argmax()
+    assert_allclose(chosen.score, whole.max(), rtol=1e-9)
 
 
 def test_memory_is_bounded_by_the_block(ard_fit):

@@ -132,7 +132,9 @@ def run_method(name: str, method: str, repeat: int, truth: dict[Key, dict]) -> d
     _, X_new, y_new = problem(name, repeat)
     p = {k: np.array(v) for k, v in truth[name, "nuts", repeat]["moments"].items()}
     try:
-        q = {k: v.to_numpy() for k, v in pma.predict(laplace(name, repeat), X_new, method=method).items()}
+        q = {
+            k: v.to_numpy() for k, v in pma.predict(laplace(name, repeat), X_new, method=method, random_seed=0).items()
+        }
     except ValueError as error:
         if "method" not in str(error):
             raise

@@ -125,5 +125,5 @@ def _ask(learner: pma.active.Learner, method: str, problem: Problem, repeat: int
     if method == "es":
         X = np.random.default_rng((SEED, repeat, n)).uniform(size=(SCREEN, problem.D))
         criterion = EntropySearch(learner.domain, method="map", random_seed=repeat)
-        return X[[np.argmax(criterion.score(learner.fit, X))]]
+        return X[[np.argmax(criterion.prepare(learner.fit).score(X))]]
     return np.asarray(learner.ask())

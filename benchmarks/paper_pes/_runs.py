@@ -12,10 +12,10 @@ from _methods import PEERS as PEERS
 from pes_peers import Peer
 
 import pymc_active as pma
-from pymc_active.criteria.improvement import ExpectedImprovement
+from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
 from pymc_active.criteria.maximize_in_box import maximize
-from pymc_active.laplace.fit import quiet_fits
 from pymc_active.learner.candidates import Box
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
 # A criterion of the Learner for those that choose without it.
 NOT_A_LEARNERS = "random"
@@ -68,8 +68,8 @@ def ask_known(method: str, gpm: pma.GPModel, n_optima: int, seed: int) -> np.nda
     if method == "random":
         return np.random.default_rng((seed, len(gpm.y))).uniform(size=2)
     if method == "ei":
-        fit = fit_known(gpm)
-        return maximize(ExpectedImprovement(method="map"), fit, *np.array(bounds).T, np.random.default_rng(seed)).X[0]
+        scorer = ExpectedImprovement(method="map").prepare(fit_known(gpm))
+        return maximize(scorer, *np.array(bounds).T, np.random.default_rng(seed)).X[0]
     if method == "es":
         X = np.random.default_rng((seed, len(gpm.y))).uniform(size=(SCREEN, 2))
         return X[np.argmax(pma.active.entropy_search(gpm, X, **keywords).to_numpy())]
@@ -82,13 +82,14 @@ def ask_known(method: str, gpm: pma.GPModel, n_optima: int, seed: int) -> np.nda
 
 def fit_known(gpm: pma.GPModel) -> pma.LaplaceFit:
     """A fit that stays at the known point, whose mode it is not."""
-    with quiet_fits():
+    with ignoring(DoubtfulFitWarning):
         return pma.fit_laplace(gpm, point=POINT, optimize=False)
 
 
 def best_mean(fit: Any, D: int, method: str) -> np.ndarray:
     """Where in the unit cube the posterior mean is largest, (D,), found by the same search as ``Learner.recommend``."""
-    return Box([(0.0, 1.0)] * D, D, False).best_mean(fit, False, method).x
+    mean = UpperConfidenceBound(0.0, method=method, draws=32, random_seed=0)
+    return Box([(0.0, 1.0)] * D, D, False).maximum(mean.prepare(fit)).x
 
 
 def regret_summary(regrets: np.ndarray, seed: int = 0) -> dict[str, Any]:

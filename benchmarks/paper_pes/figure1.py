@@ -36,9 +36,9 @@ from pes_peers import is_installed
 from scipy.stats import spearmanr
 
 import pymc_active as pma
+from pymc_active.criteria.maximum.base import OptimumScorer
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.maximum.pes import Pes
-from pymc_active.predictions.conditioned_gps import conditioned_gps
 
 ROWS = {"10 points": 10, "20 points": 20}
 OURS = ("pes", "jes", "mes", "es", "pes_path", "pes_zero", "pes_stationary")
@@ -88,11 +88,10 @@ def find_truth(n: int, repeat: int) -> dict:
     }
 
 
-def prepared(n: int, repeat: int, **options: str) -> Pes:
+def prepared(n: int, repeat: int, **options: str) -> OptimumScorer:
     """PES with its places of the maximum, which BoTorch gets too."""
     criterion = Pes(Domain(np.zeros(2), np.ones(2)), n_optima=N_OPTIMA, random_seed=repeat, **options)
-    criterion.prepare(conditioned_gps(known_gpm(*draw_data(n, repeat)), point=POINT))
-    return criterion
+    return criterion.prepare(POINT, model=known_gpm(*draw_data(n, repeat)))
 
 
 def score(method: str, n: int, repeat: int) -> dict:
@@ -100,12 +99,12 @@ def score(method: str, n: int, repeat: int) -> dict:
     X, y = draw_data(n, repeat)
     start = time.perf_counter()
     if method in OPTIONS:
-        return {"values": prepared(n, repeat, **OPTIONS[method]).values(cells()).tolist()}
+        return {"values": prepared(n, repeat, **OPTIONS[method]).score(cells()).tolist()}
     if method in PEERS:
-        criterion = prepared(n, repeat)
-        heights = np.concatenate([o.maxima.values for o in criterion.optima])
+        scorer = prepared(n, repeat)
+        heights = np.concatenate([o.maxima.values for o in scorer.optima])
         answer = peer(
-            "score", methods=[method], candidates=cells().tolist(), places=criterion.places.tolist(),
+            "score", methods=[method], candidates=cells().tolist(), places=scorer.seeds.tolist(),
             heights=heights.tolist(), seed=repeat, **known_arguments(X, y),
         )[method]  # fmt: skip
         return {key: answer[key] for key in ("values", "error") if key in answer}

@@ -39,7 +39,7 @@ from _runs import METHODS, PEERS, paired, plot_regret, regret_summary
 from pes_peers import is_installed
 
 import pymc_active as pma
-from pymc_active.laplace.fit import quiet_fits
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
 N_TRUTH, N_ASKS, EVERY = 1000, 36, 4
 LABELS = {"nnet": "NNet", "portfolio": "Portfolio, a stand-in", "hydrogen": "Hydrogen"}
@@ -68,7 +68,7 @@ def problem(row: str) -> Problem:
     X, y = evaluations(row)
     mean, sd = y.mean(), y.std()
     gpm = pma.ard_gp(X, y, mean="constant", priors=priors(2), y_scale=(mean, sd))
-    with quiet_fits():
+    with ignoring(DoubtfulFitWarning):
         fit = pma.fit_laplace(gpm, n_restarts=2, population=0, random_seed=0, progressbar=False)
 
     def function(Z: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_active.checking.comparison import evenly
 from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
-from pymc_active.criteria.by_name import CRITERIA, make_criterion, names
+from pymc_active.criteria.by_name import CRITERIA, criterion_names, make_criterion
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws, ensemble_of_models
@@ -67,10 +67,10 @@ def read_question(
     """
     domain = read_domain(bounds, pool, fit.X.shape[1])
     of_one = isinstance(fit, LaplaceFit)
-    known = names("moments", "maximum") if of_one else names("models")
+    known = criterion_names("moments", "maximum") if of_one else criterion_names("models")
     if criteria is None:
         is_simple = np.ptp(fit.y) > 0 and fit.X.shape[1] <= _MOST_INPUTS
-        criteria = _BETWEEN if not of_one else [*names("moments"), *(_OPTIMUM if is_simple else ())]
+        criteria = _BETWEEN if not of_one else [*criterion_names("moments"), *(_OPTIMUM if is_simple else ())]
     criteria = (criteria,) if isinstance(criteria, str) else tuple(criteria)
     if not criteria or not set(criteria) <= set(known):
         raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, criteria))}")

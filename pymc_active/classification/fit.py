@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -31,13 +31,6 @@ _FARTHEST = 12.0
 _SAME_MODE = 1e-3
 # Slopes, in nats per prior sd, at which a search has converged.
 _FLAT = 1e-3
-
-
-class LatentMixture(NamedTuple):
-    """S equally weighted Gaussians of the latent function at each of m points, (S, m) each."""
-
-    means: np.ndarray
-    variances: np.ndarray
 
 
 class ProbitFit(Summarized):
@@ -128,8 +121,8 @@ class ProbitFit(Summarized):
         axes = np.sqrt(root.shape[1]) * root.T
         return np.concatenate([self.theta + axes, self.theta - axes])
 
-    def latent(self, X_new: np.ndarray, thetas: np.ndarray) -> LatentMixture:
-        """Latent mean and variance at m points for each of S hyperparameters, as arrays."""
+    def latent(self, X_new: np.ndarray, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Latent means and variances at m points for each of S hyperparameters, (S, m) each."""
         means, variances = np.empty((2, len(thetas), len(X_new)))
         scaled = self.gp.scale(X_new)
         with one_blas_thread():
@@ -137,7 +130,7 @@ class ProbitFit(Summarized):
                 latent = self._posterior.latent(theta)
                 for rows in blocks(len(scaled), len(self.X)):
                     means[s, rows], variances[s, rows] = self._posterior.moments(theta, latent, scaled[rows])
-        return LatentMixture(means, variances)
+        return means, variances
 
     def predict(
         self,

@@ -136,7 +136,7 @@ class Settings:
     inputs: list[str] | None = field(default=None, metadata={"read": _names})
     # [name, low, high] of each input.
     bounds: list[list] | None = field(default=None, metadata={"read": _bounds, "is_repeated": True})
-    learn: str = field(default="function", metadata={"read": _one_of(lambda: GOALS)})
+    learn: str = field(default="function", metadata={"read": _one_of(GOALS.keys)})
     criterion: str | None = field(default=None, metadata={"read": _one_of(criterion_names)})
     models: list[str] | None = field(default=None, metadata={"read": _text, "flag": "--model", "is_repeated": True})
     components: int = field(default=2, metadata={"read": _at_least(0)})
@@ -302,7 +302,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=name)
     parser.text = help_texts.MAIN
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{suggest,report,demo}")
     suggest, report, demo = (commands.add_parser(command) for command in ("suggest", "report", "demo"))
     for command, text in ((suggest, help_texts.SUGGEST), (report, help_texts.REPORT), (demo, help_texts.DEMO)):
         command.text = text

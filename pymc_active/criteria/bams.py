@@ -150,7 +150,7 @@ class Bams(MomentCriterion):
         variances = _of_observations(p)
         information = mixture_entropy(p.means, variances, p.weights)
         for share, rows in _by_model(p):
-            information -= share * _entropy(p.means[rows], variances[rows], p.weights[rows] / share)
+            information -= share * _model_entropy(p.means[rows], variances[rows], p.weights[rows] / share)
         # Not negative but for the errors of the quadrature.
         return np.maximum(information, 0.0)
 
@@ -206,5 +206,5 @@ def _by_model(p: Mixture) -> Iterator[tuple[float, np.ndarray]]:
         yield p.weights[rows].sum(), rows
 
 
-def _entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _model_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return gaussian_entropy(variances[0]) if len(means) == 1 else mixture_entropy(means, variances, weights)

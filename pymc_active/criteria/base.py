@@ -20,7 +20,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import Mixture, mixture, mixture_gradients
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.moments import Predictive, marginal_gradients, marginal_moments
+from pymc_active.predictions.moments import PredictiveMoments, marginal_gradients, marginal_moments
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
@@ -119,11 +119,11 @@ class MomentCriterion(Criterion):
         return self
 
     @abstractmethod
-    def value(self, p: Predictive) -> np.ndarray:
+    def value(self, p: PredictiveMoments) -> np.ndarray:
         """At m points, (m,)."""
 
     @abstractmethod
-    def partials(self, p: Predictive) -> Partials:
+    def partials(self, p: PredictiveMoments) -> Partials:
         """Derivatives of ``value`` in mean, variance and plug-in variance, (m,) each."""
 
     def mixture_value(self, p: Mixture) -> np.ndarray:
@@ -187,10 +187,10 @@ def rounding(p: Mixture) -> np.ndarray:
     return 1e-10 * (p.variances + p.noises).max(0) + np.finfo(float).tiny
 
 
-def _matched(p: Mixture) -> Predictive:
+def _matched(p: Mixture) -> PredictiveMoments:
     """One Gaussian with a mixture's mean and variance."""
     mean, variance = mixture_moments(p.means, p.variances, p.weights)
-    return Predictive(mean, variance, variance, p.weights @ p.noises)
+    return PredictiveMoments(mean, variance, variance, p.weights @ p.noises)
 
 
 def is_lazy(X_pool: Any) -> bool:

@@ -100,7 +100,7 @@ FUNCTIONS: dict[Callable, str] = {
 }
 
 
-def names(*kinds: Kind) -> list[str]:
+def criterion_names(*kinds: Kind) -> list[str]:
     """Names of the criteria of these kinds; of all without one."""
     return [name for name, entry in CRITERIA.items() if not kinds or entry.kind in kinds]
 
@@ -133,7 +133,7 @@ def make_criterion(
     """
     entry = CRITERIA.get(name)
     if entry is None or (entry.kind == "models" and not several_models):
-        known = names(*(("moments", "maximum", "models") if several_models else ("moments", "maximum")))
+        known = criterion_names(*(("moments", "maximum", "models") if several_models else ("moments", "maximum")))
         hint = "" if entry is None else " (which compares several models)"
         raise ValueError(f"criterion must be callable or one of {', '.join(sorted(known))}; got {name!r}{hint}")
     if entry.kind == "maximum":

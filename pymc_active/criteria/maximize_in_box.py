@@ -25,20 +25,20 @@ _MAXITER = 16
 _CLIMB, _POLISHED, _POLISH = 32, 2, 4
 # Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
 _APART = 0.02
-# Maxima nearer than this, as a fraction of the range of all of them, are one.
+# LocalMaxima nearer than this, as a fraction of the range of all of them, are one.
 _SAME = 1e-3
 # Central differences for criteria without a gradient, as a fraction of the box.
 _STEP = 1e-5
 
 
-class Maxima(NamedTuple):
+class LocalMaxima(NamedTuple):
     """Local maxima found, best first: inputs (k, D) and the criterion there (k,)."""
 
     X: np.ndarray
     values: np.ndarray
 
 
-def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> Maxima:
+def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> LocalMaxima:
     """Local maxima of a criterion in a box.
 
     Parameters
@@ -57,7 +57,7 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
         found = (scorer if all_draws or rough is None else rough).gradient(low + width * Z)
         return (found[0], found[1] * width) if found is not None else _differences(score, Z)
 
-    def climb(starts: np.ndarray, max_iterations: int, all_draws: bool = False) -> Maxima:
+    def climb(starts: np.ndarray, max_iterations: int, all_draws: bool = False) -> LocalMaxima:
         """The starts and where they lead, best first, in the unit cube."""
         # The starts do not know of each other, so the sum has the maxima of its terms: one run climbs all of them.
 
@@ -76,7 +76,7 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
         found = np.concatenate([np.clip(result.x.reshape(starts.shape), 0.0, 1.0), starts])
         reached = np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf)
         order = np.argsort(-reached, kind="stable")
-        return Maxima(found[order], reached[order])
+        return LocalMaxima(found[order], reached[order])
 
     seeds = _seeds(scorer.ensemble, low, high, rng)
     seeds = np.concatenate([seeds, np.clip((scorer.seeds - low) / width, 0.0, 1.0)])
@@ -87,13 +87,13 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
     maxima = climb(_apart(best_first, _STARTS if rough is None else 2 * _STARTS), _MAXITER)
     # The best are climbed to the top. With draws from the posterior only then do all of them count, which is dear.
     better = climb(maxima.X[:_POLISHED], 2 * _MAXITER if rough is None else _POLISH, all_draws=True)
-    both = Maxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
+    both = LocalMaxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
     order = np.argsort(-both.values, kind="stable")
-    maxima = Maxima(both.X[order], both.values[order])
-    return Maxima(np.clip(low + width * maxima.X, low, high), maxima.values)
+    maxima = LocalMaxima(both.X[order], both.values[order])
+    return LocalMaxima(np.clip(low + width * maxima.X, low, high), maxima.values)
 
 
-def distinct(maxima: Maxima) -> Maxima:
+def distinct_maxima(maxima: LocalMaxima) -> LocalMaxima:
     """One of those that are the same, best first."""
     width = np.ptp(maxima.X, axis=0)
     Z = maxima.X / np.where(width > 0, width, 1.0)
@@ -101,7 +101,7 @@ def distinct(maxima: Maxima) -> Maxima:
     for i, z in enumerate(Z):
         if all(np.abs(z - Z[j]).max() > _SAME for j in chosen):
             chosen.append(i)
-    return Maxima(maxima.X[chosen], maxima.values[chosen])
+    return LocalMaxima(maxima.X[chosen], maxima.values[chosen])
 
 
 def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:

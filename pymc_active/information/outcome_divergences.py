@@ -220,7 +220,9 @@ def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadr
     mean, variance, n : ndarray, shape (S, m)
         Mean and variance of the components, and their largest count.
 
-    Notes ----- A panel of N > 12 successive counts, at most three sds long, has 12 nodes whose weighted sum equals
+    Notes
+    -----
+    A panel of N > 12 successive counts, at most three sds long, has 12 nodes whose weighted sum equals
     the sum over all N for polynomials of degree up to 23 (Gauss quadrature for the discrete Chebyshev polynomials).
     The cost does not grow with the mean, and no count with a relevant probability is left out.
     """

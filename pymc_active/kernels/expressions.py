@@ -1,4 +1,4 @@
-"""Kernel expressions such as ``"LIN + PER * RQ[0]"`` as values: read, print, compare, combine, vary."""
+"""Kernel expressions such as ``"LIN + PER * RQ[0]"`` as values to read, print, compare, combine and vary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BASE_KERNELS: dict[str, str] = {
     "SE": "squared exponential",
 }
 _PAPER_BASES = ("SE", "PER", "LIN", "RQ")
-# The expert's kernel and the one that compositional kernel search found.
+# The expert's kernel, and that of compositional kernel search.
 _PAPER_TABLE_1 = {
     "airline": ("LIN + PER * RQ", "SE * (LIN + LIN * (PER + RQ))"),
     "mauna_loa": ("SE + PER * SE + RQ + SE", "LIN * SE + SE * (PER + RQ)"),
@@ -33,18 +33,19 @@ _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<index>\[\s*\d+\s*\])|(?P<
 
 
 class Expression:
-    """A kernel expression: a :class:`Base`, a :class:`Sum` or a :class:`Product`.
+    """A kernel expression: a :class:`Base`, a :class:`Sum` or a :class:`Product`. Immutable.
 
-    Values that never change. ``+`` and ``*`` combine them, also with text: ``parse("SE") * "LIN + PER"``. Two
-    expressions are equal, and have the same hash, if they differ only in the order and grouping of terms and factors:
-    ``parse("SE + PER") == parse("PER + SE")``. Nothing is distributed or simplified for that. The order as written is
-    kept for printing and for the names of a model's parameters.
+    ``+`` and ``*`` combine expressions, also with text: ``parse("SE") * "LIN + PER"``. Expressions are equal, and have
+    the same hash, if they differ only in the order and grouping of terms and factors; nothing is distributed or
+    simplified. Printing and the names of a model's parameters follow the order as written.
+
+    Attributes
+    ----------
+    children : tuple of Expression
+        Terms of a sum, or factors of a product; none for a base kernel.
     """
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """Terms of a sum, factors of a product, nothing of a base kernel."""
-        raise NotImplementedError
+    children: tuple[Expression, ...]
 
     def __add__(self, other: str | Expression) -> Expression:
         return Sum((self, parse(other))) if isinstance(other, str | Expression) else NotImplemented
@@ -80,14 +81,14 @@ class Expression:
         return str(self.canonical())
 
     def canonical(self, *, distributed: bool = False) -> Expression:
-        """The one way to write an expression: base kernels, then products, then sums, each in alphabetical order.
+        """The canonical order: base kernels, then products, then sums, each in alphabetical order.
 
         Parameters
         ----------
         distributed : bool
-            Write it as a sum of products of base kernels. Equal terms stay as many as they are. The covariance
-            function is the same where the copies of a base kernel share its parameters; as a *model* the distributed
-            form is another one, since each copy has parameters of its own.
+            Write it as a sum of products of base kernels; equal terms are not merged. The covariance function is the
+            same if copies of a base kernel share its parameters. As a *model* the distributed form differs, because
+            each copy has its own parameters.
 
         Examples
         --------
@@ -114,26 +115,25 @@ class Expression:
     def neighbours(self, bases: Iterable[str | Expression] = _PAPER_BASES, n_inputs: int = 1) -> list[Expression]:
         """The expressions one step of a search away.
 
-        For every subexpression S and base kernel B: S replaced by S + B, by S * B and, where S is a base kernel, by B.
-        Subexpressions are the nodes of the flattened tree, so that equal expressions have equal neighbours.
+        Every subexpression S is replaced by S + B, by S * B and, if S is a base kernel, by B, for every base kernel B.
+        Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours.
 
         Parameters
         ----------
         bases : sequence of str or Base
         n_inputs : int
-            With more than one, a base kernel without an index stands for one on each input: ``SE[0]``, ``SE[1]``, ...
-            With one, ``SE[0]`` is ``SE``.
+            With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ... With
+            one, ``SE[0]`` is ``SE``.
 
         Returns
         -------
         list of Expression
-            Distinct, without the expression itself, in an order that depends on the arguments only: first all sums,
-            then products, then replacements.
+            Distinct, without the expression itself: first all sums, then products, then replacements.
 
         Raises
         ------
         TypeError, ValueError
-            For no bases, unknown ones, or inputs beyond ``n_inputs``.
+            For no bases, unknown ones, or an input beyond ``n_inputs``.
 
         References
         ----------
@@ -170,9 +170,10 @@ class Base(Expression):
     Raises
     ------
     ValueError
-        For an unknown name (the known ones are listed) or an input that is no whole number from 0.
+        For an unknown name (the known ones are listed), or an input that is not a whole number from 0.
     """
 
+    children = ()
     name: str
     input: int | None = None
 
@@ -188,46 +189,27 @@ class Base(Expression):
     def __str__(self) -> str:
         return self.name if self.input is None else f"{self.name}[{self.input}]"
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """None."""
-        return ()
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sum(Expression):
-    """A sum of two or more expressions; sums among them are taken apart."""
-
-    terms: tuple[Expression, ...]
+class _Joined(Expression):
+    children: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", _flat(Sum, self.terms))
+        object.__setattr__(self, "children", _flat(type(self), self.children))
+
+
+class Sum(_Joined):
+    """A sum of two or more expressions; nested sums are flattened."""
 
     def __str__(self) -> str:
-        return " + ".join(str(term) for term in self.terms)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """The terms."""
-        return self.terms
+        return " + ".join(map(str, self.children))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Product(Expression):
-    """A product of two or more expressions; products among them are taken apart."""
-
-    factors: tuple[Expression, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", _flat(Product, self.factors))
+class Product(_Joined):
+    """A product of two or more expressions; nested products are flattened."""
 
     def __str__(self) -> str:
-        return " * ".join(f"({f})" if isinstance(f, Sum) else str(f) for f in self.factors)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """The factors."""
-        return self.factors
+        return " * ".join(f"({f})" if isinstance(f, Sum) else str(f) for f in self.children)
 
 
 def _is_whole(value: Any) -> bool:
@@ -245,7 +227,7 @@ def _flat(kind: type[Expression], parts: Iterable[Expression]) -> tuple[Expressi
 
 
 def _joined(kind: type[Sum] | type[Product], parts: Iterable[Expression]) -> Expression:
-    """Sorted parts as a sum or product; a single one as it is."""
+    """Sorted parts as a sum or product; a single part as it is."""
     ordered = sorted(parts, key=_order)
     return kind(tuple(ordered)) if len(ordered) > 1 else ordered[0]
 
@@ -262,7 +244,7 @@ def base_kernels(expression: Expression) -> list[Base]:
 
 
 def on_inputs(expression: Expression, n_inputs: int) -> Expression:
-    """The expression as it is for several inputs; without indices for a single one, where they say nothing."""
+    """The expression without indices if there is a single input; unchanged for several."""
     if n_inputs > 1:
         return expression
     if isinstance(expression, Base):
@@ -273,8 +255,8 @@ def on_inputs(expression: Expression, n_inputs: int) -> Expression:
 def is_redundant(expression: Expression) -> bool:
     """Whether fewer base kernels make the same functions.
 
-    A squared exponential times itself is one again; two lines with locations make every straight line already, and a
-    line through the origin is one however often it is added.
+    A product of squared exponentials is one. Two lines with locations make every straight line, and one line through
+    the origin makes all of these.
     """
     enough = {"SE": 1} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1}
     own = [child for child in expression.children if isinstance(child, Base)]
@@ -284,7 +266,7 @@ def is_redundant(expression: Expression) -> bool:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Names with a number where they repeat: SE_1, PER, SE_2."""
+    """Names, numbered if they repeat: SE_1, PER, SE_2."""
     return [f"{name}_{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
@@ -294,7 +276,7 @@ def grid(
     *,
     n_inputs: int = 1,
 ) -> list[Expression]:
-    """Base kernels, the sums and products of each two different ones, and what else is given.
+    """Base kernels, sums and products of every two different ones, and extra expressions.
 
     Parameters
     ----------
@@ -302,7 +284,7 @@ def grid(
     extra : sequence of str or Expression
         Added at the end.
     n_inputs : int
-        With more than one, a base kernel without an index stands for one on each input: ``SE[0]``, ``SE[1]``, ...
+        With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ...
 
     Returns
     -------
@@ -330,14 +312,13 @@ def grid(
 def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
     """The 18 models that Malkomes & Garnett compared on a series.
 
-    The :func:`grid` of SE, PER, LIN and RQ, the expert's kernel, and the one of compositional kernel search (the last
-    two of the list).
+    The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and that of compositional kernel search.
 
     Parameters
     ----------
     series : {"airline", "mauna_loa"}
     rooted : bool
-        LIN0, linear through the origin as in the authors' code, in place of LIN, which has a location.
+        Replace LIN, which has a location, by LIN0, linear through the origin as in the authors' code.
 
     Raises
     ------
@@ -394,21 +375,20 @@ def parse(text: str | Expression) -> Expression:
     Parameters
     ----------
     text : str or Expression
-        An expression comes back as it is. Text: base kernels (see :data:`BASE_KERNELS`) joined by ``+`` and ``*``,
-        with parentheses. ``NAME[i]`` acts on input ``i`` (counted from 0) only, ``NAME`` on all inputs.
+        Base kernels (see :data:`BASE_KERNELS`) joined by ``+ * ( )``. ``NAME[i]`` acts on input ``i``, counted from 0,
+        ``NAME`` on all inputs. An expression is returned as it is.
 
     Returns
     -------
     Expression
-        A Base, Sum or Product; ``str()`` of it reads back to the same tree.
+        A Base, Sum or Product; its ``str()`` reads back to the same tree.
 
     Raises
     ------
     TypeError
-        For anything but text and expressions.
+        If it is neither text nor an expression.
     ValueError
-        For an unknown base kernel (the known ones are listed) or malformed text; the message
-        marks the position.
+        For an unknown base kernel or malformed text; the message marks the position.
 
     Examples
     --------

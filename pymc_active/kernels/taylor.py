@@ -133,26 +133,23 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return sum(a[..., i] * b[..., i] for i in range(a.shape[-1]))
 
 
-@lines.register
-def _(node: Stationary, theta, a, b):
-    w = np.exp(-theta[node.column_indices])
-    variance = np.exp(2 * theta[node.log_outputscale])
-    columns = node.columns
+def _radial_lines(node: Stationary, profile: Profile, theta, a, b) -> RadialLines:
+    w, columns = np.exp(-theta[node.column_indices]), node.columns
 
     def turn(direction):
         return direction[..., columns] * w
 
-    return RadialLines(node.profile, variance, turn(a) - turn(b), turn)
+    return RadialLines(profile, np.exp(2 * theta[node.log_outputscale]), turn(a) - turn(b), turn)
+
+
+@lines.register
+def _(node: Stationary, theta, a, b):
+    return _radial_lines(node, node.profile, theta, a, b)
 
 
 @lines.register
 def _(node: RationalQuadratic, theta, a, b):
-    w = np.exp(-theta[node.column_indices])
     alpha = np.exp(theta[node.log_alpha])
-    columns = node.columns
-
-    def turn(direction):
-        return direction[..., columns] * w
 
     def profile(s, order):
         t = 1 + s / (2 * alpha)
@@ -161,9 +158,10 @@ def _(node: RationalQuadratic, theta, a, b):
             g.append(-(alpha + k) / (2 * alpha) * g[-1] / t)
         return tuple(g)
 
-    return RadialLines(profile, np.exp(2 * theta[node.log_outputscale]), turn(a) - turn(b), turn)
+    return _radial_lines(node, profile, theta, a, b)
 
 
+@lines.register(Periodic)
 class _PeriodicLines:
     def __init__(self, node, theta, a, b):
         self.columns = node.columns
@@ -187,11 +185,7 @@ class _PeriodicLines:
         return compose(tuple((-0.5) ** k * K for k in range(sum(order) + 1)), s, order)
 
 
-@lines.register
-def _(node: Periodic, theta, a, b):
-    return _PeriodicLines(node, theta, a, b)
-
-
+@lines.register(Linear)
 class _LinearLines:
     def __init__(self, node, theta, a, b):
         self.columns = node.columns
@@ -207,11 +201,6 @@ class _LinearLines:
             right = _line(self.b[..., k], None, None if v is None else v[..., column], order)
             total = add(total, multiply(left, right, order))
         return total
-
-
-@lines.register
-def _(node: Linear, theta, a, b):
-    return _LinearLines(node, theta, a, b)
 
 
 class _CombinedLines:

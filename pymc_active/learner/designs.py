@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_active.support.tables import Bounds, read_bounds, read_inputs
+from pymc_active.support.tables import Bounds, box_or_pool, read_bounds, read_inputs
 
 
 def _check_n(n: Any) -> int:
@@ -51,17 +51,7 @@ def random_design(
     >>> random_design([(0, 1), (10, 20)], 3, random_seed=1).shape
     (3, 2)
     """
-    if sum(source is not None for source in (bounds_or_pool, bounds, pool)) != 1:
-        raise TypeError("random_design draws from one source: pass bounds=[(low, high), ...] or pool=X_pool")
-    if isinstance(bounds_or_pool, list | tuple):
-        if not all(isinstance(pair, tuple) for pair in bounds_or_pool):
-            raise ValueError(
-                "a list of lists may hold bounds or the rows of a pool: pass bounds=... or pool=..., or write bounds "
-                "as tuples, [(low, high), ...]"
-            )
-        bounds = bounds_or_pool
-    elif bounds_or_pool is not None:
-        pool = bounds_or_pool
+    bounds, pool = box_or_pool(bounds_or_pool, bounds, pool)
     rng, n = np.random.default_rng(random_seed), _check_n(n)
     if bounds is not None:
         low, high = read_bounds(bounds)

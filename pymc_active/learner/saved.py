@@ -23,7 +23,7 @@ from pymc_active.support.labels import read_label, read_table, write_label, writ
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
 _DEEPEST = 50
 # Errors that damaged contents cause, besides a ValueError that says more.

@@ -66,7 +66,7 @@ class Blueprint(ModelSource):
         if context is not None or not self._is_plain:
             self._made = self._make(context)
 
-    # What a subclass says.
+    # For subclasses to define.
 
     @property
     @abstractmethod
@@ -99,7 +99,7 @@ class Blueprint(ModelSource):
         """The user's priors by the names of this model's parameters."""
         return priors
 
-    # Parts that subclasses share.
+    # For subclasses to use.
 
     @property
     def n_inputs(self) -> int:
@@ -184,10 +184,6 @@ class Blueprint(ModelSource):
         return self.parameters if self._is_plain and names == self.parameters.names else self._made
 
     @property
-    def free(self):
-        return self._variables.free
-
-    @property
     def shapes(self):
         return self._variables.shapes
 
@@ -195,7 +191,7 @@ class Blueprint(ModelSource):
         return self._variables.constrain(thetas)
 
     def posterior(self, compile_kwargs=None):
-        """By arrays; by PyTensor with ``compile_kwargs``, or where arrays cannot say what the PyMC model does."""
+        """By arrays; by PyTensor with ``compile_kwargs``, or if the PyMC model is more than arrays can evaluate."""
         if self._is_plain and not compile_kwargs and not self._has_more:
             if self._posterior is None:
                 self._posterior = self.array_posterior(*self.data)

@@ -220,7 +220,7 @@ class _Embedding(_OneKernel):
 
     @property
     def options(self):
-        scale = None if "R" in self.parameters.priors else self._R_sd().tolist()
+        scale = None if "R" in self.parameters.priors else self._R_sd.tolist()
         return {"kernel": self.profile, "n_components": self._n_components, "prior_scale": scale}
 
     @property
@@ -239,14 +239,15 @@ class _Embedding(_OneKernel):
             )
         self._n_components = int(d)
         self.parameters.coords["component"] = range(d)
-        self.parameters.add("R", 0.0, self._R_sd(), "component", "input")
+        self._R_sd = self._read_prior_scale(self._prior_scale)
+        self.parameters.add("R", 0.0, self._R_sd, "component", "input")
         if not self.x_map.is_identity:
             self.parameters.add_product("R_original_units", "R", 1 / self.x_map.scale)
         self._add_outputscale()
 
-    def _R_sd(self) -> np.ndarray:
-        d, D, given = self._n_components, self.n_inputs, self._prior_scale
-        sd = np.asarray(1.25 * np.sqrt(3 / D) if given is None else given, float)
+    def _read_prior_scale(self, given: Any) -> np.ndarray:
+        d, D = self._n_components, self.n_inputs
+        sd = np.array(1.25 * np.sqrt(3 / D) if given is None else given, float)
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
             raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
         return sd

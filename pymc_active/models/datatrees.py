@@ -1,4 +1,4 @@
-"""From arrays to the DataTrees that ArviZ reads."""
+"""Datasets and DataTrees for ArviZ, from arrays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pymc_active.models.gpmodel import GPModel
 
 
 def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[str], n: int) -> xr.Dataset:
-    """Arrays by variable name to a Dataset with the model's coords and dims, for n observations."""
-    # Loading ArviZ takes as long as the rest of the package.
+    """A Dataset of arrays by variable name, with the model's coords and dims, for n observations."""
+    # Importing ArviZ takes as long as the rest of the package.
     from arviz_base import dict_to_dataset
     from pymc.backends.arviz import coords_and_dims_for_inferencedata
 
     coords, dims = coords_and_dims_for_inferencedata(gpm.model)
-    # The model may hold other data by now.
+    # The model may hold other data now.
     if "obs" in coords and len(coords["obs"]) != n:
         coords["obs"] = np.arange(n)
     return dict_to_dataset(
@@ -30,7 +30,7 @@ def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[st
 
 
 def data_groups(gpm: GPModel, X: np.ndarray, y: np.ndarray) -> dict[str, xr.Dataset]:
-    """``observed_data`` and ``constant_data`` of data (n, D) and (n,), which need not be those that the model holds."""
+    """``observed_data`` and ``constant_data`` of X (n, D) and y (n,), which need not be the model's current data."""
     observed = to_dataset(gpm, {gpm.name: y}, [], len(y))
     if "X" in gpm.model.named_vars:
         constant = to_dataset(gpm, {"X": X}, [], len(y))

@@ -1,8 +1,8 @@
-"""The model's quantities as PyTensor expressions, in closed form.
+"""Quantities of a model as PyTensor expressions, in closed form.
 
-Everything here is an expression in ``gpm.model.value_vars`` (the unconstrained parameters) and the model's data;
-build on it, differentiate it, compile it for any backend. No derivative passes through a Cholesky. The array route of
-:func:`pymc_active.fit_laplace` and :func:`pymc_active.predict` computes the same numbers faster.
+The expressions depend on ``gpm.model.value_vars``, the unconstrained parameters, and on the model's data. Build on
+them, differentiate them, compile them for any backend. No derivative passes through a Cholesky.
+:func:`pymc_active.fit_laplace` and :func:`pymc_active.predict` compute the same numbers faster.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.graph import GPGraphs
 from pymc_active.support.tables import read_inputs
 
-__all__ = ["MGPMoments", "Predictive", "hessian", "log_posterior", "mgp_moments", "predictive"]
+__all__ = ["MGPMoments", "PredictiveGraphs", "hessian", "log_posterior", "mgp_moments", "predictive"]
 
 
-class Predictive(NamedTuple):
+class PredictiveGraphs(NamedTuple):
     """Latent moments at m points and their gradients in theta.
 
     Attributes
@@ -45,7 +45,7 @@ class MGPMoments(NamedTuple):
     Attributes
     ----------
     f_mean, f_variance, y_variance : TensorVariable, shape (m,)
-        In units of y and their squares.
+        In units of y and their squares; ``y_variance`` adds the noise at the given hyperparameters.
     """
 
     f_mean: TensorVariable
@@ -54,7 +54,7 @@ class MGPMoments(NamedTuple):
 
 
 class _Algebra:
-    """G = L Lᵀ and what follows from it, as expressions in the flat theta."""
+    """Linear algebra with G = L Lᵀ, as expressions in the flat theta."""
 
     def __init__(self, gpm: GPModel, X_new: Any = None):
         self.gpm = gpm
@@ -81,7 +81,7 @@ class _Algebra:
         weighted = 0.5 * (W * self.g.G).sum() - (alpha * self.g.mean).sum() - self.g.log_prior
         gradient = pytensor.grad(weighted, self.g.theta, disconnected_inputs="ignore")
         [curvature] = self.g.tangents([gradient], self.eye)
-        # W and alpha are put in only after differentiating: the curvature holds them constant.
+        # W and alpha are inserted after differentiation, because the curvature holds them constant.
         curvature = clone_replace(
             curvature, {W: inverse - pt.outer(self.alpha, self.alpha), alpha: self.alpha}, rebuild_strict=False
         )
@@ -94,7 +94,7 @@ class _Algebra:
         H = curvature + gram
         return 0.5 * (H + H.T)
 
-    def predictive(self) -> Predictive:
+    def predictive(self) -> PredictiveGraphs:
         g = self.g
         B = self.solve(g.cross)
         mean = g.mean_new + self.alpha @ g.cross
@@ -102,7 +102,7 @@ class _Algebra:
         d_cross, d_prior, d_mean, dG, dmu = g.tangents([g.cross, g.prior_variance, g.mean_new, g.G, g.mean], self.eye)
         dm = d_mean + self.alpha @ d_cross - (dG @ self.alpha + dmu) @ B
         dV = d_prior - 2 * (d_cross * B).sum(1) + (B * (dG @ B)).sum(1)
-        return Predictive(mean, variance, dm.T, dV.T)
+        return PredictiveGraphs(mean, variance, dm.T, dV.T)
 
     def in_value_variables(self, expressions):
         """Replace the flat theta by the model's value variables."""
@@ -111,15 +111,7 @@ class _Algebra:
 
 
 def log_posterior(gpm: GPModel) -> TensorVariable:
-    """Log posterior of the unconstrained parameters, nats: priors normalised, Jacobian included.
-
-    Parameters
-    ----------
-    gpm : GPModel
-
-    Returns
-    -------
-    TensorVariable, scalar
+    """Log posterior of the unconstrained parameters, a scalar in nats: priors normalised, Jacobian included.
 
     Examples
     --------
@@ -135,40 +127,28 @@ def log_posterior(gpm: GPModel) -> TensorVariable:
 
 
 def hessian(gpm: GPModel) -> TensorVariable:
-    """Hessian of the NEGATIVE log posterior, shape (P, P), ordered as ``gpm.labels``.
-
-    Parameters
-    ----------
-    gpm : GPModel
-
-    Returns
-    -------
-    TensorVariable, matrix
-    """
+    """Hessian of the NEGATIVE log posterior, shape (P, P), ordered as ``gpm.labels``."""
     algebra = _Algebra(gpm)
     return algebra.in_value_variables([algebra.hessian()])[0]
 
 
-def predictive(gpm: GPModel, X_new: Any) -> Predictive:
-    """Latent predictions with the hyperparameters as they are given.
+def predictive(gpm: GPModel, X_new: Any) -> PredictiveGraphs:
+    """Latent predictions given the hyperparameters.
 
     Parameters
     ----------
     gpm : GPModel
     X_new : array_like or TensorVariable, shape (m, D)
-        In the user's units.
-
-    Returns
-    -------
-    Predictive
-        ``mean`` and ``variance`` (m,), ``mean_gradient`` and ``variance_gradient`` (m, P) in theta; units of y.
+        In your units.
     """
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
-    return Predictive(*algebra.in_value_variables(algebra.predictive()))
+    return PredictiveGraphs(*algebra.in_value_variables(algebra.predictive()))
 
 
 def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
     """Moments of the marginal GP (Garnett et al. 2014, eq. 19).
+
+    Unlike :func:`pymc_active.predict`, this gives NaN where the predictive variance is zero.
 
     Parameters
     ----------
@@ -180,11 +160,6 @@ def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
     Returns
     -------
     MGPMoments
-        (m,) each, in units of y and their squares; the noise in ``y_variance`` is the plug-in.
-
-    Notes
-    -----
-    Without the guard of :func:`pymc_active.predict`: where the predictive variance is zero this is NaN.
     """
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     p = algebra.predictive()

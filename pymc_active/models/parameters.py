@@ -45,15 +45,6 @@ class _Parameter:
         return self.folded[1:] if self.folded and self.folded[0] == NormalRV.name else None
 
 
-@dataclass(frozen=True)
-class _Derived:
-    """A Deterministic: the parameter ``source``, or its exponential, times a factor."""
-
-    source: str
-    factor: Any
-    is_exponential: bool
-
-
 class Parameters:
     """Parameters in order. The vector (theta, constants) holds the free ones, then those that the user fixed.
 
@@ -75,7 +66,8 @@ class Parameters:
             raise TypeError(f"priors must be a dict, name -> distribution or number; got {priors!r}")
         self.coords, self.priors = coords, dict(priors or {})
         self._parameters: dict[str, _Parameter] = {}
-        self._derived: dict[str, _Derived] = {}
+        # Deterministics: name -> parameter, factor, and whether the parameter is exponentiated.
+        self._derived: dict[str, tuple[str, Any, bool]] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._parameters
@@ -108,11 +100,11 @@ class Parameters:
 
     def add_exponential(self, name: str, source: str, unit: Any) -> None:
         """A Deterministic: exp(source) in the user's unit."""
-        self._derived[name] = _Derived(source, unit, is_exponential=True)
+        self._derived[name] = source, unit, True
 
     def add_product(self, name: str, source: str, factor: Any) -> None:
         """A Deterministic: a parameter times a factor."""
-        self._derived[name] = _Derived(source, factor, is_exponential=False)
+        self._derived[name] = source, factor, False
 
     def check_names(self) -> None:
         """Raise a ValueError for priors of parameters that the model does not have."""
@@ -194,18 +186,17 @@ class Parameters:
         full = np.concatenate([thetas, np.broadcast_to(constants, (S, len(constants)))], axis=1)
         values = {name: full[:, self.positions(name)].reshape(S, *p.shape) for name, p in self._parameters.items()}
         derived = {
-            name: (np.exp(values[d.source]) if d.is_exponential else values[d.source]) * d.factor
-            for name, d in self._derived.items()
+            name: (np.exp(values[source]) if is_exponential else values[source]) * factor
+            for name, (source, factor, is_exponential) in self._derived.items()
         }
         return {name: values[name] for name in self.free} | derived
 
     def register(self, model: pm.Model) -> dict[str, Any]:
         """Add parameters and Deterministics to the model that is the context; everything by name, constants too."""
         variables = {name: _register(model, name, p) for name, p in self._parameters.items()}
-        for name, d in self._derived.items():
-            value = pt.exp(variables[d.source]) if d.is_exponential else variables[d.source]
-            dims = self._parameters[d.source].dims
-            variables[name] = pm.Deterministic(name, value * d.factor, dims=dims or None)
+        for name, (source, factor, is_exponential) in self._derived.items():
+            value = pt.exp(variables[source]) if is_exponential else variables[source]
+            variables[name] = pm.Deterministic(name, value * factor, dims=self._parameters[source].dims or None)
         return variables
 
 

@@ -1,4 +1,4 @@
-"""MCMC on the same model."""
+"""Sample the hyperparameters by MCMC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sample(
     step: str | Any = "nuts",
     **pm_sample_kwargs: Any,
 ) -> xr.DataTree:
-    """Draw hyperparameters from their exact posterior by MCMC, with ``pm.sample``.
+    """Sample the hyperparameters from their exact posterior by MCMC, with ``pm.sample``.
 
     Parameters
     ----------
@@ -30,21 +30,21 @@ def sample(
     draws, tune, chains, random_seed
         As in ``pm.sample``.
     step : {"nuts", "slice"} or a PyMC step method
-        ``"slice"`` is the papers' choice, one variable at a time.
+        ``"slice"``, the papers' choice, samples one variable at a time.
     **pm_sample_kwargs
         Passed on, e.g. ``cores``, ``initvals``, ``progressbar``, ``target_accept``.
 
     Returns
     -------
     xarray.DataTree
-        As ``pm.sample`` returns it. The modes of an embedding are far apart: start every chain at a mode
-        (``initvals=fit.constrained_point``) if only that mode is meant.
+        As from ``pm.sample``. Chains seldom change between the modes of an embedding: to sample around one mode, start
+        them there, ``initvals=fit.constrained_point``.
     """
     with gpm.model:
         if isinstance(step, str):
             if step not in STEPS:
                 raise ValueError(f"step must be one of {', '.join(STEPS)} or a PyMC step method; got {step!r}")
-            # pm.sample passes compile_kwargs only to the steps that it makes itself.
+            # pm.sample passes compile_kwargs only to steps that it makes itself.
             compile_kwargs = pm_sample_kwargs.get("compile_kwargs")
             step = pm.Slice(compile_kwargs=compile_kwargs) if step == "slice" else None
         return pm.sample(draws=draws, tune=tune, chains=chains, random_seed=random_seed, step=step, **pm_sample_kwargs)

@@ -30,7 +30,7 @@ class ModelSource(ABC):
     Attributes
     ----------
     name, description, inputs, x_map, y_map, embedding, expression
-        See :class:`GPModel`.
+        As those of :class:`GPModel`.
     """
 
     name: str
@@ -41,18 +41,15 @@ class ModelSource(ABC):
 
     @property
     @abstractmethod
-    def description(self) -> str:
-        """The builder and its options, or the name of the likelihood."""
+    def description(self) -> str: ...
 
     @property
     def embedding(self) -> str | None:
-        """Name of the embedding matrix among the value variables, if the kernel has one."""
         return None
 
     @property
     @abstractmethod
-    def is_made(self) -> bool:
-        """Whether the PyMC model exists already."""
+    def is_made(self) -> bool: ...
 
     @abstractmethod
     def make(self) -> PyMCSource:
@@ -61,16 +58,10 @@ class ModelSource(ABC):
     @property
     @abstractmethod
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """X (n, D) and y (n,) as they are now; not writeable."""
+        """The current X (n, D) and y (n,); not writeable."""
 
     @abstractmethod
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data."""
-
-    @property
-    @abstractmethod
-    def free(self) -> list[str]:
-        """Names of the free parameters."""
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None: ...
 
     @property
     @abstractmethod
@@ -78,19 +69,15 @@ class ModelSource(ABC):
         """Shapes of the unconstrained value variables, in the order of theta."""
 
     @abstractmethod
-    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
-        """Free variables and Deterministics (S, ...) for each row of thetas (S, P)."""
+    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]: ...
 
     @abstractmethod
-    def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
-        """The log posterior given the current data."""
+    def posterior(self, compile_kwargs: dict | None = None) -> Posterior: ...
 
     def recipe(self) -> dict[str, Any]:
-        """See :meth:`GPModel.recipe`."""
         raise ValueError("no builder made it")
 
     def with_expression(self, expression: Expression) -> ModelSource:
-        """See :meth:`GPModel.with_expression`."""
         raise ValueError(f"only models made by composite_gp have a kernel expression; this is {self.description}")
 
 
@@ -155,7 +142,6 @@ class PyMCSource(ModelSource):
 
     @property
     def description(self):
-        """Name of the likelihood."""
         return self.name
 
     @property
@@ -163,7 +149,6 @@ class PyMCSource(ModelSource):
         return self._embedding
 
     def make(self):
-        """Itself."""
         return self
 
     @property
@@ -172,13 +157,6 @@ class PyMCSource(ModelSource):
         return X, y
 
     def set_data(self, X, y):
-        """Replace the data in the PyMC model.
-
-        Raises
-        ------
-        ValueError
-            If X or y is not ``pm.Data``, or is stored as whole numbers that cannot hold the new values.
-        """
         given = {"X": X, "y": y}
         for what, variable in self._variables.items():
             if not isinstance(variable, SharedVariable):
@@ -202,7 +180,8 @@ class PyMCSource(ModelSource):
         pm.set_data(stored, model=self.model, coords=coords or None)
 
     @property
-    def free(self):
+    def free(self) -> list[str]:
+        """Names of the free variables."""
         return [variable.name for variable in self.model.free_RVs]
 
     @property
@@ -249,7 +228,6 @@ class PyMCSource(ModelSource):
         return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
 
     def posterior(self, compile_kwargs=None):
-        """By PyTensor graphs, compiled once for any data."""
         key = frozenset((k, _hashable(v)) for k, v in (compile_kwargs or {}).items())
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)

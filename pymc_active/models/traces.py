@@ -1,4 +1,4 @@
-"""Hyperparameters of a model from the draws of a trace."""
+"""Unconstrained hyperparameters from a trace."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pymc_active.models.gpmodel import GPModel
 
 
 def check_trace(trace: Any) -> None:
-    """Raise a TypeError for anything but a DataTree."""
+    """Raise a TypeError unless ``trace`` is a DataTree."""
     if isinstance(trace, xr.DataTree):
         return
     hint = ""
     if isinstance(trace, str | PathLike):
         hint = ": open the file first, xarray.open_datatree(path)"
     elif isinstance(trace, xr.Dataset):
-        hint = ': of draws make xarray.DataTree.from_dict({"posterior": dataset})'
+        hint = ': make it one by xarray.DataTree.from_dict({"posterior": dataset})'
     raise TypeError(
         'trace must be an xarray.DataTree with a group "posterior", as pm.sample returns it; got '
         f"{type(trace).__name__}{hint}"
@@ -32,9 +32,9 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
     Raises
     ------
     TypeError
-        For anything but a DataTree.
+        If it is not a DataTree.
     ValueError
-        If the trace lacks the group ``posterior`` or a parameter of the model, or has more or fewer numbers of them.
+        If it has no group ``posterior``, or its parameters are not those of the model.
     """
     check_trace(trace)
     if "posterior" not in trace.children:

@@ -127,6 +127,7 @@ def _(node: Stationary, theta, x, Z):
     return _Radial(between, Z.shape[1])
 
 
+@near.register(Periodic)
 class _Periodic:
     """exp(-s / 2) with s = factor Σ_c sin²(angle_c)."""
 
@@ -156,11 +157,7 @@ class _Periodic:
         return gradient, hessian
 
 
-@near.register
-def _(node: Periodic, theta, x, Z):
-    return _Periodic(node, theta, x, Z)
-
-
+@near.register(Linear)
 class _Linear:
     def __init__(self, node: Linear, theta, x, Z):
         self.slope = np.zeros(Z.shape)
@@ -173,11 +170,6 @@ class _Linear:
     def sums(self, weights):
         gradient = weights @ self.slope
         return gradient, np.zeros((*gradient.shape, gradient.shape[1]))
-
-
-@near.register
-def _(node: Linear, theta, x, Z):
-    return _Linear(node, theta, x, Z)
 
 
 class _Sum:

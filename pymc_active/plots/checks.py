@@ -10,7 +10,20 @@ import xarray as xr
 
 from pymc_active.checking.verdict import CLOSE, EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, log_axis, pyplot, read_axes
+from pymc_active.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    VERMILION,
+    check_result,
+    log_axis,
+    note,
+    note_in_row,
+    pyplot,
+    read_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,8 +74,7 @@ def plot_check(
     TypeError, ValueError
         For a tree that does not come from ``check``, an unknown metric, or the wrong number of Axes.
     """
-    if not isinstance(tree, xr.DataTree):
-        raise TypeError(f"plot_check takes the DataTree of pma.check; got {type(tree).__name__}")
+    check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children
     needed = {"models", "fits"} if several else {"predictions", "evidence", "trace_diagnostics", "laplace"}
     missing = sorted(needed - set(tree.children))
@@ -145,16 +157,7 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
         ax.plot(shown, i + jitter, "o", ms=4, color=color, alpha=0.45, mew=0)
         middle = float(np.median(row))
         ax.vlines(middle, i - 0.32, i + 0.32, color=INK, lw=2)
-        ax.annotate(
-            f"{middle:.2g}",
-            (middle, i - 0.32),
-            xytext=(0, 1),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=8.5,
-            color=INK,
-        )
+        note(ax, f"{middle:.2g}", (middle, i - 0.32), (0, 1), ha="center", va="bottom", fontsize=8.5)
     _rows(ax, methods, "Predictions: a dot for each point, a bar at the median")
     ax.set_ylim(len(methods) - 0.5, -0.75)
     log_axis(ax, "x")
@@ -171,9 +174,7 @@ def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
     ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
     for i, (name, value, error) in enumerate(zip(names, values, errors, strict=True)):
         if not np.isfinite(value):
-            ax.annotate(
-                "no estimate", (0.5, i), xycoords=("axes fraction", "data"), ha="center", va="center", fontsize=8.5
-            )
+            note_in_row(ax, "no estimate", 0.5, i, ha="center", fontsize=8.5)
             continue
         bar = 2 * error if np.isfinite(error) else 0.0
         ax.errorbar(value - zero, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
@@ -192,7 +193,7 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
         color = GREEN if value <= RHAT_GOOD else ORANGE if value <= RHAT_USABLE else VERMILION
         marker = "o" if value <= RHAT_GOOD else "s" if value <= RHAT_USABLE else "X"
         ax.plot(value, i, marker, ms=6, color=color)
-        _at_the_right(ax, i, f"ESS {size:,.0f}", fontsize=8.5, color=INK)
+        note_in_row(ax, f"ESS {size:,.0f}", 1.0, i, offset=(4, 0), fontsize=8.5)
     for limit in (RHAT_GOOD, RHAT_USABLE):
         ax.axvline(limit, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
     divergences = int(diagnostics.n_divergences)
@@ -200,12 +201,6 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     _rows(ax, [str(name) for name in worst["variable"].to_numpy()], f"MCMC: {int(diagnostics.n_draws):,} draws, {said}")
     ax.set_xlim(0.997, max(1.06, 1.02 * np.nanmax(np.append(rhat, 1.0))))
     ax.set_xlabel(f"R-hat; dashed: good to {RHAT_GOOD}, usable to {RHAT_USABLE}")
-
-
-def _at_the_right(ax: Axes, row: int, text: str, **style: Any) -> None:
-    """Text beside a row, outside the axes."""
-    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
-    ax.annotate(text, (1.0, row), va="center", **place, **style)
 
 
 def _pareto_k(ax: Axes, values: xr.DataArray) -> None:
@@ -233,7 +228,7 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
         ax.hlines(i, 0, value, color=color, lw=2.2)
         ax.plot(value, i, "o" if value >= GOOD_DECISION else "s", ms=7, color=color)
         ax.plot(known, i, "|", ms=13, mew=1.6, color=INK)
-        _at_the_right(ax, i, f"{value:.2f}", fontsize=9)
+        note_in_row(ax, f"{value:.2f}", 1.0, i, offset=(4, 0))
     ax.axvline(GOOD_DECISION, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
     _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
     ax.set_xlim(0, 1.03)

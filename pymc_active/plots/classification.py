@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from pymc_active.classification.fit import ProbitFit
 from pymc_active.plots.measurements import column_of
-from pymc_active.plots.style import BLUE, INK, VERMILION, legend_above, new_axes
+from pymc_active.plots.style import BLUE, INK, VERMILION, check_result, legend_above, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,8 +51,7 @@ def plot_probability(
     TypeError, ValueError
         For anything but a ProbitFit, or unknown inputs.
     """
-    if not isinstance(fit, ProbitFit):
-        raise TypeError(f"plot_probability takes a ProbitFit, made by fit_probit; got {type(fit).__name__}")
+    check_result(fit, ProbitFit, "plot_probability", "a ProbitFit, made by fit_probit")
     names = fit.gp.inputs
     if inputs is None:
         chosen = list(names[:2])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.style import CYCLE, GREY, label_ends, log_axis, new_axes
+from pymc_active.plots.style import CYCLE, GREY, label_ends, log_axis, new_axes, note_in_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,15 +78,7 @@ def plot_learning_curves(
     references = reference if isinstance(reference, Mapping) else {} if reference is None else {"": reference}
     for name, level in references.items():
         ax.axhline(level, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
-        ax.annotate(
-            name,
-            (0.01, level),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            color=GREY,
-            fontsize=9,
-        )
+        note_in_row(ax, name, 0.01, level, offset=(0, 3), color=GREY, va="baseline")
     units = values.attrs.get("units")
     ax.set(xlabel="number of points n", ylabel=f"{metric or values.name or 'error'}" + (f" ({units})" if units else ""))
     ax.locator_params(axis="x", integer=True)

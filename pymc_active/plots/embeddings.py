@@ -12,7 +12,21 @@ import xarray as xr
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.measurements import band, data_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, legend_above, nats_axis, new_axes
+from pymc_active.plots.style import (
+    BLUE,
+    CYCLE,
+    GREY,
+    INK,
+    PAPER,
+    check_result,
+    doubtful_dots,
+    label_ends,
+    legend_above,
+    nats_axis,
+    new_axes,
+    note,
+    probability,
+)
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.dimension import EmbeddingDimension
@@ -21,7 +35,6 @@ from pymc_active.support.tables import read_inputs, read_outputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 # More inputs than this are drawn as a curve if their labels are increasing numbers, such as wavelengths.
 _CONTINUOUS = 10
@@ -254,13 +267,12 @@ def plot_loadings(
         ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
         ax.plot(x, middle, color=color, lw=1.6)
         ends.append((f"$u_{k + 1}$", float(x[-1]), float(middle[-1]), color))
-    for text, end, height, color in ends:
-        ax.annotate(text, (end, height), xytext=(5, 0), textcoords="offset points", color=color, va="center")
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(-1.03, 1.03)
     ax.set_xlabel("input")
     ax.set_ylabel("correlation with the component")
+    label_ends(ax, ends)
     return ax
 
 
@@ -302,7 +314,7 @@ def plot_subspace_angles(
     for x, values in zip(at, np.stack([low, middle, high]).T, strict=True):
         # If two subspaces must intersect, some angles are rounding errors.
         text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values.round(3))
-        ax.annotate(text, (x, values[1]), xytext=(9, 3), textcoords="offset points", fontsize=9, color=INK)
+        note(ax, text, (x, values[1]), (9, 3))
     ax.set_xticks(at)
     ax.set_xlim(0.4, len(at) + 0.6)
     # The room above 90 is for the numbers at a large angle.
@@ -335,32 +347,15 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     TypeError
         For another object.
     """
-    if not isinstance(result, EmbeddingDimension):
-        raise TypeError(
-            f"plot_embedding_dimension takes the result of embedding_dimension; got {type(result).__name__}"
-        )
+    check_result(result, EmbeddingDimension, "plot_embedding_dimension", "the result of embedding_dimension")
     table = result.table.sortby("n_components")
     d, evidence = table.n_components.to_numpy(), table.log_evidence.to_numpy()
     below = evidence - evidence.max()
     ax = new_axes(ax, (float(np.clip(2.0 + 0.8 * len(d), 4.2, 9.0)), 3.6))
     ax.plot(d, below, color=BLUE, lw=1.4, zorder=1)
-    is_doubtful = (table.doubtful | table.evidence_is_poor).to_numpy()
-    for hollow in (False, True):
-        shown = is_doubtful == hollow
-        face = "white" if hollow else BLUE
-        ax.plot(d[shown], below[shown], "o", ms=6, color=face, mec=BLUE, mew=1.6)
+    doubtful_dots(ax, d, below, (table.doubtful | table.evidence_is_poor).to_numpy(), mew=1.6)
     for x, y, p in zip(d, below, table.probability.to_numpy(), strict=True):
-        text = f"{p:.2f}" if p >= 0.005 else "< 0.01"
-        ax.annotate(
-            text,
-            (x, y),
-            xytext=(0, 9),
-            textcoords="offset points",
-            ha="center",
-            fontsize=9,
-            color=INK,
-            bbox={"fc": "white", "ec": "none", "pad": 1},
-        )
+        note(ax, probability(p), (x, y), (0, 9), ha="center", bbox=PAPER | {"pad": 1})
     nats_axis(ax, "y", float(below.min()))
     bottom, scale = 1.2 * min(below.min(), -1), ax.yaxis.get_transform()
     # The largest evidence is at zero; an eighth of the axis above it is left for its number.

@@ -1,4 +1,4 @@
-"""The tree of a hierarchical search for relevant inputs."""
+"""Plot the tree of a hierarchical search for relevant inputs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-
-# Fainter letters than this on the colour map are white.
+# Distance from the middle of the colour map, from 0 to 1, beyond which letters are white.
 _DARK = 0.62
-# Widths of a letter, and of what is around and between the boxes, in inches.
+# Widths in inches of a letter, and of the margins around a box.
 _LETTER, _MARGIN = 0.075, 0.16
 
 
 def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
-    """Nodes of :func:`pymc_active.active.hds`, coloured by their log likelihood ratio (Fig. 1 of the paper).
+    """Draw the nodes of :func:`pymc_active.active.hds`, coloured by their log likelihood ratio.
 
     Parameters
     ----------
@@ -33,8 +32,8 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
     Returns
     -------
     matplotlib Axes
-        Each box has a node's inputs and, below, its evaluations; redder is more certainly active, bluer inactive, on
-        a scale that ends at the thresholds. Boxes with a thick frame are inputs found; dashed frames are undecided or
+        Each box has a node's inputs and, below, its number of evaluations. Red boxes are active and blue ones inactive,
+        on a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or
         contradicted nodes.
 
     Raises
@@ -96,7 +95,7 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
     found = ", ".join(map(str, result.active[:12])) + (", …" if len(result.active) > 12 else "")
     ax.set_title(
         f"{result.settings.n_dims:,} inputs, {result.n_evaluations} evaluations; found: {found or 'none'}\n"
-        "Each box: inputs of the node, and evaluations spent on it",
+        "Each box: inputs of the node, and its number of evaluations",
         fontsize=9,
         loc="left",
         color=INK,
@@ -105,7 +104,7 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
 
 
 def _inches_per_leaf(table: pd.DataFrame, across: dict[int, float]) -> float:
-    """The least at which neighbours in a row do not touch."""
+    """The smallest width at which neighbours in a row do not touch."""
     unit = 0.2
     for _, row in table.groupby("depth"):
         places = np.array([across[node] for node in row.index])
@@ -117,7 +116,7 @@ def _inches_per_leaf(table: pd.DataFrame, across: dict[int, float]) -> float:
 
 
 def _places(parents: dict[int, int]) -> dict[int, float]:
-    """Leaves side by side from left to right, parents above the middle of their children."""
+    """Place leaves side by side, and parents above the middle of their children."""
     children: dict[int, list[int]] = {}
     for node, parent in parents.items():
         children.setdefault(parent, []).append(node)

@@ -14,12 +14,18 @@ from pymc_active.plots.style import (
     CYCLE,
     GREY,
     INK,
+    PAPER,
     VERMILION,
     Z89,
+    check_result,
+    doubtful_dots,
     label_ends,
     nats_axis,
     new_axes,
     new_grid,
+    note,
+    note_in_row,
+    probability,
     read_axes,
 )
 from pymc_active.structure.decompose import Decomposition
@@ -65,8 +71,7 @@ def plot_decomposition(
     TypeError, ValueError
         For another object, an unknown input, or the wrong number of Axes.
     """
-    if not isinstance(decomposition, Decomposition):
-        raise TypeError(f"plot_decomposition takes the result of decompose; got {type(decomposition).__name__}")
+    check_result(decomposition, Decomposition, "plot_decomposition", "the result of decompose")
     fit, table = decomposition.fit, decomposition.components
     column, name = column_of(fit.gpm.inputs, input)
     n, y_unit, x_unit = table.sizes["component"], table.attrs["y_unit"], table.attrs["input_units"][column]
@@ -141,10 +146,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     TypeError
         For another object.
     """
-    if not isinstance(result, StructureSearch):
-        raise TypeError(
-            f"plot_structure_search takes the result of compositional_kernel_search; got {type(result).__name__}"
-        )
+    check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
     is_evidence = result.criterion == "evidence"
     score = (result.table.log_evidence if is_evidence else -0.5 * result.table.bic).to_numpy()
     table, score = result.table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
@@ -152,9 +154,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     level, labels = table.level.to_numpy(), [str(label) for label in table.model.to_numpy()]
     place = dict(zip(labels, zip(level, below, strict=True), strict=True))
     ax = new_axes(ax, (7.2, 4.2))
-    for doubtful in (False, True):
-        shown = table.doubtful.to_numpy() == doubtful
-        ax.plot(level[shown], below[shown], "o", ms=5, color="white" if doubtful else BLUE, mec=BLUE, alpha=0.6)
+    doubtful_dots(ax, level, below, table.doubtful.to_numpy(), ms=5, mew=1.0, alpha=0.6)
     label = next(name for name in labels if result.fits[name] is result.best)
     while label:
         parent = str(table.parent.sel(model=label).item())
@@ -164,16 +164,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     for one in np.unique(level):
         here = np.flatnonzero(level == one)
         for i in here[np.argsort(-below[here])][:n_labels]:
-            ax.annotate(
-                labels[i],
-                (one, below[i]),
-                xytext=(7, 4),
-                textcoords="offset points",
-                fontsize=9,
-                color=INK,
-                # The line to the best may cross the name.
-                bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8},
-            )
+            note(ax, labels[i], (one, below[i]), (7, 4), bbox=PAPER | {"alpha": 0.8})
     low = float(below.min())
     nats_axis(ax, "y", low)
     ax.set_ylim(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0)))
@@ -222,14 +213,10 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     rows = np.arange(len(below))
     ax = new_axes(ax, (6.8, 0.9 + 0.26 * len(rows)))
     ax.hlines(rows, below, 0, color=GREY, lw=0.6, alpha=0.6)
-    doubtful = table.doubtful.to_numpy().astype(bool)
-    for hollow in (False, True):
-        shown = doubtful == hollow
-        ax.plot(below[shown], rows[shown], "o", ms=6, color="white" if hollow else BLUE, mec=BLUE, mew=1.4)
+    doubtful_dots(ax, below, rows, table.doubtful.to_numpy().astype(bool))
     for row, p in zip(rows, table.probability.to_numpy(), strict=True):
-        text = f"{p:.2f}" if p >= 0.005 else "< 0.01"
-        ax.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=INK)
-    ax.annotate("probability", (1.01, -1.0), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=GREY)
+        note_in_row(ax, probability(p), 1.01, row)
+    note_in_row(ax, "probability", 1.01, -1.0, color=GREY)
     ax.set_yticks(rows, [str(model) for model in table.model.to_numpy()])
     ax.set_ylim(len(rows) - 0.5, -1.4)
     ax.tick_params(axis="y", length=0)
@@ -322,8 +309,7 @@ def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | 
     TypeError
         For another object.
     """
-    if not isinstance(result, PriorSensitivity):
-        raise TypeError(f"plot_prior_sensitivity takes the result of prior_sensitivity; got {type(result).__name__}")
+    check_result(result, PriorSensitivity, "plot_prior_sensitivity", "the result of prior_sensitivity")
     order = np.argsort(-result.table.probability.mean("prior").to_numpy(), kind="stable")[:n]
     table = result.table.isel(model=order).transpose("model", "prior")
     values = table.probability.to_numpy()
@@ -332,7 +318,7 @@ def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | 
     ax.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for row, column in np.ndindex(values.shape):
         p = values[row, column]
-        text = (f"{p:.2f}" if p >= 0.005 else "< 0.01") + ("*" if table.doubtful.to_numpy()[row, column] else "")
+        text = probability(p) + ("*" if table.doubtful.to_numpy()[row, column] else "")
         ax.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if p > 0.55 else INK)
     best = result.table.probability.transpose("prior", "model").to_numpy().argmax(1)
     for column, row in zip(*np.nonzero(best[:, None] == order), strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.plots.style import VERMILION, Z89
+from pymc_active.plots.style import VERMILION, Z89, note
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.tables import read_inputs, read_outputs
 
@@ -62,12 +62,4 @@ def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -
     ax.scatter(x[rows], y[rows], s=95, facecolors="none", edgecolors=VERMILION, linewidths=1.4, zorder=4, label="asked")
     if number:
         for i, row in enumerate(rows):
-            ax.annotate(
-                str(i + 1),
-                (x[row], y[row]),
-                xytext=(5, 5),
-                textcoords="offset points",
-                fontsize=8,
-                color=VERMILION,
-                zorder=5,
-            )
+            note(ax, str(i + 1), (x[row], y[row]), (5, 5), fontsize=8, color=VERMILION, zorder=5)

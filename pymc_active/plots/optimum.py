@@ -9,7 +9,18 @@ import numpy as np
 
 from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import BLUE, GREY, INK, VERMILION, Z89, legend_above, new_grid, read_axes
+from pymc_active.plots.style import (
+    BLUE,
+    GREY,
+    INK,
+    VERMILION,
+    Z89,
+    check_result,
+    dots,
+    legend_above,
+    new_grid,
+    read_axes,
+)
 from pymc_active.predictions.predict import predict
 from pymc_active.support.scaling import fit_scale
 
@@ -70,8 +81,7 @@ def plot_optimum(
         For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too few
         points or candidates.
     """
-    if not isinstance(optimum, Optimum):
-        raise TypeError(f"plot_optimum takes what learner.optimum() returns; got {type(optimum).__name__}")
+    check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
         raise ValueError(f"n_candidates must be a positive whole number; got {n_candidates!r}")
     if n_points is not None and (not isinstance(n_points, int | np.integer) or n_points < 2):
@@ -114,17 +124,7 @@ def _plot_lines(
             style = {"color": VERMILION, "alpha": 0.35, "mew": 0, "zorder": 2}
             upper.plot(places[:, d], heights, ".", ms=5, label=f"possible {what}", **style)
         data = "data" if D == 1 else "data off the line"
-        upper.plot(
-            X[inside, d],
-            y[inside],
-            "o",
-            ms=5,
-            color=INK,
-            mec="white",
-            mew=0.5,
-            alpha=1.0 if D == 1 else 0.3,
-            label=data,
-        )
+        dots(upper, X[inside, d], y[inside], data, alpha=1.0 if D == 1 else 0.3)
         upper.errorbar(
             at[d], optimum.f_mean, Z89 * optimum.f_sd, fmt="*", ms=13, color=VERMILION, mec="white", mew=0.8, lw=1.6,
             zorder=5, label="recommended",
@@ -182,7 +182,7 @@ def _plot_map(
     ax.plot(*places.T, "o", label=f"possible {_kind(optimum)}", zorder=3, **style)
     X = optimum.fit.X
     inside = ((low <= X) & (high >= X)).all(1)
-    ax.plot(*X[inside].T, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=4, **shown)
+    dots(ax, *X[inside].T, zorder=4, **shown)
     best = f"recommended: {optimum.f_mean:.4g} ± {Z89 * optimum.f_sd:.2g} (89 %)"
     ax.plot(*at[:, None], "*", ms=15, color=VERMILION, mec="white", mew=1.0, label=best, zorder=5, **shown)
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=names[0], ylabel=names[1])
@@ -234,7 +234,7 @@ def _plot_pool(
         for row in np.flatnonzero((pool[shown] == x).all(1))
     ]
     if measured:
-        right.plot(*zip(*measured, strict=True), "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=4)
+        dots(right, *np.transpose(measured), zorder=4)
     right.set_xlabel(height)
     legend_above(right)
     for ax in (left, right):

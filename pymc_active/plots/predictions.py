@@ -9,7 +9,7 @@ import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.plots.measurements import band, column_of, data_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION, legend_above, new_axes
+from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION, dots, legend_above, new_axes
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
 
@@ -107,18 +107,8 @@ def plot_predictions(
             if exact is not None:
                 ax.plot(x, exact[0] + sign * exact[1], color=VERMILION, lw=1.5, label=label and f"MCMC, {what}")
     slice_only = X.shape[1] > 1
-    ax.plot(
-        X[:, column],
-        y,
-        "o",
-        ms=5,
-        color=INK,
-        mec="white",
-        mew=0.5,
-        alpha=0.35 if slice_only else 1.0,
-        label="data off the slice" if slice_only else "data",
-        zorder=3,
-    )
+    label, alpha = ("data off the slice", 0.35) if slice_only else ("data", 1.0)
+    dots(ax, X[:, column], y, label, alpha=alpha)
     ring(ax, X[:, column], y, highlight, number)
     ax.set(xlabel=name, ylabel=fit.gpm.name)
     ax.set_xlim(x[0], x[-1])

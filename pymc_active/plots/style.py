@@ -26,6 +26,13 @@ STYLE = {
 Z89 = 1.598193
 
 
+# A light box behind text that a line may cross.
+PAPER: dict[str, Any] = {"fc": "white", "ec": "none", "pad": 0.5}
+_NOTE: dict[str, Any] = {"fontsize": 9, "color": INK}
+_DOT: dict[str, Any] = {"ms": 5, "color": INK, "mec": "white", "mew": 0.5, "zorder": 3}
+_RESULT: dict[str, Any] = {"ms": 6, "mec": BLUE, "mew": 1.4}
+
+
 def pyplot() -> Any:
     """Matplotlib, or an error that names the extra."""
     try:
@@ -84,6 +91,39 @@ def _place_of_legend(ax: Axes, _: Axes, renderer: Any) -> Bbox:
     return extent.transformed(ax.figure.transSubfigure.inverted())
 
 
+def note(ax: Axes, text: str, at: tuple[Any, Any], offset: tuple[float, float] = (0, 0), **style: Any) -> Any:
+    """Text at a point of the data, moved by an offset in points."""
+    return ax.annotate(text, at, xytext=offset, textcoords="offset points", **_NOTE | style)
+
+
+def note_in_row(ax: Axes, text: str, x: float, y: Any, **style: Any) -> None:
+    """Text at a height of the data; x is 0 at the left and 1 at the right of the frame."""
+    note(ax, text, (x, y), **{"xycoords": ("axes fraction", "data"), "va": "center"} | style)
+
+
+def dots(ax: Axes, x: Any, y: Any, label: str = "data", **style: Any) -> None:
+    """Measurements."""
+    ax.plot(x, y, "o", label=label, **_DOT | style)
+
+
+def doubtful_dots(ax: Axes, x: np.ndarray, y: np.ndarray, is_doubtful: np.ndarray, **style: Any) -> None:
+    """Blue points, hollow where doubtful."""
+    for hollow in (False, True):
+        shown = is_doubtful == hollow
+        ax.plot(x[shown], y[shown], "o", color="white" if hollow else BLUE, **_RESULT | style)
+
+
+def probability(p: float) -> str:
+    """With two decimals."""
+    return f"{p:.2f}" if p >= 0.005 else "< 0.01"
+
+
+def check_result(result: Any, kind: type, plot: str, source: str) -> None:
+    """Refuse what a picture is not made for."""
+    if not isinstance(result, kind):
+        raise TypeError(f"{plot} takes {source}; got {type(result).__name__}")
+
+
 def log_axis(ax: Axes, which: str) -> None:
     """A logarithmic axis with plain numbers, even if it spans less than a decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -114,21 +154,8 @@ def nats_axis(ax: Axes, which: str, low: float) -> None:
 def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
     """Names at the right ends of lines, moved apart if they overlap; a change of scale places them again."""
     gap = 12.0
-    texts = [
-        ax.annotate(
-            name,
-            (x, y),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=color,
-            va="center",
-            fontsize=9.5,
-            annotation_clip=False,
-            # A reference line may cross the name.
-            bbox={"fc": "white", "ec": "none", "pad": 0.5},
-        )
-        for name, x, y, color in ends
-    ]
+    style: dict[str, Any] = {"va": "center", "fontsize": 9.5, "annotation_clip": False, "bbox": PAPER}
+    texts = [note(ax, name, (x, y), (6, 0), color=color, **style) for name, x, y, color in ends]
 
     def separate(axes: Axes) -> None:
         points = 72 / axes.figure.dpi

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.plots.measurements import column_of, names_of
-from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, VERMILION, legend_above, new_axes
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION, legend_above, new_axes, note
 from pymc_active.support.tables import input_labels, read_inputs
 
 if TYPE_CHECKING:
@@ -192,8 +192,7 @@ def _number(ax: Axes, x: np.ndarray, y: np.ndarray, is_ordered: bool) -> None:
         return
     for i, place in enumerate(zip(x, y, strict=True), 1):
         # Dark numbers need a light box on a dark map.
-        box = {"fc": "white", "ec": "none", "pad": 0.8, "alpha": 0.8}
-        ax.annotate(str(i), place, xytext=(8, 5), textcoords="offset points", fontsize=9, color=INK, bbox=box, zorder=6)
+        note(ax, str(i), place, (8, 5), bbox=PAPER | {"pad": 0.8, "alpha": 0.8}, zorder=6)
 
 
 def _read_utilities(utility: Any) -> Utilities:

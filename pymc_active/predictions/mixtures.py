@@ -9,7 +9,7 @@ import numpy as np
 from pymc_active.inference.ensemble import Ensemble, Part
 from pymc_active.predictions.moments import (
     Gradients,
-    Predictive,
+    PredictiveMoments,
     draw_gradients,
     draw_moments,
     marginal_gradients,
@@ -88,7 +88,7 @@ def _floor(rule: str) -> float:
     return 4 / 3 if rule == "mgp" else 1.0
 
 
-def _of_gaussians(parts: list[Predictive], rule: str) -> _Components:
+def _of_gaussians(parts: list[PredictiveMoments], rule: str) -> _Components:
     return (
         np.stack([p.mean for p in parts]),
         np.stack([p.variance for p in parts]),

@@ -15,7 +15,7 @@ from pymc_active.support.threads import one_blas_thread
 _SMALLEST_VARIANCE = 1e-10
 
 
-class Predictive(NamedTuple):
+class PredictiveMoments(NamedTuple):
     """Moments at m points; ``plug_in`` is the latent variance with the hyperparameters fixed at the mode."""
 
     mean: np.ndarray
@@ -24,7 +24,7 @@ class Predictive(NamedTuple):
     noise: np.ndarray
 
 
-def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp") -> Predictive:
+def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp") -> PredictiveMoments:
     r"""Latent moments under the Gaussian approximation of one mode, as arrays.
 
     Parameters
@@ -37,7 +37,7 @@ def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "
 
     Returns
     -------
-    Predictive
+    PredictiveMoments
         In units of y and their squares.
 
     Notes
@@ -50,7 +50,7 @@ def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "
     .. [1] Garnett, Osborne & Hennig (2014), eq. 19; Osborne et al. (2012) for BBQ.
     """
     m = len(X_new)
-    out = Predictive(*(np.empty(m) for _ in range(4)))
+    out = PredictiveMoments(*(np.empty(m) for _ in range(4)))
     root = gaussian.root
     method = method if len(root) else "map"
     width = max(len(gaussian.state.factor.alpha), len(root) if method != "map" else 1, X_new.shape[1] // 8)
@@ -63,7 +63,7 @@ def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "
     return out
 
 
-def _marginalize(moments: Moments, root: np.ndarray, method: str) -> Predictive:
+def _marginalize(moments: Moments, root: np.ndarray, method: str) -> PredictiveMoments:
     floor = _SMALLEST_VARIANCE * (moments.prior_variance + moments.noise_variance) + np.finfo(float).tiny
     V = np.maximum(moments.variance, floor)
     variance = V
@@ -72,7 +72,7 @@ def _marginalize(moments: Moments, root: np.ndarray, method: str) -> Predictive:
         variance = V + spread
     if method == "mgp":
         variance = 4 / 3 * V + spread + np.square(moments.variance_gradient @ root).sum(1) / (3 * V)
-    return Predictive(moments.mean, variance, V, moments.noise_variance)
+    return PredictiveMoments(moments.mean, variance, V, moments.noise_variance)
 
 
 class Gradients(NamedTuple):
@@ -85,7 +85,7 @@ class Gradients(NamedTuple):
 
 def marginal_gradients(
     gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp"
-) -> tuple[Predictive, Gradients] | None:
+) -> tuple[PredictiveMoments, Gradients] | None:
     """:func:`marginal_moments` with derivatives in the inputs; None where the model has no formulas for them."""
     state, posterior, root = gaussian.state, gaussian.posterior, gaussian.root
     method = method if len(root) else "map"

@@ -86,9 +86,8 @@ def check_assumptions(
 
     Parameters
     ----------
-    X : array_like, shape (n, d)
-        Active inputs.
-    y : array_like, shape (n,)
+    X, y : array_like, shapes (n, d) and (n,)
+        Active inputs and observations, at least eight.
     bandwidth : float or ndarray of shape (d,)
         √2 times PyMC's ``ls``.
     signal_variance, noise_variance : float
@@ -99,11 +98,6 @@ def check_assumptions(
     Returns
     -------
     AssumptionCheck
-
-    Raises
-    ------
-    ValueError
-        For fewer than eight points.
 
     Examples
     --------
@@ -120,7 +114,8 @@ def check_assumptions(
     noise_variance = least_noise(signal_variance, noise_variance)
     rng = np.random.default_rng(random_seed)
     with one_blas_thread():
-        K = _covariance(X, signal_variance, noise_variance)
+        K = signal_variance * squared_exponential(np.square(X[:, None] - X).sum(-1))
+        K = with_noise(K, noise_variance)
         residual = whitened_differences(K, y)[0]
         draws = rng.normal(size=(_DRAWS, len(y))) @ Factor(K, y).L.T
     square, n = float(residual @ residual), len(residual)
@@ -132,11 +127,6 @@ def check_assumptions(
 def _flatness(y: np.ndarray) -> np.ndarray:
     low, high = np.quantile(y, [0.25, 0.75], axis=-1)
     return y.std(-1) / np.maximum(high - low, np.finfo(float).tiny)
-
-
-def _covariance(X: np.ndarray, signal_variance: float, noise_variance: float) -> np.ndarray:
-    square = np.square(X[:, None] - X).sum(-1)
-    return with_noise(signal_variance * squared_exponential(square), noise_variance)
 
 
 def whitened_differences(K: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -61,11 +61,7 @@ class EstimatedScales(Summarized):
 
     def keywords(self) -> dict[str, float]:
         """The scales as keywords of :func:`hds`."""
-        return {
-            "bandwidth": self.bandwidth,
-            "signal_variance": self.signal_variance,
-            "noise_variance": self.noise_variance,
-        }
+        return {name: getattr(self, name) for name in ("bandwidth", "signal_variance", "noise_variance")}
 
 
 def estimate_scales(
@@ -105,17 +101,13 @@ def estimate_scales(
 
     Raises
     ------
-    EvaluationError
-        If f raises, or returns another number of values than n.
-    ValueError
-        For too few evaluations, or an f that fails at too many of them or is constant.
+    EvaluationError, ValueError
+        If f raises or returns the wrong number of values; for too few evaluations that succeed, or a constant f.
 
     Warns
     -----
-    EvaluationWarning
-        If f returned NaN somewhere.
-    DoubtfulSearchWarning
-        If f does not look like a draw from a Gaussian process, see :func:`check_assumptions`.
+    EvaluationWarning, DoubtfulSearchWarning
+        If f returned NaN somewhere; if it is unlike a draw from a Gaussian process, see :func:`check_assumptions`.
 
     Examples
     --------

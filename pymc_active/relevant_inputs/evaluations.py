@@ -111,9 +111,9 @@ def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") ->
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def warn_of_failures(n_failed: int) -> None:
-    """One warning, if evaluations failed."""
-    if n_failed:
+def warn_of_failures(y: np.ndarray) -> None:
+    """One warning if any evaluation failed."""
+    if n_failed := int(np.isnan(y).sum()):
         warn_user(
             f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place",
             EvaluationWarning,
@@ -121,27 +121,11 @@ def warn_of_failures(n_failed: int) -> None:
 
 
 class Record:
-    """Evaluations one after another on some inputs, while the others stay at ``others``, (D,)."""
+    """Evaluations one after another: y, and X of some inputs, (k, d), while the others stay at ``others``, (D,)."""
 
     def __init__(self, f: Callable[[np.ndarray], Any], inputs: list[int], others: np.ndarray):
         self._f, self._inputs, self._others = f, inputs, others
-        self._X: list[np.ndarray] = []
-        self._y: list[float] = []
-
-    @property
-    def X(self) -> np.ndarray:
-        """The inputs searched, (k, d)."""
-        return np.array(self._X, float).reshape(-1, len(self._inputs))
-
-    @property
-    def y(self) -> np.ndarray:
-        """Values (k,), NaN where an evaluation failed."""
-        return np.array(self._y, float)
-
-    @property
-    def n_failed(self) -> int:
-        """Evaluations that failed."""
-        return int(np.isnan(self.y).sum())
+        self.X, self.y = np.empty((0, len(inputs))), np.empty(0)
 
     def succeeded(self) -> dict[str, np.ndarray]:
         """X and y without what failed."""
@@ -153,8 +137,7 @@ class Record:
         point = self._others.copy()
         point[self._inputs] = x
         value = float(evaluate(self._f, point[None], "Nothing is lost: error.X and error.y are data for gp_ucb")[0])
-        self._X.append(x)
-        self._y.append(value)
-        if len(self._y) >= MOST_FAILURES and np.isnan(self._y[-MOST_FAILURES:]).all():
+        self.X, self.y = np.vstack([self.X, x]), np.append(self.y, value)
+        if len(self.y) >= MOST_FAILURES and np.isnan(self.y[-MOST_FAILURES:]).all():
             raise EvaluationError(f"f returned NaN or infinity {MOST_FAILURES} times in a row")
         return value

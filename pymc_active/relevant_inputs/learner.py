@@ -39,7 +39,8 @@ class HDSLearner(Summarized):
     """Find which of very many inputs matter by hierarchical diagonal sampling, asking and telling.
 
     Sets of inputs are moved together. A set that changes f is split into halves, and a set that does not is dropped, so
-    the number of evaluations grows with the logarithm of the number of inputs.
+    the number of evaluations grows with the logarithm of the number of inputs. ``HDSResult(learner)`` is what was found
+    so far.
 
     Parameters
     ----------
@@ -352,9 +353,9 @@ class HDSLearner(Summarized):
         ------
         EvaluationError
             If f raises or returns the wrong number of values, or after 20 failures in a row. What was told is kept:
-            call ``run`` again.
+            call ``run`` again, here or of the error's ``learner``.
         EvaluationInterrupt
-            If the user interrupts f; likewise.
+            If the user interrupts the search: a :class:`KeyboardInterrupt` with the same attribute ``learner``.
 
         Warns
         -----
@@ -362,23 +363,21 @@ class HDSLearner(Summarized):
             Once, if f returned NaN somewhere.
         """
         stop = self.settings.budget if n is None else self.n_evaluations + n
-        n_failed = 0
+        seen = [np.empty(0)]
         while self.n_evaluations < stop and not self.is_finished:
-            X = self.pending
-            if not len(X):
-                X = self.ask(batch_size)
-            X = X[: stop - self.n_evaluations]
             with keeping(lambda: {"learner": self}):
-                y = evaluate(f, X, _REMEDY)
-            n_failed += int(np.isnan(y).sum())
-            # An answer that settles nothing is refused, or this would go on for ever.
-            self.tell(X, y, asked=X)
+                X = self.pending if self._state.asked else self.ask(batch_size)
+                X = X[: stop - self.n_evaluations]
+                seen.append(evaluate(f, X, _REMEDY))
+                # An answer that settles nothing is refused, or this would go on for ever.
+                self.tell(X, seen[-1], asked=X)
             if save_to is not None:
                 self.save(save_to)
             if self._state.n_failures >= MOST_FAILURES:
-                with keeping(lambda: {"learner": self}):
-                    raise EvaluationError(f"f returned NaN or infinity {self._state.n_failures} times in a row")
-        warn_of_failures(n_failed)
+                error = EvaluationError(f"f returned NaN or infinity {self._state.n_failures} times in a row")
+                error.learner = self
+                raise error
+        warn_of_failures(np.concatenate(seen))
 
     def state(self) -> HDSState:
         """Everything needed to go on, as data of its own."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_active.learner.learner import Learner
-from pymc_active.relevant_inputs.baselines.gp_ucb import check_beta, gp_ucb, value_range
+from pymc_active.relevant_inputs.baselines.gp_ucb import UCBRun, check_beta, gp_ucb, value_range
 from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.search import hds
@@ -155,33 +155,22 @@ def hds_then_optimize(
                 bounds=bounds,
                 random_seed=rng,
             )
-            X, y, best[active] = run.X, run.y, run.best
         else:
-            X, y, best[active] = _learn(f, selection, n, method, minimize, low, high, rng)
-    return HDSOptimization(selection, X, y, best, np.concatenate([selection.history.y, y]))
+            learner = Learner(
+                selection.to_model(),
+                "maximum" if method == "pes" else "function",
+                criterion=method,
+                bounds=[(low[i], high[i]) for i in active],
+                minimize=minimize,
+                random_seed=int(rng.integers(2**32)),
+            )
+            run = _learn(learner, Record(f, active, best), n)
+    best[active] = run.best
+    return HDSOptimization(selection, run.X, run.y, best, np.concatenate([selection.history.y, run.y]))
 
 
-def _learn(
-    f: Callable[[np.ndarray], Any],
-    selection: HDSResult,
-    n: int,
-    method: str,
-    minimize: bool,
-    low: np.ndarray,
-    high: np.ndarray,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The maximum by a learner that fits the scales: X, y and the best place."""
-    active = selection.active
-    learner = Learner(
-        selection.to_model(),
-        "maximum" if method == "pes" else "function",
-        criterion=method,
-        bounds=[(low[i], high[i]) for i in active],
-        minimize=minimize,
-        random_seed=int(rng.integers(2**32)),
-    )
-    record = Record(f, active, (low + high) / 2)
+def _learn(learner: Learner, record: Record, n: int) -> UCBRun:
+    """The maximum by a learner that fits the scales."""
     with keeping(record.succeeded):
         for _ in range(n):
             x = np.asarray(learner.ask())
@@ -190,5 +179,5 @@ def _learn(
             if np.isfinite(value):
                 learner.tell(x, value)
         best = np.asarray(learner.recommend())[0]
-    warn_of_failures(record.n_failed)
-    return record.X, record.y, best
+    warn_of_failures(record.y)
+    return UCBRun(record.X, record.y, best)

@@ -20,6 +20,7 @@ KIND = "pymc_active.active.HDSLearner"
 FORMAT_VERSION = 1
 _LISTS = ("told", "asked", "queue", "open")
 _LINES = ("position", "is_reversed")
+_DESIGN = ("node", "trial", "background", "z", "rest")
 _COLUMNS = tuple(field.name for field in fields(Evaluation))
 
 
@@ -46,25 +47,15 @@ def to_contents(state: HDSState) -> Contents:
     ``lines`` the backgrounds; ``foreign`` data told without being asked for; ``measured`` the points measured elsewhere
     than asked; ``box`` bounds that differ between inputs.
     """
-    D, told = state.settings.n_dims, [state.evaluations[row] for row in state.told]
-    design = {name: ("obs", np.array([getattr(at, name) for at in told])) for name in _COLUMNS[:5]}
     columns = {name: np.array([getattr(at, name) for at in state.evaluations]) for name in _COLUMNS}
+    told = np.array(state.told, int)
+    measured_rows, measured_X = list(state.measured), list(state.measured.values())
     groups = {
-        "observed_data": xr.Dataset({"y": ("obs", state.results(state.told))}),
-        "design": xr.Dataset(design),
+        "observed_data": xr.Dataset({"y": ("obs", columns["y"][told])}),
+        "design": xr.Dataset({name: ("obs", columns[name][told]) for name in _DESIGN}),
         "evaluations": xr.Dataset({name: ("evaluation", column) for name, column in columns.items()}),
-        "foreign": xr.Dataset(
-            {
-                "X": (("obs", "input"), np.array(state.foreign_X, float).reshape(-1, D)),
-                "y": ("obs", np.array(state.foreign_y, float)),
-            }
-        ),
-        "measured": xr.Dataset(
-            {
-                "X": (("obs", "input"), np.array(list(state.measured.values()), float).reshape(-1, D)),
-                "row": ("obs", np.array(list(state.measured), int)),
-            }
-        ),
+        "foreign": xr.Dataset({"X": _points(state.foreign_X, state), "y": ("obs", np.array(state.foreign_y, float))}),
+        "measured": xr.Dataset({"X": _points(measured_X, state), "row": ("obs", np.array(measured_rows, int))}),
         "lines": xr.Dataset(),
     }
     backgrounds = [asdict(background) for background in state.backgrounds]
@@ -85,6 +76,10 @@ def to_contents(state: HDSState) -> Contents:
         **{name: getattr(state, name) for name in _LISTS},
     }
     return Contents(groups, document)
+
+
+def _points(X: list[np.ndarray], state: HDSState) -> tuple[tuple[str, str], np.ndarray]:
+    return ("obs", "input"), np.array(X, float).reshape(-1, state.settings.n_dims)
 
 
 def to_state(contents: Contents) -> HDSState:

@@ -58,16 +58,15 @@ def hds(
     EvaluationError
         If f raises or keeps returning NaN. Its ``learner`` holds everything evaluated so far and can go on.
     EvaluationInterrupt
-        If the user interrupts f: a :class:`KeyboardInterrupt` with the same attribute.
+        If the user interrupts the search: a :class:`KeyboardInterrupt` with the same attribute.
     TypeError, ValueError
         As :class:`HDSLearner`, before anything is evaluated.
 
     Warns
     -----
-    DoubtfulSearchWarning
-        If what was seen does not agree with the scales: then inputs may be missed. See :attr:`HDSResult.diagnostics`.
-    EvaluationWarning
-        If f returned NaN somewhere.
+    DoubtfulSearchWarning, EvaluationWarning
+        If what was seen does not agree with the scales, so that inputs may be missed (see
+        :attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
 
     References
     ----------

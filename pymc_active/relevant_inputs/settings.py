@@ -66,8 +66,8 @@ def read_settings(
 ) -> Settings:
     """Check everything but the name of the test; see :class:`HDSLearner`."""
     n_dims = count("n_dims, the number of inputs,", n_dims)
-    scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
-    missing = [name for name, value in scales.items() if value is None]
+    given = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
+    missing = [name for name, value in given.items() if value is None]
     if missing:
         raise ValueError(
             f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, a fitted model as model=, "
@@ -82,30 +82,16 @@ def read_settings(
     # The offset is part of the covariances as well.
     noise_variance = least_noise(max(signal_variance, offset_variance / VAGUE), noise_variance)
     default = thresholds(n_dims, min(n_active, n_dims), recovery)
-    accept = default.accept if accept is None else accept
-    reject = default.reject if reject is None else reject
+    accept, reject = default.accept if accept is None else accept, default.reject if reject is None else reject
     if not (0 < accept < np.inf and -np.inf < reject < 0):
         raise ValueError(
             f"thresholds of the log likelihood ratio need accept > 0 > reject; got accept={accept!r}, reject={reject!r}"
         )
     if not isinstance(budget, int | np.integer) or isinstance(budget, bool):
         raise TypeError(f"budget must be a whole number of evaluations; got {budget!r}")
-    return Settings(
-        n_dims,
-        test,
-        relative_bandwidth(bandwidth, low, high, n_dims),
-        signal_variance,
-        noise_variance,
-        float(accept),
-        float(reject),
-        int(budget),
-        bool(retest),
-        offset_variance,
-        int(n_active),
-        float(share),
-        low,
-        high,
-    )
+    scales = relative_bandwidth(bandwidth, low, high, n_dims), signal_variance, noise_variance
+    limits, budget, retest, n_active = (float(accept), float(reject)), int(budget), bool(retest), int(n_active)
+    return Settings(n_dims, test, *scales, *limits, budget, retest, offset_variance, n_active, float(share), low, high)
 
 
 def count(name: str, value: Any, most: int | None = None) -> int:

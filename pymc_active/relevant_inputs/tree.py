@@ -68,7 +68,6 @@ class Trial:
 
     Attributes
     ----------
-    node, background : int
     verdict : {"open", "active", "inactive", "set aside"}
     rows : list of int
         Its evaluations, in the order in which they were told; of differences, complete pairs only.

@@ -141,7 +141,9 @@ def decompose(
         If ``fit`` is not a fit, or its model has no array kernel (from_marginal, embedding_gp, priors that are not
         plain normals, a ``pm.gp.mean.Mean``); for unknown methods or units, or points of the wrong shape.
 
-    Notes ----- The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and
+    Notes
+    -----
+    The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and
     the residual. The shares add up to one. A component that works against the others has a negative share.
 
     References
@@ -176,44 +178,41 @@ def decompose(
     parts = [_part(fit, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
     level = float(posterior.y_map.shift)
     *moments, (f_mean, f_variance) = _moments([*parts, expansion], points, method, thetas, level)
-    at_data = [marginal_moments(part, fit.X, "map").mean - level for part in parts]
+    means, variances = (np.stack(values) for values in zip(*moments, strict=True))
+    at_data = np.stack([marginal_moments(part, fit.X, "map").mean - level for part in parts])
     fitted = marginal_moments(expansion, fit.X, "map").mean
-    shares = [_share(values, fit.y) for values in at_data]
-    amplitudes = [float(values.std()) for values in at_data]
-    names = _names(posterior.kernel, terms, fit.X.shape[1])
+    shares, amplitudes = [_share(values, fit.y) for values in at_data], at_data.std(axis=1)
+    # The largest share first.
     order = sorted(range(len(terms)), key=lambda c: -shares[c])
+    offset, offset_at_data = f_mean - sum(means[order]), fitted - sum(at_data[order])
+    offset_share = _share(offset_at_data, fit.y)
 
     def described(c: int) -> str:
         text = words.product(terms[c]) + _slope(fit, terms[c], y_unit, units)
         size = f"standard deviation {amplitudes[c]:.3g}" + (f" {y_unit}" if y_unit else "")
         return f"{text[0].upper()}{text[1:]} ({percent(shares[c])} of the variance, {size})"
 
-    offset = f_mean - sum(moments[c][0] for c in order)
-    offset_at_data = fitted - sum(at_data[c] for c in order)
-    offset_share = _share(offset_at_data, fit.y)
-    unit_of_y, squared = (
-        {"units": y_unit or "units of y"},
-        {"units": f"({y_unit})²" if y_unit else "squared units of y"},
-    )
+    plain = {"units": y_unit or "units of y"}
+    squared = {"units": f"({y_unit})²" if y_unit else "squared units of y"}
     components = xr.Dataset(
         {
-            "mean": (("component", "point"), np.stack([moments[c][0] for c in order]), unit_of_y),
-            "variance": (("component", "point"), np.stack([moments[c][1] for c in order]), squared),
-            "mean_function": ("point", offset, unit_of_y),
-            "f_mean": ("point", f_mean, unit_of_y),
+            "mean": (("component", "point"), means, plain),
+            "variance": (("component", "point"), variances, squared),
+            "mean_function": ("point", offset, plain),
+            "f_mean": ("point", f_mean, plain),
             "f_variance": ("point", f_variance, squared),
-            "mean_at_data": (("component", "obs"), np.stack([at_data[c] for c in order]), unit_of_y),
-            "residual": ("obs", fit.y - fitted, unit_of_y),
-            "share": ("component", [shares[c] for c in order]),
-            "amplitude": ("component", [amplitudes[c] for c in order], unit_of_y),
-            "description": ("component", [described(c) for c in order]),
+            "mean_at_data": (("component", "obs"), at_data, plain),
+            "residual": ("obs", fit.y - fitted, plain),
+            "share": ("component", shares),
+            "amplitude": ("component", amplitudes, plain),
+            "description": ("component", [described(c) for c in range(len(terms))]),
         },
         coords={
-            "component": [names[c] for c in order],
+            "component": _names(posterior.kernel, terms, fit.X.shape[1]),
             "point": point_labels(X_new) if X_new is not None else np.arange(len(points)),
         },
         attrs={"method": method, "centred": int(centred), "input_units": units, "y_unit": y_unit},
-    )
+    ).isel(component=order)
     return Decomposition(
         fit,
         points,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import batched
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from pymc_active.kernels.expressions import Base, Expression, Product, grid, is_
 from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.builders import composite_gp
-from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import model_posterior
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
@@ -203,9 +203,11 @@ def compositional_kernel_search(
         kernels = [on_inputs(parse(one), n_inputs) for one in given]
     parse("SE").neighbours(bases, n_inputs)  # finds wrong bases before anything long is run
 
-    keywords = {"mean": mean, "x_scale": x_scale, "y_scale": y_scale}
+    models = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
     rng = np.random.default_rng(random_seed)
-    search = _Search(X, y, priors, keywords, rng, executor, dict(fit_keywords or {}))
+    search = _Search(
+        X, y, models, {"random_seed": rng, "executor": executor, "progressbar": False} | dict(fit_keywords or {})
+    )
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     stopped = f"depth {depth} reached"
@@ -217,7 +219,7 @@ def compositional_kernel_search(
                 chosen = dict(list(candidates.items())[: None if budget is None else budget - len(search.records)])
                 description = f"Level {level} of at most {depth}"
                 with progress(description, len(chosen), progressbar) as advance:
-                    for batch in _batches(list(chosen.items())):
+                    for batch in batched(chosen.items(), _BATCH):
                         search.fit(dict(batch), level)
                         advance(len(batch))
                 if level > 1 and not search.best_score(criterion) > before:
@@ -260,47 +262,28 @@ class _Record(NamedTuple):
 class _Search:
     """The models fitted so far."""
 
-    def __init__(
-        self,
-        X: Any,
-        y: Any,
-        priors: str | Mapping[str, Any] | None,
-        keywords: dict[str, Any],
-        rng: np.random.Generator,
-        executor: Executor | None,
-        fit_keywords: dict[str, Any],
-    ):
-        self.X, self.y, self.priors, self.keywords = X, y, priors, keywords
-        self.rng, self.executor, self.fit_keywords = rng, executor, fit_keywords
+    def __init__(self, X: Any, y: Any, model_keywords: dict[str, Any], fit_keywords: dict[str, Any]):
+        self.X, self.y, self.model_keywords, self.fit_keywords = X, y, model_keywords, fit_keywords
         self.records: dict[Expression, _Record] = {}
         self.fits: dict[str, LaplaceFit] = {}
 
     def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
-        models = {str(e): composite_gp(self.X, self.y, e, priors=self.priors, **self.keywords) for e in batch}
+        models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
         starts = {str(e): [self.fits[str(parent)]] for e, parent in batch.items() if parent is not None}
         errors: dict[str, str] = {}
         try:
-            fits = self._fit(models, starts)
+            fits = fit_laplace_models(models, start=starts, **self.fit_keywords)
         except Exception:  # fit the others all the same
             fits = {}
             for label, gpm in models.items():
                 own = {label: starts[label]} if label in starts else {}
                 try:
-                    fits |= self._fit({label: gpm}, own)
+                    fits |= fit_laplace_models({label: gpm}, start=own, **self.fit_keywords)
                 except Exception as error:  # recorded and passed over
                     errors[label] = f"{type(error).__name__}: {error}"
         for expression, parent in batch.items():
             self.records[expression] = _Record(expression, level, parent, errors.get(str(expression), ""))
         self.fits |= fits
-
-    def _fit(self, models: dict[str, GPModel], starts: dict[str, Any]) -> dict[str, LaplaceFit]:
-        return fit_laplace_models(
-            models,
-            start=starts,
-            random_seed=self.rng,
-            executor=self.executor,
-            **{"progressbar": False, **self.fit_keywords},
-        )
 
     def ranked(self, criterion: str) -> list[_Record]:
         """Fits, the best first; without the doubtful ones unless all are."""
@@ -342,11 +325,6 @@ class _Search:
         return table
 
 
-def _batches(items: list) -> Iterator[list]:
-    for i in range(0, len(items), _BATCH):
-        yield items[i : i + _BATCH]
-
-
 def _scores(table: xr.Dataset, criterion: str) -> np.ndarray:
     """Larger is better."""
     return table.log_evidence.to_numpy() if criterion == "evidence" else -table.bic.to_numpy()
@@ -371,7 +349,7 @@ def _count(fit: LaplaceFit) -> int:
 def _redundant_scales(expression: Expression | None) -> int:
     if expression is None:
         return 0
-    own = len(expression.factors) - 1 if isinstance(expression, Product) else 0
+    own = len(expression.children) - 1 if isinstance(expression, Product) else 0
     return own + sum(_redundant_scales(child) for child in expression.children)
 
 

@@ -106,14 +106,14 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
     kind : str
         What the file must hold.
     format_version : int
-        The newest version that is understood.
+        The version that is understood.
 
     Raises
     ------
     FileNotFoundError
         If the file does not exist.
     ValueError
-        For a file of another kind or of a newer version, or a damaged one.
+        For a file of another kind or version, or a damaged one.
 
     Warns
     -----
@@ -131,11 +131,16 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
                 what = f"one of {found}" if isinstance(found, str) else "something else"
                 raise ValueError(f"{path} is no file of {kind}, as its save method writes it, but {what}")
             given = int(tree.attrs["format_version"])
-            if given > format_version:
+            if given != format_version:
+                advice = (
+                    "upgrade it (pip install -U pymc-active)"
+                    if given > format_version
+                    else "go on with the other one, or begin anew with the data, which xarray.open_datatree reads"
+                )
                 raise ValueError(
                     f"{path} has version {given} of the format, written by pymc_active "
                     f"{tree.attrs.get('pymc_active')}; this pymc_active {version('pymc-active')} knows version "
-                    f"{format_version}: upgrade it (pip install -U pymc-active)"
+                    f"{format_version}: {advice}"
                 )
             if tree.nbytes > _LARGEST * path.stat().st_size:
                 raise ValueError(

@@ -205,7 +205,7 @@ def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, 
         If ``where`` is a list whose rows are not tuples: they could be intervals or points.
     """
     if sum(given is not None for given in (where, bounds, pool)) != 1:
-        raise TypeError("give one of bounds=[(low, high), ...] and pool=...")
+        raise TypeError("pass one source of points: bounds=[(low, high), ...] or pool=X_pool")
     if where is None:
         return bounds, pool
     if not isinstance(where, list | tuple):
@@ -213,8 +213,8 @@ def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, 
     if all(isinstance(row, tuple) for row in where):
         return where, None
     raise ValueError(
-        f"rows of a list can be intervals or points; got {where!r}. Write bounds=[(low, high), ...] for intervals, or "
-        "pool=[[x1, x2, ...], ...] for points."
+        "a list of lists may hold bounds or the rows of a pool: pass bounds=... or pool=..., or write bounds as "
+        "tuples, [(low, high), ...]"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import Criterion, Scorer, score_pool
-from pymc_active.criteria.maximize_in_box import distinct, maximize
+from pymc_active.criteria.maximize_in_box import distinct_maxima, maximize
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
@@ -26,7 +26,7 @@ from pymc_active.support.threads import one_blas_thread
 _BLOCK = 2_000_000
 
 
-class Optima(NamedTuple):
+class OptimizedPaths(NamedTuple):
     """Sample paths of one GP and their maxima, in the kernel's units."""
 
     gp: ConditionedGP
@@ -36,7 +36,7 @@ class Optima(NamedTuple):
 
 def sample_optima(
     gps: Sequence[ConditionedGP], domain: Domain, n_optima: int, n_features: int, rng: np.random.Generator
-) -> list[Optima]:
+) -> list[OptimizedPaths]:
     """Global maximisers of ``n_optima`` sample paths, shared evenly between the GPs."""
     shares: dict[ConditionedGP, int] = {}
     for gp, share in zip(gps, np.diff(np.linspace(0, n_optima, len(gps) + 1).round().astype(int)), strict=True):
@@ -50,11 +50,11 @@ def sample_optima(
             paths = Paths(gp, share, n_features, rng, pool.min(0), pool.max(0))
             rows, values = maximize_over_pool(paths, pool)
             nothing = np.zeros((share, pool.shape[1]))
-            found.append(Optima(gp, paths, PathMaxima(pool[rows], values, nothing == 0, nothing, {})))
+            found.append(OptimizedPaths(gp, paths, PathMaxima(pool[rows], values, nothing == 0, nothing, {})))
         else:
             low, high = gp.x_map(domain.low), gp.x_map(domain.high)
             paths = Paths(gp, share, n_features, rng, low, high)
-            found.append(Optima(gp, paths, maximize_paths(paths, low, high, rng)))
+            found.append(OptimizedPaths(gp, paths, maximize_paths(paths, low, high, rng)))
     return found
 
 
@@ -104,16 +104,32 @@ class OptimumCriterion(Criterion):
     def prepare(self, source, *, model=None):
         if isinstance(source, xr.DataTree | Mapping) and model is not None and not isinstance(source, ModelAverage):
             keyword = "trace" if isinstance(source, xr.DataTree) else "point"
-            return self.prepare_from(model, **{keyword: source})
-        return self.prepare_from(model, fit=source)
+            return self._over(self._read(model, **{keyword: source}))
+        return self._over(self._read(model, fit=source))
 
     def prepare_from(self, gpm: GPModel | None, **source: Any) -> OptimumScorer:
-        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` that is given."""
-        n = min(self.n_hyperparameters, self.n_optima)
-        ensemble = ensemble_from(gpm, **source, draws=n, method=self.method, random_seed=self.random_seed)
+        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` that is given.
+
+        Raises
+        ------
+        ValueError
+            If all observations are equal. A learner asks for several points at a time by imagining answers, which may
+            be equal: :meth:`prepare` takes them.
+        """
+        ensemble = self._read(gpm, **source)
+        check_data(ensemble.y)
+        return self._over(ensemble)
+
+    @property
+    def _n_gps(self) -> int:
+        return min(self.n_hyperparameters, self.n_optima)
+
+    def _read(self, gpm: GPModel | None, **source: Any) -> Ensemble:
+        return ensemble_from(gpm, **source, draws=self._n_gps, method=self.method, random_seed=self.random_seed)
+
+    def _over(self, ensemble: Ensemble) -> OptimumScorer:
         self.check(ensemble)
-        gps = conditioned_gps(ensemble, n, minimize=self.minimize, random_seed=self.random_seed)
-        check_data(gps[0].to_user_y(gps[0].y))
+        gps = conditioned_gps(ensemble, self._n_gps, minimize=self.minimize, random_seed=self.random_seed)
         # Another point told, other paths; but the same ones whenever the question is the same.
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
         with one_blas_thread():
@@ -127,7 +143,7 @@ class OptimumCriterion(Criterion):
     def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> OptimumScorer:
         """Draw paths, find their maxima."""
 
-    def sample_optima(self, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> list[Optima]:
+    def sample_optima(self, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> list[OptimizedPaths]:
         """Maximisers of the criterion's sample paths."""
         return sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
 
@@ -138,7 +154,7 @@ class OptimumScorer(Scorer):
     Parameters
     ----------
     ensemble : Ensemble
-    optima : list of Optima
+    optima : list of OptimizedPaths
         What it was set up with; their places are seeds.
     evaluate : callable
         From points (m, D) in the user's units and whether a gradient is wanted to values (m,) and derivatives (m, D).
@@ -152,7 +168,7 @@ class OptimumScorer(Scorer):
     def __init__(
         self,
         ensemble: Ensemble,
-        optima: list[Optima],
+        optima: list[OptimizedPaths],
         evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]],
         units: str,
         width: int,
@@ -183,7 +199,7 @@ class OptimumScorer(Scorer):
         return values, slopes
 
 
-def places(optima: Sequence[Optima]) -> np.ndarray:
+def places(optima: Sequence[OptimizedPaths]) -> np.ndarray:
     """The maxima found (S, D), in the user's units."""
     return np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
 
@@ -193,7 +209,7 @@ def _names(model: GPModel) -> list[str]:
     return [label if isinstance(label, str) else f"x{label}" for label in model.inputs]
 
 
-def search(
+def score_or_maximize(
     kind: type[OptimumCriterion],
     gpm: GPModel | None,
     X_pool: Any,
@@ -214,7 +230,7 @@ def search(
         result = score_pool(scorer.score, model, X_pool, criterion.name, scorer.units)
     else:
         rng = np.random.default_rng(criterion.random_seed)
-        found = distinct(maximize(scorer, criterion.domain.low, criterion.domain.high, rng))
+        found = distinct_maxima(maximize(scorer, criterion.domain.low, criterion.domain.high, rng))
         coords = {name: ("point", column) for name, column in zip(_names(model), found.X.T, strict=True)}
         attributes = {"units": scorer.units}
         result = xr.DataArray(found.values, dims="point", coords=coords, name=criterion.name, attrs=attributes)

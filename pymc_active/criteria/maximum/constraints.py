@@ -20,7 +20,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 
 Mixed = Literal["free", "zero", "path"]
 Boundary = Literal["outward", "stationary"]
-Moments = Literal["sampled", "ep"]
+MomentMethod = Literal["sampled", "ep"]
 
 # Variances of constraints, over those of the prior, below this are rounding errors.
 _ROUNDING = 1e-12
@@ -31,7 +31,7 @@ _FEWEST, _MOST_SAMPLED = 50, 5
 _DEPENDENT = 1e-8
 
 
-class Maxima:
+class GPGivenMaxima:
     """A GP given each of S places x* of its maximum, as a Gaussian.
 
     With w = [constraints, sites] at x*, in units of their prior sds, all that follows for f(x) is in its covariances B
@@ -96,7 +96,7 @@ class Maxima:
         mixed: Mixed = "free",
         boundary: Boundary = "outward",
         mixed_values: np.ndarray | None = None,
-        moments: Moments = "sampled",
+        moments: MomentMethod = "sampled",
         directions: np.ndarray | None = None,
     ):
         self.gp, self.X = gp, maxima.X

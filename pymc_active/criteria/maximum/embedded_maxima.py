@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.criteria.maximum.base import Optima
+from pymc_active.criteria.maximum.base import OptimizedPaths
 from pymc_active.paths import PathMaxima
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import EmbeddedGP
@@ -16,14 +16,14 @@ _RANK = 1e-8
 
 
 class Frames(NamedTuple):
-    """What :class:`Maxima` is told: a GP, places, and the directions in which each is free or not."""
+    """What :class:`GPGivenMaxima` is told: a GP, places, and the directions in which each is free or not."""
 
     gp: ConditionedGP
     maxima: PathMaxima
     directions: np.ndarray | None
 
 
-def frames(optima: Optima) -> Frames:
+def frames(optima: OptimizedPaths) -> Frames:
     """In u for an embedding, as they are for other models.
 
     Inputs that are free in the box move u along some directions: there f has no slope and curves down. Where these are

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import xlogy
 
-from pymc_active.criteria.maximum.base import OptimumCriterion, OptimumScorer, mean_over, search
+from pymc_active.criteria.maximum.base import OptimumCriterion, OptimumScorer, mean_over, score_or_maximize
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -76,7 +76,7 @@ class _Representers:
         self.draws = np.ascontiguousarray(draws.T, np.float32)
         nodes, weights = np.polynomial.hermite_e.hermegauss(_OUTCOMES)
         self.nodes, self.weights = nodes, weights / weights.sum()
-        self.before = _entropy(self.draws[:, None])[0]
+        self.before = _choice_entropy(self.draws[:, None])[0]
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Expected fall of the entropy from an answer at each candidate (m,), nats."""
@@ -97,11 +97,11 @@ class _Representers:
         for j in range(len(X)):
             np.multiply.outer(gain[j], surprise[j], out=moved)
             moved += self.draws[:, None]
-            after[j] = self.weights @ _entropy(moved)
+            after[j] = self.weights @ _choice_entropy(moved)
         return self.before - after
 
 
-def _entropy(f: np.ndarray) -> np.ndarray:
+def _choice_entropy(f: np.ndarray) -> np.ndarray:
     """Entropy of which of n points is best, from draws of their values (n, k, S), (k,), nats."""
     # Several times faster than argmax, which copies the array to have the points last.
     p = np.count_nonzero(f == f.max(0), axis=2) / f.shape[2]
@@ -141,7 +141,7 @@ def entropy_search(
     ----------
     .. [1] Hennig & Schuler (2012), Entropy search for information-efficient global optimization.
     """
-    return search(
+    return score_or_maximize(
         EntropySearch, gpm, X_pool, bounds, point, fit, trace,
         minimize=minimize, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 _SMALLEST = 1e-10
 
 
-def improvement(
+def log_expected_improvement(
     gps: Sequence[ConditionedGP], X_user: np.ndarray, gradient: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Log of the mean, over equally weighted GPs, of the expected improvement over the best mean at the data.

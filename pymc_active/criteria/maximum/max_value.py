@@ -10,7 +10,14 @@ import numpy as np
 import xarray as xr
 from scipy.special import log_ndtr
 
-from pymc_active.criteria.maximum.base import Optima, OptimumCriterion, OptimumScorer, mean_over, sample_optima, search
+from pymc_active.criteria.maximum.base import (
+    OptimizedPaths,
+    OptimumCriterion,
+    OptimumScorer,
+    mean_over,
+    sample_optima,
+    score_or_maximize,
+)
 from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
@@ -31,12 +38,12 @@ class MaxValueEntropy(OptimumCriterion):
         return OptimumScorer(ensemble, optima, partial(max_value, optima), self.units, self.n_optima, told)
 
 
-def max_value(optima: Sequence[Optima], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def max_value(optima: Sequence[OptimizedPaths], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
     """Max-value entropy search at points in the user's units (m,), and its gradient (m, D)."""
     return mean_over((*_max_value(o, X, gradient), len(o.maxima.values)) for o in optima)
 
 
-def _max_value(optima: Optima, X_user: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def _max_value(optima: OptimizedPaths, X_user: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
     gp = optima.gp
     X = gp.x_map(X_user)
     m, V = gp.moments(X)
@@ -74,7 +81,7 @@ class JointEntropy(OptimumCriterion):
 
 
 # Maxima, the data's solve of their cross-covariances, and the posterior mean and variance there.
-type _Part = tuple[Optima, np.ndarray, np.ndarray, np.ndarray]
+type _Part = tuple[OptimizedPaths, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _joint(parts: Sequence[_Part], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -127,7 +134,7 @@ class Thompson(OptimumCriterion):
         return OptimumScorer(ensemble, optima, partial(_path, optima[0]), self.units, self.n_optima, told)
 
 
-def _path(optima: Optima, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def _path(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
     gp, paths, _ = optima
     Z = gp.x_map(X)
     if not gradient:
@@ -167,7 +174,7 @@ def max_value_entropy(
     ----------
     .. [1] Wang & Jegelka (2017), Max-value entropy search for efficient Bayesian optimization, eq. 6.
     """
-    return search(
+    return score_or_maximize(
         MaxValueEntropy, gpm, X_pool, bounds, point, fit, trace,
         minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip
@@ -205,7 +212,7 @@ def joint_entropy_search(
     .. [1] Hvarfner, Hutter & Nardi (2022), Joint entropy search for maximally-informed Bayesian optimization. Tu et al.
        (2022), Joint entropy search for multi-objective Bayesian optimization.
     """
-    return search(
+    return score_or_maximize(
         JointEntropy, gpm, X_pool, bounds, point, fit, trace,
         minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip
@@ -240,7 +247,7 @@ def thompson(
     ----------
     .. [1] Thompson (1933); Wilson et al. (2020) for the paths.
     """
-    return search(
+    return score_or_maximize(
         Thompson, gpm, X_pool, bounds, point, fit, trace,
         minimize=minimize, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip

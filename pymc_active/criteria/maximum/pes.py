@@ -9,12 +9,19 @@ from typing import Any, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.criteria.maximum.base import Optima, OptimumCriterion, OptimumScorer, mean_over, places, search
-from pymc_active.criteria.maximum.constraints import Boundary, Maxima, Mixed, Moments
+from pymc_active.criteria.maximum.base import (
+    OptimizedPaths,
+    OptimumCriterion,
+    OptimumScorer,
+    mean_over,
+    places,
+    score_or_maximize,
+)
+from pymc_active.criteria.maximum.constraints import Boundary, GPGivenMaxima, Mixed, MomentMethod
 from pymc_active.criteria.maximum.domain import best_inside
 from pymc_active.criteria.maximum.embedded_maxima import Frames, frames
 from pymc_active.criteria.maximum.expectation_propagation import hazard
-from pymc_active.criteria.maximum.log_improvement import improvement
+from pymc_active.criteria.maximum.log_improvement import log_expected_improvement
 from pymc_active.criteria.maximum.max_value import max_value
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
@@ -27,10 +34,10 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 _SMALLEST_GAP = 1e-10
 
 
-class ConditionedOnMaxima:
+class PlaceInformation:
     """PES of one GP: its entropy at candidates, less that given each place of the maximum."""
 
-    def __init__(self, maxima: Maxima):
+    def __init__(self, maxima: GPGivenMaxima):
         self.gp, self.maxima = maxima.gp, maxima
         self.keep = np.flatnonzero(maxima.ok)
 
@@ -103,7 +110,7 @@ class Pes(OptimumCriterion):
         *,
         mixed: Mixed = "free",
         boundary: Boundary = "outward",
-        moments: Moments = "sampled",
+        moments: MomentMethod = "sampled",
         **keywords,
     ):
         super().__init__(domain, **keywords)
@@ -113,7 +120,7 @@ class Pes(OptimumCriterion):
             raise ValueError(f"boundary must be 'outward' or 'stationary'; got {boundary!r}")
         if moments not in ("sampled", "ep"):
             raise ValueError(f"moments must be 'sampled' or 'ep'; got {moments!r}")
-        self.moments: Moments = moments
+        self.moments: MomentMethod = moments
         self.mixed: Mixed = mixed
         self.boundary: Boundary = boundary
 
@@ -127,7 +134,7 @@ class Pes(OptimumCriterion):
     @override
     def set_up(self, ensemble, gps, rng):
         optima = self.sample_optima(gps, rng)
-        parts = [ConditionedOnMaxima(self._maxima(o)) for o in optima]
+        parts = [PlaceInformation(self._maxima(o)) for o in optima]
         maxima = [part.maxima for part in parts]
         n_failed = sum(int((~one.ok).sum()) for one in maxima)
         told = {
@@ -143,7 +150,7 @@ class Pes(OptimumCriterion):
             return self._fall_back(ensemble, optima, n_failed, gps, told)
         return _scorer(ensemble, optima, parts, told)
 
-    def _maxima(self, optima: Optima) -> Maxima:
+    def _maxima(self, optima: OptimizedPaths) -> GPGivenMaxima:
         values = None
         if self.mixed == "path" and not self.domain.is_pool:
             S, D = optima.maxima.X.shape
@@ -152,7 +159,7 @@ class Pes(OptimumCriterion):
         # Mixed derivatives are those in the inputs.
         in_inputs = self.domain.is_pool or self.mixed != "free"
         gp, maxima, directions = Frames(optima.gp, optima.maxima, None) if in_inputs else frames(optima)
-        return Maxima(
+        return GPGivenMaxima(
             gp,
             maxima,
             derivatives=not self.domain.is_pool,
@@ -167,13 +174,13 @@ class Pes(OptimumCriterion):
     def _fall_back(
         self,
         ensemble: Ensemble,
-        optima: list[Optima],
+        optima: list[OptimizedPaths],
         n_failed: int,
         gps: Sequence[ConditionedGP],
         told: dict[str, Any],
     ) -> OptimumScorer:
         """C3 alone; if that fails as well the maximum's height, and if nothing is known of it the improvement."""
-        parts = [ConditionedOnMaxima(Maxima(o.gp, o.maxima, derivatives=False)) for o in optima]
+        parts = [PlaceInformation(GPGivenMaxima(o.gp, o.maxima, derivatives=False)) for o in optima]
         if 2 * sum(len(part.keep) for part in parts) > self.n_optima:
             told["constraints"] = "C3"
             scorer = _scorer(ensemble, optima, parts, told)
@@ -183,7 +190,7 @@ class Pes(OptimumCriterion):
         else:
             told["constraints"] = "none (expected_improvement)"
             units = "log of units of y"
-            scorer = OptimumScorer(ensemble, optima, partial(improvement, gps), units, self.n_optima, told)
+            scorer = OptimumScorer(ensemble, optima, partial(log_expected_improvement, gps), units, self.n_optima, told)
         warn_user(
             f"expectation propagation failed for {n_failed} of {self.n_optima} places of the maximum, so pes uses "
             f"other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
@@ -194,7 +201,7 @@ class Pes(OptimumCriterion):
 
 
 def _scorer(
-    ensemble: Ensemble, optima: list[Optima], parts: list[ConditionedOnMaxima], told: dict[str, Any]
+    ensemble: Ensemble, optima: list[OptimizedPaths], parts: list[PlaceInformation], told: dict[str, Any]
 ) -> OptimumScorer:
     parts = [part for part in parts if len(part.keep)]
     S, k, q = parts[0].maxima.T.shape
@@ -203,12 +210,12 @@ def _scorer(
 
 
 def _conditioned(
-    parts: Sequence[ConditionedOnMaxima], X: np.ndarray, gradient: bool
+    parts: Sequence[PlaceInformation], X: np.ndarray, gradient: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
     return mean_over((*_in_user_units(part, X, gradient), len(part.keep)) for part in parts)
 
 
-def _in_user_units(part: ConditionedOnMaxima, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def _in_user_units(part: PlaceInformation, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
     value, slope = part(part.gp.x_map(X), gradient)
     return value, None if slope is None else part.gp.x_map.pullback(X, slope)
 
@@ -227,7 +234,7 @@ def pes(
     draws: int = 10,
     mixed: Mixed = "free",
     boundary: Boundary = "outward",
-    moments: Moments = "sampled",
+    moments: MomentMethod = "sampled",
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     r"""Predictive entropy search: the expected information about the maximum's place x* from measuring each candidate.
@@ -312,7 +319,7 @@ def pes(
     >>> bool(a[0] > a[1])
     True
     """
-    return search(
+    return score_or_maximize(
         Pes, gpm, X_pool, bounds, point, fit, trace,
         minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, mixed=mixed,
         boundary=boundary, moments=moments, random_seed=random_seed,

@@ -98,7 +98,7 @@ def pes_ground_truth(
         raise ValueError(
             f"of {draws} draws no place of the maximum has {fewest}; raise draws, or lower fewest or n_grid"
         )
-    entropies = np.stack([_entropy(noisy[place == cell], rng) for cell in groups])
+    entropies = np.stack([_sample_entropy(noisy[place == cell], rng) for cell in groups])
     share = counts[groups] / counts[groups].sum()
     before = gaussian_entropy(variance + gp.noise_variance(gp.x_map(X)))
     mean = share @ entropies
@@ -140,7 +140,7 @@ def _draw(gp: ConditionedGP, X: np.ndarray, draws: int, rng: np.random.Generator
     return place, noisy
 
 
-def _entropy(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _sample_entropy(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Differential entropy of each column (m,), nats."""
     # scipy.stats takes long to load.
     from scipy.stats import differential_entropy

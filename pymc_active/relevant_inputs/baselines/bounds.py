@@ -1,4 +1,4 @@
-"""The paper's bounds: sample sizes, evaluations, and the width of the confidence bound of GP-UCB."""
+"""Bounds of Chen, Castro & Krause (2012): sample sizes, evaluations, and the width of GP-UCB's confidence bound."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pymc_active.relevant_inputs.guarantees import n_levels, node_error_rate
 
 
 def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int:
-    r"""Pairs that bound both errors of the fixed-sample test by alpha, for a given function.
+    r"""Pairs that bound both errors of the fixed-sample test by alpha, for a given function (proposition 3.1).
 
     Parameters
     ----------
-    smallest_mean : float
-        c, a lower bound of :math:`E[\Delta^2]`, with :math:`\Delta = (f(x) - f(x')) / \sqrt{2 \sigma^2}`.
-    largest : float
-        M, an upper bound of :math:`\Delta^2`.
+    smallest_mean, largest : float
+        c, a lower bound of :math:`E[\Delta^2]`, and M, an upper bound of :math:`\Delta^2`, with
+        :math:`\Delta = (f(x) - f(x')) / \sqrt{2 \sigma^2}`.
     alpha : float
 
     Returns
@@ -24,10 +23,6 @@ def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int
     int
         :math:`\lceil \max\{2, 16 (1 + \sqrt{1 + c})^2 / c^2, 2 M^2 / c^2\} \log(2 / \alpha) \rceil`: sufficient, and
         seldom necessary.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), proposition 3.1.
 
     Examples
     --------
@@ -43,7 +38,7 @@ def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int
 
 
 def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:
-    r"""Upper bound of the expected number of evaluations.
+    r"""Upper bound of the expected number of evaluations (theorem 3.2).
 
     Parameters
     ----------
@@ -52,13 +47,13 @@ def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_no
     false_active : float
         α, the probability that an inactive node is called active; below 1/2.
     per_node : float
-        Largest expected number of evaluations of a node.
+        T, the largest expected number of evaluations of a node.
 
     Returns
     -------
     float
-        :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T_{max}`. The paper's theorem 3.2
-        leaves out the 1, the root.
+        :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T`. The paper leaves out the 1, the
+        root.
 
     Examples
     --------
@@ -79,13 +74,10 @@ def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: fl
 
     Parameters
     ----------
-    t : int
-        From 1 on.
-    n_active : int
-        d.
-    signal_variance : float
-    bandwidth : float
-        The paper's b, for inputs in a unit interval.
+    t, n_active : int
+        Number of the evaluation, from 1, and d.
+    signal_variance, bandwidth : float
+        σ_s² in squared units of y; the paper's b, for inputs in a unit interval.
     delta : float
 
     Returns
@@ -94,10 +86,10 @@ def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: fl
         :math:`2 \log(2 \pi^2 t^2 / (3 \delta)) + 2 d \log(2 t^2 d \sigma_s b^{-1} \sqrt{\log(4 d / \delta)})`. In
         practice a fifth of it is plenty.
 
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), theorem 4.1; Srinivas et al. (2010), theorem 2. The bound's constant is
-       :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with the noise and not the bandwidth that is printed.
+    Notes
+    -----
+    The bound's constant is :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with the noise as in theorem 2 of Srinivas et al.
+    (2010), and not with the bandwidth that is printed.
 
     Examples
     --------

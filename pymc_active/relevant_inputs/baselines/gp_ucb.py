@@ -207,5 +207,5 @@ def gp_ucb(
         if not known.any():
             raise EvaluationError(f"f returned NaN or infinity at all {n} point(s)")
         best = _Surrogate(U[known], values[known], relative, signal_variance, noise).maximum(0.0, rng)
-    warn_of_failures(record.n_failed)
+    warn_of_failures(record.y)
     return UCBRun(record.X, record.y, start + width * best)

@@ -70,10 +70,9 @@ def coordinate_wise(
         Pairs along each input: 2 D ``n_pairs`` evaluations.
     n_active : int, optional
         Take this number of inputs, those with the largest mean squared differences, as the paper does.
-    noise_variance : float, optional
-        Take the inputs whose differences exceed those of noise instead. In squared units of y.
-    alpha : float
-        Probability that the differences of any inactive input do (Bonferroni).
+    noise_variance, alpha : float, optional
+        Instead, take the inputs whose differences exceed those of noise with this variance, in squared units of y;
+        those of any inactive input do with a probability of alpha (Bonferroni).
     bandwidth : float or ndarray, optional
         Pairs are three bandwidths apart; by default both ends are random.
     bounds, random_seed
@@ -86,10 +85,9 @@ def coordinate_wise(
 
     Raises
     ------
-    EvaluationError
-        If f raises, or returns another number of values than k.
-    ValueError
-        For neither or both of ``n_active`` and ``noise_variance``, or an f that returns NaN.
+    EvaluationError, ValueError
+        If f raises or returns the wrong number of values; for NaN, or neither or both of ``n_active`` and
+        ``noise_variance``.
 
     Examples
     --------
@@ -161,7 +159,9 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
     return Screening(_choose(score, n_active), score, len(fit.X))
 
 
-def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed: int | None = None) -> Screening:
+def lasso_screening(
+    X: Any, y: Any, *, n_active: int | None = None, random_seed: int | np.random.Generator | None = None
+) -> Screening:
     """Take the inputs with a coefficient in a cross-validated lasso (needs scikit-learn).
 
     Parameters
@@ -170,18 +170,13 @@ def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed:
     y : array_like, shape (n,)
     n_active : int, optional
         Number of inputs to take; by default all with a coefficient.
-    random_seed : int, optional
-        Of the folds.
+    random_seed : int or Generator, optional
+        Of the folds; by default fresh randomness.
 
     Returns
     -------
     Screening
         The score is the absolute coefficient of the standardised input.
-
-    Raises
-    ------
-    ImportError
-        Without scikit-learn.
     """
     try:
         from sklearn.linear_model import LassoCV
@@ -191,7 +186,8 @@ def lasso_screening(X: Any, y: Any, *, n_active: int | None = None, random_seed:
     X = read_inputs(X)
     y = read_outputs(y, len(X))
     sd = X.std(0)
-    folds = KFold(min(5, len(X)), shuffle=True, random_state=random_seed)
+    seed = int(random_seed.integers(2**32)) if isinstance(random_seed, np.random.Generator) else random_seed
+    folds = KFold(min(5, len(X)), shuffle=True, random_state=seed)
     fit = LassoCV(cv=folds, max_iter=20_000).fit((X - X.mean(0)) / np.where(sd > 0, sd, 1.0), y)
     score = np.abs(fit.coef_)
     if n_active is None:
