@@ -32,11 +32,11 @@ GOALS = {
 MANY_INPUTS = 15
 
 
-def criterion_names() -> list[str]:
+def known_criteria() -> list[str]:
     """What ``--criterion`` takes. This loads PyMC, which takes a second."""
-    from pymc_active.criteria.by_name import names
+    from pymc_active.criteria.by_name import criterion_names
 
-    return sorted([*names(), "random"])
+    return sorted([*criterion_names(), "random"])
 
 
 # Readers turn the text of an option into a JSON value, and raise an ArgumentTypeError for other text.
@@ -288,7 +288,7 @@ class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         text = self.text.replace("{prog}", self.prog).replace("{many}", str(MANY_INPUTS))
         if "{criteria}" in text:
-            listed = fill(", ".join(criterion_names()), 115, initial_indent="  ", subsequent_indent="  ")
+            listed = fill(", ".join(known_criteria()), 115, initial_indent="  ", subsequent_indent="  ")
             text = text.replace("{criteria}", listed)
         return text
 
