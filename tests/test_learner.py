@@ -549,7 +549,7 @@ def test_repr_counts():
     active = learner()
     active.run(truth, n=1, progressbar=False)
     assert repr(active).startswith(
-        "<Learner: goal function; criterion uncertainty; points 4; told after the start 1; candidates 21 left in the pool>"
+        "<Learner: goal function; criterion uncertainty; points 4; told after the start 1; candidates 21 left"
     )
 
 
