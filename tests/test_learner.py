@@ -400,7 +400,7 @@ def test_points_under_way_elsewhere_are_pending():
     assert_array_equal(active.ask(), other.ask())
     active.forget()
     assert active.n_left == 22
-    with pytest.raises(ValueError, match=r"only rows of the pool can be pending; row 1 of x is not in the pool"):
+    with pytest.raises(ValueError, match=r"row 1 of x is not in the pool, so it cannot be pending"):
         active.expect([GRID[0], [0.123]])
     assert active.pending.shape == (0, 1)
 
