@@ -322,7 +322,7 @@ def test_every_point_can_be_given_up():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ([[0.123]], r"among the 2 point\(s\) asked and not told yet.*row 0, \(0.123\), is not"),
+        ([[0.123]], r"among the 2 pending point\(s\).*row 0, \(0.123\), is not"),
         ("both and another", r"row 2, .* is not"),
         ("one twice", r"row 1, .* is not"),
         ([[0.1, 0.2]], "x must have 1 columns"),
@@ -381,7 +381,7 @@ def test_an_answer_may_be_near_what_was_asked():
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [([[0.123]], "asked must be among the 1 point"), ([[0.1], [0.2]], "among the 1"), (None, "for each point told")],
+    [([[0.123]], "asked must be among the 1 pending point"), ([[0.1], [0.2]], "among the 1"), (None, "for each point told")],
 )
 def test_answers_to_what_was_not_asked_are_refused(asked, message):
     active = learner()

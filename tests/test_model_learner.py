@@ -148,7 +148,7 @@ def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
     with pytest.raises(ValueError, match=r"all text or all numbers; got \['LIN', 'LIN \+ PER', 3\]"):
         it.add_model(models(["RQ"])[0], 3)
     exploring = learner(("SE", "LIN"), explore_every=5)
-    with pytest.raises(ValueError, match="explore_every changes kernel expressions"):
+    with pytest.raises(ValueError, match="explore_every needs models with kernel expressions"):
         exploring.add_model(pma.ard_gp(POOL[START], truth(POOL[START])))
 
 
