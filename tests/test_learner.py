@@ -381,7 +381,11 @@ def test_an_answer_may_be_near_what_was_asked():
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [([[0.123]], "asked must be among the 1 pending point"), ([[0.1], [0.2]], "among the 1"), (None, "for each point told")],
+    [
+        ([[0.123]], "asked must be among the 1 pending point"),
+        ([[0.1], [0.2]], "among the 1"),
+        (None, "for each point told"),
+    ],
 )
 def test_answers_to_what_was_not_asked_are_refused(asked, message):
     active = learner()
