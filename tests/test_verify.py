@@ -101,9 +101,7 @@ def test_other_values_are_refused(verify):
 def test_a_doubtful_fit_escalates_with_one_warning_and_a_good_one_does_not():
     active = learner(random_seed=5)
     assert active.verification.sizes == {"n_observations": 0}
-    with pytest.warns(
-        UserWarning, match=rf"{WARNING}: the criterion is computed over MCMC traces until k is"
-    ) as told:
+    with pytest.warns(UserWarning, match=rf"{WARNING}: the criterion is computed over MCMC traces until k is") as told:
         x = active.ask()
     assert len(told) == 1
     assert "(Pareto k 0." in str(told[0].message)
