@@ -355,7 +355,7 @@ def test_points_with_nan_are_refused(ard_fit):
 
 
 def test_a_trace_needs_its_model(ard_fit):
-    with pytest.raises(ValueError, match=r"predict\(trace, X_new, model=gpm\)"):
+    with pytest.raises(ValueError, match=r"predict needs the model of a trace: pass model=gpm"):
         pma.predict(ard_fit.to_datatree(draws=2), NEW)
 
 
@@ -392,7 +392,7 @@ def test_what_is_no_trace_is_refused_by_whatever_reads_one(ard_fit):
 
 
 def test_other_sources_are_refused():
-    with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree of draws; got int$"):
+    with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree; got int$"):
         pma.predict(3, NEW)
 
 
@@ -400,8 +400,8 @@ def test_what_has_a_fit_or_can_have_one_is_told_from_it(ard_fit):
     gpm = pma.ard_gp(X, y)
     for source, message in (
         (gpm, "got GPModel: fit it first"),
-        (pma.active.Learner(gpm, pool=NEW), "got Learner: pass its fit, learner.fit"),
-        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit: it predicts by itself"),
+        (pma.active.Learner(gpm, pool=NEW), "got Learner: pass learner.fit"),
+        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit: use fit.predict"),
     ):
         with pytest.raises(TypeError, match=message):
             pma.predict(source, NEW)

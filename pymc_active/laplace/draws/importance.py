@@ -34,7 +34,9 @@ class ImportanceEvidence(NamedTuple):
     pareto_k: float
 
 
-def importance_evidence(fit: LaplaceFit, draws: int = 2000, random_seed: int | None = 0) -> ImportanceEvidence:
+def importance_evidence(
+    fit: LaplaceFit, draws: int = 2000, random_seed: int | np.random.Generator | None = 0
+) -> ImportanceEvidence:
     """Log evidence from weighted draws around the modes of a fit, in nats.
 
     Parameters
