@@ -22,9 +22,9 @@ _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
 # Draws used while climbing; maxima then polished with all draws, and iterations of that.
 _CLIMB, _POLISHED, _POLISH = 32, 2, 4
-# Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
+# Starts closer than this, as a fraction of the box's diagonal, are merged.
 _APART = 0.02
-# LocalMaxima nearer than this, as a fraction of the range of all of them, are one.
+# Maxima closer than this, as a fraction of their range, are merged.
 _SAME = 1e-3
 # Central differences for criteria without a gradient, as a fraction of the box.
 _STEP = 1e-5
