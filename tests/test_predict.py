@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.traces import trace_thetas
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.tables import blocks
 
 
@@ -357,6 +358,17 @@ def test_points_with_nan_are_refused(ard_fit):
 def test_a_trace_needs_its_model(ard_fit):
     with pytest.raises(ValueError, match=r"predict needs the model of a trace: pass model=gpm"):
         pma.predict(ard_fit.to_datatree(draws=2), NEW)
+
+
+def test_criteria_take_a_trace_with_its_model_and_an_ensemble(ard_fit):
+    trace = ard_fit.to_datatree(draws=20, random_seed=1)
+    moments = pma.predict(trace, NEW, model=ard_fit.gpm)
+    assert_allclose(pma.active.uncertainty(trace, NEW, model=ard_fit.gpm), np.sqrt(moments.f_variance))
+    assert_allclose(
+        pma.active.bald(as_ensemble(trace, model=ard_fit.gpm), NEW), pma.active.bald(trace, NEW, model=ard_fit.gpm)
+    )
+    with pytest.raises(ValueError, match="bald needs the model of a trace: pass model=gpm"):
+        pma.active.bald(trace, NEW)
 
 
 def test_a_trace_of_another_model_is_refused(ard_fit):
