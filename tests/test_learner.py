@@ -322,7 +322,7 @@ def test_every_point_can_be_given_up():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ([[0.123]], r"among the 2 point\(s\) asked and not told yet.*row 0, \(0.123\), is not"),
+        ([[0.123]], r"among the 2 pending point\(s\).*row 0, \(0.123\), is not"),
         ("both and another", r"row 2, .* is not"),
         ("one twice", r"row 1, .* is not"),
         ([[0.1, 0.2]], "x must have 1 columns"),
@@ -361,7 +361,7 @@ def test_a_measured_row_that_is_repeated_and_forgotten_stays_measured():
     active.forget(active.ask())
     assert "2 left in the pool" in repr(active)
     assert active.design().pool_row.to_numpy().tolist() == [0, 1]
-    assert active._candidates.offered.all()
+    assert active._questions.candidates.offered.all()
 
 
 def test_an_answer_may_be_near_what_was_asked():
@@ -381,7 +381,11 @@ def test_an_answer_may_be_near_what_was_asked():
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [([[0.123]], "asked must be among the 1 point"), ([[0.1], [0.2]], "among the 1"), (None, "for each point told")],
+    [
+        ([[0.123]], "asked must be among the 1 pending point"),
+        ([[0.1], [0.2]], "among the 1"),
+        (None, "for each point told"),
+    ],
 )
 def test_answers_to_what_was_not_asked_are_refused(asked, message):
     active = learner()
@@ -400,7 +404,7 @@ def test_points_under_way_elsewhere_are_pending():
     assert_array_equal(active.ask(), other.ask())
     active.forget()
     assert active.n_left == 22
-    with pytest.raises(ValueError, match=r"only rows of the pool can be pending, and row 1 of x is none"):
+    with pytest.raises(ValueError, match=r"row 1 of x is not in the pool, so it cannot be pending"):
         active.expect([GRID[0], [0.123]])
     assert active.pending.shape == (0, 1)
 
@@ -548,7 +552,9 @@ def test_to_datatree_records_the_design():
 def test_repr_counts():
     active = learner()
     active.run(truth, n=1, progressbar=False)
-    assert repr(active) == ("<Learner learn='function', criterion uncertainty: 4 points, 1 asked, 21 left in the pool>")
+    assert repr(active).startswith(
+        "<Learner: goal function; criterion uncertainty; points 4; told after the start 1; candidates 21 left"
+    )
 
 
 # What is refused.

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner
-from pymc_active.criteria.by_name import CRITERIA, names
+from pymc_active.criteria.by_name import CRITERIA, criterion_names
 
 BOUNDS = [(-3.0, 3.0)]
 START = np.array([[-2.0], [-0.5], [1.0], [2.0]])
@@ -135,7 +135,7 @@ def test_looking_at_the_optimum_changes_no_question():
 
 
 @pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])
-@pytest.mark.parametrize("criterion", [*names("moments", "maximum"), "random"])
+@pytest.mark.parametrize("criterion", [*criterion_names("moments", "maximum"), "random"])
 def test_every_criterion_can_be_asked_twice(criterion, where):
     active = learner(criterion=criterion, **where)
     active.run(wave, n=2, progressbar=False)

@@ -690,7 +690,7 @@ def test_prior_draws_of_pymc():
 
 
 def test_the_graph_of_the_model_can_be_drawn():
-    pytest.importorskip("graphviz", reason="only the plots extra brings it")
+    pytest.importorskip("graphviz", reason="PyMC does not require it")
     source = pm.model_to_graphviz(pma.embedding_gp(FRAME, y, n_components=1).model).source
     assert "log_noise" in source
     assert "component" in source

@@ -101,9 +101,7 @@ def test_other_values_are_refused(verify):
 def test_a_doubtful_fit_escalates_with_one_warning_and_a_good_one_does_not():
     active = learner(random_seed=5)
     assert active.verification.sizes == {"n_observations": 0}
-    with pytest.warns(
-        UserWarning, match=rf"{WARNING}: the criterion is computed over traces by MCMC until k is"
-    ) as told:
+    with pytest.warns(UserWarning, match=rf"{WARNING}: the criterion is computed over MCMC traces until k is") as told:
         x = active.ask()
     assert len(told) == 1
     assert "(Pareto k 0." in str(told[0].message)
@@ -161,7 +159,7 @@ def test_the_criterion_is_that_over_the_trace(criterion):
     trace = active.traces["model"]
     expected = over_trace(criterion, trace, active.gpm, GRID[rows])
     assert_array_equal(x[0], GRID[rows[np.argmax(expected)]])
-    assert_allclose(active._pending[0].score, expected.max(), rtol=1e-6)
+    assert_allclose(active.design(pending=True).score[-1], expected.max(), rtol=1e-6)
     ratio = float(active.verification.regret_ratio[0])
     unverified = active.criterion.prepare(learner(criterion=criterion, verify="never").fit).score(GRID[rows])
     if criterion == "expected_improvement":
@@ -184,7 +182,7 @@ def test_pending_points_are_conditioned_on_for_each_draw():
     rows = np.setdiff1d(left(active), np.flatnonzero((GRID == X[0]).all(1)))
     expected = over_trace("uncertainty", trace, other, GRID[rows])
     assert_array_equal(X[1], GRID[rows[np.argmax(expected)]])
-    assert_allclose(active._pending[1].score, expected.max(), rtol=1e-6)
+    assert_allclose(active.design(pending=True).score[-1], expected.max(), rtol=1e-6)
 
 
 @pytest.mark.usefixtures("_all_are_doubtful")
@@ -206,14 +204,14 @@ def test_criteria_of_the_maximum_take_draws_of_the_trace(criterion):
     active = learner("maximum", criterion=criterion)
     rows = left(active)
     x = active.ask()
-    scorer = active._over_draws.prepare(active.fit)
+    scorer = verification.over_draws(active.criterion).prepare(active.fit)
     used = np.stack([o.gp.theta for o in scorer.optima])
     drawn = trace_thetas(active.gpm, active.traces["model"])
     assert len(np.unique(used, axis=0)) > 3
     assert all((theta == drawn).all(1).any() for theta in used)
     score = scorer.score(GRID[rows])
     assert_array_equal(x[0], GRID[rows[np.argmax(score)]])
-    assert active._pending[0].score == score.max()
+    assert float(active.design(pending=True).score[-1]) == score.max()
     assert 0 < active.verification.regret_ratio[0] <= 1
 
 
@@ -254,7 +252,7 @@ def test_a_sampler_that_fails_loses_nothing(monkeypatch):
     failing.ask()
     monkeypatch.setattr(verification, "nuts", working)
     failing.tell([[0.3]], [0.1])
-    with pytest.warns(UserWarning, match="over traces by MCMC"):
+    with pytest.warns(UserWarning, match="over MCMC traces"):
         failing.ask()
     found = failing.verification
     assert found.sampler_failed.to_numpy().tolist() == [True, True, False]
@@ -289,7 +287,7 @@ def several(**keywords):
 @pytest.mark.usefixtures("_all_are_doubtful")
 def test_of_several_models_the_probable_ones_get_traces_of_their_own():
     active = several()
-    with pytest.warns(UserWarning, match=rf"{WARNING}.*over traces by MCMC") as told:
+    with pytest.warns(UserWarning, match=rf"{WARNING}.*over MCMC traces") as told:
         x = active.ask()
     assert len(told) == 1
     plain = several(verify="never")
@@ -309,7 +307,7 @@ def test_of_several_models_the_probable_ones_get_traces_of_their_own():
     rows = left(active)
     score = pma.active.bams(fits, GRID[rows], method="draws", random_seed=0).to_numpy()
     assert_array_equal(x[0], GRID[rows[np.argmax(score)]])
-    assert_allclose(active._pending[0].score, score.max(), rtol=1e-6)
+    assert_allclose(active.design(pending=True).score[-1], score.max(), rtol=1e-6)
     assert 0 <= active.verification.regret_ratio[0] <= 1
 
 
@@ -456,4 +454,4 @@ def test_the_loss_is_a_ratio_of_utilities_where_both_are_known():
 def test_the_imagined_outcome_without_escalation_is_that_of_the_mode():
     active = learner(rows=MANY, priors=None)
     x = active.ask()
-    assert_allclose(active._conditioned_fit().y[-1], posterior_mean(active.fit, x)[0])
+    assert_allclose(active._fits.scorer().ensemble.y[-1], posterior_mean(active.fit, x)[0])

@@ -149,7 +149,8 @@ class LaplaceFit(Summarized):
             "draws of a trace": trace and len(trace),
         }
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
-        return Summary(f"LaplaceFit of {gpm.description}", facts, [parameter_table(gpm, self.best)], doubts)
+        table = parameter_table(gpm, self.best)
+        return Summary(f"LaplaceFit of {gpm.description}", facts, [table] if len(table) else [], doubts)
 
     @property
     def point(self) -> dict[str, np.ndarray]:
@@ -219,14 +220,14 @@ class LaplaceFit(Summarized):
         return fit
 
     def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
-        """Draws from the Gaussian approximation and the fit itself, as ArviZ reads them.
+        """The fit and draws from its Gaussian, as ArviZ reads them.
 
         Parameters
         ----------
         draws : int
-            One chain of this many independent draws from the highest mode's Gaussian, mapped to the user's space.
-            Along directions of symmetry they do not move.
-        random_seed : int, optional
+            Length of the one chain of independent draws from the highest mode's Gaussian, mapped to the user's space.
+            They do not move along directions of symmetry.
+        random_seed : int or Generator, optional
 
         Returns
         -------
@@ -257,7 +258,7 @@ class LaplaceFit(Summarized):
 
     @cached_property
     def ensemble(self) -> Ensemble:
-        """The modes, weighted by their evidences, with the Gaussian around each."""
+        """The modes with their Gaussians, weighted by evidence."""
         return self.ensemble_by("modes")
 
     def ensemble_by(
@@ -331,7 +332,7 @@ class LaplaceFit(Summarized):
 
 
 def _count_duplicates(X: np.ndarray) -> int:
-    """Rows that repeat an earlier one to eight digits of each input's sd."""
+    """Number of rows that repeat an earlier one, to eight digits of each input's sd."""
     sd = X.std(0)
     rounded = np.round(X / np.where(sd > 0, sd, 1.0), 8) + 0.0
     return len(X) - len({row.tobytes() for row in rounded})

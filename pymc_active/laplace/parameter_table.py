@@ -1,4 +1,4 @@
-"""The parameters of a fit for its readers: on their natural scale, in the user's units, with their uncertainty."""
+"""The table of a fit's parameters, on their natural scale and in the user's units, with uncertainty."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row for each entry, named like ``lengthscale[acid]``: ``mode``, ``sd`` and an ``89 % interval``, which for
-        positive quantities is worked out on the log scale. The mean function's constant (where the scaled inputs are
-        zero) and slopes are in units of y, and of y over those of the input. ``log_noise`` is left out where there is
-        ``noise``, and so are matrices such as an embedding's R.
+        One row for each entry, such as ``lengthscale[acid]``: ``mode``, ``sd`` and an ``89 % interval``, computed on
+        the log scale for positive quantities. The mean function's constant (its value where the scaled inputs are
+        zero) is in units of y, its slopes in units of y per unit of the input. Matrices such as an embedding's R are
+        left out, and so is ``log_noise`` if there is ``noise``.
     """
     theta, P = best.theta, len(best.theta)
     point = {name: values[0] for name, values in gpm.constrain(theta[None]).items()}
     names = [name for name, value in point.items() if value.ndim < 2]
     names = [name for name in names if name.removeprefix("log_") not in set(names) - {name}]
-    # What no matrix enters has no derivative with respect to its many entries.
+    # Scalars and vectors do not depend on the many entries of a matrix.
     sizes = [int(np.prod(shape, dtype=int)) for shape in gpm.shapes.values()]
     free = np.flatnonzero(np.repeat([len(shape) < 2 for shape in gpm.shapes.values()], sizes))
     steps = np.zeros((len(free), P))
@@ -44,7 +44,7 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
     ends = gpm.constrain(np.concatenate([theta + steps, theta - steps])) if len(free) else {}
     own = np.delete(np.arange(len(best.z)), best.space.where) if isinstance(best.space, RowSpace) else free
     covariance = best.covariance[np.ix_(own, own)]
-    # PyMC names the value variables of positive quantities so.
+    # Names of positive quantities and of their value variables in PyMC.
     positive = {name.removeprefix("log_") for name in names + gpm.value_names if name.startswith("log_")}
     positive |= {name.removesuffix("_log__") for name in gpm.value_names if name.endswith("_log__")}
     rows = {}
@@ -72,7 +72,7 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
 
 
 def _to_user(gpm: GPModel, name: str, index: tuple[int, ...]) -> tuple[float, float]:
-    """Shift and scale of a builder's mean, the only parameters without a Deterministic in the user's units."""
+    """Shift and scale to the user's units. Only a builder's mean needs them; other parameters have Deterministics."""
     x_map, y_map = gpm.x_map, gpm.y_map
     if name == "mean_constant":
         return float(y_map.shift), float(y_map.scale)

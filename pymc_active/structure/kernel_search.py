@@ -205,7 +205,9 @@ def compositional_kernel_search(
 
     models = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
     rng = np.random.default_rng(random_seed)
-    search = _Search(X, y, models, {"random_seed": rng, "executor": executor} | dict(fit_keywords or {}))
+    search = _Search(
+        X, y, models, {"random_seed": rng, "executor": executor, "progressbar": False} | dict(fit_keywords or {})
+    )
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     stopped = f"depth {depth} reached"
