@@ -1,5 +1,6 @@
 # make demo    run the example
 # make docs    build the documentation, docs/_build/html/index.html
+# make quick   run linters, types and the tests that say most, in under 90 seconds
 # make test    run every check
 # PYTHON=...   the Python to make the environment with, if not the one found
 
@@ -27,13 +28,22 @@ SPHINX = OMP_NUM_THREADS=1 $(PY) -m sphinx --fail-on-warning --keep-going -b htm
 docs: $(VENV)/.stamp-docs
 	$(SPHINX)
 
-.PHONY: test
-test: $(VENV)/.stamp-test
+# Two processes, a file at a time, since the tests of a file share what is slow to make.
+PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses 2 --dist loadfile
+
+.PHONY: lint
+lint: $(VENV)/.stamp-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-# Two processes, a file at a time, since the tests of a file share what is slow to make.
-	OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses 2 --dist loadfile --doctest-modules tests pymc_active
+
+.PHONY: quick
+quick: lint
+	$(PYTEST) -m "not slow" tests
+
+.PHONY: test
+test: lint
+	$(PYTEST) --doctest-modules tests pymc_active
 # Every page anew, so that every notebook runs with the package as it is. A source archive has no docs.
 	$(if $(wildcard docs),$(SPHINX) --fresh-env --write-all --jobs 2 --define nb_execution_mode=force)
 	$(PY) tools/check_wheel.py
