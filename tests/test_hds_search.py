@@ -16,6 +16,7 @@ from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.likelihood_ratios import LineRatio
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.search import hds
+from pymc_active.relevant_inputs.state import HDSState
 from pymc_active.relevant_inputs.verdicts import conclude
 
 SCALES = {"bandwidth": 0.1, "signal_variance": 1.0, "noise_variance": 0.1}
@@ -535,7 +536,7 @@ def test_a_function_may_write_into_its_argument():
 
 def test_a_round_that_settles_nothing_ends(monkeypatch):
     learner = HDSLearner(30, random_seed=1, **SMOOTH)
-    monkeypatch.setattr("pymc_active.relevant_inputs.ledger.distance", lambda state, row, point: 1.0)
+    monkeypatch.setattr(HDSState, "distance", lambda state, row, point: 1.0)
     with pytest.raises(EvaluationError, match="asked must be among the 12") as caught:
         learner.run(lambda X: X[:, 0])
     assert caught.value.learner is learner

@@ -45,8 +45,7 @@ from pymc_active.relevant_inputs.by_name import TESTS
 from pymc_active.relevant_inputs.covariance import VAGUE
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.likelihood_ratios import LineRatio, PlaneRatio, Predictive, llr_moments_of
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.state import HDSState, Trial
 from pymc_active.relevant_inputs.verdicts import conclude
 
 SEED, D = 20261122, 200

@@ -20,26 +20,11 @@ _LETTER, _MARGIN = 0.075, 0.16
 
 
 def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the nodes of :func:`pymc_active.active.hds`, coloured by their log likelihood ratio.
+    """Draw the nodes of :func:`pymc_active.active.hds`, down to ``max_depth``, coloured by their log likelihood ratio.
 
-    Parameters
-    ----------
-    result : HDSResult
-    max_depth : int, optional
-        Leave out deeper nodes.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        Each box has a node's inputs and, below, its number of evaluations. Red boxes are active and blue ones inactive,
-        on a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or
-        contradicted nodes.
-
-    Raises
-    ------
-    TypeError
-        For another object.
+    Each box has a node's inputs and, below, its number of evaluations. Red boxes are active and blue ones inactive, on
+    a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or contradicted
+    nodes. TypeError for another object than an HDSResult.
 
     References
     ----------

@@ -12,13 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_active.relevant_inputs.backgrounds import Background
 from pymc_active.relevant_inputs.covariance import VAGUE, squared_exponential, with_noise
-from pymc_active.relevant_inputs.evaluations import Evaluation
 from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio, LineRatio, PlaneRatio
 from pymc_active.relevant_inputs.node_test import N_PLACES, GPNodeTest
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Trial
 
 # Evaluations of a scan: enough to find a place far from the mean of f, at two sds of f in most cases.
 _SCAN = 12

@@ -84,20 +84,8 @@ def check_assumptions(
 ) -> AssumptionCheck:
     """Compare data with a Gaussian process of unknown mean and given scales.
 
-    Parameters
-    ----------
-    X, y : array_like, shapes (n, d) and (n,)
-        Active inputs and observations, at least eight.
-    bandwidth : float or ndarray of shape (d,)
-        √2 times PyMC's ``ls``.
-    signal_variance, noise_variance : float
-        In squared units of y. As in :func:`hds`, the noise may be 0.
-    random_seed : int or Generator, optional
-        Of the draws behind ``flat_p``; by default fresh randomness.
-
-    Returns
-    -------
-    AssumptionCheck
+    X, (n, d), are the active inputs and y, (n,), the observations, at least eight. The scales are as in
+    :class:`HDSLearner`; ``random_seed`` is that of the draws behind ``flat_p``, by default fresh randomness.
 
     Examples
     --------

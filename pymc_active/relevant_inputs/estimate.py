@@ -85,19 +85,17 @@ def estimate_scales(
     n_evaluations : int
         At least 16, and as many must succeed. A quarter of them are repeats, which tell noise from signal.
     n_active : int
-        A guess of how many inputs matter: the bandwidth of f along a line is 1/√n_active of that along one input.
-        The search is not sensitive to it.
-    bounds : (low, high) or list of (low, high)
-        As in :func:`hds`; by default [-1, 1].
-    random_seed : int or Generator, optional
-        By default fresh randomness.
+        A guess of how many inputs matter, to which the search is not sensitive: the bandwidth of f along a line is
+        1/√n_active of that along one input.
+    bounds, random_seed
+        As in :class:`HDSLearner`.
 
     Returns
     -------
     EstimatedScales
-        Maximum a posteriori, under wide priors: the bandwidth along a line within a factor of 2.7 (one sd) around
-        0.15 of its length, the noise variance within 12 around 0.05 of the signal variance. If repeats agree exactly,
-        as in a simulator without noise, it is 1e-8 of the signal variance, and never less.
+        Maximum a posteriori, under wide priors: the bandwidth along a line within a factor of 2.7 (one sd) around 0.15
+        of its length, the noise variance within 12 around 0.05 of the signal variance. If repeats agree exactly, as in
+        a simulator without noise, it is 1e-8 of the signal variance, and never less.
 
     Raises
     ------

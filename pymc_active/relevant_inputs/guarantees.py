@@ -40,20 +40,10 @@ def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
 
 
 def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
-    """Thresholds for a declared probability of finding all active inputs and no others.
+    """Thresholds for a declared probability of finding all active inputs, at most ``n_active``, and no others.
 
-    Parameters
-    ----------
-    n_dims, n_active : int
-        D, and how many of them are active at most.
-    recovery : float
-        The probability.
-
-    Returns
-    -------
-    Thresholds
-        By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most
-        exp(-A), whatever the number of observations; likewise for rejection.
+    By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most exp(-A),
+    whatever the number of observations; likewise for rejection.
 
     Raises
     ------
@@ -82,9 +72,9 @@ class ErrorRates(Summarized):
         That a test calls a node without an active input active: exp(-accept), by Wald's inequality.
     false_inactive : float
         That a test calls a node with an active input inactive. GP tests: exp(reject), likewise. Finite differences:
-        simulated on 2,000 functions, the upper end of a one-sided 95 % interval. A function may be flat along its line,
-        and independent differences cannot know that, so this does not tend to 0 with ``reject``. Nodes that were set
-        aside are called inactive by the test of all inputs not found, and by no other.
+        simulated on 2,000 functions, the upper end of a one-sided 95 % interval, which does not tend to 0 with
+        ``reject``: a function may be flat along its line, and independent differences cannot know that. Nodes that
+        were set aside are called inactive by the test of all inputs not found, and by no other.
     recovery : float
         Lower bound of the probability that all active inputs and no others are found, if there are ``n_active``: a
         union bound over the nodes of a search without errors. It does not count what retests save.

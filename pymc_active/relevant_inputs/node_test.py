@@ -7,12 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_active.relevant_inputs.backgrounds import Background
-from pymc_active.relevant_inputs.evaluations import Evaluation
 from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio
 from pymc_active.relevant_inputs.settings import Settings
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Trial
 
 # Number of random places at which a test compares its index.
 N_PLACES = 64
@@ -24,25 +21,17 @@ class NodeTest(ABC):
     """What one kind of test decides about a search: backgrounds, points, and verdicts.
 
     A test keeps nothing but the settings. It reads a :class:`HDSState` and adds to it.
-
-    Attributes
-    ----------
-    retests : bool
-        The default of ``retest``.
-    n_together : int
-        Evaluations that are planned together, and are wasted by halves.
-    is_simulated : bool
-        Whether :meth:`false_inactive` is simulated, which takes a second.
-    fewest : int
-        Evaluations without which not even the root can be decided.
-    set_aside : float or None
-        Log likelihood ratio at which a node whose sibling is active is set aside; None for never.
     """
 
+    # The default of the setting ``retest``.
     retests: ClassVar[bool] = False
+    # Evaluations that are planned together, and are wasted by halves.
     n_together: ClassVar[int] = 1
+    # Whether false_inactive is simulated, which takes a second.
     is_simulated: ClassVar[bool] = False
+    # Evaluations without which not even the root can be decided.
     fewest: int = 2
+    # Log likelihood ratio at which a node whose sibling is active is set aside; None for never.
     set_aside: float | None = None
 
     def __init__(self, settings: Settings):

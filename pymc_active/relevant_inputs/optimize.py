@@ -26,15 +26,12 @@ class HDSOptimization(Summarized):
     Attributes
     ----------
     selection : HDSResult
-    X : ndarray, shape (n, d)
-        Inputs found, at the evaluations made for the maximum, in the user's units.
-    y : ndarray, shape (n,)
-        NaN where an evaluation failed.
+    X, y : ndarray, shapes (n, d) and (n,)
+        Inputs found, at the evaluations made for the maximum, in the user's units; NaN where an evaluation failed.
     best : ndarray, shape (D,)
         Where f is probably largest; inputs that do not matter stay in the middle of their intervals.
     values : ndarray
-        y of all evaluations, those of the selection first: the argument of :func:`regret`, unless f without noise is
-        known.
+        y of all evaluations, those of the selection first: for :func:`regret`, unless f without noise is known.
     """
 
     selection: HDSResult
@@ -75,10 +72,9 @@ def hds_then_optimize(
 
     Parameters
     ----------
-    f : callable
-        Takes (k, D), returns k values; for one point a number will do. NaN says that the evaluation failed: it counts,
-        and another point is asked.
-    n_dims : int
+    f, n_dims, bounds, random_seed, **keywords
+        For :func:`hds`, whose scales are among the ``keywords``. NaN says that an evaluation failed: it counts, and
+        another point is asked.
     n : int
         Evaluations after the selection.
     method : {"gp_ucb", "expected_improvement", "pes"}
@@ -87,10 +83,6 @@ def hds_then_optimize(
     beta : float or callable, optional
         Of GP-UCB.
     minimize : bool
-    random_seed, bounds
-        As in :func:`hds`.
-    **keywords
-        For :func:`hds`: bandwidth, signal_variance, noise_variance, budget, ...
 
     Returns
     -------
@@ -98,11 +90,9 @@ def hds_then_optimize(
 
     Raises
     ------
-    EvaluationError
-        If f raises or keeps returning NaN, or if no active input was found. In the search for the inputs its
-        ``learner`` holds everything evaluated so far; after it, ``selection``, ``X`` and ``y`` do.
-    EvaluationInterrupt
-        If the user interrupts either search: a :class:`KeyboardInterrupt` with the same attributes.
+    EvaluationError, EvaluationInterrupt
+        As :func:`hds`, or if no active input was found. After the search for the inputs they keep ``selection``, ``X``
+        and ``y``.
     ValueError
         For an unknown method or a negative ``beta``, before anything is evaluated.
 

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.relevant_inputs.backgrounds import Background
-from pymc_active.relevant_inputs.evaluations import Evaluation
 from pymc_active.relevant_inputs.settings import Settings
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Node, Trial
+from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Node, Trial
 from pymc_active.support.files import Contents, read, read_generator, write, write_generator
 
 KIND = "pymc_active.active.HDSLearner"

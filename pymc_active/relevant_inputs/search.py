@@ -40,14 +40,13 @@ def hds(
         Gives bandwidth, signal and noise variance unless they are passed; a model is fitted first. The shortest
         lengthscale counts, since those of irrelevant inputs are long.
     bandwidth, signal_variance, noise_variance
-        See :class:`HDSLearner`; needed unless ``model`` is given.
+        Needed unless ``model`` is given; see :class:`HDSLearner`.
     batch_size : int, optional
         Number of points evaluated at once, on several nodes. By default those that belong together: scans and pairs.
     random_seed : int or Generator, optional
         By default fresh randomness.
     **settings
-        For :class:`HDSLearner`, which does the work and can be asked and told by hand: ``test``, ``accept``,
-        ``reject``, ``budget``, ``recovery``, ``n_active``, ``share``, ``retest``, ``offset_variance``, ``bounds``.
+        All others of :class:`HDSLearner`, which does the work and can be asked and told by hand.
 
     Returns
     -------
@@ -67,11 +66,6 @@ def hds(
     DoubtfulSearchWarning, EvaluationWarning
         If what was seen does not agree with the scales, so that inputs may be missed (see
         :attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of High-dimensional Gaussian
-       Processes.
 
     Examples
     --------

@@ -11,18 +11,9 @@ from pymc_active.relevant_inputs.guarantees import n_levels, node_error_rate
 def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int:
     r"""Pairs that bound both errors of the fixed-sample test by alpha, for a given function (proposition 3.1).
 
-    Parameters
-    ----------
-    smallest_mean, largest : float
-        c, a lower bound of :math:`E[\Delta^2]`, and M, an upper bound of :math:`\Delta^2`, with
-        :math:`\Delta = (f(x) - f(x')) / \sqrt{2 \sigma^2}`.
-    alpha : float
-
-    Returns
-    -------
-    int
-        :math:`\lceil \max\{2, 16 (1 + \sqrt{1 + c})^2 / c^2, 2 M^2 / c^2\} \log(2 / \alpha) \rceil`: sufficient, and
-        seldom necessary.
+    :math:`\lceil \max\{2, 16 (1 + \sqrt{1 + c})^2 / c^2, 2 M^2 / c^2\} \log(2 / \alpha) \rceil` for ``smallest_mean``
+    c, a lower bound of :math:`E[\Delta^2]`, and ``largest`` M, an upper bound of :math:`\Delta^2`, with :math:`\Delta
+    = (f(x) - f(x')) / \sqrt{2 \sigma^2}`. It is sufficient, and seldom necessary.
 
     Examples
     --------
@@ -40,20 +31,9 @@ def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int
 def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:
     r"""Upper bound of the expected number of evaluations (theorem 3.2).
 
-    Parameters
-    ----------
-    n_dims, n_active : int
-        D and d.
-    false_active : float
-        α, the probability that an inactive node is called active; below 1/2.
-    per_node : float
-        T, the largest expected number of evaluations of a node.
-
-    Returns
-    -------
-    float
-        :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T`. The paper leaves out the 1, the
-        root.
+    :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T`, for D ``n_dims``, d ``n_active``, the
+    probability α < 1/2 that an inactive node is called active, and T, the largest expected number of evaluations
+    ``per_node``. The paper leaves out the 1, the root.
 
     Examples
     --------
@@ -70,26 +50,12 @@ def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_no
 
 
 def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: float, delta: float = 0.1) -> float:
-    r"""β of theorem 4.1 at evaluation t, with which the regret bound holds with a probability of 1 - delta.
+    r"""β of theorem 4.1 at evaluation t, from 1, with which the regret bound holds with a probability of 1 - delta.
 
-    Parameters
-    ----------
-    t, n_active : int
-        Number of the evaluation, from 1, and d.
-    signal_variance, bandwidth : float
-        σ_s² in squared units of y; the paper's b, for inputs in a unit interval.
-    delta : float
-
-    Returns
-    -------
-    float
-        :math:`2 \log(2 \pi^2 t^2 / (3 \delta)) + 2 d \log(2 t^2 d \sigma_s b^{-1} \sqrt{\log(4 d / \delta)})`. In
-        practice a fifth of it is plenty.
-
-    Notes
-    -----
-    The bound's constant is :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with the noise as in theorem 2 of Srinivas et al.
-    (2010), and not with the bandwidth that is printed.
+    :math:`2 \log(2 \pi^2 t^2 / (3 \delta)) + 2 d \log(2 t^2 d \sigma_s b^{-1} \sqrt{\log(4 d / \delta)})` for d
+    ``n_active``, the signal variance σ_s² in squared units of y, and the paper's bandwidth b, for inputs in a unit
+    interval. In practice a fifth of it is plenty. The bound's constant is :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with
+    the noise as in theorem 2 of Srinivas et al. (2010), and not with the bandwidth that is printed.
 
     Examples
     --------

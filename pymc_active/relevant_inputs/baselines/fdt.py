@@ -10,11 +10,9 @@ import numpy as np
 from scipy.special import betaincinv, chdtr, chdtri
 
 from pymc_active.relevant_inputs.covariance import squared_exponential
-from pymc_active.relevant_inputs.evaluations import TOLD, Evaluation
 from pymc_active.relevant_inputs.node_test import NodeTest
 from pymc_active.relevant_inputs.settings import positive
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.state import Evaluation, HDSState, Trial
 from pymc_active.support.threads import one_blas_thread
 
 # Longest distance of a pair on a line of unit length; with longer ones all pairs would be nearly the same.
@@ -124,7 +122,7 @@ class FDT(NodeTest):
         """Enter the pair that is complete with this evaluation."""
         at = state.evaluations[row]
         other = state.evaluations[at.partner]
-        if other.state != TOLD:
+        if np.isnan(other.y):
             return "open"
         trial.rows += [row, at.partner]
         trial.path.append(trial.llr + float(self.ratio.llr(at.y - other.y)))
@@ -186,18 +184,8 @@ class FixedFDT(FDT):
 def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: float) -> tuple[float, float]:
     r"""The statistic :math:`X_n = \sum dy^2 / (2 \sigma^2)` and the threshold that an inactive node passes rarely.
 
-    Parameters
-    ----------
-    difference : array_like, shape (n,)
-        Differences of pairs of noisy observations.
-    noise_variance : float
-        Of one observation, in squared units of y.
-    alpha : float
-        Probability that the statistic of an inactive node exceeds the threshold.
-
-    Returns
-    -------
-    statistic, threshold : float
+    ``difference``, (n,), are differences of pairs of noisy observations, ``noise_variance`` is that of one observation,
+    in squared units of y, and ``alpha`` the probability that the statistic of an inactive node exceeds the threshold.
 
     Raises
     ------

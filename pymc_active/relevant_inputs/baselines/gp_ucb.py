@@ -25,16 +25,9 @@ _CANDIDATES, _POLISHED = 2000, 5
 
 @dataclass(frozen=True, repr=False, eq=False)
 class UCBRun(Summarized):
-    """Evaluations of GP-UCB, in order.
+    """Evaluations of GP-UCB, in order: the inputs that were searched, X (n, d) in the user's units, and y (n,).
 
-    Attributes
-    ----------
-    X : ndarray, shape (n, d)
-        Inputs that were searched, in the user's units.
-    y : ndarray, shape (n,)
-        NaN where an evaluation failed.
-    best : ndarray, shape (d,)
-        Where the posterior mean is largest in the end.
+    y is NaN where an evaluation failed. ``best``, (d,), is where the posterior mean is largest in the end.
     """
 
     X: np.ndarray
@@ -132,9 +125,7 @@ def gp_ucb(
     n : int
         Number of evaluations.
     bandwidth : float or ndarray of shape (d,)
-        As in :func:`hds`, of the inputs that are searched; known.
-    signal_variance, noise_variance : float
-        Known. As in :func:`hds`, the noise may be 0.
+        Of the inputs that are searched; known.
     inputs : list of int, optional
         The inputs to search; by default all.
     others : ndarray, shape (D,), optional
@@ -144,8 +135,8 @@ def gp_ucb(
     beta : float or callable, optional
         A number, or a function of the evaluation's number (from 1); by default that of :func:`theorem_beta`.
     minimize : bool
-    bounds, random_seed
-        As in :func:`hds`.
+    signal_variance, noise_variance, bounds, random_seed
+        As in :class:`HDSLearner`; the variances are known.
 
     Returns
     -------
@@ -153,11 +144,9 @@ def gp_ucb(
 
     Raises
     ------
-    EvaluationError
-        If f or ``beta`` raises, f returns the wrong number of values, or fails 20 times in a row or always. Its ``X``
-        and ``y`` hold what was evaluated before.
-    EvaluationInterrupt
-        If the user interrupts the run: a :class:`KeyboardInterrupt` with the same attributes.
+    EvaluationError, EvaluationInterrupt
+        If f or ``beta`` raises, f returns the wrong number of values, or fails 20 times in a row or always; if the user
+        interrupts the run. ``X`` and ``y`` of the error hold what was evaluated before.
     TypeError, ValueError
         For scales that are not positive, malformed data, or inputs that do not exist or are named twice.
 

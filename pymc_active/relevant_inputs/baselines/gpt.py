@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_active.relevant_inputs.likelihood_ratios import LineRatio
 from pymc_active.relevant_inputs.node_test import GPNodeTest
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.state import Trial
 
 
 class GPT(GPNodeTest):

@@ -11,21 +11,11 @@ from pymc_active.support.summaries import Summarized, Summary
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Regret(Summarized):
-    """Regret of evaluations, (n,) each, in units of y.
+    """Regret of evaluations, (n,) each, in units of y: the maximum minus f at each evaluation.
 
-    Evaluations that failed are NaN in ``instantaneous``, and the others leave them out: before the first success they
-    are NaN, and ``cumulative`` is 0.
-
-    Attributes
-    ----------
-    instantaneous : ndarray
-        Maximum minus f at each evaluation.
-    cumulative : ndarray
-        Its running sum, the paper's R_T.
-    average : ndarray
-        R_T / T, over evaluations that succeeded.
-    minimum : ndarray
-        The smallest so far.
+    ``cumulative`` is the running sum, the paper's R_T, ``average`` R_T / T over evaluations that succeeded, and
+    ``minimum`` the smallest so far. Evaluations that failed are NaN in ``instantaneous``, and the others leave them
+    out: before the first success they are NaN, and ``cumulative`` is 0.
     """
 
     instantaneous: np.ndarray
@@ -42,13 +32,8 @@ class Regret(Summarized):
 def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Regret:
     """Regret of evaluations, best from f without noise.
 
-    Parameters
-    ----------
-    values : array_like, shape (n,)
-        NaN where an evaluation failed.
-    optimum : float
-        The largest (smallest) value of f.
-    minimize : bool
+    ``values``, (n,), are NaN where an evaluation failed; ``optimum`` is the largest value of f, the smallest if
+    ``minimize``.
 
     Examples
     --------

@@ -24,16 +24,9 @@ _RELEVANT = 0.2
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Screening(Summarized):
-    """Inputs chosen by a score.
+    """Inputs chosen by a score: ``active``, sorted, and the ``score`` of each, (D,), where larger is more relevant.
 
-    Attributes
-    ----------
-    active : list of int
-        Sorted.
-    score : ndarray, shape (D,)
-        Larger is more relevant.
-    n_evaluations : int
-        Of f, or rows of data.
+    ``n_evaluations`` counts evaluations of f, or rows of data.
     """
 
     active: list[int]
@@ -76,7 +69,7 @@ def coordinate_wise(
     bandwidth : float or ndarray, optional
         Pairs are three bandwidths apart; by default both ends are random.
     bounds, random_seed
-        As in :func:`hds`.
+        As in :class:`HDSLearner`.
 
     Returns
     -------
@@ -127,19 +120,10 @@ def coordinate_wise(
 
 
 def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> Screening:
-    """Take the inputs with short lengthscales in an :func:`ard_gp`.
+    """Take the inputs with short lengthscales in an :func:`ard_gp`; a model is fitted first.
 
-    Parameters
-    ----------
-    fit : LaplaceFit or GPModel
-        Of a model with a lengthscale for each input; a model is fitted first.
-    n_active : int, optional
-        Number of inputs to take; by default those whose score is at least a fifth of the largest.
-
-    Returns
-    -------
-    Screening
-        The score is the sd of the input over the data in units of its lengthscale.
+    The score is the sd of the input over the data in units of its lengthscale. By default the inputs whose score is at
+    least a fifth of the largest are active, else the ``n_active`` best.
 
     Raises
     ------
@@ -162,21 +146,10 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
 def lasso_screening(
     X: Any, y: Any, *, n_active: int | None = None, random_seed: int | np.random.Generator | None = None
 ) -> Screening:
-    """Take the inputs with a coefficient in a cross-validated lasso (needs scikit-learn).
+    """Take the inputs with a coefficient in a cross-validated lasso (needs scikit-learn), or the ``n_active`` largest.
 
-    Parameters
-    ----------
-    X : array_like, shape (n, D)
-    y : array_like, shape (n,)
-    n_active : int, optional
-        Number of inputs to take; by default all with a coefficient.
-    random_seed : int or Generator, optional
-        Of the folds; by default fresh randomness.
-
-    Returns
-    -------
-    Screening
-        The score is the absolute coefficient of the standardised input.
+    X is (n, D) and y (n,). The score is the absolute coefficient of the standardised input. ``random_seed`` is that of
+    the folds; by default fresh randomness.
     """
     try:
         from sklearn.linear_model import LassoCV
