@@ -8,9 +8,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-from pymc_active.relevant_inputs.baselines.bounds import expected_evaluations, fixed_sample_size
-from pymc_active.relevant_inputs.baselines.fdt import DifferenceRatio, fixed_sample_test, simulated_false_inactive
-from pymc_active.relevant_inputs.guarantees import n_levels, node_error_rate, thresholds
+from pymc_active.relevant_inputs.baselines.fdt import (
+    DifferenceRatio,
+    fixed_sample_size,
+    fixed_sample_test,
+    simulated_false_inactive,
+)
+from pymc_active.relevant_inputs.guarantees import expected_evaluations, n_levels, node_error_rate, thresholds
 from pymc_active.relevant_inputs.likelihood_ratios import LineRatio, PlaneRatio
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "hds_independent.json").read_text())

@@ -98,3 +98,24 @@ def declared_error_rates(n_dims: int, n_active: int, accept: float, false_inacti
     false_active = float(np.exp(-accept))
     nodes = min(n_active, n_dims) * (n_levels(n_dims) + 1)
     return ErrorRates(false_active, false_inactive, max(0.0, 1 - nodes * (false_active + false_inactive)))
+
+
+def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:
+    r"""Upper bound of the expected number of evaluations (theorem 3.2).
+
+    :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T`, for D ``n_dims``, d ``n_active``, the
+    probability α < 1/2 that an inactive node is called active, and T, the largest expected number of evaluations
+    ``per_node``. The paper leaves out the 1, the root.
+
+    Examples
+    --------
+    >>> expected_evaluations(200, 2, 0.0, 10.0)
+    330.0
+    """
+    node_error_rate(n_dims, n_active, 0.5)
+    if not 0 <= false_active < 0.5:
+        raise ValueError(f"false_active must be at least 0 and below 1/2; got {false_active!r}")
+    if not per_node > 0:
+        raise ValueError(f"per_node must be positive; got {per_node!r}")
+    spawned = 2 * (1 - false_active) / (1 - 2 * false_active)
+    return float((1 + spawned * n_active * n_levels(n_dims)) * per_node)

@@ -1,18 +1,25 @@
-"""``hds``: find the inputs that matter, in one call."""
+"""``hds``: find the inputs that matter, in one call; ``hds_then_optimize``: then the maximum on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.learner.learner import Learner
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.relevant_inputs.baselines.gp_ucb import UCBRun, check_beta, gp_ucb, value_range
+from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.scales import scales_of_model
 from pymc_active.relevant_inputs.settings import count
+from pymc_active.support.summaries import Summarized, Summary
+
+METHODS = ("expected_improvement", "gp_ucb", "pes")
 
 
 def hds(
@@ -91,3 +98,157 @@ def hds(
     result = HDSResult(learner)
     result.diagnostics.warn()
     return result
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class HDSOptimization(Summarized):
+    """A search for relevant inputs, then for the maximum.
+
+    Attributes
+    ----------
+    selection : HDSResult
+    X, y : ndarray, shapes (n, d) and (n,)
+        Inputs found, at the evaluations made for the maximum, in the user's units; NaN where an evaluation failed.
+    best : ndarray, shape (D,)
+        Where f is probably largest; inputs that do not matter stay in the middle of their intervals.
+    values : ndarray
+        y of all evaluations, those of the selection first: for :func:`regret`, unless f without noise is known.
+    """
+
+    selection: HDSResult
+    X: np.ndarray
+    y: np.ndarray
+    best: np.ndarray
+    values: np.ndarray
+
+    def _summary(self) -> Summary:
+        facts = {
+            "best": ", ".join(f"input {i} = {self.best[i]:.4g}" for i in self.selection.active),
+            "evaluations": f"{len(self.values)}, {len(self.y)} of them for the optimum",
+            "y of these": value_range(self.y),
+            "selection": self.selection.stopped,
+        }
+        return Summary("HDSOptimization", facts, remarks=self.selection._summary().remarks)
+
+    def points(self) -> np.ndarray:
+        """All points evaluated, (N, D), those of the selection first."""
+        X = np.tile(self.best, (len(self.y), 1))
+        X[:, self.selection.active] = self.X
+        return np.concatenate([self.selection.history.X(), X])
+
+
+def hds_then_optimize(
+    f: Callable[[np.ndarray], Any],
+    n_dims: int,
+    *,
+    n: int,
+    method: str = "gp_ucb",
+    beta: float | Callable[[int], float] | None = None,
+    minimize: bool = False,
+    random_seed: int | np.random.Generator | None = None,
+    bounds: Any = None,
+    **keywords: Any,
+) -> HDSOptimization:
+    """Find the inputs that matter by hierarchical diagonal sampling, then the maximum on them from all samples.
+
+    Parameters
+    ----------
+    f, n_dims, bounds, random_seed, **keywords
+        For :func:`hds`, whose scales are among the ``keywords``. NaN says that an evaluation failed: it counts, and
+        another point is asked.
+    n : int
+        Evaluations after the selection.
+    method : {"gp_ucb", "expected_improvement", "pes"}
+        GP-UCB with the scales that the selection was given, see :func:`gp_ucb`; or a :class:`Learner` on
+        :meth:`HDSResult.to_model`, which fits them.
+    beta : float or callable, optional
+        Of GP-UCB.
+    minimize : bool
+
+    Returns
+    -------
+    HDSOptimization
+
+    Raises
+    ------
+    EvaluationError, EvaluationInterrupt
+        As :func:`hds`, or if no active input was found. After the search for the inputs they keep ``selection``, ``X``
+        and ``y``.
+    ValueError
+        For an unknown method or a negative ``beta``, before anything is evaluated.
+
+    Warns
+    -----
+    DoubtfulSearchWarning, EvaluationWarning
+        As :func:`hds`, and once if f returned NaN in the search for the maximum.
+
+    Examples
+    --------
+    >>> def f(X):
+    ...     return -np.square(X[:, 7] - 0.3) * 4
+    >>> found = hds_then_optimize(
+    ...     f, 50, n=8, beta=2.0, bandwidth=1.0, signal_variance=5.0, noise_variance=0.001, random_seed=1
+    ... )
+    >>> found.selection.active, abs(found.best[7] - 0.3) < 0.1
+    ([7], np.True_)
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if beta is not None and method != "gp_ucb":
+        raise ValueError("beta belongs to method='gp_ucb'")
+    n = count("n", n)
+    check_beta(beta)
+    rng = np.random.default_rng(random_seed)
+    selection = hds(f, n_dims, bounds=bounds, random_seed=rng, **keywords)
+    settings, active = selection.settings, selection.active
+    low, high = (np.broadcast_to(end, settings.n_dims) for end in (settings.low, settings.high))
+    best = (low + high) / 2
+    with keeping(lambda: {"selection": selection}):
+        if not active:
+            raise EvaluationError(
+                f"no active input was found in {selection.n_evaluations} evaluations, so there is nothing to optimise; "
+                "they are kept in error.selection"
+            )
+        if method == "gp_ucb":
+            X, y = selection.data()
+            run = gp_ucb(
+                f,
+                settings.n_dims,
+                n=n,
+                bandwidth=settings.bandwidth * (high - low)[active],
+                signal_variance=settings.signal_variance,
+                noise_variance=settings.noise_variance,
+                inputs=active,
+                X=X,
+                y=y,
+                beta=beta,
+                minimize=minimize,
+                bounds=bounds,
+                random_seed=rng,
+            )
+        else:
+            learner = Learner(
+                selection.to_model(),
+                "maximum" if method == "pes" else "function",
+                criterion=method,
+                bounds=[(low[i], high[i]) for i in active],
+                minimize=minimize,
+                random_seed=int(rng.integers(2**32)),
+            )
+            run = _learn(learner, Record(f, active, best), n)
+    best[active] = run.best
+    return HDSOptimization(selection, run.X, run.y, best, np.concatenate([selection.history.y, run.y]))
+
+
+def _learn(learner: Learner, record: Record, n: int) -> UCBRun:
+    """The maximum by a learner that fits the scales."""
+    with keeping(record.succeeded):
+        for _ in range(n):
+            x = np.asarray(learner.ask())
+            value = record.evaluate(x[0])
+            # What failed stays pending: the learner takes it to be as predicted, and asks for another point.
+            if np.isfinite(value):
+                learner.tell(x, value)
+        best = np.asarray(learner.recommend())[0]
+    warn_of_failures(record.y)
+    return UCBRun(record.X, record.y, best)

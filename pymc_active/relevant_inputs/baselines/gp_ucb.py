@@ -1,4 +1,4 @@
-"""GP-UCB with known scales, on some inputs of f while the others stay where they are."""
+"""GP-UCB with known scales, on some inputs of f while the others stay where they are; and its regret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize as minimise
 
 from pymc_active.posterior.factor import Factor
-from pymc_active.relevant_inputs.baselines.bounds import theorem_beta
 from pymc_active.relevant_inputs.covariance import VAGUE, least_noise, squared_exponential, with_noise
 from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
 from pymc_active.relevant_inputs.settings import count, not_negative, positive, read_bandwidth, read_box
@@ -51,6 +50,26 @@ def check_beta(beta: Any) -> None:
         return
     if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
         raise ValueError(f"beta must not be negative; got {beta!r}")
+
+
+def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: float, delta: float = 0.1) -> float:
+    r"""β of theorem 4.1 at evaluation t, from 1, with which the regret bound holds with a probability of 1 - delta.
+
+    :math:`2 \log(2 \pi^2 t^2 / (3 \delta)) + 2 d \log(2 t^2 d \sigma_s b^{-1} \sqrt{\log(4 d / \delta)})` for d
+    ``n_active``, the signal variance σ_s² in squared units of y, and the paper's bandwidth b, for inputs in a unit
+    interval. In practice a fifth of it is plenty. The bound's constant is :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with
+    the noise as in theorem 2 of Srinivas et al. (2010), and not with the bandwidth that is printed.
+
+    Examples
+    --------
+    >>> theorem_beta(1, 2, signal_variance=1.0, bandwidth=0.1).__round__(2)
+    26.08
+    """
+    if t < 1 or n_active < 1 or not 0 < delta < 1:
+        raise ValueError(f"need t >= 1, n_active >= 1 and 0 < delta < 1; got {t!r}, {n_active!r}, {delta!r}")
+    lipschitz = np.sqrt(signal_variance) / bandwidth * np.sqrt(np.log(4 * n_active / delta))
+    grid = max(2 * t**2 * n_active * lipschitz, 1.0)
+    return float(2 * np.log(2 * np.pi**2 * t**2 / (3 * delta)) + 2 * n_active * np.log(grid))
 
 
 class _Surrogate:
@@ -198,3 +217,41 @@ def gp_ucb(
         best = _Surrogate(U[known], values[known], relative, signal_variance, noise).maximum(0.0, rng)
     warn_of_failures(record.y)
     return UCBRun(record.X, record.y, start + width * best)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Regret(Summarized):
+    """Regret of evaluations, (n,) each, in units of y: the maximum minus f at each evaluation.
+
+    ``cumulative`` is the running sum, the paper's R_T, ``average`` R_T / T over evaluations that succeeded, and
+    ``minimum`` the smallest so far. Evaluations that failed are NaN in ``instantaneous``, and the others leave them
+    out: before the first success they are NaN, and ``cumulative`` is 0.
+    """
+
+    instantaneous: np.ndarray
+    cumulative: np.ndarray
+    average: np.ndarray
+    minimum: np.ndarray
+
+    def _summary(self) -> Summary:
+        last = {"smallest": self.minimum, "average": self.average, "cumulative": self.cumulative}
+        facts = {name: f"{values[-1]:.4g}" for name, values in last.items() if len(values)}
+        return Summary(f"Regret of {len(self.minimum)} evaluations", facts)
+
+
+def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Regret:
+    """Regret of evaluations, best from f without noise.
+
+    ``values``, (n,), are NaN where an evaluation failed; ``optimum`` is the largest value of f, the smallest if
+    ``minimize``.
+
+    Examples
+    --------
+    >>> regret([1.0, 3.0, 2.0], 3.5).minimum
+    array([2.5, 0.5, 0.5])
+    """
+    step = (np.asarray(values, float) - optimum) * (1 if minimize else -1)
+    cumulative = np.nancumsum(step)
+    count = (~np.isnan(step)).cumsum()
+    average = np.where(count > 0, cumulative / np.maximum(count, 1), np.nan)
+    return Regret(step, cumulative, average, np.fmin.accumulate(step))
