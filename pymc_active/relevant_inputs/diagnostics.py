@@ -38,17 +38,12 @@ _LARGEST_LOG = np.log(1e4)
 class AssumptionCheck(Summarized):
     """How surprising the data are under the assumed process.
 
-    Attributes
-    ----------
-    residual : ndarray, shape (n - 1,)
-        After prediction from all data before, the mean unknown: independent standard normal if the assumptions hold.
-    scale_p : float
-        Two-sided p-value of their sum of squares (χ²): small if the scales are wrong.
-    normal_p : float
-        p-value of their normality (Shapiro and Wilk): small with outliers or jumps.
-    flat_p : float
-        Share of 1,999 draws of the process that are as flat as the data (sd of y over its interquartile range): a
-        function that is almost constant but for rare large changes is not a draw from any stationary process.
+    The ``residual``, (n - 1,), of each observation after prediction from all data before, the mean unknown, is
+    independent standard normal if the assumptions hold. ``scale_p`` is the two-sided p-value of the sum of squares
+    (χ²): small if the scales are wrong. ``normal_p`` is that of normality (Shapiro and Wilk): small with outliers or
+    jumps. ``flat_p`` is the share of 1,999 draws of the process that are as flat as the data (sd of y over its
+    interquartile range): a function that is almost constant but for rare large changes is not a draw from any
+    stationary process.
     """
 
     residual: np.ndarray

@@ -22,17 +22,12 @@ class _Keeps:
 
 
 class EvaluationError(_Keeps, RuntimeError):
-    """The search cannot go on; the error keeps everything observed before.
+    """The search cannot go on; the error keeps everything observed before, or None.
 
-    Attributes
-    ----------
-    learner : HDSLearner or None
-        Of a search for relevant inputs: it holds everything told, and can go on.
-    selection : HDSResult or None
-        Of the search for the maximum in :func:`hds_then_optimize`: the inputs found before it.
-    X, y : ndarray, shapes (k, d) and (k,), or None
-        Of a search for the maximum: the evaluations that succeeded, in the user's units, on the inputs searched. They
-        are data for :func:`gp_ucb`.
+    ``learner``, an :class:`HDSLearner`, is that of a search for relevant inputs: it holds everything told, and can go
+    on. ``selection``, an :class:`HDSResult`, is what :func:`hds_then_optimize` found before its search for the
+    maximum. ``X`` and ``y``, (k, d) and (k,), are the evaluations of a search for the maximum that succeeded, in the
+    user's units, on the inputs searched: data for :func:`gp_ucb`.
     """
 
 

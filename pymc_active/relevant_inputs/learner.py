@@ -19,10 +19,7 @@ from pymc_active.support.tables import read_inputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
-_REMEDY = (
-    "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to leave these "
-    "points out."
-)
+_REMEDY = "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to skip them."
 
 
 class HDSLearner(Summarized):
@@ -189,18 +186,16 @@ class HDSLearner(Summarized):
         There are at most ``n``, and fewer if the budget ends or nothing is left to test. By default as many as belong
         together and lose nothing by being evaluated at once: a scan, repeats, a pair, or one point.
         """
-        state, rows = self._state, list[int]()
-        wanted = state.room if n is None else min(count("n", n), state.room)
+        state, n_before = self._state, len(self._state.asked)
+        most = state.room if n is None else count("n", n)
         with one_blas_thread():
-            while len(rows) < wanted and self._can_ask:
+            while len(state.asked) - n_before < most and self._can_ask:
                 if not state.queue:
-                    if rows and n is None:
+                    if n is None and len(state.asked) > n_before:
                         break
                     self._test.plan(state)
-                row = state.queue.pop(0)
-                state.asked.append(row)
-                rows.append(row)
-        return state.points(rows)
+                state.asked.append(state.queue.pop(0))
+        return state.points(state.asked[n_before:])
 
     @property
     def pending(self) -> np.ndarray:
@@ -272,10 +267,9 @@ class HDSLearner(Summarized):
         rows = self._state.find_asked(X)
         if None in rows:
             row = rows.index(None)
-            point = ", ".join(f"{value:g}" for value in X[row, :5]) + (", ..." if X.shape[1] > 5 else "")
             raise ValueError(
                 f"asked must be among the {len(self._state.asked)} point(s) asked and not told yet, learner.pending; "
-                f"row {row}, ({point}), is not"
+                f"row {row}, {np.array2string(X[row], threshold=5)}, is not"
             )
         return rows
 

@@ -1,4 +1,4 @@
-"""How a node is tested: the protocol of all tests, and what the tests by Gaussian processes have in common."""
+"""How a node is tested: the protocol of all tests, and the paper's test by Gaussian processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio
+from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio, LineRatio
 from pymc_active.relevant_inputs.settings import Settings
 from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Trial
 
@@ -94,12 +94,16 @@ class NodeTest(ABC):
         return float(np.exp(self.settings.reject))
 
 
-class GPNodeTest(NodeTest):
-    """The paper's sequential test: evaluate where the upper confidence bound of the log likelihood ratio is largest."""
+class GPT(NodeTest):
+    """The paper's Gaussian process test (Chen, Castro & Krause 2012, section 3.3), on random backgrounds.
 
-    @abstractmethod
+    Each node is tested by itself, along its own line, where the upper confidence bound of the log likelihood ratio is
+    largest.
+    """
+
     def ratio(self, trial: Trial, y: np.ndarray) -> LikelihoodRatio:
-        """The hypotheses that a test compares; y are its observations."""
+        """The hypotheses that a test compares: a Gaussian process of mean 0 and a constant. y are its observations."""
+        return LineRatio(*self.settings.scales, self.settings.offset_variance)
 
     def rows(self, state: HDSState, trial: Trial) -> list[int]:
         """Evaluations that a test knows, its own last."""

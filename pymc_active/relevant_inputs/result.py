@@ -59,10 +59,8 @@ class History(Summarized):
     def columns(self, inputs: Any) -> np.ndarray:
         """Some inputs of all points, (n, k), without making the others."""
         inputs = np.asarray(inputs, int)
-        out = np.empty((len(self), len(inputs)))
-        for i, row in enumerate(self._state.told):
-            out[i] = self._state.point(row, inputs)
-        return out
+        columns = [self._state.point(row, inputs) for row in self._state.told]
+        return np.array(columns, float).reshape(len(self), len(inputs))
 
 
 class HDSResult(Summarized):
@@ -148,15 +146,8 @@ class HDSResult(Summarized):
         last test, nats), ``n_tests``, ``n_evaluations``.
         """
         nodes, trials = self.state.nodes, self.state.trials
-        table = pd.DataFrame(
-            {
-                "inputs": [node.label for node in nodes],
-                **{
-                    name: [getattr(node, name) for node in nodes]
-                    for name in ("start", "stop", "depth", "parent", "status")
-                },
-            }
-        )
+        table = pd.DataFrame([vars(node) for node in nodes])[["start", "stop", "depth", "parent", "status"]]
+        table.insert(0, "inputs", [node.label for node in nodes])
         last = {trial.node: trial.llr for trial in trials}
         table["llr"] = [last.get(node.number, 0.0) for node in nodes]
         table["n_tests"] = np.bincount([trial.node for trial in trials], minlength=len(nodes))
@@ -188,7 +179,7 @@ class HDSResult(Summarized):
             raise ValueError("no active input was found, so there is nothing to model")
         X, y = self.data()
         settings = self.settings
-        width = np.broadcast_to(np.asarray(settings.high) - np.asarray(settings.low), settings.n_dims)[self.active]
+        width = np.broadcast_to(settings.high - settings.low, settings.n_dims)[self.active]
         lengthscale = settings.bandwidth * width / np.sqrt(2)
         signal = np.sqrt(settings.signal_variance)
         defaults: dict[str, Any] = {"mean": "constant"}

@@ -76,16 +76,10 @@ def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> Model
 class EstimatedScales(Summarized):
     """Scales of f, and the design that they come from.
 
-    Attributes
-    ----------
-    bandwidth : float
-        Of a single input, in units of the inputs; if their intervals differ, of one with the longest.
-    signal_variance, noise_variance : float
-        Squared units of y.
-    check : AssumptionCheck
-        Whether the design looks like a draw from the fitted process.
-    X, y : ndarray, shapes (n, D) and (n,)
-        The evaluations that succeeded; :meth:`HDSLearner.tell` takes them as data for the model that follows.
+    ``bandwidth`` is that of a single input, in units of the inputs; if their intervals differ, of one with the
+    longest. The variances are in squared units of y. ``check`` says whether the design looks like a draw from the
+    fitted process. X, (n, D), and y, (n,), are the evaluations that succeeded; :meth:`HDSLearner.tell` takes them as
+    data for the model that follows.
     """
 
     bandwidth: float

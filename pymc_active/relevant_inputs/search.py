@@ -39,21 +39,17 @@ def hds(
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns k values, noisy or not; NaN says that an evaluation failed. For one point a number will
-        do.
+        Takes (k, D), returns k values, noisy or not; NaN says that an evaluation failed. One point may give a number.
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
     model : GPModel or LaplaceFit, optional
         Gives bandwidth, signal and noise variance unless they are passed; a model is fitted first. The shortest
         lengthscale counts, since those of irrelevant inputs are long.
-    bandwidth, signal_variance, noise_variance
-        Needed unless ``model`` is given; see :class:`HDSLearner`.
     batch_size : int, optional
         Number of points evaluated at once, on several nodes. By default those that belong together: scans and pairs.
-    random_seed : int or Generator, optional
-        By default fresh randomness.
-    **settings
-        All others of :class:`HDSLearner`, which does the work and can be asked and told by hand.
+    bandwidth, signal_variance, noise_variance, random_seed, **settings
+        As in :class:`HDSLearner`, which does the work and can be asked and told by hand. The first three are needed
+        unless ``model`` is given.
 
     Returns
     -------
@@ -61,10 +57,8 @@ def hds(
 
     Raises
     ------
-    EvaluationError
-        If f raises or keeps returning NaN. Its ``learner`` holds everything evaluated so far and can go on.
-    EvaluationInterrupt
-        If the user interrupts the search: a :class:`KeyboardInterrupt` with the same attribute.
+    EvaluationError, EvaluationInterrupt
+        As :meth:`HDSLearner.run`. Their ``learner`` holds everything evaluated so far and can go on.
     TypeError, ValueError
         As :class:`HDSLearner`, before anything is evaluated.
 

@@ -32,6 +32,11 @@ class Settings:
     low: Any
     high: Any
 
+    @property
+    def scales(self) -> tuple[float, float, float]:
+        """Bandwidth, signal and noise variance."""
+        return self.bandwidth, self.signal_variance, self.noise_variance
+
     def scale(self, unit: np.ndarray, inputs: Any = slice(None)) -> np.ndarray:
         """From the unit box to the user's."""
         low, high = self._ends(inputs)

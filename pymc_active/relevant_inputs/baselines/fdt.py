@@ -25,17 +25,11 @@ _DRAWS, _SIMULATED_PAIRS, _CONFIDENCE = 2000, 400, 0.95
 
 @dataclass(frozen=True)
 class DifferenceRatio:
-    r"""Variances of the difference dy of two observations under both hypotheses.
+    r"""Variances of the difference dy of two observations under both hypotheses (the paper's section 3.2).
 
-    Inactive: :math:`\sigma_0^2 = 2 \sigma^2`. Active with one active input:
-    :math:`\sigma_1^2 = 2 [(1 - e^{-\delta^2 / b^2}) \sigma_s^2 + \sigma^2]`.
-
-    The bandwidth is the paper's b, √2 times PyMC's ``ls``, in units of z. δ is ``spacing``, by default 3b: then the
+    Inactive: :math:`\sigma_0^2 = 2 \sigma^2`. Active with one active input: :math:`\sigma_1^2 = 2 [(1 - e^{-\delta^2 /
+    b^2}) \sigma_s^2 + \sigma^2]`, for the paper's bandwidth b in units of z. δ is ``spacing``, by default 3b: then the
     exponent is 9, and not the 3 that the paper prints.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), section 3.2.
 
     Examples
     --------
@@ -101,8 +95,7 @@ class FDT(NodeTest):
     @cached_property
     def ratio(self) -> DifferenceRatio:
         """The hypotheses."""
-        s = self.settings
-        return DifferenceRatio(s.bandwidth, s.signal_variance, s.noise_variance, min(3 * s.bandwidth, LONGEST_SPACING))
+        return DifferenceRatio(*self.settings.scales, min(3 * self.settings.bandwidth, LONGEST_SPACING))
 
     def priority(self, state: HDSState, trial: Trial) -> float:
         """The log likelihood ratio so far."""

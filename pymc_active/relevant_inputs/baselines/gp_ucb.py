@@ -196,6 +196,11 @@ def gp_ucb(
     if X is not None:
         given = read_inputs(X, width=len(inputs))
         U, values = (given - start) / width, sign * read_outputs(y, len(given), X)
+
+    def fitted(U: np.ndarray, values: np.ndarray) -> _Surrogate | None:
+        known = np.isfinite(values)
+        return _Surrogate(U[known], values[known], relative, signal_variance, noise) if known.any() else None
+
     # With predictions where an evaluation failed, so that another place is asked.
     assumed, record = values, Record(f, inputs, base)
     with one_blas_thread(), keeping(record.succeeded):
@@ -205,16 +210,15 @@ def gp_ucb(
             else:
                 b = float(beta(t)) if callable(beta) else float(beta)
                 check_beta(b)
-            known = np.isfinite(assumed)
-            surrogate = _Surrogate(U[known], assumed[known], relative, signal_variance, noise) if known.any() else None
+            surrogate = fitted(U, assumed)
             u = surrogate.maximum(np.sqrt(b), rng) if surrogate else rng.random(len(inputs))
             value = sign * record.evaluate(start + width * u)
             guess = float(surrogate.bound(u[None], 0.0)[0]) if surrogate and np.isnan(value) else value
             U, values, assumed = np.vstack([U, u]), np.append(values, value), np.append(assumed, guess)
-        known = np.isfinite(values)
-        if not known.any():
+        surrogate = fitted(U, values)
+        if surrogate is None:
             raise EvaluationError(f"f returned NaN or infinity at all {n} point(s)")
-        best = _Surrogate(U[known], values[known], relative, signal_variance, noise).maximum(0.0, rng)
+        best = surrogate.maximum(0.0, rng)
     warn_of_failures(record.y)
     return UCBRun(record.X, record.y, start + width * best)
 
