@@ -297,7 +297,7 @@ def test_fdt_errs_no_more_often_than_declared(is_active):
         (lambda: fixed_sample_test([], 0.1, 0.01), "at least one difference"),
         (lambda: fixed_sample_test([1.0], 0.0, 0.01), "noise_variance must be a positive"),
         (lambda: DifferenceRatio(0.1, 1e-9, 1.0).fixed_pairs(0.01), "more than 1,000,000 pairs"),
-        (lambda: thresholds(4, 5, 0.9), "n_active=5 is more than n_dims=4"),
+        (lambda: thresholds(4, 5, 0.9), "n_active must be a positive whole number from 1 to 4; got 5"),
         (lambda: thresholds(4, 0, 0.9), "n_active must be a positive whole number"),
         (lambda: thresholds(4, 2, 1.0), "recovery"),
         (lambda: expected_evaluations(8, 1, 0.5, 3.0), "false_active"),

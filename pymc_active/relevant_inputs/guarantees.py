@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
 
@@ -29,11 +30,8 @@ def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
     the nodes that a search without errors visits. The paper's theorem 3.2 prints
     :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, with which the probability can be 0.
     """
-    for what, count in (("n_dims", n_dims), ("n_active", n_active)):
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise ValueError(f"{what} must be a positive whole number; got {count!r}")
-    if n_active > n_dims:
-        raise ValueError(f"n_active={n_active} is more than n_dims={n_dims}")
+    count("n_dims", n_dims)
+    count("n_active", n_active, n_dims)
     if not 0 < recovery < 1:
         raise ValueError(f"recovery, a probability, must be between 0 and 1; got {recovery!r}")
     return (1 - recovery) / (2 * n_active * (n_levels(n_dims) + 1))

@@ -11,9 +11,10 @@ import numpy as np
 from pymc_active.relevant_inputs import saved
 from pymc_active.relevant_inputs.by_name import node_test_of
 from pymc_active.relevant_inputs.evaluations import MOST_FAILURES, EvaluationError, evaluate, keeping, warn_of_failures
-from pymc_active.relevant_inputs.settings import Settings, count, read_settings
+from pymc_active.relevant_inputs.settings import Settings, read_settings
 from pymc_active.relevant_inputs.state import SAME, HDSState, Node, Trial
 from pymc_active.relevant_inputs.verdicts import NextTests, conclude
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.threads import one_blas_thread

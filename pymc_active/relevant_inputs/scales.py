@@ -16,7 +16,8 @@ from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.relevant_inputs.covariance import squared_exponential, with_noise
 from pymc_active.relevant_inputs.diagnostics import AssumptionCheck, check_assumptions, whitened_differences
 from pymc_active.relevant_inputs.evaluations import evaluate
-from pymc_active.relevant_inputs.settings import count, read_box
+from pymc_active.relevant_inputs.settings import read_box
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, EvaluationWarning, ignoring, warn_user

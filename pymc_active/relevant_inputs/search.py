@@ -16,7 +16,7 @@ from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, kee
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.scales import scales_of_model
-from pymc_active.relevant_inputs.settings import count
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
 METHODS = ("expected_improvement", "gp_ucb", "pes")

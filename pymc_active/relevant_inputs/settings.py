@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_active.relevant_inputs.covariance import VAGUE, least_noise
 from pymc_active.relevant_inputs.guarantees import thresholds
+from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds
 
 
@@ -97,26 +98,6 @@ def read_settings(
     scales = relative_bandwidth(bandwidth, low, high, n_dims), signal_variance, noise_variance
     limits, budget, retest, n_active = (float(accept), float(reject)), int(budget), bool(retest), int(n_active)
     return Settings(n_dims, test, *scales, *limits, budget, retest, offset_variance, n_active, float(share), low, high)
-
-
-def count(name: str, value: Any, most: int | None = None) -> int:
-    """The whole number; anything below 1 or above ``most`` is refused by name."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1 or (most and value > most):
-        up_to = f" from 1 to {most}" if most else ""
-        raise ValueError(f"{name} must be a positive whole number{up_to}; got {value!r}")
-    return int(value)
-
-
-def positive(name: str, value: Any) -> float:
-    """The number; anything that is not positive and finite is refused by name."""
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive, finite number; got {value!r}")
-    return float(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """The number, 0 or as :func:`positive`."""
-    return 0.0 if isinstance(value, int | float | np.number) and value == 0 else positive(name, value)
 
 
 def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -11,8 +12,8 @@ from scipy.special import betaincinv, chdtr, chdtri
 
 from pymc_active.relevant_inputs.covariance import squared_exponential
 from pymc_active.relevant_inputs.node_test import NodeTest
-from pymc_active.relevant_inputs.settings import positive
 from pymc_active.relevant_inputs.state import Evaluation, HDSState, Trial
+from pymc_active.support.options import positive
 from pymc_active.support.threads import one_blas_thread
 
 # Longest distance of a pair on a line of unit length; with longer ones all pairs would be nearly the same.
@@ -74,16 +75,13 @@ class DifferenceRatio:
         def is_enough(n: int) -> bool:
             return bool(chdtr(n, chdtri(n, alpha) / ratio) <= alpha)
 
-        if not is_enough(_MOST_PAIRS):
+        pairs = bisect_left(range(_MOST_PAIRS + 1), True, lo=1, key=is_enough)
+        if pairs > _MOST_PAIRS:
             raise ValueError(
                 f"more than {_MOST_PAIRS:,} pairs would be needed: signal_variance={self.signal_variance:g} is too "
                 f"small beside noise_variance={self.noise_variance:g}"
             )
-        low, high = 0, _MOST_PAIRS
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_enough(middle) else (middle, high)
-        return high
+        return pairs
 
 
 class FDT(NodeTest):
@@ -91,6 +89,9 @@ class FDT(NodeTest):
 
     n_together: ClassVar[int] = 2
     is_simulated: ClassVar[bool] = True
+
+    # Pairs of one test; None if the thresholds end it.
+    n_pairs: int | None = None
 
     @cached_property
     def ratio(self) -> DifferenceRatio:
@@ -103,12 +104,9 @@ class FDT(NodeTest):
 
     def plan_trial(self, state: HDSState, trial: Trial) -> None:
         """Queue a pair."""
-        self._add_pair(state, trial.number, trial.node, trial.background)
-
-    def _add_pair(self, state: HDSState, trial: int, node: int, background: int) -> None:
         z = state.rng.uniform(0, 1 - self.ratio.distance)
-        first = state.add(trial, node, background, z)
-        second = state.add(trial, node, background, z + self.ratio.distance)
+        first = state.add(trial.number, trial.node, trial.background, z)
+        second = state.add(trial.number, trial.node, trial.background, z + self.ratio.distance)
         state.evaluations[first].partner, state.evaluations[second].partner = second, first
 
     def update(self, state: HDSState, trial: Trial, row: int) -> str:
@@ -123,7 +121,7 @@ class FDT(NodeTest):
 
     def false_inactive(self) -> float:
         """Simulated: f may be flat along its line, which independent differences cannot know."""
-        return simulated_false_inactive(self.ratio, self.settings.accept, self.settings.reject, None)
+        return simulated_false_inactive(self.ratio, self.settings.accept, self.settings.reject, self.n_pairs)
 
 
 class FixedFDT(FDT):
@@ -135,8 +133,8 @@ class FixedFDT(FDT):
         return float(np.exp(-self.settings.accept))
 
     @cached_property
-    def n_pairs(self) -> int:
-        """Pairs of one test."""
+    def n_pairs(self) -> int:  # type: ignore[override]
+        """From the probability of an error."""
         return self.ratio.fixed_pairs(self.alpha)
 
     @property
@@ -159,7 +157,7 @@ class FixedFDT(FDT):
 
     def replace(self, state: HDSState, failed: Evaluation) -> None:
         """Queue another pair."""
-        self._add_pair(state, failed.trial, failed.node, failed.background)
+        super().plan_trial(state, state.trials[failed.trial])
 
     def verdict(self, state: HDSState, trial: Trial) -> str:
         """By one test of all pairs."""
@@ -168,10 +166,6 @@ class FixedFDT(FDT):
         y = state.results(trial.rows)
         statistic, threshold = fixed_sample_test(y[::2] - y[1::2], self.settings.noise_variance, self.alpha)
         return "active" if statistic > threshold else "inactive"
-
-    def false_inactive(self) -> float:
-        """Simulated, as of the sequential test."""
-        return simulated_false_inactive(self.ratio, self.settings.accept, self.settings.reject, self.n_pairs)
 
 
 def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: float) -> tuple[float, float]:

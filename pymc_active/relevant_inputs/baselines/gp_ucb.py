@@ -13,7 +13,8 @@ from scipy.optimize import minimize as minimise
 from pymc_active.posterior.factor import Factor
 from pymc_active.relevant_inputs.covariance import VAGUE, least_noise, squared_exponential, with_noise
 from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
-from pymc_active.relevant_inputs.settings import count, not_negative, positive, read_bandwidth, read_box
+from pymc_active.relevant_inputs.settings import read_bandwidth, read_box
+from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread

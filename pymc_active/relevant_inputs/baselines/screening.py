@@ -14,7 +14,8 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.baselines.fdt import LONGEST_SPACING, fixed_sample_test
 from pymc_active.relevant_inputs.evaluations import evaluate
 from pymc_active.relevant_inputs.scales import as_fit
-from pymc_active.relevant_inputs.settings import count, positive, read_box, relative_bandwidth
+from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
+from pymc_active.support.options import count, positive
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 
