@@ -41,12 +41,8 @@ def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
     """Thresholds for a declared probability of finding all active inputs, at most ``n_active``, and no others.
 
     By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most exp(-A),
-    whatever the number of observations; likewise for rejection.
-
-    Raises
-    ------
-    ValueError
-        For counts below 1, more active inputs than inputs, or a probability outside (0, 1).
+    whatever the number of observations; likewise for rejection. ValueError for counts below 1, more active inputs than
+    inputs, or a probability outside (0, 1).
 
     Examples
     --------
@@ -71,8 +67,8 @@ class ErrorRates(Summarized):
     false_inactive : float
         That a test calls a node with an active input inactive. GP tests: exp(reject), likewise. Finite differences:
         simulated on 2,000 functions, the upper end of a one-sided 95 % interval, which does not tend to 0 with
-        ``reject``: a function may be flat along its line, and independent differences cannot know that. Nodes that
-        were set aside are called inactive by the test of all inputs not found, and by no other.
+        ``reject``, since f may be flat along its line. Nodes set aside are called inactive by the test of all inputs
+        not found only.
     recovery : float
         Lower bound of the probability that all active inputs and no others are found, if there are ``n_active``: a
         union bound over the nodes of a search without errors. It does not count what retests save.

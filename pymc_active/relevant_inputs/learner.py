@@ -116,6 +116,8 @@ class HDSLearner(Summarized):
     ):
         settings = read_settings(
             n_dims,
+            bounds,
+            recovery,
             test=test,
             bandwidth=bandwidth,
             signal_variance=signal_variance,
@@ -123,12 +125,10 @@ class HDSLearner(Summarized):
             accept=accept,
             reject=reject,
             budget=budget,
-            recovery=recovery,
             n_active=n_active,
             share=share,
             retest=node_test_of(test).retests if retest is None else retest,
             offset_variance=offset_variance,
-            bounds=bounds,
         )
         self._go_on_from(HDSState(settings, np.random.default_rng(random_seed)))
         if settings.budget < self._test.fewest:

@@ -24,17 +24,11 @@ _LARGEST_STORED = 10_000_000
 
 
 class History(Summarized):
-    """Every evaluation that was told, in order; the points, which may be very long, are made on demand.
+    """Every evaluation that was told, in order, (n,) each; the points, which may be very long, are made on demand.
 
-    Attributes
-    ----------
-    node, trial, background : ndarray of int, shape (n,)
-        ``trial`` is -1 for repeats at an anchor and scans that belong to no test.
-    z, rest : ndarray, shape (n,)
-        Places, from 0 to 1, of the node's inputs on the line and of the others on the diagonal of an anchored test;
-        equal for other tests.
-    y : ndarray, shape (n,)
-        NaN where the evaluation failed.
+    ``trial`` is -1 for repeats at an anchor and scans that belong to no test. ``z`` and ``rest`` are the places, from
+    0 to 1, of the node's inputs on the line and of the others on the diagonal of an anchored test; equal for other
+    tests. ``y`` is NaN where the evaluation failed.
     """
 
     def __init__(self, state: HDSState):

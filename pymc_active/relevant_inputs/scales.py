@@ -121,13 +121,12 @@ def estimate_scales(
     ----------
     f : callable
         Takes (n, D), returns n values, NaN where an evaluation failed.
-    n_dims : int
     n_evaluations : int
         At least 16, and as many must succeed. A quarter of them are repeats, which tell noise from signal.
     n_active : int
         A guess of how many inputs matter, to which the search is not sensitive: the bandwidth of f along a line is
         1/√n_active of that along one input.
-    bounds, random_seed
+    n_dims, bounds, random_seed
         As in :class:`HDSLearner`.
 
     Returns

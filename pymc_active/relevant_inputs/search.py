@@ -96,17 +96,12 @@ def hds(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class HDSOptimization(Summarized):
-    """A search for relevant inputs, then for the maximum.
+    """A search for relevant inputs, ``selection``, then for the maximum.
 
-    Attributes
-    ----------
-    selection : HDSResult
-    X, y : ndarray, shapes (n, d) and (n,)
-        Inputs found, at the evaluations made for the maximum, in the user's units; NaN where an evaluation failed.
-    best : ndarray, shape (D,)
-        Where f is probably largest; inputs that do not matter stay in the middle of their intervals.
-    values : ndarray
-        y of all evaluations, those of the selection first: for :func:`regret`, unless f without noise is known.
+    X, (n, d), in the user's units, are the inputs found at the evaluations made for the maximum, y, (n,), is NaN where
+    one failed. ``best``, (D,), is where f is probably largest; inputs that do not matter stay in the middle of their
+    intervals. ``values`` are y of all evaluations, those of the selection first: for :func:`regret`, unless f without
+    noise is known.
     """
 
     selection: HDSResult

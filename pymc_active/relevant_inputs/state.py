@@ -144,22 +144,11 @@ class Evaluation:
 class HDSState:
     """A search between two questions: what :class:`HDSLearner` needs to go on, bit for bit.
 
-    Nodes, trials (tests of nodes), backgrounds and evaluations refer to each other by their places in these lists.
-
-    Attributes
-    ----------
-    evaluations : list of Evaluation
-        In the order in which they were planned.
-    told, asked, queue : list of int
-        Evaluations by their stage: told (in this order), asked and not told yet, planned and not asked yet.
-    open : list of int
-        Trials without a verdict.
-    n_failures : int
-        Failed evaluations in a row.
-    foreign_X, foreign_y : list
-        Points (D,) and values that were told without being asked for.
-    measured : dict
-        Evaluation -> point (D,) at which it was measured, if that is not the point asked.
+    Nodes, trials (tests of nodes), backgrounds and evaluations (in the order in which they were planned) refer to each
+    other by their places in these lists. Evaluations are ``told`` (in this order), ``asked`` and not told yet, or
+    planned and in the ``queue``; trials without a verdict are ``open``; ``n_failures`` evaluations in a row have
+    failed. ``foreign_X``, points (D,), and ``foreign_y`` were told without being asked for; ``measured`` has the point
+    (D,) at which an evaluation was measured, if that is not the point asked.
     """
 
     settings: Settings

@@ -141,22 +141,18 @@ def gp_ucb(
     f : callable
         Takes (k, D), returns k values; for one point a number will do. NaN says that the evaluation failed: it counts,
         and the run goes on as if the value predicted there had been observed.
-    n_dims : int
     n : int
         Number of evaluations.
-    bandwidth : float or ndarray of shape (d,)
-        Of the inputs that are searched; known.
     inputs : list of int, optional
-        The inputs to search; by default all.
+        The d inputs to search; by default all.
     others : ndarray, shape (D,), optional
         Where the other inputs stay; by default in the middle of their intervals.
     X, y : ndarray, shapes (m, d) and (m,), optional
         Data, of the inputs searched; both or neither.
     beta : float or callable, optional
         A number, or a function of the evaluation's number (from 1); by default that of :func:`theorem_beta`.
-    minimize : bool
-    signal_variance, noise_variance, bounds, random_seed
-        As in :class:`HDSLearner`; the variances are known.
+    n_dims, bandwidth, signal_variance, noise_variance, bounds, random_seed
+        As in :class:`HDSLearner`. The scales are known; several bandwidths are those of the inputs searched.
 
     Returns
     -------
@@ -245,10 +241,9 @@ class Regret(Summarized):
 
 
 def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Regret:
-    """Regret of evaluations, best from f without noise.
+    """Regret of evaluations ``values``, (n,), best from f without noise; NaN where an evaluation failed.
 
-    ``values``, (n,), are NaN where an evaluation failed; ``optimum`` is the largest value of f, the smallest if
-    ``minimize``.
+    ``optimum`` is the largest value of f, or the smallest if ``minimize``.
 
     Examples
     --------
