@@ -172,15 +172,11 @@ def estimate_scales(
     X = low + (high - low) * unit
     y = evaluate(f, X)
     succeeded = np.isfinite(y)
+    failed = f"f returned NaN or infinity at {(~succeeded).sum()} of {len(X)} points"
     if succeeded.sum() < _FEWEST:
-        raise ValueError(
-            f"f returned NaN or infinity at {(~succeeded).sum()} of {len(X)} points; at least {_FEWEST} must succeed"
-        )
+        raise ValueError(f"{failed}; at least {_FEWEST} must succeed")
     if not succeeded.all():
-        warn_user(
-            f"f returned NaN or infinity at {(~succeeded).sum()} of {len(X)} points; the scales come from the others",
-            EvaluationWarning,
-        )
+        warn_user(f"{failed}; the scales come from the others", EvaluationWarning)
         X, y, z, line = X[succeeded], y[succeeded], z[succeeded], line[succeeded]
     if not y.std() > 0:
         raise ValueError("f is constant, without any noise: there is nothing to estimate")
@@ -213,18 +209,11 @@ def _fit(z: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
 
     grid = [(b, r) for b in np.log([0.03, 0.08, 0.2, 0.5]) for r in np.log([1e-3, 0.03, 0.3, 3.0])]
     values = [solve(np.array(theta))[0] for theta in grid]
-    best = min(
-        (
-            minimize(
-                lambda t: solve(t)[0],
-                grid[i],
-                method="Nelder-Mead",
-                bounds=[(None, None), (np.log(_LEAST_RATIO), None)],
-                options={"xatol": 1e-3, "fatol": 1e-4},
-            )
-            for i in np.argsort(values)[:3]
-        ),
-        key=lambda found: found.fun,
-    )
+    limits, options = [(None, None), (np.log(_LEAST_RATIO), None)], {"xatol": 1e-3, "fatol": 1e-4}
+    found = [
+        minimize(lambda t: solve(t)[0], grid[i], method="Nelder-Mead", bounds=limits, options=options)
+        for i in np.argsort(values)[:3]
+    ]
+    best = min(found, key=lambda one: one.fun)
     variance = solve(best.x)[1]
     return float(np.exp(best.x[0])), variance, float(np.exp(best.x[1]) * variance)

@@ -51,10 +51,6 @@ def hds(
         As in :class:`HDSLearner`, which does the work and can be asked and told by hand. The first three are needed
         unless ``model`` is given.
 
-    Returns
-    -------
-    HDSResult
-
     Raises
     ------
     EvaluationError, EvaluationInterrupt

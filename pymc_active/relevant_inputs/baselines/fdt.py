@@ -171,9 +171,9 @@ class FixedFDT(FDT):
 def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: float) -> tuple[float, float]:
     r"""The statistic :math:`X_n = \sum dy^2 / (2 \sigma^2)` and the threshold that an inactive node passes rarely.
 
-    ``difference``, (n,), are differences of pairs of noisy observations, ``noise_variance`` is that of one
-    observation, in squared units of y, and ``alpha``, from 0 to 0.5, the probability that the statistic of an inactive
-    node exceeds the threshold. ValueError for what is not.
+    ``difference``, (n,), are differences of pairs of noisy observations, ``noise_variance`` is that of one observation,
+    in squared units of y, and ``alpha``, below 0.5, the probability that the statistic of an inactive node exceeds the
+    threshold. ValueError without a difference, or for an alpha or a noise variance out of range.
     """
     check_alpha(alpha)
     difference = np.asarray(difference, float)

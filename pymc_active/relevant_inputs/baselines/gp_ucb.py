@@ -154,10 +154,6 @@ def gp_ucb(
     n_dims, bandwidth, signal_variance, noise_variance, bounds, random_seed
         As in :class:`HDSLearner`. The scales are known; several bandwidths are those of the inputs searched.
 
-    Returns
-    -------
-    UCBRun
-
     Raises
     ------
     EvaluationError, EvaluationInterrupt
