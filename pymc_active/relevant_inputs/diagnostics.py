@@ -111,8 +111,7 @@ def check_assumptions(
     noise_variance = least_noise(signal_variance, noise_variance)
     rng = np.random.default_rng(random_seed)
     with one_blas_thread():
-        K = signal_variance * squared_exponential(np.square(X[:, None] - X).sum(-1))
-        K = with_noise(K, noise_variance)
+        K = with_noise(signal_variance * squared_exponential(np.square(X[:, None] - X).sum(-1)), noise_variance)
         residual = whitened_differences(K, y)[0]
         draws = rng.normal(size=(_DRAWS, len(y))) @ Factor(K, y).L.T
     square, n = float(residual @ residual), len(residual)
@@ -182,8 +181,8 @@ class SearchDiagnostics(Summarized):
         """Whether the evaluations look like the assumed process.
 
         They do not if y spans more than ten sds, or if other variances are much more likely (9.2 nats): a signal
-        variance that differs by more than a factor of four, or a noise variance more than twice as large. Less noise
-        than assumed does no harm.
+        variance that differs by more than a factor of four, or a noise variance more than twice as large; less does no
+        harm.
         """
         if self.spread > _WIDEST or not self.is_decided or self.log_ratio <= _SURPRISING_RATIO:
             return self.spread <= _WIDEST
@@ -196,9 +195,8 @@ class SearchDiagnostics(Summarized):
         if self.is_plausible:
             return
         settings = self.settings
-        if not self.is_decided:
-            seen = f"y is spread over {self.spread:.0f} of the sds that were assumed for it"
-        else:
+        seen = f"y is spread over {self.spread:.0f} of the sds that were assumed for it"
+        if self.is_decided:
             seen = (
                 f"on the inputs found, the evaluations look like a signal variance of {self.signal_variance:.3g} and a "
                 f"noise variance of {self.noise_variance:.3g}, but {settings.signal_variance:.3g} and "

@@ -55,6 +55,8 @@ def coordinate_wise(
 ) -> Screening:
     """Test each input by itself by finite differences on one random background (the paper's CWS).
 
+    The score of an input is its mean squared difference.
+
     Parameters
     ----------
     f : callable
@@ -70,11 +72,6 @@ def coordinate_wise(
         Pairs are three bandwidths apart; by default both ends are random.
     n_dims, bounds, random_seed
         As in :class:`HDSLearner`.
-
-    Returns
-    -------
-    Screening
-        The score is the mean squared difference.
 
     Raises
     ------
