@@ -204,29 +204,19 @@ class HDSLearner(Summarized):
         return self._state.points(self._state.asked)
 
     def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
-        """Tell results.
+        """Tell results. Wrong shapes, infinite y, or ``asked`` that is not pending: a ValueError, and nothing is told.
 
         Parameters
         ----------
         x : array_like, shape (k, D) or (D,)
             Points asked for, in any order, to within 1e-6 of every input's interval, as after single precision. Other
-            points enter no test, but are kept as data for :meth:`HDSResult.to_model`; a point that is told again with
-            the same y is not kept twice.
+            points enter no test, but are kept as data for :meth:`HDSResult.to_model`, unless they were told before
+            with the same y. A first such point while others are pending is an EvaluationWarning.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
         asked : array_like, shape (k, D) or (D,), optional
             The pending points that x answers, if settings were rounded or missed. The tests take y for the value at
             the point asked, so x should be near it; :meth:`HDSResult.to_model` gets the point measured.
-
-        Raises
-        ------
-        ValueError
-            For wrong shapes or infinite y, or if ``asked`` is not pending; nothing is told then.
-
-        Warns
-        -----
-        EvaluationWarning
-            Once, if a point was not asked for while others are pending.
         """
         state = self._state
         X = self._read_points(x, "x")
@@ -315,7 +305,6 @@ class HDSLearner(Summarized):
         ----------
         f : callable
             Takes (k, D), returns k values; for one point a number will do. Pending points are evaluated first.
-        n : int, optional
         batch_size : int, optional
             Points evaluated at once, see :meth:`ask`.
         save_to : path, optional
@@ -323,11 +312,9 @@ class HDSLearner(Summarized):
 
         Raises
         ------
-        EvaluationError
-            If f raises or returns the wrong number of values, or after 20 failures in a row. What was told is kept:
-            call ``run`` again, here or of the error's ``learner``.
-        EvaluationInterrupt
-            If the user interrupts the search: a :class:`KeyboardInterrupt` with the same attribute ``learner``.
+        EvaluationError, EvaluationInterrupt
+            If f raises or returns the wrong number of values, or after 20 failures in a row; if the user interrupts the
+            search. What was told is kept: call ``run`` again, here or of the error's ``learner``.
 
         Warns
         -----
@@ -363,11 +350,10 @@ class HDSLearner(Summarized):
         return learner
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write everything that :meth:`load` needs to go on, bit for bit.
+        """Write everything that :meth:`load` needs, bit for bit: netCDF, or zarr if the path ends in ``.zarr``.
 
-        The file is netCDF; zarr if it ends in ``.zarr``. An existing file stays as it is until the new one is
-        complete. ArviZ opens it; nothing in it can run code. FileNotFoundError if there is no such folder,
-        ModuleNotFoundError for zarr if it is not installed.
+        An existing file stays as it is until the new one is complete. ArviZ opens it; nothing in it can run code.
+        FileNotFoundError without the folder, ModuleNotFoundError if zarr is not installed.
         """
         saved.save(path, self._state)
 
@@ -375,7 +361,6 @@ class HDSLearner(Summarized):
     def load(cls, path: str | os.PathLike) -> Self:
         """The search of a file, which asks the same next points, bit for bit.
 
-        FileNotFoundError without such a file; ValueError for a file of something else, of another version, or one that
-        is damaged.
+        ValueError for a file of something else, of another version, or one that is damaged.
         """
         return cls.from_state(saved.load(path))

@@ -150,13 +150,13 @@ class PlaneRatio(LikelihoodRatio):
 
     Active: :math:`\kappa^2 + \sigma_s^2 e^{-a (c - c')^2 / b^2} [1 - w + w e^{-(z - z')^2 / b^2}]`; inactive: the same
     with w = 0. On the diagonal, z = c, both hypotheses know f from its scan: every node shares these observations, and
-    already the first one of a node counts. The plane has room for many more independent values than a line, so that few
-    observations tell a smooth function, which a line hardly distinguishes from a constant.
+    already the first one of a node counts. The plane has room for many more independent values than a line, so that
+    few observations tell a smooth function, which a line hardly distinguishes from a constant.
 
     ``n_others`` is a, a guess of the number of active inputs outside the node; if it is too small, values at
     neighbouring c say too much about each other. ``share`` is w, the part of f's variance that the node accounts for:
-    1 in a draw of the paper's process. In a sum of functions of d inputs each has 1/d, and w = 1 would reject inputs of
-    small effect.
+    1 in a draw of the paper's process; in a sum of functions of d inputs each has 1/d, and w = 1 would reject inputs
+    of small effect.
 
     Examples
     --------

@@ -58,12 +58,7 @@ class History(Summarized):
 
 
 class HDSResult(Summarized):
-    """What hierarchical diagonal sampling found.
-
-    Parameters
-    ----------
-    learner : HDSLearner
-        The search so far; what it does later does not change the result.
+    """What hierarchical diagonal sampling found until now; what the ``learner`` does later does not change it.
 
     Attributes
     ----------

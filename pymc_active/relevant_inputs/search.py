@@ -144,15 +144,8 @@ def hds_then_optimize(
     n : int
         Evaluations after the selection.
     method : {"gp_ucb", "expected_improvement", "pes"}
-        GP-UCB with the scales that the selection was given, see :func:`gp_ucb`; or a :class:`Learner` on
-        :meth:`HDSResult.to_model`, which fits them.
-    beta : float or callable, optional
-        Of GP-UCB.
-    minimize : bool
-
-    Returns
-    -------
-    HDSOptimization
+        GP-UCB with the scales that the selection was given and with ``beta``, see :func:`gp_ucb`; or a :class:`Learner`
+        on :meth:`HDSResult.to_model`, which fits them.
 
     Raises
     ------
