@@ -80,6 +80,9 @@ def read_settings(n_dims: Any, bounds: Any, recovery: float, **given: Any) -> Se
             "thresholds of the log likelihood ratio need accept > 0 > reject; "
             f"got accept={given['accept']!r}, reject={given['reject']!r}"
         )
+    # NumPy's numbers may have less precision.
+    kinds = {"accept": float, "reject": float, "budget": int, "retest": bool, "n_active": int, "share": float}
+    given |= {name: kind(given[name]) for name, kind in kinds.items()}
     return Settings(n_dims, **given, low=low, high=high)
 
 
