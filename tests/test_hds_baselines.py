@@ -10,11 +10,11 @@ from scipy.stats import kstest
 
 import pymc_active as pma
 from pymc_active.problems import beale, gp_draw
-from pymc_active.relevant_inputs.assumptions import check_assumptions, whitened_differences
 from pymc_active.relevant_inputs.baselines.screening import ard_screening, coordinate_wise, lasso_screening
-from pymc_active.relevant_inputs.estimate import estimate_scales
+from pymc_active.relevant_inputs.diagnostics import check_assumptions, whitened_differences
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
+from pymc_active.relevant_inputs.scales import estimate_scales
 from pymc_active.relevant_inputs.search import hds
 
 

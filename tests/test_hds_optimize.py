@@ -9,12 +9,9 @@ from numpy.testing import assert_allclose
 
 from pymc_active.plots.hierarchy import plot_search_tree
 from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin
-from pymc_active.relevant_inputs.baselines.bounds import theorem_beta
-from pymc_active.relevant_inputs.baselines.gp_ucb import _Surrogate, gp_ucb
-from pymc_active.relevant_inputs.baselines.regret import regret
+from pymc_active.relevant_inputs.baselines.gp_ucb import _Surrogate, gp_ucb, regret, theorem_beta
 from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
-from pymc_active.relevant_inputs.optimize import hds_then_optimize
-from pymc_active.relevant_inputs.search import hds
+from pymc_active.relevant_inputs.search import hds, hds_then_optimize
 
 mpl.use("agg")
 

@@ -8,9 +8,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-from pymc_active.relevant_inputs.baselines.bounds import expected_evaluations, fixed_sample_size
-from pymc_active.relevant_inputs.baselines.fdt import DifferenceRatio, fixed_sample_test, simulated_false_inactive
-from pymc_active.relevant_inputs.guarantees import n_levels, node_error_rate, thresholds
+from pymc_active.relevant_inputs.baselines.fdt import (
+    DifferenceRatio,
+    fixed_sample_size,
+    fixed_sample_test,
+    simulated_false_inactive,
+)
+from pymc_active.relevant_inputs.guarantees import expected_evaluations, n_levels, node_error_rate, thresholds
 from pymc_active.relevant_inputs.likelihood_ratios import LineRatio, PlaneRatio
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "hds_independent.json").read_text())
@@ -293,7 +297,7 @@ def test_fdt_errs_no_more_often_than_declared(is_active):
         (lambda: fixed_sample_test([], 0.1, 0.01), "at least one difference"),
         (lambda: fixed_sample_test([1.0], 0.0, 0.01), "noise_variance must be a positive"),
         (lambda: DifferenceRatio(0.1, 1e-9, 1.0).fixed_pairs(0.01), "more than 1,000,000 pairs"),
-        (lambda: thresholds(4, 5, 0.9), "n_active=5 is more than n_dims=4"),
+        (lambda: thresholds(4, 5, 0.9), "n_active must be a positive whole number from 1 to 4; got 5"),
         (lambda: thresholds(4, 0, 0.9), "n_active must be a positive whole number"),
         (lambda: thresholds(4, 2, 1.0), "recovery"),
         (lambda: expected_evaluations(8, 1, 0.5, 3.0), "false_active"),

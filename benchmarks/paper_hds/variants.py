@@ -40,13 +40,12 @@ from scipy.special import logsumexp, softmax
 
 from pymc_active.relevant_inputs import anchored, search
 from pymc_active.relevant_inputs.anchored import Anchored
-from pymc_active.relevant_inputs.baselines.gpt import GPT
 from pymc_active.relevant_inputs.by_name import TESTS
 from pymc_active.relevant_inputs.covariance import VAGUE
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.likelihood_ratios import LineRatio, PlaneRatio, Predictive, llr_moments_of
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.likelihood_ratios import LineRatio, Moments, PlaneRatio, llr_moments_of
+from pymc_active.relevant_inputs.node_test import GPT
+from pymc_active.relevant_inputs.state import HDSState, Trial
 from pymc_active.relevant_inputs.verdicts import conclude
 
 SEED, D = 20261122, 200
@@ -68,12 +67,12 @@ NUMBERS_OF_INPUTS = (1, 2, 4)
 # a marginalised
 
 
-def mixed(predictives: list[Predictive], log_weights: np.ndarray) -> Predictive:
+def mixed(predictives: list[Moments], log_weights: np.ndarray) -> Moments:
     """Mean and variance of a mixture of Gaussians."""
     w = softmax(log_weights)
     means, variances = (np.array([getattr(p, what) for p in predictives]) for what in ("mean", "variance"))
     mean = w @ means
-    return Predictive(mean, w @ (variances + means**2) - mean**2)
+    return Moments(mean, w @ (variances + means**2) - mean**2)
 
 
 def log_densities(L: np.ndarray, white: np.ndarray) -> np.ndarray:
@@ -223,7 +222,7 @@ class JointHalves(Anchored):
         for hypothesis, (L, white, _) in enumerate(fits):
             half = np.linalg.solve(L, self._kernel(hypothesis, at, new))
             prior = self.settings.signal_variance * (VAGUE + 1) + self.settings.noise_variance
-            predictives.append(Predictive(y[0] + white @ half, prior - np.square(half).sum(0)))
+            predictives.append(Moments(y[0] + white @ half, prior - np.square(half).sum(0)))
         weights = np.array([total for _, _, total in fits])
         inactive, active = (mixed([predictives[i] for i in w], weights[w]) for w in ([SECOND, NONE], [FIRST, BOTH]))
         bound = llr_moments_of(inactive, active).bound

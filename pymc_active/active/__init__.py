@@ -15,20 +15,16 @@ from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.learner.state import LearnerState
 from pymc_active.predictions.model_average import model_posterior
-from pymc_active.relevant_inputs.assumptions import AssumptionCheck, check_assumptions
-from pymc_active.relevant_inputs.baselines.bounds import expected_evaluations, fixed_sample_size, theorem_beta
-from pymc_active.relevant_inputs.baselines.fdt import fixed_sample_test
-from pymc_active.relevant_inputs.baselines.gp_ucb import UCBRun, gp_ucb
-from pymc_active.relevant_inputs.baselines.regret import Regret, regret
+from pymc_active.relevant_inputs.baselines.fdt import fixed_sample_size, fixed_sample_test
+from pymc_active.relevant_inputs.baselines.gp_ucb import Regret, UCBRun, gp_ucb, regret, theorem_beta
 from pymc_active.relevant_inputs.baselines.screening import Screening, ard_screening, coordinate_wise, lasso_screening
-from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
-from pymc_active.relevant_inputs.estimate import EstimatedScales, estimate_scales
+from pymc_active.relevant_inputs.diagnostics import AssumptionCheck, SearchDiagnostics, check_assumptions
 from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
-from pymc_active.relevant_inputs.guarantees import ErrorRates, Thresholds, thresholds
+from pymc_active.relevant_inputs.guarantees import ErrorRates, Thresholds, expected_evaluations, thresholds
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.optimize import HDSOptimization, hds_then_optimize
 from pymc_active.relevant_inputs.result import HDSResult, History
-from pymc_active.relevant_inputs.search import hds
+from pymc_active.relevant_inputs.scales import EstimatedScales, estimate_scales
+from pymc_active.relevant_inputs.search import HDSOptimization, hds, hds_then_optimize
 from pymc_active.relevant_inputs.state import HDSState
 
 __all__ = [

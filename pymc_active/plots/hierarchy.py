@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,26 +21,11 @@ _LETTER, _MARGIN = 0.075, 0.16
 
 
 def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the nodes of :func:`pymc_active.active.hds`, coloured by their log likelihood ratio.
+    """Draw the nodes of :func:`pymc_active.active.hds`, down to ``max_depth``, coloured by their log likelihood ratio.
 
-    Parameters
-    ----------
-    result : HDSResult
-    max_depth : int, optional
-        Leave out deeper nodes.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        Each box has a node's inputs and, below, its number of evaluations. Red boxes are active and blue ones inactive,
-        on a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or
-        contradicted nodes.
-
-    Raises
-    ------
-    TypeError
-        For another object.
+    Each box has a node's inputs and, below, its number of evaluations. Red boxes are active and blue ones inactive, on
+    a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or contradicted
+    nodes. TypeError for another object than an HDSResult.
 
     References
     ----------
@@ -121,17 +107,14 @@ def _places(parents: dict[int, int]) -> dict[int, float]:
     for node, parent in parents.items():
         children.setdefault(parent, []).append(node)
     places: dict[int, float] = {}
-    next_leaf = 0.0
-    # Children come after their parents, so that the stack ends with leaves.
-    stack = [(node, False) for node in reversed(children.get(-1, []))]
-    while stack:
-        node, is_done = stack.pop()
+    leaves = count()
+
+    def place(node: int) -> None:
         below = children.get(node, [])
-        if is_done:
-            places[node] = float(np.mean([places[child] for child in below]))
-        elif below:
-            stack += [(node, True), *((child, False) for child in reversed(below))]
-        else:
-            places[node] = next_leaf
-            next_leaf += 1
+        for child in below:
+            place(child)
+        places[node] = float(np.mean([places[child] for child in below]) if below else next(leaves))
+
+    for root in children.get(-1, []):
+        place(root)
     return places

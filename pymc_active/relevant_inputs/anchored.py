@@ -12,13 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_active.relevant_inputs.backgrounds import Background
 from pymc_active.relevant_inputs.covariance import VAGUE, squared_exponential, with_noise
-from pymc_active.relevant_inputs.evaluations import Evaluation
 from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio, LineRatio, PlaneRatio
-from pymc_active.relevant_inputs.node_test import N_PLACES, GPNodeTest
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.node_test import GPT, N_PLACES
+from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Trial
 
 # Evaluations of a scan: enough to find a place far from the mean of f, at two sds of f in most cases.
 _SCAN = 12
@@ -32,7 +29,7 @@ _SET_ASIDE = -1.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class Anchored(GPNodeTest):
+class Anchored(GPT):
     """Tests of all nodes around one scanned diagonal."""
 
     retests: ClassVar[bool] = True
@@ -64,17 +61,17 @@ class Anchored(GPNodeTest):
     def advance(self, state: HDSState, background: int) -> None:
         """From the scan to the repeats at the anchor, and from these to the tests."""
         line = state.backgrounds[background]
-        if line.stage == "repeat" and not self._is_busy(state, background):
-            self._finish(state, background)
-        elif line.stage == "scan" and not self._is_busy(state, background):
-            rows = state.along(background)
-            if len(rows) >= _SCAN and self._is_anchor_needed(state, background):
-                y = state.results(rows)
-                line.anchor = farthest_from_mean(self._line(y), state.places(rows)[0], y)
-                line.stage = "repeat"
-                noise = self.settings.noise_variance / (_ANCHOR_PRECISION * self.settings.signal_variance)
-                for _ in range(min(int(np.ceil(noise)), _MOST_REPEATS)):
-                    state.add(-1, 0, background, line.anchor)
+        if line.stage == "ready" or self._is_busy(state, background):
+            return
+        rows = state.along(background)
+        if line.stage == "repeat":
+            line.rows, line.stage = rows, "ready"
+        elif len(rows) >= _SCAN and self._is_anchor_needed(state, background):
+            y = state.results(rows)
+            line.anchor, line.stage = farthest_from_mean(self._line(y), state.places(rows)[0], y), "repeat"
+            noise = self.settings.noise_variance / (_ANCHOR_PRECISION * self.settings.signal_variance)
+            for _ in range(min(int(np.ceil(noise)), _MOST_REPEATS)):
+                state.add(-1, 0, background, line.anchor)
 
     def _is_anchor_needed(self, state: HDSState, background: int) -> bool:
         """Whether nodes below the root are tested on this diagonal."""
@@ -83,18 +80,10 @@ class Anchored(GPNodeTest):
             return True
         return any(state.trials[t].background == background and t != root.number for t in state.open)
 
-    def _finish(self, state: HDSState, background: int) -> None:
-        state.backgrounds[background].rows = state.along(background)
-        state.backgrounds[background].stage = "ready"
-
     def replace(self, state: HDSState, failed: Evaluation) -> None:
         """Scan one place more; the anchor itself was scanned without failure, and one observation of it will do."""
-        if failed.node == 0:
-            stage = state.backgrounds[failed.background].stage
-            if stage == "scan":
-                self._scan(state, failed.background, 1)
-            elif stage == "repeat" and not self._is_busy(state, failed.background):
-                self._finish(state, failed.background)
+        if failed.node == 0 and state.backgrounds[failed.background].stage == "scan":
+            self._scan(state, failed.background, 1)
 
     def is_ready(self, state: HDSState, trial: Trial) -> bool:
         """The root after the scan, other nodes once f at the anchor is known."""
@@ -124,15 +113,14 @@ class Anchored(GPNodeTest):
         """Of the root along the diagonal, of other nodes in the plane."""
         return self._line(y) if trial.node == 0 else self._plane(y)
 
+    # Nothing is known about the mean of f, so any observation is as good a guess as another.
+
     def _line(self, y: np.ndarray) -> LineRatio:
-        # Nothing is known about the mean of f, so any observation is as good a guess as another.
-        s = self.settings
-        return LineRatio(s.bandwidth, s.signal_variance, s.noise_variance, VAGUE * s.signal_variance, y[0])
+        return LineRatio(*self.settings.scales, VAGUE * self.settings.signal_variance, y[0])
 
     def _plane(self, y: np.ndarray) -> PlaneRatio:
-        s, offset_variance = self.settings, VAGUE * self.settings.signal_variance
-        scales = s.bandwidth, s.signal_variance, s.noise_variance, offset_variance
-        return PlaneRatio(*scales, y[0], s.n_active, s.share)
+        s = self.settings
+        return PlaneRatio(*s.scales, VAGUE * s.signal_variance, y[0], s.n_active, s.share)
 
     def rows(self, state: HDSState, trial: Trial) -> list[int]:
         """Those of the diagonal, which all nodes share, and the test's own."""

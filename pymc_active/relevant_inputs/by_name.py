@@ -2,8 +2,7 @@
 
 from pymc_active.relevant_inputs.anchored import Anchored
 from pymc_active.relevant_inputs.baselines.fdt import FDT, FixedFDT
-from pymc_active.relevant_inputs.baselines.gpt import GPT
-from pymc_active.relevant_inputs.node_test import NodeTest
+from pymc_active.relevant_inputs.node_test import GPT, NodeTest
 
 TESTS: dict[str, type[NodeTest]] = {"anchored": Anchored, "fdt": FDT, "fdt_fixed": FixedFDT, "gpt": GPT}
 

@@ -1,10 +1,9 @@
-"""Evaluations of f: where, for which test, with what result, and how nothing observed is lost when one fails."""
+"""Evaluations of f, and how nothing observed is lost when one fails."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,35 +12,6 @@ from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 # A search ends after this number of failed evaluations in a row.
 MOST_FAILURES = 20
-QUEUED, ASKED, TOLD, FAILED = range(4)
-
-
-@dataclass(slots=True)
-class Evaluation:
-    """One point of a search, from its plan to its result.
-
-    Attributes
-    ----------
-    trial : int
-        The test that it is for; -1 if it belongs to a background and not to a test.
-    node, background : int
-    z, rest : float
-        Places of the node's inputs and of the others on the background, from 0 to 1.
-    partner : int
-        The other end of a difference; -1 for single points.
-    state : {QUEUED, ASKED, TOLD, FAILED}
-    y : float
-        NaN until it is told, and if it failed.
-    """
-
-    trial: int
-    node: int
-    background: int
-    z: float
-    rest: float
-    partner: int = -1
-    state: int = QUEUED
-    y: float = np.nan
 
 
 class _Keeps:
@@ -52,35 +22,25 @@ class _Keeps:
 
 
 class EvaluationError(_Keeps, RuntimeError):
-    """The search cannot go on; the error keeps everything observed before.
+    """The search cannot go on; the error keeps everything observed before, or None.
 
-    Attributes
-    ----------
-    learner : HDSLearner or None
-        Of a search for relevant inputs: it holds everything told, and can go on.
-    selection : HDSResult or None
-        Of the search for the maximum in :func:`hds_then_optimize`: the inputs found before it.
-    X, y : ndarray, shapes (k, d) and (k,), or None
-        Of a search for the maximum: the evaluations that succeeded, in the user's units, on the inputs searched. They
-        are data for :func:`gp_ucb`.
+    ``learner``, an :class:`HDSLearner`, is that of a search for relevant inputs: it holds everything told, and can go
+    on. ``selection``, an :class:`HDSResult`, is what :func:`hds_then_optimize` found before its search for the
+    maximum. ``X`` and ``y``, (k, d) and (k,), are the evaluations of a search for the maximum that succeeded, in the
+    user's units, on the inputs searched: data for :func:`gp_ucb`.
     """
 
 
 class EvaluationInterrupt(_Keeps, KeyboardInterrupt):
-    """The user interrupted the search; the interrupt keeps everything observed before.
+    """The user interrupted the search; the interrupt has the attributes of :class:`EvaluationError`.
 
-    It has the attributes of :class:`EvaluationError`, but is a :class:`KeyboardInterrupt`, so that it ends a script as
-    usual. At a prompt, ``sys.last_value`` is the exception.
+    It ends a script as any :class:`KeyboardInterrupt` does. At a prompt, ``sys.last_value`` is the exception.
     """
 
 
 @contextmanager
 def keeping(observed: Callable[[], dict[str, Any]]) -> Iterator[None]:
-    """Context whose errors keep what ``observed`` returns, as attributes.
-
-    An exception of another kind becomes the cause of an :class:`EvaluationError`, a :class:`KeyboardInterrupt` that of
-    an :class:`EvaluationInterrupt`.
-    """
+    """Context whose errors, an EvaluationError or EvaluationInterrupt, keep what ``observed`` returns as attributes."""
     try:
         yield
     except (EvaluationError, EvaluationInterrupt) as error:
@@ -96,10 +56,7 @@ def keeping(observed: Callable[[], dict[str, Any]]) -> Iterator[None]:
 
 
 def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") -> np.ndarray:
-    """Values (k,) of f at points (k, D), NaN if an evaluation failed; a number will do for one point.
-
-    An f that raises, or returns another number of values than k, is an :class:`EvaluationError`.
-    """
+    """Values (k,) of f at points (k, D), NaN if an evaluation failed; an f that raises is an EvaluationError."""
     try:
         # A copy: an f that writes into it must not change what was asked.
         y = np.asarray(f(X.copy()), float)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
 
@@ -29,36 +30,19 @@ def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
     the nodes that a search without errors visits. The paper's theorem 3.2 prints
     :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, with which the probability can be 0.
     """
-    for what, count in (("n_dims", n_dims), ("n_active", n_active)):
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise ValueError(f"{what} must be a positive whole number; got {count!r}")
-    if n_active > n_dims:
-        raise ValueError(f"n_active={n_active} is more than n_dims={n_dims}")
+    count("n_dims", n_dims)
+    count("n_active", n_active, n_dims)
     if not 0 < recovery < 1:
         raise ValueError(f"recovery, a probability, must be between 0 and 1; got {recovery!r}")
     return (1 - recovery) / (2 * n_active * (n_levels(n_dims) + 1))
 
 
 def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
-    """Thresholds for a declared probability of finding all active inputs and no others.
+    """Thresholds for a declared probability of finding all active inputs, at most ``n_active``, and no others.
 
-    Parameters
-    ----------
-    n_dims, n_active : int
-        D, and how many of them are active at most.
-    recovery : float
-        The probability.
-
-    Returns
-    -------
-    Thresholds
-        By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most
-        exp(-A), whatever the number of observations; likewise for rejection.
-
-    Raises
-    ------
-    ValueError
-        For counts below 1, more active inputs than inputs, or a probability outside (0, 1).
+    By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most exp(-A),
+    whatever the number of observations; likewise for rejection. ValueError for counts below 1, more active inputs than
+    inputs, or a probability outside (0, 1).
 
     Examples
     --------
@@ -82,9 +66,9 @@ class ErrorRates(Summarized):
         That a test calls a node without an active input active: exp(-accept), by Wald's inequality.
     false_inactive : float
         That a test calls a node with an active input inactive. GP tests: exp(reject), likewise. Finite differences:
-        simulated on 2,000 functions, the upper end of a one-sided 95 % interval. A function may be flat along its line,
-        and independent differences cannot know that, so this does not tend to 0 with ``reject``. Nodes that were set
-        aside are called inactive by the test of all inputs not found, and by no other.
+        simulated on 2,000 functions, the upper end of a one-sided 95 % interval, which does not tend to 0 with
+        ``reject``, since f may be flat along its line. Nodes set aside are called inactive by the test of all inputs
+        not found only.
     recovery : float
         Lower bound of the probability that all active inputs and no others are found, if there are ``n_active``: a
         union bound over the nodes of a search without errors. It does not count what retests save.
@@ -108,3 +92,24 @@ def declared_error_rates(n_dims: int, n_active: int, accept: float, false_inacti
     false_active = float(np.exp(-accept))
     nodes = min(n_active, n_dims) * (n_levels(n_dims) + 1)
     return ErrorRates(false_active, false_inactive, max(0.0, 1 - nodes * (false_active + false_inactive)))
+
+
+def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:
+    r"""Upper bound of the expected number of evaluations (theorem 3.2).
+
+    :math:`[1 + \frac{2 (1 - \alpha)}{1 - 2 \alpha} d \lceil \log_2 D \rceil] T`, for D ``n_dims``, d ``n_active``, the
+    probability α < 1/2 that an inactive node is called active, and T, the largest expected number of evaluations
+    ``per_node``. The paper leaves out the 1, the root.
+
+    Examples
+    --------
+    >>> expected_evaluations(200, 2, 0.0, 10.0)
+    330.0
+    """
+    node_error_rate(n_dims, n_active, 0.5)
+    if not 0 <= false_active < 0.5:
+        raise ValueError(f"false_active must be at least 0 and below 1/2; got {false_active!r}")
+    if not per_node > 0:
+        raise ValueError(f"per_node must be positive; got {per_node!r}")
+    spawned = 2 * (1 - false_active) / (1 - 2 * false_active)
+    return float((1 + spawned * n_active * n_levels(n_dims)) * per_node)

@@ -10,29 +10,17 @@ import numpy as np
 
 from pymc_active.relevant_inputs import saved
 from pymc_active.relevant_inputs.by_name import node_test_of
-from pymc_active.relevant_inputs.evaluations import (
-    ASKED,
-    FAILED,
-    MOST_FAILURES,
-    EvaluationError,
-    evaluate,
-    keeping,
-    warn_of_failures,
-)
-from pymc_active.relevant_inputs.ledger import SAME, distance, enter_result, find_asked, told_before
-from pymc_active.relevant_inputs.settings import Settings, count, read_settings
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Node, Trial
+from pymc_active.relevant_inputs.evaluations import MOST_FAILURES, EvaluationError, evaluate, keeping, warn_of_failures
+from pymc_active.relevant_inputs.settings import Settings, read_settings
+from pymc_active.relevant_inputs.state import SAME, HDSState, Node, Trial
 from pymc_active.relevant_inputs.verdicts import NextTests, conclude
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
-_REMEDY = (
-    "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to leave these "
-    "points out."
-)
+_REMEDY = "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to skip them."
 
 
 class HDSLearner(Summarized):
@@ -47,15 +35,14 @@ class HDSLearner(Summarized):
     n_dims : int
         D, the number of inputs.
     test : {"anchored", "gpt", "fdt", "fdt_fixed"}
-        ``"anchored"`` (the default) changes the GP test in four ways that make it cheaper and more reliable. It scans a
-        random diagonal of the box first, and all nodes share this scan; a node's inputs move away from the diagonal,
-        mostly from the place where f is farthest from its mean, where a change is hard to miss. The mean of f need not
-        be 0. Contradictions are retested on another diagonal. A node whose sibling is active is set aside on little
-        evidence, and one final test of all inputs not found, each time in new directions, rejects all of them at once:
-        rejections are what a search spends most evaluations on, and equal and opposite effects cancel along a diagonal.
-        It is more reliable than ``"gpt"`` at a third of the cost. ``"gpt"`` and ``"fdt"`` are the paper's sequential
-        tests on a random background. ``"fdt_fixed"`` is the test of its proposition 3.1, with a number of pairs for
-        each node that follows from exp(-accept).
+        ``"anchored"`` is more reliable than the paper's GP test ``"gpt"``, at a third of the cost. It scans a random
+        diagonal of the box first, which all nodes share; a node's inputs move away from the diagonal, mostly from the
+        place where f is farthest from its mean, where a change is hard to miss. The mean of f need not be 0.
+        Contradictions are retested on another diagonal. A node whose sibling is active is set aside on little evidence,
+        and one final test of all inputs not found, each time in new directions, rejects all of them at once: rejections
+        are what a search spends most evaluations on, and equal and opposite effects cancel along a diagonal. ``"gpt"``
+        and ``"fdt"`` are the paper's sequential tests on a random background. ``"fdt_fixed"`` is the test of its
+        proposition 3.1, with a number of pairs for each node that follows from exp(-accept).
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. If b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
@@ -70,8 +57,8 @@ class HDSLearner(Summarized):
     recovery : float
         Declared probability of finding all active inputs and no others.
     n_active : int
-        A guess of how many inputs matter, for the default thresholds, the declared probability, and how quickly f
-        changes along the diagonal of the anchored test. Guess rather high.
+        A guess of how many inputs matter, rather high: for the default thresholds, the declared probability, and how
+        quickly f changes along the diagonal of the anchored test.
     share : float
         For the anchored test: the part of f's variance, at most 1, that a relevant input should account for. With 1, as
         for a draw of the assumed process, it takes up to a fifth fewer evaluations, but misses inputs of functions that
@@ -81,9 +68,8 @@ class HDSLearner(Summarized):
         been flat along this line by chance. By default only with ``test="anchored"``; without retests it sets no node
         aside and rejects each by itself, at up to three times the cost.
     offset_variance : float
-        κ² of ``test="gpt"``: prior variance of f's mean in both kernels. It is 0 in the paper, for outputs without an
-        offset; ten signal variances, with retests, cost a quarter more evaluations. The anchored test estimates the
-        mean anyway.
+        κ² of ``test="gpt"``: prior variance of f's mean in both kernels; 0 in the paper, for outputs without an offset.
+        Ten signal variances, with retests, cost a quarter more evaluations.
     bounds : (low, high) or list of (low, high)
         One interval for all inputs, by default [-1, 1] as in the paper, or one for each.
     random_seed : int or Generator, optional
@@ -95,10 +81,9 @@ class HDSLearner(Summarized):
         For scales that are missing or not positive (a noise variance may be 0), thresholds of the wrong sign, an
         unknown test, malformed bounds, or a budget smaller than one test.
 
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of High-dimensional Gaussian
-       Processes, algorithm 1.
+    References ---------- .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of
+    High-dimensional Gaussian Processes,
+       algorithm 1.
 
     Examples
     --------
@@ -131,6 +116,8 @@ class HDSLearner(Summarized):
     ):
         settings = read_settings(
             n_dims,
+            bounds,
+            recovery,
             test=test,
             bandwidth=bandwidth,
             signal_variance=signal_variance,
@@ -138,12 +125,10 @@ class HDSLearner(Summarized):
             accept=accept,
             reject=reject,
             budget=budget,
-            recovery=recovery,
             n_active=n_active,
             share=share,
             retest=node_test_of(test).retests if retest is None else retest,
             offset_variance=offset_variance,
-            bounds=bounds,
         )
         self._go_on_from(HDSState(settings, np.random.default_rng(random_seed)))
         if settings.budget < self._test.fewest:
@@ -197,32 +182,21 @@ class HDSLearner(Summarized):
         return self._state.active()
 
     def ask(self, n: int | None = None) -> np.ndarray:
-        """The next points to evaluate.
+        """The next points to evaluate, (k, D) in the user's units; k = 0 when finished. They stay pending until told.
 
-        Parameters
-        ----------
-        n : int, optional
-            Most points; there are fewer if the budget ends or nothing is left to test. By default as many as belong
-            together and lose nothing by being evaluated at once: a scan, repeats, a pair, or one point.
-
-        Returns
-        -------
-        ndarray, shape (k, D)
-            In the user's units; k = 0 when finished. They stay pending until they are told.
+        There are at most ``n``, and fewer if the budget ends or nothing is left to test. By default as many as belong
+        together and lose nothing by being evaluated at once: a scan, repeats, a pair, or one point.
         """
-        state, rows = self._state, list[int]()
-        wanted = state.room if n is None else min(count("n", n), state.room)
+        state, n_before = self._state, len(self._state.asked)
+        most = state.room if n is None else count("n", n)
         with one_blas_thread():
-            while len(rows) < wanted and self._can_ask:
+            while len(state.asked) - n_before < most and self._can_ask:
                 if not state.queue:
-                    if rows and n is None:
+                    if n is None and len(state.asked) > n_before:
                         break
                     self._test.plan(state)
-                row = state.queue.pop(0)
-                state.evaluations[row].state = ASKED
-                state.asked.append(row)
-                rows.append(row)
-        return state.points(rows)
+                state.asked.append(state.queue.pop(0))
+        return state.points(state.asked[n_before:])
 
     @property
     def pending(self) -> np.ndarray:
@@ -230,29 +204,19 @@ class HDSLearner(Summarized):
         return self._state.points(self._state.asked)
 
     def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
-        """Tell results.
+        """Tell results. Wrong shapes, infinite y, or ``asked`` that is not pending: a ValueError, and nothing is told.
 
         Parameters
         ----------
         x : array_like, shape (k, D) or (D,)
-            Points asked for, in any order. Each may differ from what was asked by 1e-6 of every input's interval, as
-            after single precision. Other points enter no test, but are kept as data for :meth:`HDSResult.to_model`; a
-            point that is told again with the same y is not kept twice.
+            Points asked for, in any order, to within 1e-6 of every input's interval, as after single precision. Other
+            points enter no test, but are kept as data for :meth:`HDSResult.to_model`, unless they were told before
+            with the same y. A first such point while others are pending is an EvaluationWarning.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
         asked : array_like, shape (k, D) or (D,), optional
-            The pending points that x answers, if settings were rounded or missed. The tests take y for the value at the
-            point asked, so x should be near it; :meth:`HDSResult.to_model` gets the point measured.
-
-        Raises
-        ------
-        ValueError
-            For wrong shapes or infinite y, or if ``asked`` is not pending; nothing is told then.
-
-        Warns
-        -----
-        EvaluationWarning
-            Once, if a point was not asked for while others are pending.
+            The pending points that x answers, if settings were rounded or missed. The tests take y for the value at
+            the point asked, so x should be near it; :meth:`HDSResult.to_model` gets the point measured.
         """
         state = self._state
         X = self._read_points(x, "x")
@@ -262,7 +226,7 @@ class HDSLearner(Summarized):
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
                 f"failed; got {y!r}"
             )
-        rows = find_asked(state, X) if asked is None else self._find_pending(asked)
+        rows = state.find_asked(X) if asked is None else self._find_pending(asked)
         if len(rows) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(rows)} row(s) for {len(X)}")
         if None in rows and state.asked and not self._has_warned:
@@ -272,12 +236,12 @@ class HDSLearner(Summarized):
                 "pending: they enter no test. If they answer pending points, pass those as asked=",
                 EvaluationWarning,
             )
-        known = told_before(state) if None in rows else set()
+        known = state.told_before() if None in rows else set()
         with one_blas_thread():
             for point, value, row in zip(X, values, rows, strict=True):
                 told = (point.tobytes(), float(value))
                 if row is not None:
-                    if asked is not None and distance(state, row, point) > SAME:
+                    if asked is not None and state.distance(row, point) > SAME:
                         state.measured[row] = point.copy()
                     self._settle(row, float(value))
                 elif np.isfinite(value) and told not in known:
@@ -291,22 +255,21 @@ class HDSLearner(Summarized):
     def _find_pending(self, asked: Any) -> list[int | None]:
         """Evaluations of points that must all be pending."""
         X = self._read_points(asked, "asked")
-        rows = find_asked(self._state, X)
+        rows = self._state.find_asked(X)
         if None in rows:
             row = rows.index(None)
-            point = ", ".join(f"{value:g}" for value in X[row, :5]) + (", ..." if X.shape[1] > 5 else "")
             raise ValueError(
                 f"asked must be among the {len(self._state.asked)} point(s) asked and not told yet, learner.pending; "
-                f"row {row}, ({point}), is not"
+                f"row {row}, {np.array2string(X[row], threshold=5)}, is not"
             )
         return rows
 
     def _settle(self, row: int, y: float) -> None:
         """Enter a result: from the evaluation to the ratio, its verdict, and the tests that follow."""
         state = self._state
-        enter_result(state, row, y)
+        state.enter_result(row, y)
         at = state.evaluations[row]
-        if at.state == FAILED:
+        if np.isnan(y):
             self._test.replace(state, at)
         elif at.trial >= 0 and state.trials[at.trial].verdict == "open":
             trial = state.trials[at.trial]
@@ -341,9 +304,7 @@ class HDSLearner(Summarized):
         Parameters
         ----------
         f : callable
-            Takes (k, D), returns k values; for one point a number will do. Points asked before and never told are
-            evaluated first.
-        n : int, optional
+            Takes (k, D), returns k values; for one point a number will do. Pending points are evaluated first.
         batch_size : int, optional
             Points evaluated at once, see :meth:`ask`.
         save_to : path, optional
@@ -351,11 +312,9 @@ class HDSLearner(Summarized):
 
         Raises
         ------
-        EvaluationError
-            If f raises or returns the wrong number of values, or after 20 failures in a row. What was told is kept:
-            call ``run`` again, here or of the error's ``learner``.
-        EvaluationInterrupt
-            If the user interrupts the search: a :class:`KeyboardInterrupt` with the same attribute ``learner``.
+        EvaluationError, EvaluationInterrupt
+            If f raises or returns the wrong number of values, or after 20 failures in a row; if the user interrupts the
+            search. What was told is kept: call ``run`` again, here or of the error's ``learner``.
 
         Warns
         -----
@@ -391,20 +350,10 @@ class HDSLearner(Summarized):
         return learner
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write everything that :meth:`load` needs to go on, bit for bit.
+        """Write everything that :meth:`load` needs, bit for bit: netCDF, or zarr if the path ends in ``.zarr``.
 
-        Parameters
-        ----------
-        path : path
-            netCDF; zarr if it ends in ``.zarr``. An existing file stays as it is until the new one is complete. ArviZ
-            opens it; nothing in it can run code.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such folder.
-        ModuleNotFoundError
-            For zarr if it is not installed.
+        An existing file stays as it is until the new one is complete. ArviZ opens it; nothing in it can run code.
+        FileNotFoundError without the folder, ModuleNotFoundError if zarr is not installed.
         """
         saved.save(path, self._state)
 
@@ -412,10 +361,6 @@ class HDSLearner(Summarized):
     def load(cls, path: str | os.PathLike) -> Self:
         """The search of a file, which asks the same next points, bit for bit.
 
-        Raises
-        ------
-        FileNotFoundError
-        ValueError
-            For a file of something else, of another version, or one that is damaged.
+        ValueError for a file of something else, of another version, or one that is damaged.
         """
         return cls.from_state(saved.load(path))

@@ -18,27 +18,20 @@ from pymc_active.posterior.factor import Factor
 from pymc_active.relevant_inputs.covariance import squared_exponential, with_noise
 
 
-class LLRMoments(NamedTuple):
-    """Moments of the next observation's log likelihood ratio (nats) if the node is active, (m,) each."""
+class Moments(NamedTuple):
+    """Of the next noisy observation under one hypothesis, or of its log likelihood ratio (nats), (m,) each."""
 
     mean: np.ndarray
     variance: np.ndarray
 
     @property
     def bound(self) -> np.ndarray:
-        """Mean plus one sd: the paper's index, an upper confidence bound that selects node and place."""
+        """Mean plus one sd: of the log likelihood ratio, the paper's index that selects node and place."""
         return self.mean + np.sqrt(self.variance)
 
 
-class Predictive(NamedTuple):
-    """Mean and variance of the next noisy observation under one hypothesis, (m,) each."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-
-
-def llr_moments_of(inactive: Predictive, active: Predictive) -> LLRMoments:
-    r"""Moments of the next log likelihood ratio under the active hypothesis.
+def llr_moments_of(inactive: Moments, active: Moments) -> Moments:
+    r"""Moments of the next observation's log likelihood ratio if the node is active.
 
     With :math:`r = s_1^2 / s_0^2` and :math:`m = \mu_1 - \mu_0`,
     :math:`E = -\tfrac12 \ln r + \tfrac12 (r - 1) + m^2 / (2 s_0^2)` and
@@ -48,7 +41,7 @@ def llr_moments_of(inactive: Predictive, active: Predictive) -> LLRMoments:
     ratio = active.variance / inactive.variance
     shift = np.square(active.mean - inactive.mean) / inactive.variance
     mean = 0.5 * (ratio - 1 - np.log(ratio) + shift)
-    return LLRMoments(mean, 0.5 * (ratio - 1) ** 2 + ratio * shift)
+    return Moments(mean, 0.5 * (ratio - 1) ** 2 + ratio * shift)
 
 
 @dataclass(frozen=True)
@@ -78,10 +71,10 @@ class LikelihoodRatio(ABC):
         factor = Factor(with_noise(self._kernel(is_active, at, at), self.noise_variance), y - self.mean)
         return factor.L, factor.half_solve(factor.residual)
 
-    def _predict(self, is_active: bool, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> Predictive:
+    def _predict(self, is_active: bool, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> Moments:
         L, white = self._factor(is_active, at, y)
         half = lapack.dtrtrs(L, self._kernel(is_active, at, at_new), lower=1)[0]
-        return Predictive(self.mean + white @ half, self._prior_variance - np.square(half).sum(0))
+        return Moments(self.mean + white @ half, self._prior_variance - np.square(half).sum(0))
 
     def llr_path(self, at: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log likelihood ratio of each observation given those before it, active against inactive.
@@ -92,25 +85,21 @@ class LikelihoodRatio(ABC):
         (low, inactive), (high, active) = (self._factor(which, at, y) for which in (False, True))
         return 0.5 * (inactive**2 - active**2) + np.log(np.diagonal(low) / np.diagonal(high))
 
-    def predict(self, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> tuple[Predictive, Predictive]:
+    def predict(self, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> tuple[Moments, Moments]:
         """The next observation at each new place, if the node is inactive and if it is active."""
         return self._predict(False, at, y, at_new), self._predict(True, at, y, at_new)
 
-    def llr_moments(self, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> LLRMoments:
+    def llr_moments(self, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> Moments:
         """:func:`llr_moments_of` the next observation at each new place."""
         return llr_moments_of(*self.predict(at, y, at_new))
 
 
 @dataclass(frozen=True)
 class LineRatio(LikelihoodRatio):
-    r"""f along a line: a Gaussian process if the node is active, a constant if it is not.
+    r"""f along a line: a Gaussian process if the node is active, a constant if it is not (the paper's section 3.3).
 
     Active: :math:`\kappa^2 + \sigma_s^2 \exp(-(z - z')^2 / b^2)`, as for one active input, the hardest case; inactive:
     :math:`\kappa^2 + \sigma_s^2`. The log likelihood ratio of the first observation is therefore 0.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), section 3.3.
 
     Examples
     --------
@@ -143,15 +132,15 @@ class LineRatio(LikelihoodRatio):
         residual = y - self.mean - mean[:-1]
         return 0.5 * (residual**2 / total + np.log(total) - white**2) - np.log(np.diagonal(L))
 
-    def predict(self, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> tuple[Predictive, Predictive]:
+    def predict(self, at: np.ndarray, y: np.ndarray, at_new: np.ndarray) -> tuple[Moments, Moments]:
         """See :meth:`LikelihoodRatio.predict`; y may be empty."""
         z, z_new = (np.atleast_2d(np.asarray(places, float))[0] for places in (at, at_new))
         y = np.asarray(y, float)
         mean, variance = self._constant(y)
         shape = len(z_new)
-        inactive = Predictive(np.full(shape, self.mean + mean[-1]), np.full(shape, variance[-1] + self.noise_variance))
+        inactive = Moments(np.full(shape, self.mean + mean[-1]), np.full(shape, variance[-1] + self.noise_variance))
         if not len(z):
-            return inactive, Predictive(np.full(shape, self.mean), np.full(shape, self._prior_variance))
+            return inactive, Moments(np.full(shape, self.mean), np.full(shape, self._prior_variance))
         return inactive, self._predict(True, z, y, z_new)
 
 
@@ -161,13 +150,13 @@ class PlaneRatio(LikelihoodRatio):
 
     Active: :math:`\kappa^2 + \sigma_s^2 e^{-a (c - c')^2 / b^2} [1 - w + w e^{-(z - z')^2 / b^2}]`; inactive: the same
     with w = 0. On the diagonal, z = c, both hypotheses know f from its scan: every node shares these observations, and
-    already the first one of a node counts. The plane has room for many more independent values than a line, so that few
-    observations tell a smooth function, which a line hardly distinguishes from a constant.
+    already the first one of a node counts. The plane has room for many more independent values than a line, so that
+    few observations tell a smooth function, which a line hardly distinguishes from a constant.
 
     ``n_others`` is a, a guess of the number of active inputs outside the node; if it is too small, values at
     neighbouring c say too much about each other. ``share`` is w, the part of f's variance that the node accounts for:
-    1 in a draw of the paper's process. In a sum of functions of d inputs each has 1/d, and w = 1 would reject inputs of
-    small effect.
+    1 in a draw of the paper's process; in a sum of functions of d inputs each has 1/d, and w = 1 would reject inputs
+    of small effect.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How a node is tested: the protocol of all tests, and what the tests by Gaussian processes have in common."""
+"""How a node is tested: the protocol of all tests, and the paper's test by Gaussian processes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_active.relevant_inputs.backgrounds import Background
-from pymc_active.relevant_inputs.evaluations import Evaluation
-from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio
+from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio, LineRatio
 from pymc_active.relevant_inputs.settings import Settings
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Trial
 
 # Number of random places at which a test compares its index.
 N_PLACES = 64
@@ -24,25 +21,17 @@ class NodeTest(ABC):
     """What one kind of test decides about a search: backgrounds, points, and verdicts.
 
     A test keeps nothing but the settings. It reads a :class:`HDSState` and adds to it.
-
-    Attributes
-    ----------
-    retests : bool
-        The default of ``retest``.
-    n_together : int
-        Evaluations that are planned together, and are wasted by halves.
-    is_simulated : bool
-        Whether :meth:`false_inactive` is simulated, which takes a second.
-    fewest : int
-        Evaluations without which not even the root can be decided.
-    set_aside : float or None
-        Log likelihood ratio at which a node whose sibling is active is set aside; None for never.
     """
 
+    # The default of the setting ``retest``.
     retests: ClassVar[bool] = False
+    # Evaluations that are planned together, and are wasted by halves.
     n_together: ClassVar[int] = 1
+    # Whether false_inactive is simulated, which takes a second.
     is_simulated: ClassVar[bool] = False
+    # Evaluations without which not even the root can be decided.
     fewest: int = 2
+    # Log likelihood ratio at which a node whose sibling is active is set aside; None for never.
     set_aside: float | None = None
 
     def __init__(self, settings: Settings):
@@ -105,12 +94,16 @@ class NodeTest(ABC):
         return float(np.exp(self.settings.reject))
 
 
-class GPNodeTest(NodeTest):
-    """The paper's sequential test: evaluate where the upper confidence bound of the log likelihood ratio is largest."""
+class GPT(NodeTest):
+    """The paper's Gaussian process test (Chen, Castro & Krause 2012, section 3.3), on random backgrounds.
 
-    @abstractmethod
+    Each node is tested by itself, along its own line, where the upper confidence bound of the log likelihood ratio is
+    largest.
+    """
+
     def ratio(self, trial: Trial, y: np.ndarray) -> LikelihoodRatio:
-        """The hypotheses that a test compares; y are its observations."""
+        """The hypotheses that a test compares: a Gaussian process of mean 0 and a constant. y are its observations."""
+        return LineRatio(*self.settings.scales, self.settings.offset_variance)
 
     def rows(self, state: HDSState, trial: Trial) -> list[int]:
         """Evaluations that a test knows, its own last."""

@@ -24,20 +24,11 @@ _LARGEST_STORED = 10_000_000
 
 
 class History(Summarized):
-    """Every evaluation that was told, in order: a node, a place on its line, and y.
+    """Every evaluation that was told, in order, (n,) each; the points, which may be very long, are made on demand.
 
-    The points themselves may be very long, and are made on demand.
-
-    Attributes
-    ----------
-    node, trial, background : ndarray of int, shape (n,)
-        ``trial`` is -1 for repeats at an anchor and scans that belong to no test.
-    z : ndarray, shape (n,)
-        Place of the node's inputs on the line, from 0 to 1.
-    rest : ndarray, shape (n,)
-        Place of the other inputs on the diagonal of an anchored test; of other tests the same as ``z``.
-    y : ndarray, shape (n,)
-        NaN where the evaluation failed.
+    ``trial`` is -1 for repeats at an anchor and scans that belong to no test. ``z`` and ``rest`` are the places, from
+    0 to 1, of the node's inputs on the line and of the others on the diagonal of an anchored test; equal for other
+    tests. ``y`` is NaN where the evaluation failed.
     """
 
     def __init__(self, state: HDSState):
@@ -62,19 +53,12 @@ class History(Summarized):
     def columns(self, inputs: Any) -> np.ndarray:
         """Some inputs of all points, (n, k), without making the others."""
         inputs = np.asarray(inputs, int)
-        out = np.empty((len(self), len(inputs)))
-        for i, row in enumerate(self._state.told):
-            out[i] = self._state.point(row, inputs)
-        return out
+        columns = [self._state.point(row, inputs) for row in self._state.told]
+        return np.array(columns, float).reshape(len(self), len(inputs))
 
 
 class HDSResult(Summarized):
-    """What hierarchical diagonal sampling found.
-
-    Parameters
-    ----------
-    learner : HDSLearner
-        The search so far; what it does later does not change the result.
+    """What hierarchical diagonal sampling found until now; what the ``learner`` does later does not change it.
 
     Attributes
     ----------
@@ -147,22 +131,12 @@ class HDSResult(Summarized):
     def tree_table(self) -> pd.DataFrame:
         """One row for each visited node, indexed by its number.
 
-        Returns
-        -------
-        DataFrame
-            ``inputs`` (label), ``start``, ``stop``, ``depth``, ``parent`` (-1 for the root), ``status``, ``llr``
-            (of the last test, nats), ``n_tests``, ``n_evaluations``.
+        ``inputs`` (label), ``start``, ``stop``, ``depth``, ``parent`` (-1 for the root), ``status``, ``llr`` (of the
+        last test, nats), ``n_tests``, ``n_evaluations``.
         """
         nodes, trials = self.state.nodes, self.state.trials
-        table = pd.DataFrame(
-            {
-                "inputs": [node.label for node in nodes],
-                **{
-                    name: [getattr(node, name) for node in nodes]
-                    for name in ("start", "stop", "depth", "parent", "status")
-                },
-            }
-        )
+        table = pd.DataFrame([vars(node) for node in nodes])[["start", "stop", "depth", "parent", "status"]]
+        table.insert(0, "inputs", [node.label for node in nodes])
         last = {trial.node: trial.llr for trial in trials}
         table["llr"] = [last.get(node.number, 0.0) for node in nodes]
         table["n_tests"] = np.bincount([trial.node for trial in trials], minlength=len(nodes))
@@ -171,12 +145,9 @@ class HDSResult(Summarized):
         return table
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Active inputs (n, d) and y (n,) of all evaluations that succeeded, and of points told without being asked.
+        """Active inputs X (n, d), in the user's units and where they were measured, and y (n,).
 
-        Returns
-        -------
-        X, y : ndarray
-            In the user's units; X has the columns of ``active``, where they were measured.
+        They are all evaluations that succeeded, and points told without being asked.
         """
         keep, state = np.isfinite(self.history.y), self.state
         told = [x[self.active] for x in state.foreign_X]
@@ -185,24 +156,11 @@ class HDSResult(Summarized):
         return np.concatenate([X, foreign]), np.concatenate([self.history.y[keep], state.foreign_y])
 
     def to_model(self, **keywords: Any) -> GPModel:
-        """An :func:`ard_gp` on the inputs found, holding all samples.
+        """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
 
-        Parameters
-        ----------
-        **keywords
-            For :func:`ard_gp`. By default the mean is a constant, and the priors of the lengthscales, the output scale
-            and the noise are Normal with sd 1 around the values that the search was given, on the log scale, in the
-            user's units.
-
-        Returns
-        -------
-        GPModel
-            Its inputs are named by their numbers among the D.
-
-        Raises
-        ------
-        ValueError
-            If no active input was found.
+        ``keywords`` are for :func:`ard_gp`. By default the mean is a constant, and the priors of the lengthscales, the
+        output scale and the noise are Normal with sd 1 around the values that the search was given, on the log scale,
+        in the user's units. ValueError if no active input was found.
         """
         import pymc as pm
 
@@ -210,7 +168,7 @@ class HDSResult(Summarized):
             raise ValueError("no active input was found, so there is nothing to model")
         X, y = self.data()
         settings = self.settings
-        width = np.broadcast_to(np.asarray(settings.high) - np.asarray(settings.low), settings.n_dims)[self.active]
+        width = np.broadcast_to(settings.high - settings.low, settings.n_dims)[self.active]
         lengthscale = settings.bandwidth * width / np.sqrt(2)
         signal = np.sqrt(settings.signal_variance)
         defaults: dict[str, Any] = {"mean": "constant"}
@@ -227,12 +185,9 @@ class HDSResult(Summarized):
     def to_datatree(self) -> xr.DataTree:
         """Everything as ArviZ reads it.
 
-        Returns
-        -------
-        xarray.DataTree
-            ``observed_data`` (y) and ``constant_data`` (X of the active inputs; of all, up to ten million numbers) over
-            ``obs``; ``design`` (node, test, background and place of each evaluation); ``tree``, the columns of
-            :meth:`tree_table` over ``node``; ``llr``, the paths over ``test`` and ``observation``, NaN after their end.
+        ``observed_data`` (y) and ``constant_data`` (X of the active inputs; of all, up to ten million numbers) over
+        ``obs``; ``design`` (node, test, background and place of each evaluation); ``tree``, the columns of
+        :meth:`tree_table` over ``node``; ``llr``, the paths over ``test`` and ``observation``, NaN after their end.
         """
         history, trials = self.history, self.state.trials
         constant = xr.Dataset({"X_active": (("obs", "active_input"), history.columns(self.active))})

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.relevant_inputs.backgrounds import Background
-from pymc_active.relevant_inputs.evaluations import Evaluation
 from pymc_active.relevant_inputs.settings import Settings
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Node, Trial
+from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Node, Trial
 from pymc_active.support.files import Contents, read, read_generator, write, write_generator
 
 KIND = "pymc_active.active.HDSLearner"
@@ -122,13 +119,9 @@ def _lines(lines: xr.Dataset, number: int, n_dims: int) -> dict[str, Any]:
 
 def _check_numbers(state: HDSState, numbers: dict[str, Any]) -> None:
     """Refuse numbers that refer to nothing."""
-    n_evaluations, n_trials = len(state.evaluations), len(state.trials)
-    limits = {
-        **dict.fromkeys(("told", "asked", "queue", "partner"), n_evaluations),
-        **dict.fromkeys(("open", "trial"), n_trials),
-        "node": len(state.nodes),
-        "background": len(state.backgrounds),
-    }
+    limits = {"node": len(state.nodes), "background": len(state.backgrounds)}
+    limits |= dict.fromkeys(("told", "asked", "queue", "partner"), len(state.evaluations))
+    limits |= dict.fromkeys(("open", "trial"), len(state.trials))
     for name, limit in limits.items():
         values = np.asarray(numbers[name], int)
         if len(values) and not (values.min() >= -1 and values.max() < limit):

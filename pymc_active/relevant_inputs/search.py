@@ -1,18 +1,25 @@
-"""``hds``: find the inputs that matter, in one call."""
+"""``hds``: find the inputs that matter, in one call; ``hds_then_optimize``: then the maximum on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.learner.learner import Learner
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.relevant_inputs.baselines.gp_ucb import UCBRun, check_beta, gp_ucb, value_range
+from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.scales import scales_of_model
-from pymc_active.relevant_inputs.settings import count
+from pymc_active.support.options import count
+from pymc_active.support.summaries import Summarized, Summary
+
+METHODS = ("expected_improvement", "gp_ucb", "pes")
 
 
 def hds(
@@ -32,33 +39,22 @@ def hds(
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns k values, noisy or not; NaN says that an evaluation failed. For one point a number will
-        do.
+        Takes (k, D), returns k values, noisy or not; NaN says that an evaluation failed. One point may give a number.
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
     model : GPModel or LaplaceFit, optional
         Gives bandwidth, signal and noise variance unless they are passed; a model is fitted first. The shortest
         lengthscale counts, since those of irrelevant inputs are long.
-    bandwidth, signal_variance, noise_variance
-        See :class:`HDSLearner`; needed unless ``model`` is given.
     batch_size : int, optional
         Number of points evaluated at once, on several nodes. By default those that belong together: scans and pairs.
-    random_seed : int or Generator, optional
-        By default fresh randomness.
-    **settings
-        For :class:`HDSLearner`, which does the work and can be asked and told by hand: ``test``, ``accept``,
-        ``reject``, ``budget``, ``recovery``, ``n_active``, ``share``, ``retest``, ``offset_variance``, ``bounds``.
-
-    Returns
-    -------
-    HDSResult
+    bandwidth, signal_variance, noise_variance, random_seed, **settings
+        As in :class:`HDSLearner`, which does the work and can be asked and told by hand. The first three are needed
+        unless ``model`` is given.
 
     Raises
     ------
-    EvaluationError
-        If f raises or keeps returning NaN. Its ``learner`` holds everything evaluated so far and can go on.
-    EvaluationInterrupt
-        If the user interrupts the search: a :class:`KeyboardInterrupt` with the same attribute.
+    EvaluationError, EvaluationInterrupt
+        As :meth:`HDSLearner.run`. Their ``learner`` holds everything evaluated so far and can go on.
     TypeError, ValueError
         As :class:`HDSLearner`, before anything is evaluated.
 
@@ -67,11 +63,6 @@ def hds(
     DoubtfulSearchWarning, EvaluationWarning
         If what was seen does not agree with the scales, so that inputs may be missed (see
         :attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of High-dimensional Gaussian
-       Processes.
 
     Examples
     --------
@@ -97,3 +88,145 @@ def hds(
     result = HDSResult(learner)
     result.diagnostics.warn()
     return result
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class HDSOptimization(Summarized):
+    """A search for relevant inputs, ``selection``, then for the maximum.
+
+    X, (n, d), in the user's units, are the inputs found at the evaluations made for the maximum, y, (n,), is NaN where
+    one failed. ``best``, (D,), is where f is probably largest; inputs that do not matter stay in the middle of their
+    intervals. ``values`` are y of all evaluations, those of the selection first: for :func:`regret`, unless f without
+    noise is known.
+    """
+
+    selection: HDSResult
+    X: np.ndarray
+    y: np.ndarray
+    best: np.ndarray
+    values: np.ndarray
+
+    def _summary(self) -> Summary:
+        facts = {
+            "best": ", ".join(f"input {i} = {self.best[i]:.4g}" for i in self.selection.active),
+            "evaluations": f"{len(self.values)}, {len(self.y)} of them for the optimum",
+            "y of these": value_range(self.y),
+            "selection": self.selection.stopped,
+        }
+        return Summary("HDSOptimization", facts, remarks=self.selection._summary().remarks)
+
+    def points(self) -> np.ndarray:
+        """All points evaluated, (N, D), those of the selection first."""
+        X = np.tile(self.best, (len(self.y), 1))
+        X[:, self.selection.active] = self.X
+        return np.concatenate([self.selection.history.X(), X])
+
+
+def hds_then_optimize(
+    f: Callable[[np.ndarray], Any],
+    n_dims: int,
+    *,
+    n: int,
+    method: str = "gp_ucb",
+    beta: float | Callable[[int], float] | None = None,
+    minimize: bool = False,
+    random_seed: int | np.random.Generator | None = None,
+    bounds: Any = None,
+    **keywords: Any,
+) -> HDSOptimization:
+    """Find the inputs that matter by hierarchical diagonal sampling, then the maximum on them from all samples.
+
+    Parameters
+    ----------
+    f, n_dims, bounds, random_seed, **keywords
+        For :func:`hds`, whose scales are among the ``keywords``. NaN says that an evaluation failed: it counts, and
+        another point is asked.
+    n : int
+        Evaluations after the selection.
+    method : {"gp_ucb", "expected_improvement", "pes"}
+        GP-UCB with the scales that the selection was given and with ``beta``, see :func:`gp_ucb`; or a :class:`Learner`
+        on :meth:`HDSResult.to_model`, which fits them.
+
+    Raises
+    ------
+    EvaluationError, EvaluationInterrupt
+        As :func:`hds`, or if no active input was found. After the search for the inputs they keep ``selection``, ``X``
+        and ``y``.
+    ValueError
+        For an unknown method or a negative ``beta``, before anything is evaluated.
+
+    Warns
+    -----
+    DoubtfulSearchWarning, EvaluationWarning
+        As :func:`hds`, and once if f returned NaN in the search for the maximum.
+
+    Examples
+    --------
+    >>> def f(X):
+    ...     return -np.square(X[:, 7] - 0.3) * 4
+    >>> found = hds_then_optimize(
+    ...     f, 50, n=8, beta=2.0, bandwidth=1.0, signal_variance=5.0, noise_variance=0.001, random_seed=1
+    ... )
+    >>> found.selection.active, abs(found.best[7] - 0.3) < 0.1
+    ([7], np.True_)
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if beta is not None and method != "gp_ucb":
+        raise ValueError("beta belongs to method='gp_ucb'")
+    n = count("n", n)
+    check_beta(beta)
+    rng = np.random.default_rng(random_seed)
+    selection = hds(f, n_dims, bounds=bounds, random_seed=rng, **keywords)
+    settings, active = selection.settings, selection.active
+    low, high = (np.broadcast_to(end, settings.n_dims) for end in (settings.low, settings.high))
+    best = (low + high) / 2
+    with keeping(lambda: {"selection": selection}):
+        if not active:
+            raise EvaluationError(
+                f"no active input was found in {selection.n_evaluations} evaluations, so there is nothing to optimise; "
+                "they are kept in error.selection"
+            )
+        if method == "gp_ucb":
+            X, y = selection.data()
+            run = gp_ucb(
+                f,
+                settings.n_dims,
+                n=n,
+                bandwidth=settings.bandwidth * (high - low)[active],
+                signal_variance=settings.signal_variance,
+                noise_variance=settings.noise_variance,
+                inputs=active,
+                X=X,
+                y=y,
+                beta=beta,
+                minimize=minimize,
+                bounds=bounds,
+                random_seed=rng,
+            )
+        else:
+            learner = Learner(
+                selection.to_model(),
+                "maximum" if method == "pes" else "function",
+                criterion=method,
+                bounds=[(low[i], high[i]) for i in active],
+                minimize=minimize,
+                random_seed=int(rng.integers(2**32)),
+            )
+            run = _learn(learner, Record(f, active, best), n)
+    best[active] = run.best
+    return HDSOptimization(selection, run.X, run.y, best, np.concatenate([selection.history.y, run.y]))
+
+
+def _learn(learner: Learner, record: Record, n: int) -> UCBRun:
+    """The maximum by a learner that fits the scales."""
+    with keeping(record.succeeded):
+        for _ in range(n):
+            x = np.asarray(learner.ask())
+            value = record.evaluate(x[0])
+            # What failed stays pending: the learner takes it to be as predicted, and asks for another point.
+            if np.isfinite(value):
+                learner.tell(x, value)
+        best = np.asarray(learner.recommend())[0]
+    warn_of_failures(record.y)
+    return UCBRun(record.X, record.y, best)

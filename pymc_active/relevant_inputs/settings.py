@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_active.relevant_inputs.covariance import VAGUE, least_noise
 from pymc_active.relevant_inputs.guarantees import thresholds
+from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds
 
 
@@ -32,6 +33,11 @@ class Settings:
     low: Any
     high: Any
 
+    @property
+    def scales(self) -> tuple[float, float, float]:
+        """Bandwidth, signal and noise variance."""
+        return self.bandwidth, self.signal_variance, self.noise_variance
+
     def scale(self, unit: np.ndarray, inputs: Any = slice(None)) -> np.ndarray:
         """From the unit box to the user's."""
         low, high = self._ends(inputs)
@@ -47,71 +53,37 @@ class Settings:
         return low, high
 
 
-def read_settings(
-    n_dims: Any,
-    *,
-    test: str,
-    bandwidth: Any,
-    signal_variance: Any,
-    noise_variance: Any,
-    accept: float | None,
-    reject: float | None,
-    budget: Any,
-    retest: bool,
-    offset_variance: float,
-    recovery: float,
-    n_active: int,
-    share: float,
-    bounds: Any,
-) -> Settings:
-    """Check everything but the name of the test; see :class:`HDSLearner`."""
+def read_settings(n_dims: Any, bounds: Any, recovery: float, **given: Any) -> Settings:
+    """Check what :class:`HDSLearner` was given, but the name of the test; ``given`` are fields of the settings."""
     n_dims = count("n_dims, the number of inputs,", n_dims)
-    given = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
-    missing = [name for name, value in given.items() if value is None]
-    if missing:
+    if missing := [name for name in ("bandwidth", "signal_variance", "noise_variance") if given[name] is None]:
         raise ValueError(
             f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, a fitted model as model=, "
             "or the result of estimate_scales"
         )
-    signal_variance = positive("signal_variance", signal_variance)
-    noise_variance = not_negative("noise_variance", noise_variance)
     low, high = read_box(bounds, n_dims)
-    offset_variance = not_negative("offset_variance", offset_variance)
+    given["bandwidth"] = relative_bandwidth(given["bandwidth"], low, high, n_dims)
+    signal = given["signal_variance"] = positive("signal_variance", given["signal_variance"])
+    offset = given["offset_variance"] = not_negative("offset_variance", given["offset_variance"])
+    # The offset is part of the covariances as well.
+    noise = not_negative("noise_variance", given["noise_variance"])
+    given["noise_variance"] = least_noise(max(signal, offset / VAGUE), noise)
+    share, budget = given["share"], given["budget"]
     if not (isinstance(share, int | float | np.number) and 0 < share <= 1):
         raise ValueError(f"share, a part of the variance, must be above 0 and at most 1; got {share!r}")
-    # The offset is part of the covariances as well.
-    noise_variance = least_noise(max(signal_variance, offset_variance / VAGUE), noise_variance)
-    default = thresholds(n_dims, min(n_active, n_dims), recovery)
-    accept, reject = default.accept if accept is None else accept, default.reject if reject is None else reject
-    if not (0 < accept < np.inf and -np.inf < reject < 0):
-        raise ValueError(
-            f"thresholds of the log likelihood ratio need accept > 0 > reject; got accept={accept!r}, reject={reject!r}"
-        )
     if not isinstance(budget, int | np.integer) or isinstance(budget, bool):
         raise TypeError(f"budget must be a whole number of evaluations; got {budget!r}")
-    scales = relative_bandwidth(bandwidth, low, high, n_dims), signal_variance, noise_variance
-    limits, budget, retest, n_active = (float(accept), float(reject)), int(budget), bool(retest), int(n_active)
-    return Settings(n_dims, test, *scales, *limits, budget, retest, offset_variance, n_active, float(share), low, high)
-
-
-def count(name: str, value: Any, most: int | None = None) -> int:
-    """The whole number; anything below 1 or above ``most`` is refused by name."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1 or (most and value > most):
-        up_to = f" from 1 to {most}" if most else ""
-        raise ValueError(f"{name} must be a positive whole number{up_to}; got {value!r}")
-    return int(value)
-
-
-def positive(name: str, value: Any) -> float:
-    """The number; anything that is not positive and finite is refused by name."""
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive, finite number; got {value!r}")
-    return float(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """The number, 0 or as :func:`positive`."""
-    return 0.0 if isinstance(value, int | float | np.number) and value == 0 else positive(name, value)
+    for name, default in thresholds(n_dims, min(given["n_active"], n_dims), recovery)._asdict().items():
+        given[name] = default if given[name] is None else given[name]
+    if not (0 < given["accept"] < np.inf and -np.inf < given["reject"] < 0):
+        raise ValueError(
+            "thresholds of the log likelihood ratio need accept > 0 > reject; "
+            f"got accept={given['accept']!r}, reject={given['reject']!r}"
+        )
+    # NumPy's numbers may have less precision.
+    kinds = {"accept": float, "reject": float, "budget": int, "retest": bool, "n_active": int, "share": float}
+    given |= {name: kind(given[name]) for name, kind in kinds.items()}
+    return Settings(n_dims, **given, low=low, high=high)
 
 
 def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Node, Trial
+from pymc_active.relevant_inputs.state import HDSState, Node, Trial
 
 
 class NextTests(NamedTuple):

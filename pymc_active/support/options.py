@@ -1,4 +1,4 @@
-"""Check options that Python would silently convert."""
+"""Check options: flags that Python would silently convert, and numbers that must be positive."""
 
 from __future__ import annotations
 
@@ -12,3 +12,23 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {value!r}")
     return bool(value)
+
+
+def count(name: str, value: Any, most: int | None = None) -> int:
+    """The whole number; anything below 1 or above ``most`` is refused by name."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1 or (most and value > most):
+        up_to = f" from 1 to {most}" if most else ""
+        raise ValueError(f"{name} must be a positive whole number{up_to}; got {value!r}")
+    return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """The number; anything that is not positive and finite is refused by name."""
+    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive, finite number; got {value!r}")
+    return float(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """The number, 0 or as :func:`positive`."""
+    return 0.0 if isinstance(value, int | float | np.number) and value == 0 else positive(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -10,11 +11,9 @@ import numpy as np
 from scipy.special import betaincinv, chdtr, chdtri
 
 from pymc_active.relevant_inputs.covariance import squared_exponential
-from pymc_active.relevant_inputs.evaluations import TOLD, Evaluation
 from pymc_active.relevant_inputs.node_test import NodeTest
-from pymc_active.relevant_inputs.settings import positive
-from pymc_active.relevant_inputs.state import HDSState
-from pymc_active.relevant_inputs.tree import Trial
+from pymc_active.relevant_inputs.state import Evaluation, HDSState, Trial
+from pymc_active.support.options import positive
 from pymc_active.support.threads import one_blas_thread
 
 # Longest distance of a pair on a line of unit length; with longer ones all pairs would be nearly the same.
@@ -27,17 +26,11 @@ _DRAWS, _SIMULATED_PAIRS, _CONFIDENCE = 2000, 400, 0.95
 
 @dataclass(frozen=True)
 class DifferenceRatio:
-    r"""Variances of the difference dy of two observations under both hypotheses.
+    r"""Variances of the difference dy of two observations under both hypotheses (the paper's section 3.2).
 
-    Inactive: :math:`\sigma_0^2 = 2 \sigma^2`. Active with one active input:
-    :math:`\sigma_1^2 = 2 [(1 - e^{-\delta^2 / b^2}) \sigma_s^2 + \sigma^2]`.
-
-    The bandwidth is the paper's b, √2 times PyMC's ``ls``, in units of z. δ is ``spacing``, by default 3b: then the
+    Inactive: :math:`\sigma_0^2 = 2 \sigma^2`. Active with one active input: :math:`\sigma_1^2 = 2 [(1 - e^{-\delta^2 /
+    b^2}) \sigma_s^2 + \sigma^2]`, for the paper's bandwidth b in units of z. δ is ``spacing``, by default 3b: then the
     exponent is 9, and not the 3 that the paper prints.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), section 3.2.
 
     Examples
     --------
@@ -82,16 +75,13 @@ class DifferenceRatio:
         def is_enough(n: int) -> bool:
             return bool(chdtr(n, chdtri(n, alpha) / ratio) <= alpha)
 
-        if not is_enough(_MOST_PAIRS):
+        pairs = bisect_left(range(_MOST_PAIRS + 1), True, lo=1, key=is_enough)
+        if pairs > _MOST_PAIRS:
             raise ValueError(
                 f"more than {_MOST_PAIRS:,} pairs would be needed: signal_variance={self.signal_variance:g} is too "
                 f"small beside noise_variance={self.noise_variance:g}"
             )
-        low, high = 0, _MOST_PAIRS
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_enough(middle) else (middle, high)
-        return high
+        return pairs
 
 
 class FDT(NodeTest):
@@ -100,11 +90,13 @@ class FDT(NodeTest):
     n_together: ClassVar[int] = 2
     is_simulated: ClassVar[bool] = True
 
+    # Pairs of one test; None if the thresholds end it.
+    n_pairs: int | None = None
+
     @cached_property
     def ratio(self) -> DifferenceRatio:
         """The hypotheses."""
-        s = self.settings
-        return DifferenceRatio(s.bandwidth, s.signal_variance, s.noise_variance, min(3 * s.bandwidth, LONGEST_SPACING))
+        return DifferenceRatio(*self.settings.scales, min(3 * self.settings.bandwidth, LONGEST_SPACING))
 
     def priority(self, state: HDSState, trial: Trial) -> float:
         """The log likelihood ratio so far."""
@@ -112,19 +104,16 @@ class FDT(NodeTest):
 
     def plan_trial(self, state: HDSState, trial: Trial) -> None:
         """Queue a pair."""
-        self._add_pair(state, trial.number, trial.node, trial.background)
-
-    def _add_pair(self, state: HDSState, trial: int, node: int, background: int) -> None:
         z = state.rng.uniform(0, 1 - self.ratio.distance)
-        first = state.add(trial, node, background, z)
-        second = state.add(trial, node, background, z + self.ratio.distance)
+        first = state.add(trial.number, trial.node, trial.background, z)
+        second = state.add(trial.number, trial.node, trial.background, z + self.ratio.distance)
         state.evaluations[first].partner, state.evaluations[second].partner = second, first
 
     def update(self, state: HDSState, trial: Trial, row: int) -> str:
         """Enter the pair that is complete with this evaluation."""
         at = state.evaluations[row]
         other = state.evaluations[at.partner]
-        if other.state != TOLD:
+        if np.isnan(other.y):
             return "open"
         trial.rows += [row, at.partner]
         trial.path.append(trial.llr + float(self.ratio.llr(at.y - other.y)))
@@ -132,7 +121,7 @@ class FDT(NodeTest):
 
     def false_inactive(self) -> float:
         """Simulated: f may be flat along its line, which independent differences cannot know."""
-        return simulated_false_inactive(self.ratio, self.settings.accept, self.settings.reject, None)
+        return simulated_false_inactive(self.ratio, self.settings.accept, self.settings.reject, self.n_pairs)
 
 
 class FixedFDT(FDT):
@@ -144,8 +133,8 @@ class FixedFDT(FDT):
         return float(np.exp(-self.settings.accept))
 
     @cached_property
-    def n_pairs(self) -> int:
-        """Pairs of one test."""
+    def n_pairs(self) -> int:  # type: ignore[override]
+        """From the probability of an error."""
         return self.ratio.fixed_pairs(self.alpha)
 
     @property
@@ -168,7 +157,7 @@ class FixedFDT(FDT):
 
     def replace(self, state: HDSState, failed: Evaluation) -> None:
         """Queue another pair."""
-        self._add_pair(state, failed.trial, failed.node, failed.background)
+        super().plan_trial(state, state.trials[failed.trial])
 
     def verdict(self, state: HDSState, trial: Trial) -> str:
         """By one test of all pairs."""
@@ -178,31 +167,13 @@ class FixedFDT(FDT):
         statistic, threshold = fixed_sample_test(y[::2] - y[1::2], self.settings.noise_variance, self.alpha)
         return "active" if statistic > threshold else "inactive"
 
-    def false_inactive(self) -> float:
-        """Simulated, as of the sequential test."""
-        return simulated_false_inactive(self.ratio, self.settings.accept, self.settings.reject, self.n_pairs)
-
 
 def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: float) -> tuple[float, float]:
     r"""The statistic :math:`X_n = \sum dy^2 / (2 \sigma^2)` and the threshold that an inactive node passes rarely.
 
-    Parameters
-    ----------
-    difference : array_like, shape (n,)
-        Differences of pairs of noisy observations.
-    noise_variance : float
-        Of one observation, in squared units of y.
-    alpha : float
-        Probability that the statistic of an inactive node exceeds the threshold.
-
-    Returns
-    -------
-    statistic, threshold : float
-
-    Raises
-    ------
-    ValueError
-        Without a difference, for an alpha outside (0, 0.5), or a noise variance that is not positive.
+    ``difference``, (n,), are differences of pairs of noisy observations, ``noise_variance`` is that of one observation,
+    in squared units of y, and ``alpha``, below 0.5, the probability that the statistic of an inactive node exceeds the
+    threshold. ValueError without a difference, or for an alpha or a noise variance out of range.
     """
     check_alpha(alpha)
     difference = np.asarray(difference, float)
@@ -210,6 +181,26 @@ def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: floa
         raise ValueError(f"a test needs a vector of at least one difference; got shape {difference.shape}")
     noise_variance = positive("noise_variance", noise_variance)
     return float(np.square(difference).sum() / (2 * noise_variance)), float(chdtri(len(difference), alpha))
+
+
+def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int:
+    r"""Pairs that bound both errors of the fixed-sample test by alpha, for a given function (proposition 3.1).
+
+    :math:`\lceil \max\{2, 16 (1 + \sqrt{1 + c})^2 / c^2, 2 M^2 / c^2\} \log(2 / \alpha) \rceil` for ``smallest_mean``
+    c, a lower bound of :math:`E[\Delta^2]`, and ``largest`` M, an upper bound of :math:`\Delta^2`, with :math:`\Delta
+    = (f(x) - f(x')) / \sqrt{2 \sigma^2}`. It is sufficient, and seldom necessary.
+
+    Examples
+    --------
+    >>> fixed_sample_size(10.0, 40.0, 0.01)
+    170
+    """
+    check_alpha(alpha)
+    if not (smallest_mean > 0 and largest >= smallest_mean):
+        raise ValueError(f"need 0 < smallest_mean <= largest; got {smallest_mean!r} and {largest!r}")
+    c = smallest_mean
+    factor = max(2.0, 16 * (1 + np.sqrt(1 + c)) ** 2 / c**2, 2 * largest**2 / c**2)
+    return int(np.ceil(factor * np.log(2 / alpha)))
 
 
 def check_alpha(alpha: float) -> None:

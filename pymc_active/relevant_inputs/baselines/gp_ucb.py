@@ -1,4 +1,4 @@
-"""GP-UCB with known scales, on some inputs of f while the others stay where they are."""
+"""GP-UCB with known scales, on some inputs of f while the others stay where they are; and its regret."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize as minimise
 
 from pymc_active.posterior.factor import Factor
-from pymc_active.relevant_inputs.baselines.bounds import theorem_beta
 from pymc_active.relevant_inputs.covariance import VAGUE, least_noise, squared_exponential, with_noise
 from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
-from pymc_active.relevant_inputs.settings import count, not_negative, positive, read_bandwidth, read_box
+from pymc_active.relevant_inputs.settings import read_bandwidth, read_box
+from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
@@ -25,16 +25,9 @@ _CANDIDATES, _POLISHED = 2000, 5
 
 @dataclass(frozen=True, repr=False, eq=False)
 class UCBRun(Summarized):
-    """Evaluations of GP-UCB, in order.
+    """Evaluations of GP-UCB, in order: the inputs that were searched, X (n, d) in the user's units, and y (n,).
 
-    Attributes
-    ----------
-    X : ndarray, shape (n, d)
-        Inputs that were searched, in the user's units.
-    y : ndarray, shape (n,)
-        NaN where an evaluation failed.
-    best : ndarray, shape (d,)
-        Where the posterior mean is largest in the end.
+    y is NaN where an evaluation failed. ``best``, (d,), is where the posterior mean is largest in the end.
     """
 
     X: np.ndarray
@@ -58,6 +51,26 @@ def check_beta(beta: Any) -> None:
         return
     if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
         raise ValueError(f"beta must not be negative; got {beta!r}")
+
+
+def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: float, delta: float = 0.1) -> float:
+    r"""β of theorem 4.1 at evaluation t, from 1, with which the regret bound holds with a probability of 1 - delta.
+
+    :math:`2 \log(2 \pi^2 t^2 / (3 \delta)) + 2 d \log(2 t^2 d \sigma_s b^{-1} \sqrt{\log(4 d / \delta)})` for d
+    ``n_active``, the signal variance σ_s² in squared units of y, and the paper's bandwidth b, for inputs in a unit
+    interval. In practice a fifth of it is plenty. The bound's constant is :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with
+    the noise as in theorem 2 of Srinivas et al. (2010), and not with the bandwidth that is printed.
+
+    Examples
+    --------
+    >>> theorem_beta(1, 2, signal_variance=1.0, bandwidth=0.1).__round__(2)
+    26.08
+    """
+    if t < 1 or n_active < 1 or not 0 < delta < 1:
+        raise ValueError(f"need t >= 1, n_active >= 1 and 0 < delta < 1; got {t!r}, {n_active!r}, {delta!r}")
+    lipschitz = np.sqrt(signal_variance) / bandwidth * np.sqrt(np.log(4 * n_active / delta))
+    grid = max(2 * t**2 * n_active * lipschitz, 1.0)
+    return float(2 * np.log(2 * np.pi**2 * t**2 / (3 * delta)) + 2 * n_active * np.log(grid))
 
 
 class _Surrogate:
@@ -128,36 +141,24 @@ def gp_ucb(
     f : callable
         Takes (k, D), returns k values; for one point a number will do. NaN says that the evaluation failed: it counts,
         and the run goes on as if the value predicted there had been observed.
-    n_dims : int
     n : int
         Number of evaluations.
-    bandwidth : float or ndarray of shape (d,)
-        As in :func:`hds`, of the inputs that are searched; known.
-    signal_variance, noise_variance : float
-        Known. As in :func:`hds`, the noise may be 0.
     inputs : list of int, optional
-        The inputs to search; by default all.
+        The d inputs to search; by default all.
     others : ndarray, shape (D,), optional
         Where the other inputs stay; by default in the middle of their intervals.
     X, y : ndarray, shapes (m, d) and (m,), optional
         Data, of the inputs searched; both or neither.
     beta : float or callable, optional
         A number, or a function of the evaluation's number (from 1); by default that of :func:`theorem_beta`.
-    minimize : bool
-    bounds, random_seed
-        As in :func:`hds`.
-
-    Returns
-    -------
-    UCBRun
+    n_dims, bandwidth, signal_variance, noise_variance, bounds, random_seed
+        As in :class:`HDSLearner`. The scales are known; several bandwidths are those of the inputs searched.
 
     Raises
     ------
-    EvaluationError
-        If f or ``beta`` raises, f returns the wrong number of values, or fails 20 times in a row or always. Its ``X``
-        and ``y`` hold what was evaluated before.
-    EvaluationInterrupt
-        If the user interrupts the run: a :class:`KeyboardInterrupt` with the same attributes.
+    EvaluationError, EvaluationInterrupt
+        If f or ``beta`` raises, f returns the wrong number of values, or fails 20 times in a row or always; if the user
+        interrupts the run. ``X`` and ``y`` of the error hold what was evaluated before.
     TypeError, ValueError
         For scales that are not positive, malformed data, or inputs that do not exist or are named twice.
 
@@ -188,6 +189,11 @@ def gp_ucb(
     if X is not None:
         given = read_inputs(X, width=len(inputs))
         U, values = (given - start) / width, sign * read_outputs(y, len(given), X)
+
+    def fitted(U: np.ndarray, values: np.ndarray) -> _Surrogate | None:
+        known = np.isfinite(values)
+        return _Surrogate(U[known], values[known], relative, signal_variance, noise) if known.any() else None
+
     # With predictions where an evaluation failed, so that another place is asked.
     assumed, record = values, Record(f, inputs, base)
     with one_blas_thread(), keeping(record.succeeded):
@@ -197,15 +203,51 @@ def gp_ucb(
             else:
                 b = float(beta(t)) if callable(beta) else float(beta)
                 check_beta(b)
-            known = np.isfinite(assumed)
-            surrogate = _Surrogate(U[known], assumed[known], relative, signal_variance, noise) if known.any() else None
+            surrogate = fitted(U, assumed)
             u = surrogate.maximum(np.sqrt(b), rng) if surrogate else rng.random(len(inputs))
             value = sign * record.evaluate(start + width * u)
             guess = float(surrogate.bound(u[None], 0.0)[0]) if surrogate and np.isnan(value) else value
             U, values, assumed = np.vstack([U, u]), np.append(values, value), np.append(assumed, guess)
-        known = np.isfinite(values)
-        if not known.any():
+        surrogate = fitted(U, values)
+        if surrogate is None:
             raise EvaluationError(f"f returned NaN or infinity at all {n} point(s)")
-        best = _Surrogate(U[known], values[known], relative, signal_variance, noise).maximum(0.0, rng)
+        best = surrogate.maximum(0.0, rng)
     warn_of_failures(record.y)
     return UCBRun(record.X, record.y, start + width * best)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Regret(Summarized):
+    """Regret of evaluations, (n,) each, in units of y: the maximum minus f at each evaluation.
+
+    ``cumulative`` is the running sum, the paper's R_T, ``average`` R_T / T over evaluations that succeeded, and
+    ``minimum`` the smallest so far. Evaluations that failed are NaN in ``instantaneous``, and the others leave them
+    out: before the first success they are NaN, and ``cumulative`` is 0.
+    """
+
+    instantaneous: np.ndarray
+    cumulative: np.ndarray
+    average: np.ndarray
+    minimum: np.ndarray
+
+    def _summary(self) -> Summary:
+        last = {"smallest": self.minimum, "average": self.average, "cumulative": self.cumulative}
+        facts = {name: f"{values[-1]:.4g}" for name, values in last.items() if len(values)}
+        return Summary(f"Regret of {len(self.minimum)} evaluations", facts)
+
+
+def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Regret:
+    """Regret of evaluations ``values``, (n,), best from f without noise; NaN where an evaluation failed.
+
+    ``optimum`` is the largest value of f, or the smallest if ``minimize``.
+
+    Examples
+    --------
+    >>> regret([1.0, 3.0, 2.0], 3.5).minimum
+    array([2.5, 0.5, 0.5])
+    """
+    step = (np.asarray(values, float) - optimum) * (1 if minimize else -1)
+    cumulative = np.nancumsum(step)
+    count = (~np.isnan(step)).cumsum()
+    average = np.where(count > 0, cumulative / np.maximum(count, 1), np.nan)
+    return Regret(step, cumulative, average, np.fmin.accumulate(step))

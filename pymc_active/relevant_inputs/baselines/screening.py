@@ -14,7 +14,8 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.baselines.fdt import LONGEST_SPACING, fixed_sample_test
 from pymc_active.relevant_inputs.evaluations import evaluate
 from pymc_active.relevant_inputs.scales import as_fit
-from pymc_active.relevant_inputs.settings import count, positive, read_box, relative_bandwidth
+from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
+from pymc_active.support.options import count, positive
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 
@@ -24,16 +25,9 @@ _RELEVANT = 0.2
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Screening(Summarized):
-    """Inputs chosen by a score.
+    """Inputs chosen by a score: ``active``, sorted, and the ``score`` of each, (D,), where larger is more relevant.
 
-    Attributes
-    ----------
-    active : list of int
-        Sorted.
-    score : ndarray, shape (D,)
-        Larger is more relevant.
-    n_evaluations : int
-        Of f, or rows of data.
+    ``n_evaluations`` counts evaluations of f, or rows of data.
     """
 
     active: list[int]
@@ -61,27 +55,23 @@ def coordinate_wise(
 ) -> Screening:
     """Test each input by itself by finite differences on one random background (the paper's CWS).
 
+    The score of an input is its mean squared difference.
+
     Parameters
     ----------
     f : callable
         Takes (k, D), returns k values. It is called once for each input, with k = 2 ``n_pairs``.
-    n_dims : int
     n_pairs : int
         Pairs along each input: 2 D ``n_pairs`` evaluations.
     n_active : int, optional
-        Take this number of inputs, those with the largest mean squared differences, as the paper does.
+        Take this number of inputs, those with the largest scores, as the paper does.
     noise_variance, alpha : float, optional
         Instead, take the inputs whose differences exceed those of noise with this variance, in squared units of y;
         those of any inactive input do with a probability of alpha (Bonferroni).
     bandwidth : float or ndarray, optional
         Pairs are three bandwidths apart; by default both ends are random.
-    bounds, random_seed
-        As in :func:`hds`.
-
-    Returns
-    -------
-    Screening
-        The score is the mean squared difference.
+    n_dims, bounds, random_seed
+        As in :class:`HDSLearner`.
 
     Raises
     ------
@@ -117,34 +107,20 @@ def coordinate_wise(
             raise ValueError(f"f must return {2 * n_pairs} finite numbers; got {y!r}")
         difference[i] = y[::2] - y[1::2]
     score = np.square(difference).mean(1)
+    active = _choose(score, n_active, score > 0)
     if noise_variance is not None:
         positive("noise_variance", noise_variance)
         tests = [fixed_sample_test(row, noise_variance, alpha / n_dims) for row in difference]
         active = [i for i, (statistic, threshold) in enumerate(tests) if statistic > threshold]
-    else:
-        active = _largest(score, n_active)
     return Screening(active, score, 2 * n_dims * n_pairs)
 
 
 def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> Screening:
-    """Take the inputs with short lengthscales in an :func:`ard_gp`.
+    """Take the inputs with short lengthscales in an :func:`ard_gp`; a model is fitted first.
 
-    Parameters
-    ----------
-    fit : LaplaceFit or GPModel
-        Of a model with a lengthscale for each input; a model is fitted first.
-    n_active : int, optional
-        Number of inputs to take; by default those whose score is at least a fifth of the largest.
-
-    Returns
-    -------
-    Screening
-        The score is the sd of the input over the data in units of its lengthscale.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For other objects, or a model without a lengthscale for each input.
+    The score is the sd of the input over the data in units of its lengthscale. By default the inputs whose score is at
+    least a fifth of the largest are active, else the ``n_active`` best. TypeError for other objects, ValueError for a
+    model without a lengthscale for each input.
     """
     if isinstance(fit, GPModel | LaplaceFit):
         gpm = fit if isinstance(fit, GPModel) else fit.gpm
@@ -156,27 +132,16 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
             count("n_active", n_active, gpm.X.shape[1])
     fit = as_fit(fit, "fit")
     score = fit.X.std(0) / fit.constrained_point["lengthscale"]
-    return Screening(_choose(score, n_active), score, len(fit.X))
+    return Screening(_choose(score, n_active, score >= _RELEVANT * score.max()), score, len(fit.X))
 
 
 def lasso_screening(
     X: Any, y: Any, *, n_active: int | None = None, random_seed: int | np.random.Generator | None = None
 ) -> Screening:
-    """Take the inputs with a coefficient in a cross-validated lasso (needs scikit-learn).
+    """Take the inputs with a coefficient in a cross-validated lasso (needs scikit-learn), or the ``n_active`` largest.
 
-    Parameters
-    ----------
-    X : array_like, shape (n, D)
-    y : array_like, shape (n,)
-    n_active : int, optional
-        Number of inputs to take; by default all with a coefficient.
-    random_seed : int or Generator, optional
-        Of the folds; by default fresh randomness.
-
-    Returns
-    -------
-    Screening
-        The score is the absolute coefficient of the standardised input.
+    X is (n, D) and y (n,). The score is the absolute coefficient of the standardised input. ``random_seed`` is that of
+    the folds; by default fresh randomness.
     """
     try:
         from sklearn.linear_model import LassoCV
@@ -190,17 +155,11 @@ def lasso_screening(
     folds = KFold(min(5, len(X)), shuffle=True, random_state=seed)
     fit = LassoCV(cv=folds, max_iter=20_000).fit((X - X.mean(0)) / np.where(sd > 0, sd, 1.0), y)
     score = np.abs(fit.coef_)
+    return Screening(_choose(score, n_active, score > 0), score, len(X))
+
+
+def _choose(score: np.ndarray, n_active: int | None, is_relevant: np.ndarray) -> list[int]:
+    """The ``n_active`` inputs with the largest scores, or else those that are relevant."""
     if n_active is None:
-        return Screening(np.flatnonzero(score).tolist(), score, len(X))
-    return Screening(_choose(score, n_active), score, len(X))
-
-
-def _choose(score: np.ndarray, n_active: int | None) -> list[int]:
-    if n_active is None:
-        return np.flatnonzero(score >= _RELEVANT * score.max()).tolist()
-    count("n_active", n_active, len(score))
-    return _largest(score, n_active)
-
-
-def _largest(score: np.ndarray, n: int | None) -> list[int]:
-    return sorted(np.argsort(-score, kind="stable")[:n].tolist())
+        return np.flatnonzero(is_relevant).tolist()
+    return sorted(np.argsort(-score, kind="stable")[: count("n_active", n_active, len(score))].tolist())
