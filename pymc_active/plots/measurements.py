@@ -42,6 +42,13 @@ def column_of(inputs: list, input: Any) -> tuple[int, str]:
     return column, names_of(inputs)[column]
 
 
+def around(values: np.ndarray) -> tuple[float, float]:
+    """The range of values, and a tenth more on either side."""
+    low, high = values.min(), values.max()
+    margin = 0.1 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
 def band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean of f, and half the width of the central 89 % interval of f or y."""
     return prediction.f_mean.to_numpy(), Z89 * np.sqrt(prediction[f"{target}_variance"].to_numpy())

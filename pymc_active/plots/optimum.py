@@ -13,11 +13,14 @@ from pymc_active.plots.style import (
     BLUE,
     GREY,
     INK,
+    LEGEND,
     VERMILION,
     Z89,
     check_result,
+    color_bar,
     dots,
     legend_above,
+    name_rows,
     new_grid,
     read_axes,
 )
@@ -57,10 +60,7 @@ def plot_optimum(
         For a pool: how many rows are shown, those most likely to be the best.
     n_points : int, optional
         Points of the grid along each input. Default: 200, or 60 for a map.
-    axes : Axes or array of Axes, optional
-        As many as are returned.
-    figsize : (width, height), optional
-        Inches.
+    axes, figsize : as in :mod:`pymc_active.plots`
 
     Returns
     -------
@@ -74,12 +74,6 @@ def plot_optimum(
         * More: (2, D). As for one input, along each input through the recommended point. Data are drawn faintly
           because they do not lie on these lines.
         * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too few
-        points or candidates.
     """
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
@@ -132,13 +126,11 @@ def _plot_lines(
         width = np.full(len(places), 100 / len(places))
         lower.hist(places[:, d], np.linspace(low[d], high[d], _BINS + 1), weights=width, color=VERMILION, alpha=0.75)
         lower.axvline(at[d], color=INK, lw=1.0, ls=(0, (5, 3)))
-        margin = 0.02 * (high[d] - low[d])
-        for ax in (upper, lower):
-            ax.set_xlim(low[d] - margin, high[d] + margin)
-        upper.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
+        margin, above = 0.02 * (high[d] - low[d]), 0.05 * (top - bottom)
+        xlim = (low[d] - margin, high[d] + margin)
+        upper.set(xlim=xlim, ylim=(bottom - above, top + above))
+        lower.set(xlim=xlim, ylim=(0, None), xlabel=names[d])
         upper.tick_params(axis="x", labelbottom=False)
-        lower.set_ylim(0, None)
-        lower.set_xlabel(names[d])
         if d % _ACROSS == 0:
             upper.set_ylabel(height)
             lower.set_ylabel(f"place of the\n{what} (%)")
@@ -149,8 +141,7 @@ def _plot_lines(
         axes[0, 0].figure.align_ylabels(axes[:, 0])
     else:
         handles, texts = axes[0, 0].get_legend_handles_labels()
-        style = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
-        axes[0, 0].figure.legend(handles, texts, loc="outside upper left", ncols=len(texts), **style)
+        axes[0, 0].figure.legend(handles, texts, loc="outside upper left", ncols=len(texts), **LEGEND)
     return axes
 
 
@@ -171,10 +162,7 @@ def _plot_map(
     levels = mpl.ticker.MaxNLocator(12).tick_values(mean.min(), mean.max())
     filled = ax.contourf(*sides, mean, levels=levels, cmap=pale)
     lines = ax.contour(*sides, mean, levels=levels, colors="white", linewidths=0.6)
-    bar = ax.figure.colorbar(filled, ax=ax, pad=0.02, aspect=28)
-    bar.add_lines(lines)
-    bar.outline.set_visible(False)
-    bar.set_label(f"posterior mean of {height}")
+    color_bar(ax, filled, f"posterior mean of {height}").add_lines(lines)
     places, at = optimum.samples.x.to_numpy(), np.asarray(optimum.x, float)[0]
     # The frame must not clip points that lie on it.
     shown: dict[str, Any] = {"clip_on": False}
@@ -218,16 +206,14 @@ def _plot_pool(
     half = Z89 * sd
     for part, color, label in ((~is_best, BLUE, "89 % of f"), (is_best, VERMILION, "recommended")):
         left.barh(at[part], 100 * p[part], color=color, alpha=0.75, height=0.7)
-        right.errorbar(
-            mean[part], at[part], xerr=half[part], fmt="o", ms=6, color=color, mfc="white", mew=1.6, label=label
-        )
+        style: dict[str, Any] = {"fmt": "o", "ms": 6, "color": color, "mfc": "white", "mew": 1.6, "label": label}
+        right.errorbar(mean[part], at[part], xerr=half[part], **style)
     left.errorbar(100 * p, at, xerr=100 * np.sqrt(p * (1 - p) / n_paths), fmt="none", ecolor=INK, elinewidth=1.0)
     what = _kind(optimum)
     rest = counts.sum() - counts[shown].sum()
-    left.set_xlabel(f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest else ""))
-    left.set_xlim(0, None)
-    left.set_yticks(at, [texts[row] for row in shown])
-    left.set_ylim(k - 0.4, -0.6)
+    xlabel = f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest else "")
+    left.set(xlabel=xlabel, xlim=(0, None))
+    name_rows(left, [texts[row] for row in shown])
     measured = [
         (y, row)
         for x, y in zip(optimum.fit.X, optimum.fit.y, strict=True)
@@ -264,9 +250,7 @@ def _axis_labels(inputs: list, units: Sequence[str] | Mapping[Any, str] | None) 
     if isinstance(units, Mapping):
         unknown = [name for name in units if name not in inputs]
         if unknown:
-            raise ValueError(
-                f"units must be those of {', '.join(map(str, inputs))}; got {', '.join(map(str, unknown))}"
-            )
+            raise ValueError(f"units must be those of {', '.join(map(str, inputs))}; got {unknown}")
         units = [units.get(name, "") for name in inputs]
     elif isinstance(units, str) or (units is not None and len(units) != len(inputs)):
         raise ValueError(f"units must hold {len(inputs)} text(s), one for each input; got {units!r}")
@@ -280,7 +264,6 @@ def _pairs_of_panels(D: int, figsize: tuple[float, float] | None) -> np.ndarray:
     size = (6.4, 4.6) if D == 1 else (1.2 + 2.4 * across, 0.5 + 3.6 * rows)
     grid = new_grid((2 * rows, across), figsize or size, height_ratios=[2.2, 1] * rows)
     panels = [grid[2 * (d // across) : 2 * (d // across) + 2, d % across] for d in range(rows * across)]
-    for panel in panels[D:]:
-        for ax in panel:
-            ax.remove()
+    for ax in (ax for panel in panels[D:] for ax in panel):
+        ax.remove()
     return np.stack(panels[:D], axis=1)

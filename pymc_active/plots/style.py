@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ STYLE = {
     "legend.fontsize": 9.0,
     "legend.frameon": False,
 }
-# Half the width of a central 89 % interval of a Gaussian, in sds. All intervals are ArviZ's 89 %.
-Z89 = 1.598193
-
-
+# Half the width of a central 89 % interval of a Gaussian, in sds, and the quantiles of one of draws, with the median.
+Z89, QUANTILES = 1.598193, (0.055, 0.5, 0.945)
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
+# A line at a limit or a reference.
+LIMIT: dict[str, Any] = {"color": GREY, "lw": 0.9, "ls": (0, (5, 3)), "zorder": 0}
 # A light box behind text that a line may cross.
 PAPER: dict[str, Any] = {"fc": "white", "ec": "none", "pad": 0.5}
 _NOTE: dict[str, Any] = {"fontsize": 9, "color": INK}
@@ -63,20 +65,16 @@ def read_axes(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def legend_above(ax: Axes) -> None:
-    """Put a legend above the frame, where it hides nothing, and any title above the legend.
-
-    It has as many columns as fit. If the figure ends at the frame, it goes inside.
-    """
+    """A legend above the frame, in as many columns as fit, and any title above it; inside if the figure ends there."""
     n = len(ax.get_legend_handles_labels()[0])
-    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
     # Layouts make a frame wider than it is at first, but never beyond the figure.
     room = min(1.15 * ax.bbox.width, ax.figure.bbox.x1 - ax.bbox.x0)
     for ncols in range(n if n <= 4 else 3, 0, -1):
-        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, borderaxespad=0.2, **style)
+        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, borderaxespad=0.2, **LEGEND)
         if legend.get_window_extent().width <= room:
             break
     if legend.get_window_extent().y1 > ax.figure.bbox.y1 and ax.figure.get_layout_engine() is None:
-        ax.legend(loc="best", **style)
+        ax.legend(loc="best", **LEGEND)
         return
     # Matplotlib moves titles above insets, but not above legends: an empty inset takes the legend's place.
     inset = ax.inset_axes((0, 1, 1, 0))
@@ -113,12 +111,39 @@ def doubtful_dots(ax: Axes, x: np.ndarray, y: np.ndarray, is_doubtful: np.ndarra
         ax.plot(x[shown], y[shown], "o", color="white" if hollow else BLUE, **_RESULT | style)
 
 
+def medians(ax: Axes, x: Any, y: Any, color: str = BLUE, label: str = "median") -> None:
+    """Hollow dots, over the lines of their intervals."""
+    ax.plot(x, y, "o", ms=5, color="white", mec=color, mew=1.6, label=label, zorder=3)
+
+
+def curve(ax: Axes, x: np.ndarray, y: np.ndarray, color: str, label: str) -> list[tuple[str, float, float, str]]:
+    """A line through dots; returns its last finite point, if any, for :func:`label_ends`."""
+    ax.plot(x, y, color=color, lw=1.8, marker="o", ms=3, label=label)
+    known = np.flatnonzero(np.isfinite(y))[-1:]
+    return [(label, float(x[i]), float(y[i]), color) for i in known if label]
+
+
+def color_bar(ax: Axes, drawn: Any, label: str) -> Any:
+    """The colour bar of what was drawn, beside the frame."""
+    bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=28)
+    bar.outline.set_visible(False)
+    bar.set_label(label)
+    return bar
+
+
+def name_rows(ax: Axes, labels: Sequence[str], above: float = 0.6) -> None:
+    """Rows 0, 1, ... from the top, by name, with some room above the first."""
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.4, -above)
+    ax.tick_params(axis="y", length=0)
+
+
 def probability(p: float) -> str:
     """With two decimals."""
     return f"{p:.2f}" if p >= 0.005 else "< 0.01"
 
 
-def check_result(result: Any, kind: type, plot: str, source: str) -> None:
+def check_result(result: Any, kind: type | tuple[type, ...], plot: str, source: str) -> None:
     """Refuse what a picture is not made for."""
     if not isinstance(result, kind):
         raise TypeError(f"{plot} takes {source}; got {type(result).__name__}")
@@ -161,15 +186,14 @@ def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
         points = 72 / axes.figure.dpi
         at = np.array([axes.transData.transform((x, y))[1] * points for _, x, y, _ in ends])
         order = np.argsort(at)
-        placed = at[order].copy()
         # Merge neighbours that are too close into blocks around their common middle.
         blocks: list[list[float]] = []
-        for position in placed:
+        for position in at[order]:
             blocks.append([position, 1])
             while len(blocks) > 1 and blocks[-1][0] - blocks[-2][0] < gap * (blocks[-1][1] + blocks[-2][1]) / 2:
                 (a, k), (b, m) = blocks[-2:]
                 blocks[-2:] = [[(k * a + m * b) / (k + m), k + m]]
-        placed = np.concatenate([c + gap * (np.arange(k) - (k - 1) / 2) for c, k in blocks]) if blocks else placed
+        placed = (middle + gap * (i - (k - 1) / 2) for middle, k in blocks for i in range(int(k)))
         for i, target in zip(order, placed, strict=True):
             texts[i].xyann = (6, target - at[i])
 
