@@ -78,6 +78,11 @@ class Summary(NamedTuple):
         ]
 
 
+def formatted(frame: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
+    """The table with some columns as text, such as ``{"log_evidence": "{:.2f}"}``."""
+    return frame.assign(**{name: frame[name].map(form.format) for name, form in formats.items()})
+
+
 class Summarized:
     """Base of results that describe themselves: one :class:`Summary` for the prompt and for notebooks."""
 
