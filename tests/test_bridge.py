@@ -62,7 +62,7 @@ def test_evidence_of_a_conjugate_model_is_its_closed_form():
     basis = np.stack([fitted.best.posterior.prior_mean(unit, gpm.X)[0] for unit in np.eye(2)], axis=1)
     kernel = np.exp(-0.5 * np.square(x[:, None] - x)) + np.exp(-2) * np.eye(6)
     exact = multivariate_normal(basis @ center, kernel + basis * sd**2 @ basis.T).logpdf(gpm.y)
-    estimate = bridge_evidence(fitted, as_trace(gpm, fitted.draw(2000, 1)))
+    estimate = bridge_evidence(fitted, as_trace(gpm, fitted.draw(2000, 1)), random_seed=0)
     assert estimate.standard_error < 0.01
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
     assert estimate.effective_sample_size > 500
@@ -74,10 +74,10 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model):
     gpm = model()
     fitted = fit(gpm)
     draws, exact = exact_draws(model, 2000)
-    estimate = bridge_evidence(fitted, as_trace(gpm, draws, chains=4))
+    estimate = bridge_evidence(fitted, as_trace(gpm, draws, chains=4), random_seed=0)
     assert estimate.standard_error < 0.08
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
-    assert bridge_evidence(fitted, as_trace(gpm, draws, chains=4)) == estimate
+    assert bridge_evidence(fitted, as_trace(gpm, draws, chains=4), random_seed=0) == estimate
 
 
 def test_standard_error_is_the_spread_over_traces():
@@ -98,7 +98,7 @@ def test_images_by_exchange_count_once_whichever_the_chains_visit():
     fitted = fit(gpm)
     draws, _ = exact_draws(two_alike, 600)
     swapped = np.where(np.random.default_rng(2).uniform(size=(600, 1)) < 0.5, draws, draws[:, ::-1])
-    estimates = [bridge_evidence(fitted, as_trace(gpm, some)).log_evidence for some in (draws, swapped)]
+    estimates = [bridge_evidence(fitted, as_trace(gpm, some), random_seed=0).log_evidence for some in (draws, swapped)]
     assert_allclose(*estimates, rtol=1e-10)
 
 
@@ -115,14 +115,16 @@ def test_rotations_of_an_embedding_are_integrated():
     thetas, values, exact, error = weighted_prior(gpm, 14)
     fitted = fit(gpm, n_restarts=12)
     draws = resample(thetas, values, 1000, 1)
-    estimate = bridge_evidence(fitted, as_trace(gpm, draws))
+    estimate = bridge_evidence(fitted, as_trace(gpm, draws), random_seed=0)
     assert estimate.standard_error < 0.05
     assert abs(estimate.log_evidence - exact) < 4 * np.hypot(estimate.standard_error, error)
     # Turning each draw by its own angle changes nothing.
     rng = np.random.default_rng(4)
     turns = np.linalg.qr(rng.normal(size=(1000, 2, 2)))[0]
     turned = (turns @ draws.reshape(1000, 2, 2)).reshape(1000, 4)
-    assert_allclose(bridge_evidence(fitted, as_trace(gpm, turned)).log_evidence, estimate.log_evidence, rtol=1e-9)
+    assert_allclose(
+        bridge_evidence(fitted, as_trace(gpm, turned), random_seed=0).log_evidence, estimate.log_evidence, rtol=1e-9
+    )
 
 
 def test_coordinates_across_the_orbits_lead_back():
@@ -142,7 +144,7 @@ def test_more_inputs_than_data(n_components):
     thetas, values, exact, error = weighted_prior(gpm, 13)
     fitted = fit(gpm, n_restarts=6)
     assert isinstance(fitted.best.space, RowSpace)
-    estimate = bridge_evidence(fitted, as_trace(gpm, resample(thetas, values, 1000, 1)))
+    estimate = bridge_evidence(fitted, as_trace(gpm, resample(thetas, values, 1000, 1)), random_seed=0)
     assert estimate.standard_error < 0.1
     assert abs(estimate.log_evidence - exact) < 4 * np.hypot(estimate.standard_error, error)
 
@@ -150,7 +152,7 @@ def test_more_inputs_than_data(n_components):
 def test_importance_sampling_around_a_good_fit_agrees():
     gpm = skewed()
     fitted = fit(gpm)
-    estimate = bridge_evidence(fitted, as_trace(gpm, exact_draws(skewed, 2000)[0]))
+    estimate = bridge_evidence(fitted, as_trace(gpm, exact_draws(skewed, 2000)[0]), random_seed=0)
     weighted = importance_evidence(fitted, random_seed=0)
     both = np.hypot(weighted.standard_error, estimate.standard_error)
     assert abs(weighted.log_evidence - estimate.log_evidence) < 4 * both
@@ -160,8 +162,8 @@ def test_a_chain_that_moves_slowly_has_a_larger_error():
     gpm = skewed()
     fitted = fit(gpm)
     draws, _ = exact_draws(skewed, 800)
-    quick = bridge_evidence(fitted, as_trace(gpm, draws))
-    slow = bridge_evidence(fitted, as_trace(gpm, np.repeat(draws[::8], 8, axis=0)))
+    quick = bridge_evidence(fitted, as_trace(gpm, draws), random_seed=0)
+    slow = bridge_evidence(fitted, as_trace(gpm, np.repeat(draws[::8], 8, axis=0)), random_seed=0)
     assert slow.effective_sample_size < 0.4 * quick.effective_sample_size
     assert slow.standard_error > 1.2 * quick.standard_error
 
@@ -170,10 +172,10 @@ def test_where_there_is_no_estimate_it_says_why():
     gpm = skewed()
     fitted = fit(gpm)
     draws, _ = exact_draws(skewed, 100)
-    short = bridge_evidence(fitted, as_trace(gpm, draws[:12]))
+    short = bridge_evidence(fitted, as_trace(gpm, draws[:12]), random_seed=0)
     assert np.isnan(short.log_evidence)
     assert short.problem == "the trace has 12 draws; 2 dimensions need at least 30"
-    stuck = bridge_evidence(fitted, as_trace(gpm, np.tile(draws[:1], (100, 1))))
+    stuck = bridge_evidence(fitted, as_trace(gpm, np.tile(draws[:1], (100, 1))), random_seed=0)
     assert "the chains hardly move" in stuck.problem
     with pytest.raises(ValueError, match="not drawn from this model: it lacks log_lengthscale"):
         bridge_evidence(fitted, as_trace(conjugate(), draws))

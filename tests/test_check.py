@@ -173,7 +173,7 @@ def test_chains_at_different_images_of_an_embedding_agree():
 
 def test_evidence_is_that_of_the_three_estimators(fit, trace, report):
     evidence = report["evidence"].to_dataset()
-    weighted, bridge = importance_evidence(fit, random_seed=0), bridge_evidence(fit, trace)
+    weighted, bridge = importance_evidence(fit, random_seed=0), bridge_evidence(fit, trace, random_seed=0)
     assert_allclose(evidence.log_evidence, [summed_over_modes(fit), weighted.log_evidence, bridge.log_evidence])
     assert_allclose(evidence.standard_error[1:], [weighted.standard_error, bridge.standard_error])
     assert np.isnan(evidence.standard_error[0])

@@ -204,7 +204,7 @@ ENDLESS["again"] = [ENDLESS]
         ({"a": np.inf}, r"\['a'\] is inf"),
         ({"a": np.int64(1)}, r"\['a'\] is int64"),
         ({"a": {1: 2}}, r"learner\.notes\['a'\] has the key 1, .* use str\(key\)"),
-        (ENDLESS, "nested more than 50 deep, or contain themselves"),
+        (ENDLESS, "nested more than 50 levels deep, or contain themselves"),
     ],
 )
 def test_notes_that_a_file_cannot_hold_are_named_before_a_run(notes, message, tmp_path):
@@ -474,7 +474,7 @@ def test_a_model_of_the_users_own_is_passed(tmp_path):
     assert_array_equal(other.y, active.y)
     assert_array_equal(other.pending, first)
     assert_array_equal(other.ask(), active.ask())
-    with pytest.raises(ValueError, match=r"has the parameters ls_log__ \(\); this one has ls \(\)"):
+    with pytest.raises(ValueError, match=r"has the parameters ls_log__ \(\), but this one has ls \(\)"):
         Learner.load(tmp_path / "run.nc", model=user_model(lambda name: pm.Normal(name, 1, 0.1)))
     with pytest.raises(TypeError, match="model must be a GPModel; got str"):
         Learner.load(tmp_path / "run.nc", model="SE")

@@ -24,7 +24,7 @@ from pymc_active.predictions.mixtures import mixture, mixture_gradients
 from pymc_active.predictions.moments import marginal_gradients, marginal_moments
 
 # Most fits here are made at points that are no modes.
-pytestmark = pytest.mark.filterwarnings("ignore:the draws from the posterior hardly move")
+pytestmark = pytest.mark.filterwarnings("ignore::pymc_active.support.user_warnings.SamplingWarning")
 
 METHODS = ("map", "bbq", "mgp")
 MIXTURES = ("modes", "draws", "cubature")

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.traces import trace_thetas
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.tables import blocks
 
 
@@ -355,8 +356,19 @@ def test_points_with_nan_are_refused(ard_fit):
 
 
 def test_a_trace_needs_its_model(ard_fit):
-    with pytest.raises(ValueError, match="predict needs the model that a trace came from: pass model=gpm"):
+    with pytest.raises(ValueError, match=r"predict needs the model of a trace: pass model=gpm"):
         pma.predict(ard_fit.to_datatree(draws=2), NEW)
+
+
+def test_criteria_take_a_trace_with_its_model_and_an_ensemble(ard_fit):
+    trace = ard_fit.to_datatree(draws=20, random_seed=1)
+    moments = pma.predict(trace, NEW, model=ard_fit.gpm)
+    assert_allclose(pma.active.uncertainty(trace, NEW, model=ard_fit.gpm), np.sqrt(moments.f_variance))
+    assert_allclose(
+        pma.active.bald(as_ensemble(trace, model=ard_fit.gpm), NEW), pma.active.bald(trace, NEW, model=ard_fit.gpm)
+    )
+    with pytest.raises(ValueError, match="bald needs the model of a trace: pass model=gpm"):
+        pma.active.bald(trace, NEW)
 
 
 def test_a_trace_of_another_model_is_refused(ard_fit):
@@ -392,7 +404,7 @@ def test_what_is_no_trace_is_refused_by_whatever_reads_one(ard_fit):
 
 
 def test_other_sources_are_refused():
-    with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree of draws; got int$"):
+    with pytest.raises(TypeError, match=r"LaplaceFit.*DataTree; got int$"):
         pma.predict(3, NEW)
 
 
@@ -400,8 +412,8 @@ def test_what_has_a_fit_or_can_have_one_is_told_from_it(ard_fit):
     gpm = pma.ard_gp(X, y)
     for source, message in (
         (gpm, "got GPModel: fit it first"),
-        (pma.active.Learner(gpm, pool=NEW), "got Learner: pass its fit, learner.fit"),
-        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit: it predicts by itself"),
+        (pma.active.Learner(gpm, pool=NEW), "got Learner: pass learner.fit"),
+        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit: use fit.predict"),
     ):
         with pytest.raises(TypeError, match=message):
             pma.predict(source, NEW)

@@ -114,7 +114,7 @@ def test_a_doubtful_fit_that_its_prior_makes_win_does_not_do_so_silently(fits):
 def test_bad_fits_and_priors(fits):
     fit = fits["ExpQuad"]
     other = pma.fit_laplace(pma.ard_gp(fit.X, fit.y + 1), point=fit.point, optimize=False)
-    with pytest.raises(ValueError, match="'ExpQuad' and 'new' have different y: fit every model again"):
+    with pytest.raises(ValueError, match="'ExpQuad' and 'new' have different y, so their evidences"):
         pma.active.model_posterior({"ExpQuad": fit, "new": other})
     for wrong in (fit, [], None):
         with pytest.raises(TypeError, match="a dict or a list with at least one LaplaceFit"):

@@ -10,15 +10,16 @@ import xarray as xr
 from pymc_active.criteria.base import MomentCriterion, rounding
 from pymc_active.inference.ensemble import MIXTURE_METHODS
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.mixtures import Mixture
-from pymc_active.predictions.model_average import Fits
 
 
 def bald(
-    fit: LaplaceFit | Fits,
+    fit: Source,
     X_pool: Any,
     *,
+    model: GPModel | None = None,
     target: Literal["y", "f"] = "y",
     method: Literal["mgp", "bbq", "modes", "draws", "cubature"] = "mgp",
     draws: int = 128,
@@ -27,29 +28,33 @@ def bald(
     r"""Expected information about the hyperparameters from measuring each candidate, in nats.
 
     Bayesian active learning by disagreement: the mutual information of the outcome and the hyperparameters. For the
-    marginal GP it is :math:`\tfrac12 \log(\tilde V / V)`, with V the predictive variance with the hyperparameters at
-    the mode and :math:`\tilde V` the marginal one; for a mixture, its entropy less the mean of its components'.
+    marginal GP it is :math:`\tfrac12 \log(\tilde V / V)`, where V is the predictive variance with the hyperparameters
+    at the mode and :math:`\tilde V` the marginal one; for a mixture, its entropy minus the mean entropy of its
+    components.
 
     Parameters
     ----------
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
-        Of several models: information about the model and its hyperparameters together, as ``"modes"`` takes it of
-        several modes. :func:`bams` counts the model alone.
+    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
+        With several models: the information about model and hyperparameters together; :func:`bams` counts the model
+        alone. A trace gives the mixture over its draws.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
-        Candidates in the user's units. A dask array is scored lazily, block by block, in the memory that a block
-        takes; ``scores.data.argmax()`` is the best row, lazily too.
+        Candidates in the user's units. A dask array is scored lazily, block by block, in the memory of one block;
+        ``scores.data.argmax()`` is the best row, also lazily.
+    model : GPModel, optional
+        Required for a trace.
     target : {"y", "f"}
-        ``"y"`` counts the noise in both variances: what an *observation* tells. ``"f"`` is the paper's, the latent
-        function. On nearly noise-free data the latent ratio degenerates: it prefers points at which both variances
+        ``"y"``: include the noise in both variances, for the information in an *observation*. ``"f"``: the paper's
+        latent function. On nearly noise-free data the latent ratio degenerates and prefers points where both variances
         are tiny.
     method : {"mgp", "bbq", "modes", "draws", "cubature"}
-        ``"mgp"`` and ``"bbq"``: the marginal variance of one mode; under ``"mgp"`` the latent value is never below
-        ½ log(4/3) = 0.144. ``"modes"``: information about the mode and its hyperparameters, from the marginal GPs of
-        all modes found. ``"draws"``: from GPs at draws from the posterior, which decides most like MCMC: over 50
-        problems its pick had 0.96 of the largest true information, that of ``"mgp"`` 0.79.
-        ``"cubature"``: from GPs at 2P points around the highest mode.
-    draws, random_seed : int
-        For ``"draws"``.
+        How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`. ``"mgp"`` and ``"bbq"`` use
+        the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
+        includes the information about the mode. ``"draws"`` decides most like MCMC: over 50 problems its pick had 0.96
+        of the largest true information, that of ``"mgp"`` 0.79.
+    draws : int
+        Draws from the posterior of each fit, for ``method="draws"``.
+    random_seed : int or Generator, optional
+        For ``method="draws"``.
 
     Returns
     -------
@@ -69,7 +74,7 @@ def bald(
     >>> pma.active.bald(fit, np.linspace(-4, 4, 5)[:, None]).attrs["units"]
     'nats'
     """
-    return Bald(target, method, draws, random_seed).over(fit, X_pool)
+    return Bald(target, method, draws, random_seed).over(fit, X_pool, model)
 
 
 class Bald(MomentCriterion):
@@ -115,18 +120,25 @@ class Bald(MomentCriterion):
         return *mixture_entropy_gradient(p.means, variances, p.weights), -0.5 * p.weights[:, None] / conditional
 
 
-def uncertainty(fit: LaplaceFit | Fits, X_pool: Any, *, method: str = "mgp") -> xr.DataArray:
+def uncertainty(
+    fit: Source,
+    X_pool: Any,
+    *,
+    model: GPModel | None = None,
+    method: str = "mgp",
+    draws: int = 128,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataArray:
     """Uncertainty sampling: the sd of the latent function at each candidate, in units of y.
 
-    Its maximiser is also that of the entropy H[f], the first term of BALD.
+    Its maximiser also maximises the entropy H[f], the first term of BALD.
 
     Parameters
     ----------
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
-        Of several models: the sd of their average, by posterior probability.
-    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
-    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
-        As in :func:`pymc_active.predict`.
+    fit, X_pool, model
+        As in :func:`bald`; with several models: the sd of their average.
+    method, draws, random_seed
+        How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`.
 
     Returns
     -------
@@ -137,7 +149,7 @@ def uncertainty(fit: LaplaceFit | Fits, X_pool: Any, *, method: str = "mgp") -> 
     ----------
     .. [1] Garnett, Osborne & Hennig (2014), section 4.
     """
-    return Uncertainty(method).over(fit, X_pool)
+    return Uncertainty(method, draws, random_seed).over(fit, X_pool, model)
 
 
 class Uncertainty(MomentCriterion):

@@ -16,7 +16,7 @@ from pymc_active.support.tables import blocks, point_labels
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
 
-# With fewer draws in half a chain their autocorrelation cannot be seen.
+# Fewest draws in half a chain for estimating autocorrelation.
 _SHORTEST = 4
 
 
@@ -34,8 +34,8 @@ def bald_from_trace(
 ) -> xr.DataArray:
     r"""Expected information about all parameters of a model from measuring each candidate, in nats.
 
-    For any ``pm.Model``, not only Gaussian processes: a hierarchical regression, a saturation curve, a logistic or
-    Poisson model. The mutual information of an outcome and everything that its distribution depends on,
+    For any ``pm.Model``: a hierarchical regression, a saturation curve, a logistic or Poisson model. The mutual
+    information of an outcome and everything that its distribution depends on,
 
     .. math:: I(y^*; \theta) = H\Big[\frac1S \sum_s p(y^* \mid \theta_s)\Big] - \frac1S \sum_s H[p(y^* \mid \theta_s)],
 
@@ -44,51 +44,51 @@ def bald_from_trace(
     Parameters
     ----------
     trace : xarray.DataTree
-        Draws from the model, e.g. of ``pm.sample``.
+        Draws from the model, such as those of ``pm.sample``.
     model : pm.Model
-        The inputs must be ``pm.Data``. It is left as it is: nothing is set in it.
+        Its inputs must be ``pm.Data``. It is not changed.
     X_pool : array_like, DataFrame, DataArray, dask array or dict, shape (m, D) or (m,)
-        Candidates, shaped as the model's ``pm.Data`` of inputs. If there are several with one row for each observation
-        (an exposure or the index of a group), a dict, name -> array. A dask array is scored lazily, block by block.
+        Candidates, shaped like the model's ``pm.Data`` of inputs. If several ``pm.Data`` have one row per observation
+        (an exposure, the index of a group): a dict, name -> array. A dask array is scored lazily, block by block.
     observed : str, optional
-        The variable that would be measured, if the model observes several. Its distribution must be Normal, StudentT,
-        Bernoulli, Binomial or Poisson.
+        The variable to measure, if the model observes several. Its distribution must be Normal, StudentT, Bernoulli,
+        Binomial or Poisson.
     data : str, optional
-        The ``pm.Data`` that candidates replace, if it is not clear.
+        The ``pm.Data`` that candidates replace, if there are several.
     draws : int
-        So many are used, evenly spaced over each chain.
+        Number of draws used, evenly spaced over each chain.
     random_seed : int or Generator, optional
-        With one, they are taken from each chain at random instead.
+        If given, the draws are taken from each chain at random instead.
     group : str
-        Of the trace. ``"prior"``, as of ``pm.sample_prior_predictive``, designs the first experiment.
+        Group of the trace. ``"prior"``, as from ``pm.sample_prior_predictive``, designs the first experiment.
     compile_kwargs : dict, optional
         For ``pytensor.function``, which by default uses no JIT.
 
     Returns
     -------
     xarray.DataArray
-        Over ``point``; larger is better. Two coordinates, in nats, say how far it can be trusted: ``standard_error``,
-        of the Monte Carlo, autocorrelation and disagreement of the chains included; and ``bias``, by how much the value
-        is too low since the draws' own mean stands for the predictive distribution (see Notes).
+        Over ``point``; larger is better. Two coordinates state its accuracy in nats: ``standard_error``, the Monte
+        Carlo error including autocorrelation and disagreement of the chains, and ``bias``, the amount by which the
+        value is too low (see Notes).
 
     Raises
     ------
     TypeError
-        For another distribution (hurdle, censored, of the user's); for a ``pm.gp.Marginal``, which is for :func:`bald`.
+        For another distribution (hurdle, censored, custom), or a ``pm.gp.Marginal``, for which use :func:`bald`.
     ValueError
-        If the variable to measure or its inputs are not clear or are constants; if it depends on variables that the
-        trace does not have, or that have one value for each observation; for candidates that do not fit.
+        If the variable to measure or its inputs are ambiguous or constant; if it depends on variables that the trace
+        lacks or that have one value per observation; or if the candidates do not fit.
 
     Warns
     -----
-    UserWarning
-        Where a value is within one nat of log S, which no estimate from S draws can exceed.
+    SamplingWarning
+        If a value is within one nat of log S, the upper limit of any estimate from S draws.
 
     Notes
     -----
-    The value is the mean over draws of KL(p_s‖p̄), with p̄ the mean of all p_s. To first order these divergences are also
-    its influence function, so the standard error is that of their mean. ``bias`` is χ²/(2S), with χ² the mean of
-    ∫ p_s²/p̄ less one: the first order for S independent draws, and at least (e^I - 1)/(2S). It is not added to the
+    The value is the mean over draws of KL(p_s‖p̄), where p̄ is the mean of all p_s. To first order these divergences are
+    also its influence function, so the standard error is that of their mean. ``bias`` is χ²/(2S), where χ² is the mean
+    of ∫ p_s²/p̄ minus one: the first order for S independent draws, at least (e^I - 1)/(2S). It is not added to the
     value.
 
     References
@@ -154,8 +154,8 @@ def bald_from_trace(
 def standard_error(values: np.ndarray) -> np.ndarray:
     """Standard error (m,) of the mean over draws of values (chains, draws, m), by Geyer's monotone sequence.
 
-    Chains are halved, so that also a drift counts as disagreement between chains. ArviZ's ``mcse`` is this for one
-    column at a time, which for a pool of candidates takes ten times as long.
+    Chains are halved, so that a drift counts as disagreement between chains. ArviZ's ``mcse`` does this one column at a
+    time, ten times slower for a pool.
 
     References
     ----------
@@ -186,7 +186,7 @@ def standard_error(values: np.ndarray) -> np.ndarray:
 def _read_draws(
     trace: Any, group: str, names: list[str], draws: int, random_seed: int | np.random.Generator | None
 ) -> tuple[dict[str, np.ndarray], int]:
-    """Values (S, ...) by name, equally many of each chain, chains one after another; and how many chains."""
+    """Values (S, ...) by name, equally many from each chain, chain after chain; and the number of chains."""
     if not isinstance(trace, xr.DataTree):
         raise TypeError(f"trace must be a DataTree of draws, as pm.sample returns it; got {type(trace).__name__}")
     if group not in trace.children:
@@ -207,7 +207,7 @@ def _read_draws(
     if random_seed is None:
         rows = ((np.arange(each) + 0.5) / each * length).astype(int)
     else:
-        # In their order, without which autocorrelation could not be seen.
+        # In their order, which autocorrelation depends on.
         rows = np.sort(np.random.default_rng(random_seed).choice(length, each, replace=False))
     chosen = table[names].isel(draw=rows).transpose("chain", "draw", ...)
     values = {name: chosen[name].to_numpy() for name in names}
@@ -219,7 +219,7 @@ def _lazily(score: Callable[[Any], np.ndarray], X_pool: Any, attrs: dict[str, An
     from dask import delayed
 
     whole_rows = X_pool.rechunk({1: -1}) if X_pool.ndim == 2 else X_pool[:, None]
-    # As a value of the graph the scorer, draws and compiled function included, travels to each process once.
+    # As a value of the graph the scorer, with draws and compiled function, is sent to each process once.
     scorer = delayed(score, traverse=False)
     found = whole_rows.map_blocks(
         _score_block,

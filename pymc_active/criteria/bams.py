@@ -1,4 +1,4 @@
-"""Criteria that learn which model is right: BAMS, and query by committee."""
+"""Criteria that discriminate between models: BAMS and query by committee."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_en
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
 
-# All models of less weight than this together carry less than 1e-6 nats.
+# Models below this weight together carry less than 1e-6 nats.
 _NEGLIGIBLE = 1e-9
 
 
@@ -29,9 +29,9 @@ def bams(
 ) -> xr.DataArray:
     r"""Expected information about the model from measuring each candidate, in nats.
 
-    Bayesian active model selection: the mutual information of the outcome y* and the model,
-    :math:`H[\sum_k p_k q_k(y^*)] - \sum_k p_k H[q_k(y^*)]`, noise included. It is at most the entropy of the models'
-    probabilities, and zero where all models predict the same.
+    Bayesian active model selection: the mutual information of the outcome y* (with noise) and the model,
+    :math:`H[\sum_k p_k q_k(y^*)] - \sum_k p_k H[q_k(y^*)]`. It is at most the entropy of the model probabilities, and
+    zero where all models predict the same.
 
     Parameters
     ----------
@@ -42,15 +42,17 @@ def bams(
     prior : dict or list, optional
         Prior weights of the models, as in :func:`model_posterior`.
     weights : {"posterior", "tempered", "uniform"}
-        The models' probabilities p_k. ``"posterior"`` is the information itself. Early on the posterior may be sure
-        of a wrong model, and then nothing seems worth asking: ``"tempered"`` takes the square roots of posterior
-        (normalised), ``"uniform"`` equal weights, with which all models count as long as they have a finite evidence.
+        The model probabilities p_k. ``"posterior"`` gives the information itself. Early on the posterior may be certain
+        of a wrong model, so that no candidate seems informative; ``"tempered"`` uses the normalised square roots of the
+        posterior, ``"uniform"`` equal weights for all models with a finite evidence.
     method : {"mgp", "modes", "draws"}
-        A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), or its mixture over
-        the marginal GPs of all its modes, or over GPs at draws from its posterior: by far the dearest, and on few data
-        the surest. What could be learned of a model's own mode or hyperparameters does not count.
-    draws, random_seed : int
-        For ``"draws"``, of each model.
+        A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), the mixture over all
+        its modes, or the mixture over draws from its posterior, by far the most expensive and on few data the most
+        reliable. Information about a model's own mode or hyperparameters does not count.
+    draws : int
+        Draws from the posterior of each fit, for ``method="draws"``.
+    random_seed : int or Generator, optional
+        For ``method="draws"``.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def bams(
 
     Notes
     -----
-    Models of weight below 1e-9 are left out.
+    Models with a weight below 1e-9 are left out.
 
     References
     ----------
@@ -91,21 +93,17 @@ def committee(
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
-    """Query by committee: entropy of the models' common predictive for y*, all models equally weighted, in nats.
+    """Query by committee: entropy of the equally weighted mixture of the models' predictives for y*, in nats.
 
     Parameters
     ----------
-    fits : dict, list of LaplaceFit or ModelAverage
-    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
-    method : {"mgp", "modes", "draws"}
+    fits, X_pool, method, draws, random_seed
         As in :func:`bams`.
-    draws, random_seed : int
-        For ``"draws"``, of each model.
 
     Returns
     -------
     xarray.DataArray
-        Over ``point``; larger is better. An entropy of a density: it may be negative.
+        Over ``point``; larger is better. A differential entropy may be negative.
 
     References
     ----------
@@ -135,10 +133,9 @@ class Bams(MomentCriterion):
     def weigh(self, average):
         return average.weighted(self.weights, _NEGLIGIBLE)
 
-    # There is nothing to learn about a single model.
-
     @override
     def value(self, p):
+        # A single model leaves nothing to learn.
         return np.zeros_like(p.mean)
 
     @override
@@ -151,7 +148,7 @@ class Bams(MomentCriterion):
         information = mixture_entropy(p.means, variances, p.weights)
         for share, rows in _by_model(p):
             information -= share * _model_entropy(p.means[rows], variances[rows], p.weights[rows] / share)
-        # Not negative but for the errors of the quadrature.
+        # Only quadrature errors make it negative.
         return np.maximum(information, 0.0)
 
     @override
@@ -200,7 +197,7 @@ def _of_observations(p: Mixture) -> np.ndarray:
 
 
 def _by_model(p: Mixture) -> Iterator[tuple[float, np.ndarray]]:
-    """Each model's weight and its components."""
+    """Each model's weight and the indices of its components."""
     for k in np.unique(p.owner):
         rows = np.flatnonzero(p.owner == k)
         yield p.weights[rows].sum(), rows

@@ -1,8 +1,6 @@
-"""What every criterion shares: prepared for a source of hyperparameters, it gives scorers of candidates.
+"""Base classes: a criterion holds options; ``criterion.prepare(source)`` returns a :class:`Scorer` of candidates.
 
-A criterion says what a measurement is worth and holds its options only. ``criterion.prepare(source)`` works out what is
-the same for all candidates and returns a :class:`Scorer` with ``score(X)`` and ``gradient(X)``. Neither changes
-afterwards, so that a score depends on nothing but the source and its own candidate.
+Both are immutable, so a score depends on the source and its own candidate only.
 """
 
 from __future__ import annotations
@@ -24,23 +22,14 @@ from pymc_active.predictions.moments import PredictiveMoments, marginal_gradient
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
-# Candidates of one model scored at a time: mixtures hold arrays of components for all of them.
+# Candidates scored at a time, divided by the number of models: bounds the memory of a mixture's arrays.
 _BLOCK = 32_768
 
 Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Scorer(ABC):
-    """A criterion for one source of hyperparameters.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-        What it averages over.
-    units : str
-    diagnostics : dict
-        What preparing it found out.
-    """
+    """A criterion prepared for one ensemble; ``diagnostics`` come from its preparation."""
 
     ensemble: Ensemble
     units: str
@@ -51,11 +40,11 @@ class Scorer(ABC):
         """Values (m,) at candidates (m, D) in the user's units; larger is better."""
 
     def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Values (m,) and derivatives in the inputs (m, D); None where there are no formulas for them."""
+        """Values (m,) and derivatives in the inputs (m, D); None if there are no formulas for them."""
         return None
 
     def coarse(self, n: int) -> Scorer | None:
-        """The same over the first n draws only, where there are more than twice as many; else None."""
+        """The same over the first n draws, if there are more than twice as many; else None."""
         return None
 
     @property
@@ -72,14 +61,7 @@ class Criterion(ABC):
 
     @abstractmethod
     def prepare(self, source: Source, *, model: GPModel | None = None) -> Scorer:
-        """A scorer of candidates.
-
-        Parameters
-        ----------
-        source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, or DataTree
-        model : GPModel, optional
-            Needed for a trace.
-        """
+        """A scorer of candidates for an ensemble or anything that makes one; ``model`` is required for a trace."""
 
     def over(self, source: Source, X_pool: Any, model: GPModel | None = None) -> xr.DataArray:
         """Scores of a pool of any kind; lazily over a dask array."""
@@ -90,12 +72,7 @@ class Criterion(ABC):
 class MomentCriterion(Criterion):
     """A function of the predictive moments at one point.
 
-    Parameters
-    ----------
-    method : str
-        How the hyperparameters of a fit are marginalised, as in :func:`pymc_active.predict`.
-    draws, random_seed
-        For ``method="draws"``.
+    ``method``, ``draws`` and ``random_seed`` say how to marginalise a fit, as in :func:`pymc_active.predict`.
     """
 
     methods: tuple[str, ...] = METHODS
@@ -111,11 +88,11 @@ class MomentCriterion(Criterion):
         return MomentScorer(self, as_ensemble(source, model=model, **how, weigh=self.weigh, what=self.name))
 
     def weigh(self, average: ModelAverage) -> ModelAverage:
-        """With the weights that the criterion gives to models; as they are, by default."""
+        """The average with the criterion's weights of the models; by default unchanged."""
         return average
 
     def bind(self, ensemble: Ensemble) -> MomentCriterion:
-        """The criterion with what it takes from an ensemble besides the moments at candidates; nothing, by default."""
+        """A copy with what the criterion needs from an ensemble besides the candidates' moments; by default nothing."""
         return self
 
     @abstractmethod
@@ -127,7 +104,7 @@ class MomentCriterion(Criterion):
         """Derivatives of ``value`` in mean, variance and plug-in variance, (m,) each."""
 
     def mixture_value(self, p: Mixture) -> np.ndarray:
-        """As ``value``, from a mixture: by default of its two moments."""
+        """As ``value``, for a mixture: by default of its mean and variance."""
         return self.value(_matched(p))
 
     def mixture_partials(self, p: Mixture) -> Partials:
@@ -183,7 +160,7 @@ class MomentScorer(Scorer):
 
 
 def rounding(p: Mixture) -> np.ndarray:
-    """Below these, (m,), variances are rounding errors: latent ones may vanish at a data point."""
+    """Variances below these (m,) are rounding errors; latent variances may vanish at a data point."""
     return 1e-10 * (p.variances + p.noises).max(0) + np.finfo(float).tiny
 
 
@@ -207,14 +184,14 @@ def _score_block(
 def score_pool(
     score: Callable[[np.ndarray], np.ndarray], gpm: GPModel, X_pool: Any, name: str, units: str
 ) -> xr.DataArray:
-    """Apply a scorer to a pool of any kind, lazily and block by block to a dask array."""
+    """Scores of a pool of any kind; of a dask array lazily, block by block."""
     width = len(gpm.inputs)
     if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:
             raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")
         from dask import delayed
 
-        # As a value of the graph the scorer travels to each process once, however many blocks this is given.
+        # As a value of the graph the scorer is sent to each process once, however many blocks use it.
         scorer = delayed(score, traverse=False)
         values = X_pool.rechunk({1: -1}).map_blocks(
             _score_block, score=scorer, width=width, drop_axis=1, dtype=float, meta=np.empty(0)
@@ -227,10 +204,10 @@ def score_pool(
 
 
 def relative_utility(name: str, utility: np.ndarray, pick: int) -> float:
-    """Utility at a pick over the largest, 1 if there is nothing to gain anywhere.
+    """Utility at a pick as a share of the largest; 1 if no candidate has any.
 
-    Expected improvement is given by its logarithm; an upper confidence bound has no zero, and is counted from the
-    lowest in the pool.
+    Expected improvement comes as its logarithm. Upper confidence bounds and committee entropies have no natural zero
+    and are measured from the lowest value in the pool.
     """
     if name == "expected_improvement":
         return float(np.exp(utility[pick] - utility.max()))

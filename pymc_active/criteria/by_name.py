@@ -1,7 +1,4 @@
-"""The registry of criteria: a name means the same for :class:`Learner`, :func:`check` and the command line.
-
-To add a criterion, write it in a file of this package and add a line here.
-"""
+"""The registry of criteria by name, for :class:`Learner`, :func:`check` and the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from pymc_active.criteria.maximum.max_value import (
 )
 from pymc_active.criteria.maximum.pes import Pes, pes
 
-# Draws from a fit are the same for all criteria over it.
+# All criteria share the draws from a fit.
 _SEED = 0
 
 type Kind = Literal["moments", "maximum", "models"]
@@ -41,10 +38,10 @@ class Entry(NamedTuple):
     Attributes
     ----------
     kind : {"moments", "maximum", "models"}
-        A function of the predictive moments; of where, or how high, the maximum is; or of several models, which the
-        others average.
+        What it depends on: the predictive moments, the place or height of the maximum, or the differences between
+        several models. Other kinds average over models.
     make : callable
-        From ``minimize`` to a criterion; for ``"maximum"`` from the domain, with the keywords ``minimize`` and
+        Makes the criterion from ``minimize``, or for ``"maximum"`` from the domain and the keywords ``minimize`` and
         ``random_seed``.
     """
 
@@ -90,7 +87,7 @@ CRITERIA: dict[str, Entry] = {
     "committee": Entry("models", lambda minimize: Committee(random_seed=_SEED)),
 }
 
-# The public functions stand for the criteria of their name, which know their gradients.
+# A public function passed as a criterion means the criterion of its name, which has a gradient.
 FUNCTIONS: dict[Callable, str] = {
     f: f.__name__
     for f in (
@@ -101,7 +98,7 @@ FUNCTIONS: dict[Callable, str] = {
 
 
 def criterion_names(*kinds: Kind) -> list[str]:
-    """Names of the criteria of these kinds; of all without one."""
+    """Names of the criteria of these kinds, by default of all."""
     return [name for name, entry in CRITERIA.items() if not kinds or entry.kind in kinds]
 
 
@@ -119,17 +116,17 @@ def make_criterion(
     ----------
     name : str
     domain : callable
-        Gives the place where the maximum is looked for; called for criteria that need it.
+        Returns the domain of the maximum; called only for criteria that need it.
     minimize : bool
     random_seed : int, optional
-        Of sample paths.
+        For sample paths.
     several_models : bool
         Whether criteria that compare models are allowed.
 
     Raises
     ------
     ValueError
-        For an unknown name: the known ones are listed.
+        For an unknown name.
     """
     entry = CRITERIA.get(name)
     if entry is None or (entry.kind == "models" and not several_models):

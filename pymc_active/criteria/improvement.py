@@ -1,4 +1,4 @@
-"""Criteria that look for the maximum by the predictive mean and variance alone."""
+"""Criteria that search for the maximum by predictive mean and variance alone."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.mixtures import Mixture, mixture
-from pymc_active.predictions.model_average import Fits
 from pymc_active.predictions.predict import posterior_mean
 from pymc_active.support.threads import one_blas_thread
 
 
 def expected_improvement(
-    fit: LaplaceFit | Fits | xr.DataTree,
+    fit: Source,
     X_pool: Any,
     *,
     model: GPModel | None = None,
@@ -34,23 +33,20 @@ def expected_improvement(
 
     Parameters
     ----------
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
-        Of several models: with the mean and variance of their average. Of a trace: the mean over its draws.
-    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
-    model : GPModel
-        Needed for a trace.
+    fit, X_pool, model
+        As in :func:`bald`.
     minimize : bool
         Improve downwards.
     method, draws, random_seed
-        How the hyperparameters are marginalised, as in :func:`pymc_active.predict`. Under ``"map"``, ``"bbq"`` and
-        ``"mgp"`` the improvement is that of one Gaussian with the marginal mean and variance; under ``"draws"``,
-        ``"modes"`` and ``"cubature"`` it is the mean of each component's improvement over its own best mean.
+        How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`. ``"map"``, ``"bbq"`` and
+        ``"mgp"`` use one Gaussian with the marginal mean and variance (of the models' average). The other methods, and
+        a trace, average each component's improvement over its own best mean.
 
     Returns
     -------
     xarray.DataArray
-        :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z): the argument is
-        in units of y. In its logarithm the criterion keeps a gradient where improvement is hopeless.
+        :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z), the argument in
+        units of y. The logarithm keeps a useful gradient where improvement is unlikely.
 
     References
     ----------
@@ -60,7 +56,7 @@ def expected_improvement(
 
 
 def upper_confidence_bound(
-    fit: LaplaceFit | Fits | xr.DataTree,
+    fit: Source,
     X_pool: Any,
     *,
     model: GPModel | None = None,
@@ -70,20 +66,18 @@ def upper_confidence_bound(
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
-    """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize`` the negative of mean minus these.
+    """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize``, sqrt(beta) sds minus the mean.
 
     Parameters
     ----------
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
-        Of several models, or of the draws of a trace: with the mean and variance of their average.
-    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
-    model : GPModel
-        Needed for a trace.
+    fit, X_pool, model
+        As in :func:`bald`; a mixture enters by its mean and variance.
     beta : float
         Finite, not negative.
     minimize : bool
+        Look for the minimum.
     method, draws, random_seed
-        As in :func:`expected_improvement`.
+        How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`.
 
     Returns
     -------
@@ -111,7 +105,7 @@ class ExpectedImprovement(MomentCriterion):
     ):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
-        # The best mean at the data: one of a Gaussian approximation (0-d), or each component's (S,).
+        # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S,).
         self.best = np.array(np.nan)
 
     @override
@@ -168,7 +162,7 @@ def log_h(z: np.ndarray) -> np.ndarray:
     z = np.asarray(z, float)
     log_phi = -0.5 * (LOG_2PI + z * z)
     low = np.minimum(z, -1.0)
-    # z Φ(z) / φ(z) by the scaled complementary error function; far out its asymptotic series has more digits.
+    # z Φ(z) / φ(z) by the scaled complementary error function; far out, the asymptotic series has more digits.
     ratio = 1 + low * np.sqrt(np.pi / 2) * erfcx(-low / np.sqrt(2))
     far = low**-2 * (1 - 3 * low**-2 * (1 - 5 * low**-2))
     tail = np.log(np.where(low < -300, far, ratio))

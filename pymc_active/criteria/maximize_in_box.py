@@ -1,9 +1,8 @@
-"""Maximise a criterion over a box: seeds from the box, its corners and the embedding, then a local search in x.
+"""Maximise a criterion over a box: score seeds, then climb from the best of them by L-BFGS-B.
 
-Garnett, Osborne & Hennig (2014, section 4.1) search the low-dimensional U = {R x} and map each u back to the x that
-goes there most surely (:mod:`pymc_active.criteria.surest_input`). The surest x is seldom the most informative one, so
-U only provides seeds here: the vertices of U are the images of the corners x = sign(Rᵀw). From the best seeds one
-L-BFGS-B run climbs all at once in x, with exact gradients where the model has them.
+Garnett, Osborne & Hennig (2014, section 4.1) search the low-dimensional U = {R x} and map each u back to its surest x
+(:mod:`pymc_active.criteria.surest_input`), which is seldom the most informative one. Here U only provides seeds: its
+vertices are the images of the corners x = sign(Rᵀw).
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.screening import screened
 from pymc_active.inference.ensemble import Ensemble
 
-# Seeds scored, and starts among them; twice as many where the criterion is a sum over draws and rugged.
+# Seeds scored, and starts among them; twice as many starts where a sum over draws makes the criterion rugged.
 _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
-# Draws that a climb takes; the maxima that go on with all draws, and iterations of these.
+# Draws used while climbing; maxima then polished with all draws, and iterations of that.
 _CLIMB, _POLISHED, _POLISH = 32, 2, 4
-# Starts nearer than this, as a fraction of the box's diagonal, are taken for one.
+# Starts closer than this, as a fraction of the box's diagonal, are merged.
 _APART = 0.02
-# LocalMaxima nearer than this, as a fraction of the range of all of them, are one.
+# Maxima closer than this, as a fraction of their range, are merged.
 _SAME = 1e-3
 # Central differences for criteria without a gradient, as a fraction of the box.
 _STEP = 1e-5
@@ -39,14 +38,7 @@ class LocalMaxima(NamedTuple):
 
 
 def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> LocalMaxima:
-    """Local maxima of a criterion in a box.
-
-    Parameters
-    ----------
-    scorer : Scorer
-    low, high : ndarray, shape (D,)
-    rng : Generator
-    """
+    """Local maxima of a criterion in the box from ``low`` to ``high``, (D,) each."""
     width = high - low
     rough = scorer.coarse(_CLIMB)
 
@@ -58,8 +50,8 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
         return (found[0], found[1] * width) if found is not None else _differences(score, Z)
 
     def climb(starts: np.ndarray, max_iterations: int, all_draws: bool = False) -> LocalMaxima:
-        """The starts and where they lead, best first, in the unit cube."""
-        # The starts do not know of each other, so the sum has the maxima of its terms: one run climbs all of them.
+        """The starts and the maxima they lead to, best first, in the unit cube."""
+        # The terms of the sum have separate variables, so that one run climbs from all starts at once.
 
         def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
             value, slope = gradient(z.reshape(starts.shape), all_draws)
@@ -85,7 +77,7 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
         raise ValueError("the criterion is not finite at any point of the box")
     best_first = seeds[np.argsort(-values, kind="stable")]
     maxima = climb(_apart(best_first, _STARTS if rough is None else 2 * _STARTS), _MAXITER)
-    # The best are climbed to the top. With draws from the posterior only then do all of them count, which is dear.
+    # Only the best maxima are polished: with draws from the posterior all draws count here, which is expensive.
     better = climb(maxima.X[:_POLISHED], 2 * _MAXITER if rough is None else _POLISH, all_draws=True)
     both = LocalMaxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
     order = np.argsort(-both.values, kind="stable")
@@ -94,7 +86,7 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
 
 
 def distinct_maxima(maxima: LocalMaxima) -> LocalMaxima:
-    """One of those that are the same, best first."""
+    """The maxima without repetitions, best first."""
     width = np.ptp(maxima.X, axis=0)
     Z = maxima.X / np.where(width > 0, width, 1.0)
     chosen: list[int] = []
@@ -105,7 +97,7 @@ def distinct_maxima(maxima: LocalMaxima) -> LocalMaxima:
 
 
 def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Points of the unit cube: random ones, corners, points near the data, and preimages of U's boundary."""
+    """Points of the unit cube: random points, corners, points near the data, and preimages of U's boundary."""
     D = len(low)
     inside = rng.uniform(size=(_SEEDS // 2, D))
     corners = rng.integers(2, size=(_SEEDS // 4, D)).astype(float)
@@ -116,22 +108,22 @@ def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random
     if where is not None:
         R = ensemble.center[where[0]].reshape(where[1]) / np.asarray(gpm.x_map.scale) * (high - low)
         vertices = extreme_corners(R, _SEEDS // 4, rng)
-        # A vertex of U, and points on the way to it.
+        # Preimages of vertices of U, and points on the way to them.
         parts += [vertices, 0.5 + (vertices - 0.5) * rng.uniform(0.3, 1.0, (len(vertices), 1))]
     return np.clip(np.concatenate(parts), 0.0, 1.0)
 
 
 def extreme_corners(R: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Corners of the unit cube that go to vertices of U = {R x}: the sign signatures of w R, w random, (k, D).
+    """Corners (k, D) of the unit cube that map to vertices of U = {R x}, for random w.
 
-    A linear function wᵀu is largest over U at the image of x = (1 + sign(Rᵀw)) / 2 (Garnett et al. 2014, section 4.1).
+    The linear function wᵀu is largest over U at the image of x = (1 + sign(Rᵀw)) / 2 (Garnett et al. 2014).
     """
     w = rng.normal(size=(n, len(R)))
     return np.unique((w @ R > 0).astype(float), axis=0)
 
 
 def _apart(Z: np.ndarray, n: int) -> np.ndarray:
-    """The first few rows that are not almost the same."""
+    """The first n rows that lie apart from each other."""
     chosen: list[np.ndarray] = []
     for z in Z:
         if all(np.sqrt(np.mean((z - other) ** 2)) > _APART for other in chosen):
@@ -142,7 +134,7 @@ def _apart(Z: np.ndarray, n: int) -> np.ndarray:
 
 
 def _differences(score: Callable[[np.ndarray], np.ndarray], Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and central differences, one-sided at the faces of the unit cube, all in one call."""
+    """Values and central differences, one-sided at the faces of the unit cube, from one call."""
     m, D = Z.shape
     up, down = np.minimum(Z + _STEP, 1.0), np.maximum(Z - _STEP, 0.0)
     eye = np.eye(D, dtype=bool)

@@ -1,13 +1,9 @@
-"""Which of many candidates is the best, without scoring all of them by all draws.
-
-A choice needs the maximum only. Of many candidates the first few draws find the best ones, and all draws score these.
-Public functions score every candidate in full.
-"""
+"""Find the best of many candidates without scoring each with all draws; public functions score all in full."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, override
 
 import numpy as np
 
@@ -16,7 +12,7 @@ from pymc_active.predictions.ensembles import as_ensemble
 
 type AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
 
-# Candidates that are all scored by all draws; draws that screen more of them; the share scored by all draws then.
+# Up to this many candidates are scored with all draws; else so many draws screen them, and this share gets all draws.
 _FULL, _SCREEN, _SHARE = 1000, 16, 0.05
 
 
@@ -35,27 +31,14 @@ def screened(scorer: Scorer, X: np.ndarray) -> np.ndarray:
 
 
 class CallableScorer(Scorer):
-    """A function of the user's, ``function(fit, X)``, for one fit.
-
-    Parameters
-    ----------
-    function : callable
-        Gives one number for each row of X; larger is better.
-    fit : LaplaceFit or ModelAverage
-    """
+    """A user's criterion ``function(fit, X)``, which returns one number for each row of X; larger is better."""
 
     def __init__(self, function: Callable[[Any, np.ndarray], Any], fit: Any):
         self.function, self.fit = function, fit
         self.ensemble, self.units, self.diagnostics = as_ensemble(fit, method="map"), "", {}
 
-    def score(self, X: np.ndarray) -> np.ndarray:
-        """What the function gives.
-
-        Raises
-        ------
-        ValueError
-            If it is not one number for each candidate.
-        """
+    @override
+    def score(self, X):
         values = np.asarray(self.function(self.fit, X), float)
         if values.shape != (len(X),):
             raise ValueError(f"the criterion must give one number a candidate, shape {(len(X),)}; got {values.shape}")
@@ -63,5 +46,5 @@ class CallableScorer(Scorer):
 
 
 def prepare(criterion: AnyCriterion, fit: Any) -> Scorer:
-    """The scorer of a criterion, or of a function of the user's, for a fit."""
+    """The scorer of a criterion, or of a user's function, for a fit."""
     return criterion.prepare(fit) if isinstance(criterion, Criterion) else CallableScorer(criterion, fit)

@@ -1,4 +1,4 @@
-"""The paper's way back from the embedded space: for each u the input that goes there most surely."""
+"""Map a point u of the embedded space back to the input that goes there most surely, as the paper does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _STARTS = 8
 def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     """The x in a box with E[u | x] = u that is mapped there most surely.
 
-    For one component this is the quadratic program of smallest variance, for more the smallest log determinant of
-    Cov[u | x], both under the Gaussian posterior of R. Use it to show what a place in the embedded space looks like;
-    for choosing measurements maximise a criterion in x (``Learner(bounds=...)``): the surest x is seldom the most
-    informative one.
+    It minimises the variance of u (one component: a quadratic program) or the log determinant of Cov[u | x], under the
+    Gaussian posterior of R. Use it to illustrate a place in the embedded space. To choose measurements, maximise a
+    criterion in x (``Learner(bounds=...)``): the surest x is seldom the most informative one.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     Raises
     ------
     TypeError, ValueError
-        For anything but a fit of one model, if the model has no embedding, or no x in the box goes to ``u``.
+        For anything but a fit of one model with an embedding, or if no x in the box goes to ``u``.
 
     References
     ----------
@@ -88,7 +87,7 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
 
     centre = 0.5 * (low + high)
     centre = np.clip(centre + np.linalg.lstsq(R, u - R @ centre, rcond=None)[0], low, high)
-    # The quadratic program is convex, the log determinant is not: it has one start between each vertex and the centre.
+    # The quadratic program is convex; the log determinant is not and gets a start between each vertex and the centre.
     results = [
         minimize(
             spread,

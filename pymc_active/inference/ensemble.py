@@ -1,8 +1,7 @@
-"""Weighted hyperparameters: the one thing that predictions, criteria and sample paths average over.
+"""Weighted hyperparameters: the one input that predictions, criteria and sample paths average over.
 
-A point, the modes of a fit, draws from it, cubature points, the draws of a trace and several models each make an
-:class:`Ensemble`; :func:`pymc_active.predictions.ensembles.as_ensemble` does it. Whatever takes one knows nothing else
-of where hyperparameters come from.
+:func:`pymc_active.predictions.ensembles.as_ensemble` builds an :class:`Ensemble` from a point, a fit, a trace or
+several models.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.full_space import Space
 
-# One Gaussian at the highest mode: hyperparameters fixed, or marginalised in the mean, or in mean and variance.
+# One Gaussian at the highest mode: hyperparameters fixed, marginalised in the mean, or in mean and variance.
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
 # Mixtures over several hyperparameters.
 MIXTURE_METHODS = ("modes", "draws", "cubature")
@@ -53,13 +52,13 @@ class Part(NamedTuple):
     z : ndarray, shape (k, P')
         Hyperparameters in the coordinates of ``space``.
     within : ndarray, shape (k,)
-        Weights among all members of the model; over its parts they sum to one.
+        Weights within the model; they sum to one over all its parts.
     share : float
         Weight of the model.
     owner : int
         Number of the model.
     local : tuple of LocalGaussian
-        The Gaussian around each member; empty where the members themselves stand for the posterior.
+        The Gaussian around each member; empty if the members themselves represent the posterior.
     rule : {"map", "bbq", "mgp"}
         How predictions marginalise over ``local``.
     """
@@ -83,11 +82,10 @@ class Ensemble:
     parts : tuple of Part
     X, y : ndarray, shapes (n, D) and (n,)
         The data that the members are conditioned on, in the user's units.
-    method : str
-        What made it: ``"map"``, ``"bbq"``, ``"mgp"``, ``"modes"``, ``"draws"``, ``"cubature"``, ``"trace"`` or
-        ``"point"``.
+    method : {"map", "bbq", "mgp", "modes", "draws", "cubature", "trace", "point"}
+        How it was made.
     gpm : GPModel
-        The model; the most probable one of several.
+        The model; with several, the most probable one.
     center : ndarray, shape (P,)
         Hyperparameters of ``gpm`` at its highest mode, or the first member.
     log_evidence, log_evidence_error : float
@@ -117,7 +115,7 @@ class Ensemble:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether it is one model's Gaussian approximation at one mode rather than a mixture."""
+        """Whether it is a Gaussian approximation at one mode of one model, not a mixture."""
         return self.method in GAUSSIAN_METHODS and self.n_models == 1
 
     @property
@@ -132,22 +130,22 @@ class Ensemble:
 
     @property
     def thetas(self) -> np.ndarray:
-        """Hyperparameters of the members (S, P), unconstrained, in the order of ``labels``.
+        """Unconstrained hyperparameters of the members (S, P), in the order of ``labels``.
 
         Raises
         ------
         ValueError
-            For several models, whose hyperparameters differ: take ``of_model(k).thetas``.
+            For several models, whose hyperparameters differ.
         """
         if self.n_models > 1:
             raise ValueError(
-                f"{self.n_models} models have hyperparameters of their own: take ensemble.of_model(k).thetas"
+                f"the {self.n_models} models have different hyperparameters: use ensemble.of_model(k).thetas"
             )
         return np.concatenate([part.space.lift(part.z) for part in self.parts])
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior that ``thetas`` belong to; of several models that of the first."""
+        """The posterior that ``thetas`` belong to; with several models, that of the first."""
         return self.parts[0].space.source
 
     def of_model(self, owner: int) -> Ensemble:
@@ -158,7 +156,7 @@ class Ensemble:
         return replace(self, parts=parts, gpm=gpm, center=center, log_evidence=np.nan, log_evidence_error=np.nan)
 
     def first(self, n: int) -> Ensemble:
-        """The first n members of each model's draws, equally weighted: the first few draws stand for all."""
+        """The first n draws of each model, equally weighted."""
         parts = tuple(
             part if part.local else part._replace(z=part.z[:n], within=_equal(len(part.z[:n]))) for part in self.parts
         )
@@ -172,35 +170,16 @@ def _equal(n: int) -> np.ndarray:
 def ensemble_of_draws(
     gpm: GPModel, data: tuple[np.ndarray, np.ndarray], space: Space, z: np.ndarray, method: str, **keywords: Any
 ) -> Ensemble:
-    """Equally weighted hyperparameters z (S, P') of one model.
+    """Equally weighted draws z (S, P') for one model and its data (X, y), in the user's units.
 
-    Parameters
-    ----------
-    gpm : GPModel
-    data : tuple of ndarray, shapes (n, D) and (n,)
-        In the user's units.
-    space : FullSpace or RowSpace
-    z : ndarray, shape (S, P')
-    method : str
-    **keywords
-        Further attributes of :class:`Ensemble`; ``center`` is the first draw unless given.
+    ``keywords`` are further attributes of :class:`Ensemble`; by default ``center`` is the first draw.
     """
     keywords = {"center": space.lift(z[0])} | keywords
     return Ensemble((Part(gpm, space, z, _equal(len(z))),), *data, method, gpm, **keywords)
 
 
 def ensemble_of_models(members: Sequence[Ensemble], weights: np.ndarray, best: int) -> Ensemble:
-    """One ensemble of several models' own.
-
-    Parameters
-    ----------
-    members : sequence of Ensemble
-        Of one model each, given the same data.
-    weights : ndarray, shape (K,)
-        Of the models; they sum to one.
-    best : int
-        Number of the most probable one.
-    """
+    """Join the ensembles of K models of the same data by the models' weights (K,); ``best`` is the likeliest."""
     parts = [
         part._replace(share=float(weight), owner=owner)
         for owner, (member, weight) in enumerate(zip(members, weights, strict=True))

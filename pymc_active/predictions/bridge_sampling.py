@@ -1,13 +1,12 @@
-"""Evidence by bridge sampling from the draws of a trace.
+"""Evidence by bridge sampling between the draws of a trace and a Gaussian mixture fitted to them.
 
-A Gaussian mixture is fitted to the first half of every chain; the second halves and as many draws from the mixture
-weigh each other. Unlike importance sampling around the modes of a fit it knows what MCMC found, and errors of both are
-nearly independent.
+The mixture is fitted to the first half of every chain; the bridge uses the second halves and as many draws from the
+mixture. Its error is nearly independent of that of importance sampling around the modes of a fit.
 
-Where the posterior has symmetries, both densities are compared on its quotient. Exchanges of like terms are finitely
-many: a mixture has its average density over a point's images. Rotations of an embedding are integrated exactly, by the
-QR decomposition R = Q [U, rest] in a frame where the first columns carry most of the mode: Q runs through the
-orthogonal group, whose volume is known, and U has a positive diagonal.
+Symmetries of the posterior are divided out. For exchanges of like terms the mixture's density is averaged over a
+point's finitely many images. Rotations of an embedding are integrated exactly by the QR decomposition R = Q [U, rest]
+in a frame whose first columns carry most of the mode: Q runs through the orthogonal group, whose volume is known, and
+U has a positive diagonal.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from pymc_active.models.traces import trace_thetas
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.support.threads import one_blas_thread
 
-# Draws for each dimension without which a covariance is not worth the name, and in a mixture's component.
+# Fewest draws per dimension for estimating a covariance: of all draws, and of one component of the mixture.
 _FEWEST, _FEWEST_IN_COMPONENT = 5, 10
-# Sds below this fraction of the values are rounding.
+# Sds below this fraction of the values are rounding errors.
 _STUCK = 1e-9
-# Evaluations of the posterior at most: of draws of the trace, and as many of the mixture.
+# Largest number of draws used from the trace, and from the mixture.
 _LARGEST = 2000
-# Of the fixed point, which contracts fast; the change of the logarithm is far below any standard error.
+# The fixed-point iteration contracts fast; this change of log r is far below any standard error.
 _TOLERANCE, _MOST_ITERATIONS = 1e-8, 1000
 
 
 class BridgeEvidence(NamedTuple):
-    """An estimate of log p(y) in nats and its standard error; NaN, and why in ``problem``, where there is none.
+    """Estimate of log p(y) in nats, its standard error and the effective number of draws from the trace.
 
-    ``effective_sample_size`` is that of the trace's draws for this estimate, autocorrelation counted.
+    If no estimate is possible all three are NaN and ``problem`` says why.
     """
 
     log_evidence: float
@@ -48,18 +47,19 @@ class BridgeEvidence(NamedTuple):
     problem: str = ""
 
 
-def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None = 0) -> BridgeEvidence:
+def bridge_evidence(
+    fit: LaplaceFit, trace: xr.DataTree, random_seed: int | np.random.Generator | None = None
+) -> BridgeEvidence:
     r"""Log evidence from MCMC draws, in nats.
 
     Parameters
     ----------
     fit : LaplaceFit
-        Says for which data, and where the modes are: the mixture has a component for each one that the trace visits
-        often enough.
+        Supplies the data and the modes. The mixture has one component for each mode that the trace visits often enough.
     trace : xarray.DataTree
-        From :func:`pymc_active.sample`, of the same model and data. A mode that no chain found is missing in the
-        evidence, and one that the chains visit in wrong proportions counts wrongly: look at R-hat first.
-    random_seed : int, optional
+        Draws from the same model and data, by :func:`pymc_active.sample`. Check R-hat first: the evidence misses modes
+        that no chain found, and is wrong if the chains visit modes in wrong proportions.
+    random_seed : int or Generator, optional
         For the draws from the mixture.
 
     Returns
@@ -73,10 +73,10 @@ def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None
 
     Notes
     -----
-    The optimal bridge of Meng & Wong [1]_, iterated to its fixed point; with N1 and N2 effective draws of posterior p
-    (unnormalised) and mixture q, f1 = q / (s1 p / r + s2 q) and f2 = p / (s1 p / r + s2 q), s1 = N1 / (N1 + N2), the
-    estimate is r = mean f2 / mean f1. The standard error is that of [2]_: the relative variances of both means, of f1
-    with its effective sample size.
+    The optimal bridge of Meng & Wong [1]_, iterated to its fixed point. With N1 and N2 effective draws of posterior p
+    (unnormalised) and mixture q, s1 = N1 / (N1 + N2), s2 = 1 - s1, f1 = q / (s1 p / r + s2 q) and
+    f2 = p / (s1 p / r + s2 q), the estimate is r = mean f2 / mean f1. Its standard error [2]_ combines the relative
+    variances of both means; that of f1 uses the effective sample size.
 
     References
     ----------
@@ -101,17 +101,17 @@ def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None
         if half < 4 or len(first) < fewest:
             return _failed(f"the trace has {len(thetas)} draws; {eta.shape[1]} dimensions need at least {2 * fewest}")
         if (first.std(0) <= _STUCK * (1 + np.abs(first).max(0))).any():
-            return _failed("the chains hardly move: some parameter is the same in all draws")
+            return _failed("the chains hardly move: a parameter has the same value in all draws")
         try:
             mixture = _Mixture(first, space)
         except np.linalg.LinAlgError:
-            return _failed("the chains hardly move: their draws have a singular covariance")
+            return _failed("the chains hardly move: the covariance of their draws is singular")
         drawn = mixture.draw(second.shape[0] * second.shape[1], rng)
         flat = second.reshape(-1, eta.shape[1])
         at_trace = space.log_target(flat) - mixture.log_density(flat)
         at_drawn = space.log_target(drawn) - mixture.log_density(drawn)
     if not np.isfinite(at_trace).all():
-        return _failed("the log posterior is not finite at draws of the trace: it belongs to other data")
+        return _failed("the log posterior is not finite at some draws of the trace, which probably used other data")
     constant = best.space.log_complement
     return _bridge(at_trace.reshape(second.shape[:2]), at_drawn, constant)
 
@@ -121,19 +121,19 @@ def _failed(problem: str) -> BridgeEvidence:
 
 
 def _bridge(at_trace: np.ndarray, at_drawn: np.ndarray, constant: float) -> BridgeEvidence:
-    """From log p/q at draws of the trace (chain, draw) and of the mixture (N2,)."""
+    """The evidence from log p/q at draws of the trace (chain, draw) and of the mixture (N2,)."""
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_stats.base import array_stats
 
     if not np.isfinite(at_drawn).any():
-        return _failed("the log posterior is finite at no draw from the mixture fitted to the trace")
+        return _failed("the log posterior is not finite at any draw from the mixture fitted to the trace")
     size, n2 = float(at_trace.size), len(at_drawn)
-    # The effective size is that of f1, which is known once there is an estimate.
+    # The effective size is that of f1, which depends on the estimate.
     for _ in range(2):
         log_r, log_f1, log_f2 = _iterate(at_trace.ravel(), at_drawn, size, n2)
         f1 = np.exp(log_f1 - log_f1.max()).reshape(at_trace.shape)
         if np.ptp(f1) < 1e-12:
-            break  # the mixture is the posterior
+            break  # The mixture equals the posterior.
         ess = array_stats.ess(f1, chain_axis=0, draw_axis=1, method="mean")
         size = float(np.clip(ess, 1.0, at_trace.size))
     else:
@@ -167,10 +167,7 @@ def _relative_variance(log_values: np.ndarray) -> float:
 
 
 class _Quotient:
-    """Coordinates eta (Q,) in which all points that an embedding's rotations make alike are one.
-
-    Without such a symmetry they are z itself.
-    """
+    """Coordinates eta (Q,) that an embedding's rotations leave unchanged; z itself without such a symmetry."""
 
     def __init__(self, fit: LaplaceFit):
         best = fit.best
@@ -186,9 +183,9 @@ class _Quotient:
             self.frame = np.linalg.svd(best.z[self.where].reshape(self.shape))[2].T
             self.log_group = sum(log_sphere_surface(k) for k in range(d))
             self.upper = np.triu_indices(d, 1)
-            # Models with an embedding have no like terms to exchange.
+            # A model with an embedding has no like terms to exchange.
             self.images = [np.arange(len(best.z) - len(self.upper[0]))]
-        # Modes expanded off the row space of an embedding have coordinates of their own.
+        # Expansions in other spaces have other coordinates.
         modes = self.reduce(np.stack([e.z for e in fit.expansions if e.posterior is best.posterior]))
         self.modes = self.toward(modes, modes[0])
 
@@ -205,7 +202,7 @@ class _Quotient:
         return np.concatenate([z[:, : self.where.start], *parts, z[:, self.where.stop :]], axis=1)
 
     def lift(self, eta: np.ndarray) -> np.ndarray:
-        """One of the z (S, P') of eta (S, Q)."""
+        """A z (S, P') for each eta (S, Q)."""
         if not self.turns:
             return eta
         (d, D), start = self.shape, self.where.start
@@ -219,23 +216,23 @@ class _Quotient:
         return np.concatenate([eta[:, :start], flat, eta[:, middle:]], axis=1)
 
     def log_target(self, eta: np.ndarray) -> np.ndarray:
-        """Log posterior with the volume that eta stands for, (S,)."""
+        """Log posterior plus the log volume that eta represents, (S,)."""
         values = np.array([self.posterior.value(theta) for theta in self.lift(eta)])
         if self.turns:
             d, start = self.shape[0], self.where.start
-            # The Jacobian of the decomposition is the product of U_ii^(d - i), i = 1...d, that of the logarithm U_ii.
+            # Jacobians: the product of U_ii^(d - i), i = 1...d, for the decomposition, and U_ii for the logarithm.
             values = values + eta[:, start : start + d] @ np.arange(d, 0, -1) + self.log_group
         return values
 
     def toward(self, eta: np.ndarray, center: np.ndarray) -> np.ndarray:
-        """Of all images by exchange those nearest to a centre, (S, Q)."""
+        """The image of each eta by exchange that is nearest to a centre, (S, Q)."""
         images = np.stack([eta[:, image] for image in self.images])
         nearest = np.argmin(np.square(images - center).sum(-1), axis=0)
         return images[nearest, np.arange(len(eta))]
 
 
 class _Mixture:
-    """Gaussians fitted to draws (S, Q), one for each mode that has enough of them, by their shares."""
+    """Gaussians fitted to draws (S, Q), one for each mode with enough of them, weighted by their shares."""
 
     def __init__(self, eta: np.ndarray, space: _Quotient):
         self.images = space.images
@@ -253,7 +250,7 @@ class _Mixture:
         return np.concatenate([mean + rng.normal(size=(k, len(mean))) @ root.T for mean, root, k in parts])
 
     def log_density(self, eta: np.ndarray) -> np.ndarray:
-        """Averaged over the images by exchange, (S,)."""
+        """Log density averaged over the images by exchange, (S,)."""
         terms = [self._log_density(eta[:, image]) for image in self.images]
         return logsumexp(terms, axis=0) - np.log(len(terms))
 
@@ -267,7 +264,7 @@ class _Mixture:
 
 
 def _owners(eta: np.ndarray, modes: np.ndarray, fewest: int) -> np.ndarray:
-    """The nearest mode of each draw, (S,), among those that at least ``fewest`` draws are nearest to."""
+    """The nearest mode of each draw, (S,), among modes that attract at least ``fewest`` draws."""
     scale = eta.std(0)
     kept = np.arange(len(modes))
     while True:

@@ -1,7 +1,4 @@
-"""Turn an ensemble into Gaussian processes conditioned on the data, one for each hyperparameter draw.
-
-Sample paths and the criteria in :mod:`pymc_active.criteria.maximum` average over these.
-"""
+"""Turn an ensemble into conditioned GPs, one for each hyperparameter draw, for sample paths and criteria."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.model_average import Fits, as_model_average
 
-# Draws from a fit at least; the first few of them stand for all its modes.
+# Fewest draws taken from a fit, so that they cover its modes.
 _DRAWS = 32
 
 
@@ -32,16 +29,13 @@ def ensemble_from(
     method: str = "draws",
     random_seed: int | np.random.Generator | None = None,
 ) -> Ensemble:
-    """The ensemble of the one source that is given.
+    """The ensemble of the one source given: ``point``, ``fit`` or ``trace``, as in :func:`pymc_active.active.pes`.
 
     Parameters
     ----------
-    gpm : GPModel
-        Not needed with ``fit``, whose model it must be.
-    point : dict
-        Unconstrained values by value-variable name.
-    fit : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit
-    trace : xarray.DataTree
+    gpm : GPModel or None
+        Required for a point or a trace; with ``fit``, must be its model.
+    point, fit, trace
     draws : int
         How many members of the ensemble will be used.
     method, random_seed
@@ -50,14 +44,12 @@ def ensemble_from(
     Raises
     ------
     TypeError, ValueError
-        Unless exactly one source is given, and it belongs to the model.
+        Unless exactly one source is given and it belongs to the model.
     """
     sources = {"point": point, "fit": fit, "trace": trace}
     given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
-        raise ValueError(
-            f"give the hyperparameters by one of point=, fit= or trace=; got {' and '.join(given) or 'none'}"
-        )
+        raise ValueError(f"pass exactly one of point=, fit= and trace=; got {' and '.join(given) or 'none'}")
     if draws < 1:
         raise ValueError(f"the number of hyperparameter draws must be positive; got {draws}")
     if fit is not None:
@@ -65,12 +57,10 @@ def ensemble_from(
             fit = as_model_average(fit)
         models = [one.gpm for one in ([fit] if isinstance(fit, Ensemble | LaplaceFit) else fit.values())]
         if gpm is not None and all(model is not gpm for model in models):
-            raise ValueError("fit= belongs to another model than the one given: leave out one of them")
+            raise ValueError("fit= belongs to another model than the first argument: pass None as first argument")
         return as_ensemble(fit, method=method, draws=max(_DRAWS, draws), random_seed=random_seed)
     if not isinstance(gpm, GPModel):
-        raise TypeError(
-            f"{given[0]}= needs the model it belongs to, a GPModel, as first argument; got {type(gpm).__name__}"
-        )
+        raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got {type(gpm).__name__}")
     if point is not None:
         gpm.flatten(point)
     source = trace if point is None else point
@@ -81,25 +71,13 @@ def ensemble_from(
 def conditioned_gps(
     ensemble: Ensemble, n: int = 1, *, minimize: bool = False, random_seed: int | np.random.Generator | None = None
 ) -> list[ConditionedGP]:
-    """The GP at up to ``n`` equally weighted members of an ensemble, given its data.
+    """The conditioned GPs at up to ``n`` equally weighted members of an ensemble; repeated members repeat in the list.
 
-    Parameters
-    ----------
-    ensemble : Ensemble
-    n : int
-        Of a trace these are evenly spaced; of several models each gets a share of them by its weight.
-    minimize : bool
-        Describe -f.
-    random_seed : int or Generator, optional
-
-    Returns
-    -------
-    list of ConditionedGP
-        One that counts several times is in it several times.
+    Members of a trace are evenly spaced, and several models share ``n`` by their weights. ``minimize`` describes -f.
     """
     rng = np.random.default_rng(random_seed)
     if ensemble.n_models > 1:
-        # Systematic resampling: shares differ from n times the weight by less than one.
+        # Systematic resampling: a count differs from n times the weight by less than one.
         places = (np.arange(n) + rng.uniform()) / n
         shares = np.zeros(ensemble.n_models)
         for part in ensemble.parts:
@@ -127,7 +105,7 @@ def conditioned_gps(
 
 
 def _systematic(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """How often each is chosen at places in [0, 1)."""
+    """How often each index is chosen at places in [0, 1)."""
     chosen = np.searchsorted(np.cumsum(weights / weights.sum()), places)
     return np.bincount(np.minimum(chosen, len(weights) - 1), minlength=len(weights))
 
@@ -135,7 +113,7 @@ def _systematic(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
 def model_of(fit: Any) -> GPModel:
     """The model of a fit or an ensemble, or of the first of several fits."""
     if fit is None:
-        raise TypeError("the hyperparameters need the model they belong to, a GPModel, as first argument; got None")
+        raise TypeError("the first argument must be the GPModel of the hyperparameters; None is for fit= only")
     if hasattr(fit, "gpm") and not isinstance(fit, Mapping):
         return fit.gpm
     return next(iter(fit.values() if isinstance(fit, Mapping) else fit)).gpm

@@ -1,4 +1,4 @@
-"""Anything that hyperparameters come from, as an ensemble."""
+"""Build an :class:`Ensemble` from any source of hyperparameters."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_a
 # What makes an ensemble.
 type Source = Ensemble | LaplaceFit | Fits | xr.DataTree | Mapping[str, Any]
 
-# By name, for learners, classifiers and what they return build on this module.
+# Named by text: learners and classifiers are built on top of this module.
 _INSTEAD = {
     "GPModel": ": fit it first, fit_laplace(gpm)",
-    "Learner": ": pass its fit, learner.fit",
-    "ProbitFit": ": it predicts by itself, fit.predict(X_new)",
+    "Learner": ": pass learner.fit",
+    "ProbitFit": ": use fit.predict(X_new)",
 }
 
 
@@ -42,23 +42,17 @@ def as_ensemble(
     Parameters
     ----------
     source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, DataTree or dict
-        An ensemble is returned as it is. Several fits are averaged by their models' posterior probabilities; models
-        without weight are left out. A trace gives all its draws, and a dict of unconstrained values by name a point,
-        both given the data that ``model`` holds now.
+        An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models
+        of zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by
+        value-variable name one point; both are conditioned on the data that ``model`` holds now.
     model : GPModel, optional
-        Needed for a trace or a point.
-    method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}
-        For fits; see :func:`pymc_active.predict`.
-    draws, random_seed
-        For ``method="draws"``.
+        Required for a trace or a point.
+    method, draws, random_seed
+        How to approximate the posterior of a fit, as in :func:`pymc_active.predict`.
     weigh : callable, optional
-        Gives several models other weights.
+        Replaces the weights of several models.
     what : str
         Name of the calling function, for messages.
-
-    Returns
-    -------
-    Ensemble
 
     Raises
     ------
@@ -70,11 +64,11 @@ def as_ensemble(
     if isinstance(source, xr.DataTree):
         return _of_trace(source, model, what)
     if isinstance(source, xr.Dataset | str | PathLike):
-        # A mapping and sequences, but not of fits.
+        # These are mappings and sequences too, but not of fits: a message about traces helps.
         check_trace(source)
     if isinstance(source, GPModel) or not isinstance(source, LaplaceFit | Mapping | Sequence):
         raise TypeError(
-            f"{what} takes a LaplaceFit, several, an Ensemble, or a DataTree of draws; got {type(source).__name__}"
+            f"{what} takes one or several LaplaceFits, an Ensemble or a DataTree; got {type(source).__name__}"
             + _INSTEAD.get(type(source).__name__, "")
         )
     if method not in METHODS:
@@ -90,7 +84,7 @@ def as_ensemble(
 
 def _of_trace(trace: xr.DataTree, model: GPModel | None, what: str) -> Ensemble:
     if model is None:
-        raise ValueError(f"{what} needs the model that a trace came from: pass model=gpm")
+        raise ValueError(f"{what} needs the model of a trace: pass model=gpm")
     thetas = trace_thetas(model, trace)
     return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), thetas, "trace")
 
@@ -101,7 +95,7 @@ def _of_models(
     used = np.flatnonzero(average.weights)
     fits = list(average.values())
     members = [fits[k].ensemble_by(method, draws, random_seed) for k in used]
-    # Models of no weight may be the most probable ones where weights are not probabilities.
+    # Where the weights are not probabilities, the most probable model may have weight zero.
     k, numbers = fits.index(average.best), used.tolist()
     best = numbers.index(k) if k in numbers else 0
     return ensemble_of_models(members, average.weights[used], best)

@@ -18,10 +18,11 @@ from pymc_active.predictions.moments import (
 
 
 class Mixture(NamedTuple):
-    """S Gaussians at each of m points: latent means and variances and noise variances (S, m), weights (S,).
+    """S Gaussians at each of m points.
 
-    ``conditional`` (S, m) are the latent variances that remain if the component and its hyperparameters are known;
-    ``owner`` (S,) is the number of the model that a component belongs to.
+    Latent ``means`` and ``variances`` and ``noises`` (noise variances) are (S, m); ``conditional`` (S, m) is the latent
+    variance left once a component and its hyperparameters are known. ``weights`` and ``owner``, the number of the
+    component's model, are (S,).
     """
 
     means: np.ndarray
@@ -38,7 +39,7 @@ def mixture(ensemble: Ensemble, X_new: np.ndarray) -> Mixture:
 
 
 def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, Gradients] | None:
-    """:func:`mixture` with derivatives in the inputs, (S, m, D) each; None where a model has no formulas for them."""
+    """:func:`mixture` with derivatives in the inputs, (S, m, D) each; None if a model has no formulas for them."""
     found = []
     for part in ensemble.parts:
         known = _component_gradients(part, X_new)
@@ -84,7 +85,7 @@ def _component_gradients(part: Part, X_new: np.ndarray) -> tuple[_Components, Gr
 
 
 def _floor(rule: str) -> float:
-    # The factor of Garnett et al.'s eq. 19 stays if nothing is left to learn of the hyperparameters.
+    # The factor in eq. 19 of Garnett et al. remains even when the hyperparameters are known.
     return 4 / 3 if rule == "mgp" else 1.0
 
 

@@ -1,4 +1,4 @@
-"""Several models of the same data: which of them the data prefer, and the average over them."""
+"""Posterior probabilities of several models of the same data, and the average over them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from math import isclose
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp, softmax
 
@@ -18,18 +17,18 @@ from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, warn_user
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
-# Models that are worth a word about their rough evidence, and draws that are too few for its standard error.
+# Warn of a rough evidence for models above this probability, and below this effective number of draws.
 MATTERS, _FEW_EFFECTIVE = 1e-3, 100
-# The weight of models that are left out where they cannot be expanded for other data.
+# A model below this weight that cannot be expanded for other data is left out.
 _IMPOSSIBLE = 1e-9
 EVIDENCES = ("laplace", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
-# Of a fit without a finite Laplace evidence, around which there is nothing to sample.
+# The estimate for a fit without a finite Laplace evidence, which leaves nothing to sample around.
 _UNKNOWN = ImportanceEvidence(np.nan, np.nan, np.nan, np.nan)
 
 Fits = Mapping[Any, LaplaceFit] | Sequence[LaplaceFit]
@@ -42,31 +41,33 @@ def model_posterior(
     prior: Prior = None,
     method: str = "laplace",
     draws: int = 2000,
-    random_seed: int = 0,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     r"""Posterior probabilities of models of the same data, from their evidences.
 
     Parameters
     ----------
     fits : dict, sequence of LaplaceFit or ModelAverage
-        One fit of each model; a dict's keys become labels, a sequence is numbered.
+        One fit of each model, labelled by the keys of a dict or numbered. The inputs may differ between the models, as
+        long as the rows belong to the same observations.
     prior : dict or sequence, optional
-        Prior weights in the order (or by the keys) of ``fits``, normalised here; default that of a ModelAverage given,
-        else equal.
+        Prior weights by the keys or in the order of ``fits``, normalised here; by default those of a ModelAverage, else
+        equal.
     method : {"laplace", "importance"}
-        Where the evidences come from: Laplace's approximation, summed over the modes found, or importance sampling
-        around the same modes, which corrects the shape of each but finds no others. On small data Laplace's is up to
-        a few nats off, differently for each model.
-    draws, random_seed : int
-        For ``"importance"``: weighted draws for each model, each of which costs one evaluation of the posterior.
+        How to estimate the evidences: Laplace's approximation, summed over the modes found, or importance sampling
+        around the same modes, which corrects the shape of each mode but finds no new ones. On small data Laplace's
+        evidence is wrong by up to a few nats, differently for each model.
+    draws : int
+        Weighted draws for each model, for ``"importance"``; each costs one evaluation of the posterior.
+    random_seed : int or Generator, optional
+        For ``"importance"``.
 
     Returns
     -------
     xarray.DataArray
         Probabilities over ``model``, with the coordinates ``log_evidence`` (nats), ``description`` and ``doubtful``
-        (whether the search did not converge or the point has directions without curvature). With ``"importance"``
-        also ``standard_error`` (of the log evidence), ``effective_sample_size`` and ``pareto_k`` (above 0.7 the
-        estimate is not to be trusted).
+        (the search did not converge, or the mode has directions without curvature). With ``"importance"`` also
+        ``standard_error`` (of the log evidence), ``effective_sample_size`` and ``pareto_k`` (unreliable above 0.7).
 
     Raises
     ------
@@ -76,18 +77,16 @@ def model_posterior(
 
     Warns
     -----
-    UserWarning
-        Once, if the evidence of a model is not finite (it is excluded, with probability 0), the fit of the most
-        probable one is doubtful, or a sampled evidence has a Pareto k above 0.7 or fewer than 100 effective draws where
-        the model has a probability above 0.001.
+    DoubtfulEvidenceWarning
+        Once, if an evidence is not finite (that model gets probability 0), if the fit of the most probable model is
+        doubtful, or if the sampled evidence of a model with probability above 0.001 has a Pareto k above 0.7 or fewer
+        than 100 effective draws.
 
     Notes
     -----
-    A model's evidence by Laplace is the sum over the distinct modes found, :math:`\log \sum_k \exp E_k` over
-    ``fit.modes``; modes below the best that are no proper ones (their curvature had to be floored) are left out. The
-    best mode alone has ``fit.log_evidence``. Where modes overlap, the sum counts what they share twice.
-
-    The inputs may differ between the models, as long as the rows belong to the same observations.
+    A model's Laplace evidence is the sum over the distinct modes found, :math:`\log \sum_k \exp E_k` over
+    ``fit.modes``, without secondary modes whose curvature had to be floored; ``fit.log_evidence`` is that of the best
+    mode alone. The sum counts the overlap of modes twice.
 
     References
     ----------
@@ -138,23 +137,23 @@ def _probabilities(
 
 
 def _log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Up to a constant; -inf for models that are excluded."""
+    """Log posterior weights up to a constant; -inf for excluded models."""
     with np.errstate(divide="ignore"):
         weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
     if not np.isfinite(weights).any():
-        raise ValueError("no model with a prior weight has a finite evidence: fit the models again (fit_laplace)")
+        raise ValueError("no model with a positive prior weight has a finite evidence: fit them again (fit_laplace)")
     return weights
 
 
 def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
-    """One warning for everything that is doubtful about the probabilities."""
+    """Give one warning of everything doubtful about the probabilities."""
     problems = []
     labels, finite = probability.model.values.tolist(), np.isfinite(probability.log_evidence.values)
     if not finite.all():
         excluded = ", ".join(repr(label) for label, included in zip(labels, finite, strict=True) if not included)
         problems.append(
-            f"the evidence of {excluded} is not finite, hence probability 0: fit again, or give log_noise a prior that "
-            "keeps it away from zero"
+            f"the evidence of {excluded} is not finite, so its probability is 0: fit it again, or give log_noise a "
+            "prior that keeps the noise away from zero"
         )
     best = int(np.argmax(probability.values))
     if probability.doubtful.values[best]:
@@ -163,27 +162,22 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
             + "; ".join(find_problems(members[best]))
         )
     if "pareto_k" in probability.coords:
-        # What is wrong with a model that nobody believes in anyway is no news.
         is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)
-        rough = probability[is_rough & (probability > MATTERS)]
-        if rough.size:
-            worst = zip(
-                rough.model.values.tolist(), rough.pareto_k.values, rough.effective_sample_size.values, strict=True
-            )
-            which = ", ".join(f"{model!r} (Pareto k {k:.2f}, {size:.0f} effective draws)" for model, k, size in worst)
+        which = ", ".join(
+            f"{one.model.item()!r} (Pareto k {one.pareto_k:.2f}, {one.effective_sample_size:.0f} effective draws)"
+            for one in probability[is_rough & (probability > MATTERS)]
+        )
+        if which:
             problems.append(
-                f"the sampled evidence of {which} is rough, for k above {PARETO_LIMIT} or fewer than {_FEW_EFFECTIVE} "
-                "effective draws: take more draws, or search longer for its modes (n_restarts)"
+                f"the sampled evidence of {which} is rough (k above {PARETO_LIMIT}, or fewer than {_FEW_EFFECTIVE} "
+                "effective draws): take more draws, or search longer for the modes (n_restarts)"
             )
     if problems:
-        warn_user(
-            "; ".join(problems),
-            DoubtfulEvidenceWarning,
-        )
+        warn_user("; ".join(problems), DoubtfulEvidenceWarning)
 
 
 def summed_over_modes(fit: LaplaceFit) -> float:
-    """Laplace evidence of all proper modes together, nats; see :func:`model_posterior`."""
+    """Laplace evidence summed over all proper modes, in nats; see :func:`model_posterior`."""
     others = zip(fit.modes[1:], fit.expansions[1:], strict=True)
     proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
     return float(logsumexp([fit.log_evidence, *proper]))
@@ -199,23 +193,23 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
             raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
         if not np.array_equal(fit.y, members[0].y):
             raise ValueError(
-                f"evidences compare models of the same observations, but the fits {labels[0]!r} and {label!r} have "
-                "different y: fit every model again with the same data (gpm.set_data, then fit_laplace)"
+                f"the fits {labels[0]!r} and {label!r} have different y, so their evidences cannot be compared: fit "
+                "every model to the same data (gpm.set_data, then fit_laplace)"
             )
     check_distinct({label: fit.gpm for label, fit in zip(labels, members, strict=True)})
     return labels, list(members)
 
 
 def check_labels(labels: list) -> None:
-    """Raise a ValueError for labels that a coordinate would not keep: tuples, or text beside numbers."""
+    """Raise a ValueError for labels that a coordinate would not keep, such as tuples or text beside numbers."""
     if any(isinstance(label, tuple) for label in labels) or np.asarray(labels).tolist() != labels:
-        raise ValueError(f"labels of models must be all text or all numbers; got {labels}: give them other labels")
+        raise ValueError(f"labels of models must be all text or all numbers; got {labels}")
 
 
 def check_one_fit(fit: Any, function: str) -> None:
     """Raise a TypeError for anything but a fit of one model."""
     if not isinstance(fit, LaplaceFit):
-        hint = "of several models take average.best" if isinstance(fit, ModelAverage) else "see fit_laplace"
+        hint = "such as average.best" if isinstance(fit, ModelAverage) else "see fit_laplace"
         raise TypeError(f"{function} takes a LaplaceFit ({hint}); got {type(fit).__name__}")
 
 
@@ -224,7 +218,7 @@ def _own_prior(fits: Any, prior: Any) -> Any:
 
 
 def prior_weights(prior: Any, labels: list) -> np.ndarray:
-    """Prior probabilities in the order of the labels, from a dict, a sequence or None for equal ones."""
+    """Prior probabilities in the order of the labels, from a dict, a sequence or None (equal ones)."""
     if prior is None:
         return np.full(len(labels), 1 / len(labels))
     if isinstance(prior, Mapping):
@@ -233,25 +227,20 @@ def prior_weights(prior: Any, labels: list) -> np.ndarray:
         prior = [prior[label] for label in labels]
     weights = np.asarray(prior, float)
     if weights.shape != (len(labels),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError(f"prior must hold a weight >= 0 for each of the {len(labels)} models, not all 0; got {prior}")
+        raise ValueError(f"prior must hold {len(labels)} weights >= 0, one for each model, not all 0; got {prior}")
     return weights / weights.sum()
 
 
-class ModelAverage(Mapping[Any, LaplaceFit]):
+class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
     """Fits of several models of the same data, with the models' posterior probabilities.
 
-    A read-only mapping from labels to fits, which ``predict`` and every criterion of ``pymc_active.active`` take in
-    the place of one fit.
+    A read-only mapping from labels to fits. ``predict`` and every criterion of ``pymc_active.active`` accept it in
+    place of one fit.
 
     Parameters
     ----------
-    fits : dict, sequence of LaplaceFit or ModelAverage
-    prior : dict or sequence, optional
-        As in :func:`model_posterior`; default that of a ModelAverage given, else equal.
-    method : {"laplace", "importance"}
+    fits, prior, method, draws, random_seed
         As in :func:`model_posterior`.
-    draws, random_seed : int
-        For ``"importance"``.
 
     Attributes
     ----------
@@ -260,19 +249,17 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
     prior : ndarray, shape (K,)
         Prior probabilities.
     weights : ndarray, shape (K,)
-        What predictions weigh the models with: their probabilities, unless changed by :meth:`weighted`.
+        Weights of the models in predictions: their probabilities, unless changed by :meth:`weighted`.
 
     Raises
     ------
-    TypeError
-        For anything but fits.
-    ValueError
-        For fewer than two models, models that occur twice (kernels equal up to the order of terms and factors, means
-        and priors equal too), or models of different X or y.
+    TypeError, ValueError
+        For anything but fits, fewer than two models, models that occur twice (kernels equal up to the order of terms
+        and factors, means and priors equal too), or models of different X or y.
 
     Warns
     -----
-    UserWarning
+    DoubtfulEvidenceWarning
         As :func:`model_posterior`.
 
     Examples
@@ -297,17 +284,17 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         prior: Prior = None,
         method: str = "laplace",
         draws: int = 2000,
-        random_seed: int = 0,
+        random_seed: int | np.random.Generator | None = None,
     ):
         if isinstance(fits, Mapping | Sequence) and len(fits) < 2:
-            raise ValueError(f"an average needs at least two models; got {len(fits)} (take the fit itself)")
+            raise ValueError(f"an average needs at least two models; got {len(fits)}: use the fit itself")
         labels, members = _read_fits(fits)
         self._fits = dict(zip(labels, members, strict=True))
         for label, fit in self._fits.items():
             if not np.array_equal(fit.X, members[0].X):
                 raise ValueError(
-                    f"models are averaged point by point, but the fits {labels[0]!r} and {label!r} have different X: "
-                    "give every model the same inputs (model_posterior compares evidences without)"
+                    f"the fits {labels[0]!r} and {label!r} have different X, so their predictions cannot be averaged: "
+                    "give every model the same inputs (model_posterior does not need it)"
                 )
         self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
         self.probability = model_posterior(
@@ -345,23 +332,23 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         return self.best.y
 
     def given(self, X: np.ndarray, y: np.ndarray, *, reweigh: bool = True) -> ModelAverage:
-        """Each fit expanded for other data (user's units), without a search; see :meth:`LaplaceFit.given`.
+        """Each fit expanded for other data, without a search; see :meth:`LaplaceFit.given`.
 
         Parameters
         ----------
-        X : ndarray, shape (n, D)
-        y : ndarray, shape (n,)
+        X, y : ndarray, shapes (n, D) and (n,)
+            In the user's units.
         reweigh : bool
-            Whether the probabilities are those given the other data. For imagined outcomes pass False: the expectation
-            of the probabilities over what may come out is what they are now, whereas a predicted mean, observed as it
-            was predicted, speaks for the models that are surest of it. New probabilities are by Laplace's evidences.
+            Whether to update the probabilities, by Laplace evidences. Pass False for imagined outcomes: the expected
+            probabilities after a measurement are the present ones, whereas observing exactly the predicted mean would
+            favour the models that are most certain of it.
         """
         fits = {}
         for (label, fit), weight in zip(self._fits.items(), self.weights, strict=True):
             try:
                 fits[label] = fit.given(X, y)
             except NotPositiveDefiniteError as error:
-                # One that nobody believes in must not stop the others.
+                # A model of negligible weight must not stop the others.
                 if weight > _IMPOSSIBLE:
                     raise NotPositiveDefiniteError(f"{label}: {error}") from error
         other = copy(self)
@@ -383,10 +370,10 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         Parameters
         ----------
         weights : {"posterior", "tempered", "uniform"}
-            The posterior probabilities, their square roots (normalised), or equal ones (but for models without prior
-            weight or finite evidence).
+            The posterior probabilities, their normalised square roots, or equal weights. Models without prior weight
+            or finite evidence always get zero.
         negligible : float
-            Models of less weight get none.
+            Smaller weights become zero.
         """
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
@@ -401,7 +388,7 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         return other
 
     def with_prior(self, prior: Prior) -> ModelAverage:
-        """The same models and evidences with other prior weights (dict or sequence); warns as the first ones did."""
+        """The same models and evidences with other prior weights (dict or sequence); repeats the warnings."""
         other = copy(self)
         other.prior = prior_weights(prior, list(self))
         other.weights = softmax(_log_weights(self.probability.log_evidence.values, other.prior))
@@ -410,60 +397,44 @@ class ModelAverage(Mapping[Any, LaplaceFit]):
         return other
 
     @property
-    def table(self) -> pd.DataFrame:
-        """Models by probability, with log evidence (nats) and whether the fit is doubtful."""
-        p = self.probability.sortby(self.probability, ascending=False)
-        columns = {"model": p.model, "probability": p, "log_evidence": p.log_evidence, "doubtful": p.doubtful}
-        return pd.DataFrame({name: values.to_numpy() for name, values in columns.items()})
+    def table(self) -> xr.Dataset:
+        """``probability`` and its coordinates as variables over ``model``, the most probable first."""
+        return self.probability.sortby(self.probability, ascending=False).reset_coords()
 
-    def __repr__(self) -> str:
-        return f"<ModelAverage of {len(self)} models, {len(self.y)} points>\n" + self.table.to_string(
-            index=False, formatters=_FORMATTERS
-        )
-
-    def _repr_html_(self) -> str:
-        table = self.table
-        for name, form in _FORMATTERS.items():
-            table[name] = table[name].map(form)
-        return html_summary(f"ModelAverage of {len(self)} models, {len(self.y)} points", {}, table)
-
-
-_FORMATTERS = {
-    "probability": "{:.4f}".format,
-    "log_evidence": "{:.2f}".format,
-    "doubtful": lambda doubtful: "doubtful" if doubtful else "",
-}
+    def _summary(self) -> Summary:
+        frame = self.table[["probability", "log_evidence", "doubtful"]].to_dataframe().reset_index()
+        frame["probability"] = frame.probability.map("{:.4f}".format)
+        frame["log_evidence"] = frame.log_evidence.map("{:.2f}".format)
+        frame["doubtful"] = np.where(frame.doubtful, "doubtful", "")
+        return Summary(f"ModelAverage of {len(self)} models, {len(self.y)} points", tables=[frame])
 
 
 def as_model_average(fits: Any, prior: Prior = None) -> ModelAverage:
-    """A ModelAverage of a dict or list of fits, or with another prior, or as it is."""
+    """A ModelAverage of a dict or list of fits; one that is given is returned as it is, or with another prior."""
     if not isinstance(fits, ModelAverage):
         return ModelAverage(fits, prior=prior)
     return fits if prior is None else fits.with_prior(prior)
 
 
 def check_distinct(models: Mapping[Any, GPModel]) -> None:
-    """Raise a ValueError if a model occurs twice; kernels are equal up to the order of terms and factors."""
+    """Raise a ValueError if a model occurs twice, with kernels compared up to the order of terms and factors."""
     alike: dict[Expression | str, dict[Any, GPModel]] = {}
     for label, gpm in models.items():
         kernel = gpm.description if gpm.expression is None else on_inputs(gpm.expression, gpm.X.shape[1])
         others = alike.setdefault(kernel, {})
         for other_label, other in others.items():
             if gpm is other or _have_equal_priors(gpm, other):
-                raise ValueError(
-                    f"{other_label!r} and {label!r} are the same model, whose probability would count twice: leave one "
-                    "out"
-                )
+                raise ValueError(f"{other_label!r} and {label!r} are the same model and would count twice: drop one")
         others[label] = gpm
 
 
 def _have_equal_priors(gpm: GPModel, other: GPModel) -> bool:
-    """Whether two models of one kernel have the same priors, mean and scales too."""
+    """Whether two models with the same kernel also have the same priors, mean and scales."""
     if sorted(gpm.shapes.values()) != sorted(other.shapes.values()):
         return False
     posteriors = [one.posterior().with_data(gpm.X, gpm.y) for one in (gpm, other)]
     if len({kernel_priors(posterior) for posterior in posteriors}) > 1:
         return False
-    # Where all parameters are alike their order does not matter, and means, noise and scales show.
+    # With all parameters equal their order does not matter; means, noise and scales still show.
     theta = np.full(gpm.n_parameters, 0.3)
     return isclose(*(posterior.value(theta) for posterior in posteriors))

@@ -1,4 +1,4 @@
-"""Predictive moments of one model: at a mode, marginalised around it, and at draws of the hyperparameters."""
+"""Predictive moments of one model: at a mode, marginalised around it, or at draws of the hyperparameters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pymc_active.posterior.base import Moments, Posterior
 from pymc_active.support.tables import blocks
 from pymc_active.support.threads import one_blas_thread
 
-# Below this fraction of the prior and noise variance a predictive variance is rounding.
+# Predictive variances below this fraction of the prior plus noise variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-10
 
 
 class PredictiveMoments(NamedTuple):
-    """Moments at m points; ``plug_in`` is the latent variance with the hyperparameters fixed at the mode."""
+    """Latent mean and variance, plug-in variance (hyperparameters fixed at the mode) and noise variance, (m,) each."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -25,25 +25,19 @@ class PredictiveMoments(NamedTuple):
 
 
 def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp") -> PredictiveMoments:
-    r"""Latent moments under the Gaussian approximation of one mode, as arrays.
+    r"""Moments under the Gaussian approximation of one mode, in units of y and their squares.
 
     Parameters
     ----------
     gaussian : LocalGaussian
-        Such as a Laplace expansion.
+        For example a Laplace expansion.
     X_new : ndarray, shape (m, D)
     method : {"map", "bbq", "mgp"}
-        V; V + ∂mᵀΣ∂m; 4/3 V + ∂mᵀΣ∂m + ∂VᵀΣ∂V / (3V).
-
-    Returns
-    -------
-    PredictiveMoments
-        In units of y and their squares.
+        Latent variance V; V + ∂mᵀΣ∂m; 4/3 V + ∂mᵀΣ∂m + ∂VᵀΣ∂V / (3V). All equal V if no parameter is free.
 
     Notes
     -----
-    V is kept above 1e-10 of the prior plus noise variance, where the last term would be 0/0. Of a model without free
-    parameters all three are V.
+    V is kept above 1e-10 of the prior plus noise variance, so that the last term is never 0/0.
 
     References
     ----------
@@ -54,7 +48,7 @@ def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "
     root = gaussian.root
     method = method if len(root) else "map"
     width = max(len(gaussian.state.factor.alpha), len(root) if method != "map" else 1, X_new.shape[1] // 8)
-    # Blocks are too small to gain from several threads, which then wait for each other.
+    # Blocks are too small for several threads to pay.
     with one_blas_thread():
         for rows in blocks(m, width):
             moments = gaussian.moments(X_new[rows], gradient=method != "map")
@@ -86,7 +80,7 @@ class Gradients(NamedTuple):
 def marginal_gradients(
     gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp"
 ) -> tuple[PredictiveMoments, Gradients] | None:
-    """:func:`marginal_moments` with derivatives in the inputs; None where the model has no formulas for them."""
+    """:func:`marginal_moments` with derivatives in the inputs; None if the model has no formulas for them."""
     state, posterior, root = gaussian.state, gaussian.posterior, gaussian.root
     method = method if len(root) else "map"
     moments = gaussian.moments(X_new, gradient=method != "map")
@@ -124,7 +118,7 @@ def draw_moments(
 def draw_gradients(
     posterior: Posterior, thetas: np.ndarray, X_new: np.ndarray
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], Gradients] | None:
-    """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None where there are no formulas."""
+    """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None if there are no formulas."""
     moments, inputs = [], []
     for theta in thetas:
         state = posterior.state(theta)

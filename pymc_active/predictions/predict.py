@@ -23,32 +23,33 @@ def predict(
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.Dataset:
-    """Predict the function and new observations, with the hyperparameters' uncertainty.
+    """Predict the function and new observations, including the uncertainty of the hyperparameters.
 
     Parameters
     ----------
-    source : LaplaceFit, ModelAverage, dict or list of LaplaceFit, or xarray.DataTree
-        A fit; fits of several models of the same data, which are averaged by their posterior probabilities
-        (:class:`ModelAverage`); or a trace of draws from the same model.
+    source : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
+        A fit; fits of several models of the same data, averaged by their posterior probabilities
+        (:class:`ModelAverage`); or a trace. Predictions from a trace are the exact moments of the mixture over all its
+        draws, given the data that ``model`` holds now.
     X_new : array_like, DataFrame or DataArray, shape (m, D)
         In the user's units. Row labels are kept.
     method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
-        For fits. ``"map"`` fixes the hyperparameters at the mode; ``"bbq"`` adds the variance of the mean; ``"mgp"``
-        (default) also that of the variance, marginalising **every** hyperparameter; ``"modes"`` mixes the MGP
-        predictions of all modes found by their evidence. The others give the exact moments of a mixture of GPs:
-        ``"draws"`` over draws from the posterior (see :meth:`LaplaceFit.particles`), ``"cubature"`` over 2P points
-        around the highest mode. Unlike the MGP's these tend to V, not 4/3 V, as the hyperparameters become known.
-        Over several models: the exact moments of the mixture of their predictions.
-    model : GPModel
-        Needed for a trace: predictions are then the exact moments of the mixture over all its draws, given the data
-        that the model holds now.
-    draws, random_seed : int
+        How to marginalise the hyperparameters of a fit. ``"map"`` fixes them at the mode; ``"bbq"`` adds the variance
+        of the mean; ``"mgp"`` also that of the variance; ``"modes"`` mixes the MGP predictions of all modes found,
+        weighted by evidence. ``"draws"`` and ``"cubature"`` give the exact moments of a mixture of GPs, at draws from
+        the posterior or at 2P points around the highest mode; unlike the MGP variance, theirs tends to V, not 4/3 V,
+        as the hyperparameters become known. For several models: the exact moments of the mixture of their predictions.
+    model : GPModel, optional
+        Required for a trace.
+    draws : int
+        Draws from the posterior of each fit, for ``method="draws"``.
+    random_seed : int or Generator, optional
         For ``method="draws"``.
 
     Returns
     -------
     xarray.Dataset
-        ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (noise added, of the mode or
+        ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (including noise: that of the mode, or
         its mean over the mixture) over ``point``, in units of y and their squares.
 
     Raises
@@ -84,6 +85,6 @@ def predict(
 
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:
-    """Mean of fits with the hyperparameters at their highest modes (m,), averaged over models if there are several."""
+    """Mean (m,) with the hyperparameters at the highest mode, averaged over models if there are several."""
     parts = as_ensemble(source, method="map").parts
     return np.array([part.share for part in parts]) @ np.stack([part.local[0].moments(X).mean for part in parts])

@@ -1,4 +1,4 @@
-"""Where the maximum may lie: maximisers of posterior sample paths, and what every criterion of them shares."""
+"""Maximisers of posterior sample paths, and the base classes of criteria that depend on the maximum."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OptimizedPaths(NamedTuple):
 def sample_optima(
     gps: Sequence[ConditionedGP], domain: Domain, n_optima: int, n_features: int, rng: np.random.Generator
 ) -> list[OptimizedPaths]:
-    """Global maximisers of ``n_optima`` sample paths, shared evenly between the GPs."""
+    """Global maximisers of ``n_optima`` sample paths, divided evenly between the GPs."""
     shares: dict[ConditionedGP, int] = {}
     for gp, share in zip(gps, np.diff(np.linspace(0, n_optima, len(gps) + 1).round().astype(int)), strict=True):
         shares[gp] = shares.get(gp, 0) + int(share)
@@ -66,13 +66,13 @@ class OptimumCriterion(Criterion):
     domain : Domain
     minimize : bool
     n_optima : int
-        Sample paths in all.
+        Total number of sample paths.
     n_features : int
         Random features of each path.
     n_hyperparameters : int
         Draws of the hyperparameters, which share the paths.
     method : {"draws", "map"}
-        Of a fit: these draws, or its highest mode (of several models: of each).
+        Use draws from a fit, or its highest mode; with several models, of each.
     random_seed : int or Generator, optional
     """
 
@@ -95,7 +95,7 @@ class OptimumCriterion(Criterion):
         self.domain, self.minimize = domain, minimize
         self.n_optima, self.n_features, self.n_hyperparameters = n_optima, n_features, n_hyperparameters
         self.method = method
-        # One that stays, so that the same question has the same answer.
+        # A fixed number, so that the same question has the same answer.
         if random_seed is None or isinstance(random_seed, np.random.Generator):
             random_seed = int(np.random.default_rng(random_seed).integers(2**62))
         self.random_seed: int = random_seed
@@ -130,18 +130,18 @@ class OptimumCriterion(Criterion):
     def _over(self, ensemble: Ensemble) -> OptimumScorer:
         self.check(ensemble)
         gps = conditioned_gps(ensemble, self._n_gps, minimize=self.minimize, random_seed=self.random_seed)
-        # Another point told, other paths; but the same ones whenever the question is the same.
+        # New data get new paths; the same data always get the same ones.
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
         with one_blas_thread():
             return self.set_up(ensemble, gps, rng)
 
     def check(self, ensemble: Ensemble) -> None:
-        """Raise for models that the criterion cannot do; for none, by default."""
+        """Raise for models that the criterion does not support; by default none."""
         return
 
     @abstractmethod
     def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> OptimumScorer:
-        """Draw paths, find their maxima."""
+        """Draw paths and find their maxima."""
 
     def sample_optima(self, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> list[OptimizedPaths]:
         """Maximisers of the criterion's sample paths."""
@@ -155,12 +155,13 @@ class OptimumScorer(Scorer):
     ----------
     ensemble : Ensemble
     optima : list of OptimizedPaths
-        What it was set up with; their places are seeds.
+        Their places are the seeds.
     evaluate : callable
-        From points (m, D) in the user's units and whether a gradient is wanted to values (m,) and derivatives (m, D).
+        Takes points (m, D) in the user's units and whether to compute the gradient; returns values (m,) and
+        derivatives (m, D).
     units : str
     width : int
-        Numbers that one candidate needs.
+        Size of the arrays that one candidate needs.
     diagnostics : dict
     has_gradient : bool
     """
@@ -219,7 +220,7 @@ def score_or_maximize(
     trace: xr.DataTree | None,
     **keywords: Any,
 ) -> xr.DataArray:
-    """Score a pool of any kind, or maximise over the box if there is none."""
+    """Score a pool of any kind, or maximise over the box if there is no pool."""
     model = gpm if gpm is not None else model_of(fit)
     if not isinstance(model, GPModel):
         raise TypeError(f"expected a GPModel as first argument, or None with fit=; got {type(model).__name__}")

@@ -1,8 +1,8 @@
-"""What a Gaussian process is, given where its maximum lies: constraints C1 and C2 of predictive entropy search.
+"""Condition a Gaussian process on the place of its maximum: constraints C1 and C2 of predictive entropy search.
 
-At a maximum x* inside the box the slopes are zero and the curvatures negative (C1). Where x* lies on a face of the box
-the slope points outwards instead, and nothing is known of the curvature across it. f(x*) exceeds the largest
-observation in the box (C2). Each x* is a set of constraints of its own; all are treated at once.
+C1: at a maximum x* inside the box the slopes are zero and the curvatures negative; on a face of the box the slope
+points outwards and the curvature across the face is unknown. C2: f(x*) exceeds the largest observation in the box.
+All x* are treated at once, each with constraints of its own.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ Mixed = Literal["free", "zero", "path"]
 Boundary = Literal["outward", "stationary"]
 MomentMethod = Literal["sampled", "ep"]
 
-# Variances of constraints, over those of the prior, below this are rounding errors.
+# Variances of constraints below this fraction of the prior's are rounding errors.
 _ROUNDING = 1e-12
-# Draws that moments are taken from, at least; and coordinates, at most: of more of them, which are less correlated,
-# expectation propagation gives better ones.
+# Fewest effective draws, and most coordinates, for sampled moments: more coordinates are less correlated, so that
+# expectation propagation is more accurate.
 _FEWEST, _MOST_SAMPLED = 50, 5
-# Slopes with a smaller share of variance of their own are those of other inputs.
+# A slope with a smaller share of independent variance is determined by those of other inputs.
 _DEPENDENT = 1e-8
 
 
 class GPGivenMaxima:
-    """A GP given each of S places x* of its maximum, as a Gaussian.
+    """A GP given each of S places x* of its maximum, approximated by a Gaussian.
 
-    With w = [constraints, sites] at x*, in units of their prior sds, all that follows for f(x) is in its covariances B
-    with w: f(x) has mean ``m + B g`` and variance ``V - B P Bᵀ``, and its covariance with f(x*) is ``B l``, where m, V
-    and B are the GP's own, given its data.
+    Let w = [constraints, sites] at x*, in units of their prior sds, and m, V and B the mean and variance of f(x) and
+    its covariances with w, given the data. Then f(x) given x* has mean ``m + B g``, variance ``V - B P Bᵀ`` and
+    covariance ``B l`` with f(x*).
 
     Parameters
     ----------
     gp : ConditionedGP
     maxima : PathMaxima
-        Where the paths have their maxima, and which inputs are free there.
+        The maxima of the paths, and which inputs are free there.
     derivatives : bool
         Impose C1; not over a pool.
     best : float
-        The observation that f(x*) exceeds, but for its noise (C2), in the kernel's units; -inf for none.
+        The observation that f(x*) exceeds, up to its noise (C2), in the kernel's units; -inf for none.
     mixed : {"free", "zero", "path"}
-        What to assume of the mixed second derivatives: nothing; zero; or ``mixed_values``, those of the path.
+        Assume nothing of the mixed second derivatives, zero, or ``mixed_values``, those of the path.
     boundary : {"outward", "stationary"}
         ``"stationary"`` imposes zero slopes also on the boundary, as the paper does.
     mixed_values : ndarray, shape (S, D (D - 1) / 2), optional
         Above the diagonal, row by row.
     moments : {"sampled", "ep"}
-        Of the height and of what must be positive: see :func:`truncated_moments`; or those of expectation propagation,
-        which are also taken for more than four inputs, and where too few draws would count.
+        Moments of the height and of the positive quantities: by :func:`truncated_moments`, or by expectation
+        propagation, which also serves for more than four inputs and where too few draws are effective.
     directions : ndarray, shape (D, S, D), optional
-        Orthonormal ones in which each maximum is free or not, by default those of the inputs. Where it is not, a slope
-        of zero says that nothing is known.
+        Orthonormal directions in which each maximum is free or not; by default the inputs. A slope of zero in a
+        direction that is not free means that nothing is known of it.
 
     Attributes
     ----------
@@ -72,9 +72,9 @@ class GPGivenMaxima:
 
     Notes
     -----
-    What the data leave no variance for is no constraint. Where f depends on fewer directions than inputs, as in an
-    embedding, signs of curvatures and slopes are imposed along as many inputs as these directions need: expectation
-    propagation would count repeated signs several times.
+    Constraints to which the data leave no variance are dropped. Where f depends on fewer directions than inputs, as in
+    an embedding, signs of curvatures and slopes are imposed along only as many inputs as there are directions, since
+    expectation propagation would count repeated signs several times.
     """
 
     height_mean: np.ndarray
@@ -128,7 +128,7 @@ class GPGivenMaxima:
         target = np.zeros((S, self.n_known))
         if mixed == "path" and mixed_values is not None:
             target[:, D:] = mixed_values / np.where(sd > 0, sd, 1.0)[:, D : self.n_known]
-        # That of the observation in question, where it differs between them.
+        # The noise may depend on the input: take that of the best observation.
         noise = gp.noise_variance(gp.X[[np.abs(gp.y - best).argmin()]]) / np.square(sd[:, self.n_known])
         self._condition(
             np.einsum("skq,sq->sk", self.T, mean),
@@ -161,7 +161,7 @@ class GPGivenMaxima:
                 scale = math.factorial(order[0]) * math.factorial(order[1])
                 return scale * np.moveaxis(np.broadcast_to(p.get(order, 0.0), (b, b, S)), 2, 0)
 
-            # Slopes are along the first directions; what is of one order only is the same for all of the other.
+            # Slopes are along the first directions; terms of order zero in one argument do not depend on its direction.
             J[:, 1 + a :, 1 + a :] = derivatives((2, 2))
             J[:, 1 : 1 + a, 1 : 1 + a] = derivatives((1, 1))[:, :a, :a]
             J[:, 1 : 1 + a, 1 + a :] = derivatives((1, 2))[:, :a]
@@ -187,7 +187,7 @@ class GPGivenMaxima:
         """Gradient in X (m, D) of the sum of ``cross(X) * weights`` over its last two axes."""
         (m, D), S, a, b = X.shape, len(self.X), len(self.slopes), len(self.seconds)
         at = self.gp.lines(X[:, None], self.X)
-        # X is few points here, where many small calls would cost more than their arithmetic.
+        # With few points, many small calls would cost more than their arithmetic.
         axes = np.eye(D)[:, None, None, None]
         B = np.empty((1 + a + b, D, m, S))
         if not b:
@@ -209,7 +209,7 @@ class GPGivenMaxima:
         noise: np.ndarray,
         used: np.ndarray,
     ) -> None:
-        """Impose the constraints, then those of the sites that are used."""
+        """Impose the equality constraints, then the sites that are used."""
         c = self.n_known
         values, vectors = np.linalg.eigh(V[:, :c, :c])
         resolved = values > _ROUNDING
@@ -229,7 +229,7 @@ class GPGivenMaxima:
         bound[~used] = -np.inf
         sites = propagate(m0, V0, bound, softness)
         self.converged, self.n_sweeps = sites.converged, sites.n_sweeps
-        # (V0 + 1 / precision)⁻¹, also where a site says nothing.
+        # (V0 + 1 / precision)⁻¹, also for sites of zero precision.
         weight = np.sqrt(np.maximum(sites.precision, 0.0))
         inner = np.eye(k) + weight[:, :, None] * V0 * weight[:, None, :]
         proper = np.isfinite(inner).all((1, 2)) & np.isfinite(sites.shift).all(1)
@@ -237,7 +237,7 @@ class GPGivenMaxima:
         M = weight[:, :, None] * np.linalg.solve(inner, weight[:, :, None] * np.eye(k))
         h = sites.shift - np.einsum("sij,sj->si", M, np.einsum("sij,sj->si", V0, sites.shift) + m0)
         self.ok = proper & sites.converged.all(1)
-        # Of one coordinate those of expectation propagation are exact.
+        # For one coordinate, expectation propagation is exact.
         if self.moments == "sampled" and 1 < k <= _MOST_SAMPLED and self.ok.any():
             rows = np.flatnonzero(self.ok)
             sampled_M, sampled_h, effective = truncated_moments(m0[rows], V0[rows], bound[rows], softness[rows])
@@ -263,10 +263,7 @@ class GPGivenMaxima:
 
 
 def _constraints(free: np.ndarray, outward: np.ndarray, pairs: list[tuple[int, int]], q: int) -> np.ndarray:
-    """Rows of what is known, then of the sites, in terms of [f, slopes, second derivatives], (S, k, q).
-
-    A row of zeros is a constraint that a path does not have.
-    """
+    """Equality constraints, then sites, as rows over [f, slopes, second derivatives], (S, k, q); zero rows for none."""
     S, D = free.shape
     if q == 1:
         return np.ones((S, 1, 1))
@@ -285,10 +282,7 @@ def _constraints(free: np.ndarray, outward: np.ndarray, pairs: list[tuple[int, i
 
 
 def _independent(slopes: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """Inputs whose slope is not determined by those of inputs before it, free ones first, (S, D).
-
-    ``slopes`` (S, D, D) are their prior covariances.
-    """
+    """Inputs whose slope, with prior covariances ``slopes`` (S, D, D), is not fixed by earlier ones, free first."""
     sd = np.sqrt(np.diagonal(slopes, axis1=1, axis2=2))
     sd = np.where(sd > 0, sd, 1.0)
     left = slopes / sd[:, :, None] / sd[:, None]

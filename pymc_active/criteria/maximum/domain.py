@@ -1,4 +1,4 @@
-"""Where the maximum is looked for: a box, or the rows of a pool."""
+"""The domain of the maximum: a box, or the rows of a pool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOWHERE = np.empty(0)
 
 
 class Domain(NamedTuple):
-    """Where the maximum is looked for, in the user's units: a box, or the rows of a pool with their labels."""
+    """The domain of the maximum, in the user's units: a box, or the rows of a pool with their labels."""
 
     low: np.ndarray = _NOWHERE
     high: np.ndarray = _NOWHERE
@@ -47,10 +47,7 @@ def read_domain(bounds: Any, X_pool: Any, width: int) -> Domain:
 
 
 def best_inside(gp: ConditionedGP, domain: Domain) -> float:
-    """Largest observation made in the domain, in the kernel's units; -inf if there is none.
-
-    What was observed elsewhere says nothing of the height of the maximum in the domain.
-    """
+    """Largest observation in the domain, in the kernel's units, or -inf; others say nothing of the maximum there."""
     if domain.pool is not None:
         rows = {row.tobytes() for row in gp.x_map(domain.pool) + 0.0}
         inside = np.array([row.tobytes() in rows for row in gp.X + 0.0])

@@ -1,4 +1,4 @@
-"""Maxima on a linear embedding, in the few inputs u = R x that f depends on."""
+"""Describe maxima under a linear embedding in the few inputs u = R x that f depends on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pymc_active.paths import PathMaxima
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import EmbeddedGP
 
-# Directions that the free inputs move u along, over the longest, below this are none.
+# Movements of u by the free inputs below this fraction of the norm of R are rounding errors.
 _RANK = 1e-8
 
 
 class Frames(NamedTuple):
-    """What :class:`GPGivenMaxima` is told: a GP, places, and the directions in which each is free or not."""
+    """Arguments of :class:`GPGivenMaxima`: a GP, places, and the directions in which each is free or not."""
 
     gp: ConditionedGP
     maxima: PathMaxima
@@ -24,10 +24,10 @@ class Frames(NamedTuple):
 
 
 def frames(optima: OptimizedPaths) -> Frames:
-    """In u for an embedding, as they are for other models.
+    """The maxima in u for an embedding, unchanged for other models.
 
-    Inputs that are free in the box move u along some directions: there f has no slope and curves down. Where these are
-    not all, u lies on the boundary of the box's image and f rises along its gradient; of the rest nothing is known.
+    Along directions in which free inputs move u, f has no slope and curves down. If these are not all directions, u
+    lies on the boundary of the box's image and f rises along its gradient; nothing is known of the others.
     """
     gp, maxima = optima.gp, optima.maxima
     if not EmbeddedGP.applies_to(gp):

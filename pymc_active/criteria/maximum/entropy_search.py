@@ -1,4 +1,4 @@
-"""Entropy search as it came before PES: the entropy of the maximum's place over representer points."""
+"""Entropy search, the predecessor of PES: the entropy of the maximum's place over representer points."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.model_average import Fits
 
-# Representer points of each GP, joint draws there, and outcomes that each candidate's answer is averaged over.
+# Representer points of each GP, joint draws there, and quadrature nodes for the outcome at a candidate.
 _REPRESENTERS, _DRAWS, _OUTCOMES = 50, 1000, 5
 # Draws that show which representers may be the best.
 _SCREEN = 10_000
-# Directions of the representers with a smaller share of the variance than this have none.
+# Directions of the representers with a smaller share of the variance are rounding errors.
 _ROUNDING = 1e-10
 
 
@@ -31,7 +31,7 @@ class EntropySearch(OptimumCriterion):
 
     @override
     def set_up(self, ensemble, gps, rng):
-        # Representers follow the distribution of the maximum, as far as it is known from sample paths.
+        # Half of the representers follow the distribution of the maximum.
         optima = self.sample_optima(gps, rng)
         parts = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
         told = {"n_hyperparameters": len(optima), "n_representers": len(parts[0].X)}
@@ -56,7 +56,7 @@ def _mean(parts: Sequence[_Representers], X: np.ndarray, gradient: bool) -> tupl
 
 
 class _Representers:
-    """The distribution of the best of a few points, and how an answer elsewhere would change it."""
+    """The distribution of the best of a few points, and how an outcome elsewhere would change it."""
 
     def __init__(self, gp: ConditionedGP, X: np.ndarray, rng: np.random.Generator):
         self.gp, self.X = gp, X
@@ -67,7 +67,7 @@ class _Representers:
         mean = gp.prior_mean(X)[0] + gp.alpha @ cross
         root = self.vectors * np.sqrt(self.values)
         often = np.bincount((mean + rng.normal(size=(_SCREEN, len(X))) @ root.T).argmax(1), minlength=len(X))
-        # The others are never the best, and an answer would hardly make them so.
+        # The others are never the best, and an outcome would hardly change that.
         self.able = np.flatnonzero(often)
         # Common random numbers: the same draws for all candidates and outcomes.
         self.standard = rng.normal(size=(_DRAWS, len(X)))
@@ -79,12 +79,12 @@ class _Representers:
         self.before = _choice_entropy(self.draws[:, None])[0]
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Expected fall of the entropy from an answer at each candidate (m,), nats."""
+        """Expected fall of the entropy from an outcome at each candidate (m,), nats."""
         gp = self.gp
         half = gp.factor.half_solve(gp.covariance(gp.X, X))
         total = np.maximum(gp.prior_variance(X) - np.einsum("ij,ij->j", half, half), 0.0) + gp.noise_variance(X)
         C = gp.covariance(X, self.X) - half.T @ self.half
-        # What a draw of the representers says of y: its regression, and a residual of its own.
+        # y given a draw of the representers: its regression plus an independent residual.
         positive = self.values > _ROUNDING * self.values.max()
         B = C @ (self.vectors[:, positive] / np.sqrt(self.values[positive]))
         y = self.standard[:, positive] @ B.T
@@ -102,8 +102,8 @@ class _Representers:
 
 
 def _choice_entropy(f: np.ndarray) -> np.ndarray:
-    """Entropy of which of n points is best, from draws of their values (n, k, S), (k,), nats."""
-    # Several times faster than argmax, which copies the array to have the points last.
+    """Entropy (k,), in nats, of which of n points is best, from draws of their values (n, k, S)."""
+    # Several times faster than argmax, which copies the array to move the points last.
     p = np.count_nonzero(f == f.max(0), axis=2) / f.shape[2]
     return -xlogy(p, p).sum(0)
 

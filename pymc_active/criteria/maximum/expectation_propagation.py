@@ -1,4 +1,4 @@
-"""Expectation propagation for a Gaussian of which some coordinates are known to be positive.
+"""Expectation propagation for a Gaussian truncated to positive coordinates.
 
 Sequential and undamped, in natural parameters, for many small Gaussians at once. The paper's appendix B.2 has two
 slips: for a site 𝕀[z < 0] its κ is (φ/Φ + α)/√v, and the tilted variance is v - v² [(∂ log Z/∂m)² - 2 ∂ log Z/∂v].
@@ -13,23 +13,23 @@ import numpy as np
 from scipy.special import erfcx
 
 _MAX_SWEEPS = 100
-# Change of the means, in sds, and of the log variances at which a sweep is the last one.
+# The iteration stops at this change of the means, in sds, and of the log variances.
 _TOLERANCE = 1e-8
 # Below this the hazard's variance is taken from its asymptotic series.
 _FAR = -50.0
 
 
 class Sites(NamedTuple):
-    """Gaussian stand-ins for the sites, with the moments that they lead to.
+    """Gaussian approximations of the sites, and the resulting moments.
 
     Attributes
     ----------
     precision, shift : ndarray, shape (S, k)
         Natural parameters: 1 / variance, mean / variance.
     mean, covariance : ndarray, shapes (S, k) and (S, k, k)
-        Of the Gaussian with the sites.
+        Moments of the Gaussian with the sites.
     converged : ndarray of bool, shape (S, k)
-        Each site, within 100 sweeps.
+        Whether each site converged within 100 sweeps.
     n_sweeps : int
     """
 
@@ -66,7 +66,7 @@ def propagate(mean: np.ndarray, covariance: np.ndarray, bound: np.ndarray, softn
     Returns
     -------
     Sites
-        Problems that went wrong hold NaN; nothing is raised.
+        Failed problems hold NaN; nothing is raised.
 
     References
     ----------
@@ -87,7 +87,7 @@ def propagate(mean: np.ndarray, covariance: np.ndarray, bound: np.ndarray, softn
                 cavity_v = v / keep
                 cavity_m = (m[:, i] - v * shift[:, i]) / keep
                 total = cavity_v + softness[:, i]
-                # A coordinate without variance says nothing, whatever its site.
+                # A site on a coordinate without variance has no effect.
                 total = np.where(total == 0, 1.0, total)
                 r, left = hazard((cavity_m - bound[:, i]) / np.sqrt(total))
                 ratio = cavity_v / total

@@ -1,4 +1,4 @@
-"""Expected improvement at given hyperparameters: what is left to ask by where paths and their maxima are of no use."""
+"""Expected improvement at given hyperparameters: the fallback of PES where sample paths and their maxima fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, logsumexp
 from pymc_active.criteria.improvement import log_h
 from pymc_active.posterior.conditioned import ConditionedGP
 
-# Smallest variance, over the prior's.
+# Smallest variance, as a fraction of the prior's.
 _SMALLEST = 1e-10
 
 

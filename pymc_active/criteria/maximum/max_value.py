@@ -74,7 +74,7 @@ class JointEntropy(OptimumCriterion):
         for o in optima:
             cross = o.gp.covariance(o.gp.X, o.maxima.X)
             mean, variance = o.gp.moments(o.maxima.X)
-            # Where the data leave no variance a height is no news, and its covariances are rounding errors.
+            # Where the data leave no variance, a height tells nothing and its covariances are rounding errors.
             variance = np.maximum(variance, _SMALLEST * o.gp.prior_variance(o.maxima.X))
             parts.append((o, o.gp.factor.solve(cross), mean, variance))
         return OptimumScorer(ensemble, optima, partial(_joint, parts), self.units, self.n_optima, told)
@@ -236,7 +236,7 @@ def thompson(
     Parameters
     ----------
     gpm, X_pool, bounds, point, fit, trace, minimize, n_features, draws, random_seed
-        As in :func:`pes`. One of the ``draws`` of the hyperparameters is taken.
+        As in :func:`pes`; one of the ``draws`` is chosen at random.
 
     Returns
     -------

@@ -30,7 +30,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.model_average import Fits
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
-# Smallest variance of f(x*) - f(x), over the prior's, that the constraint f(x) < f(x*) is imposed with (eq. 9).
+# Smallest variance of f(x*) - f(x), as a fraction of the prior's, for imposing f(x) < f(x*) (eq. 9).
 _SMALLEST_GAP = 1e-10
 
 
@@ -61,7 +61,7 @@ class PlaceInformation:
         covariance = np.einsum("smk,sk->sm", B, l)
         V2 = q.height_variance[keep][:, None]
         gap = q.height_mean[keep][:, None] - m - np.einsum("smk,sk->sm", B, g)
-        # Near x* the two are one; their covariance is lowered until their difference has a variance (the paper's κ).
+        # Near x* the two values coincide: their covariance is lowered until the difference has a variance (paper's κ).
         largest = 0.5 * (V1 + V2 - floor)
         lowered = covariance > largest
         covariance = np.minimum(covariance, largest)
@@ -127,7 +127,7 @@ class Pes(OptimumCriterion):
     @override
     def check(self, ensemble):
         if not self.domain.is_pool:
-            # All models, also those that have no draw this time, so that none is refused in the middle of a run.
+            # All models, also those without a draw this time, so that a run never stops halfway.
             for part in ensemble.parts:
                 part.space.source.check_twice_differentiable()
 
@@ -179,7 +179,7 @@ class Pes(OptimumCriterion):
         gps: Sequence[ConditionedGP],
         told: dict[str, Any],
     ) -> OptimumScorer:
-        """C3 alone; if that fails as well the maximum's height, and if nothing is known of it the improvement."""
+        """Use C3 alone; if that also fails, the maximum's height; if that is not finite, the expected improvement."""
         parts = [PlaceInformation(GPGivenMaxima(o.gp, o.maxima, derivatives=False)) for o in optima]
         if 2 * sum(len(part.keep) for part in parts) > self.n_optima:
             told["constraints"] = "C3"
@@ -249,28 +249,26 @@ def pes(
         The box in which the maximum is looked for, in the user's units; data may lie outside. Without them it is one of
         the candidates, and no derivatives are constrained.
     point, fit, trace
-        Where the hyperparameters come from, one of them: a dict of unconstrained values (the posterior mean gives the
-        paper's PES-NB), ``draws`` draws from a :class:`LaplaceFit` or several, or ``draws`` draws of a trace of this
-        model.
+        The source of the hyperparameters, one of: a dict of unconstrained values by value-variable name (the posterior
+        mean gives the paper's PES-NB); a :class:`LaplaceFit`, several or an Ensemble; or a trace of this model.
     minimize : bool
         Look for the minimum.
     n_optima : int
-        Places x* in all: maximisers of sample paths, shared evenly between the hyperparameters' draws.
+        Total number of places x*: maximisers of sample paths, divided evenly between the hyperparameter draws.
     n_features : int
         Random features of a path's prior part.
     draws : int
+        Hyperparameter draws taken from ``fit`` or ``trace``.
     mixed : {"free", "zero", "path"}
-        What to assume of the mixed second derivatives at x*. ``"path"`` (those of the path) and ``"zero"`` are the
-        paper's two proposals. They invent a little information once data accumulate: rank correlations with the truth
-        at 20 points were 0.92 with them and 0.95 without (``benchmarks/paper_pes``).
+        What to assume of the mixed second derivatives at x*. The paper proposes ``"path"`` (those of the path) and
+        ``"zero"``, which invent a little information once data accumulate: with 20 points rank correlations with the
+        truth were 0.92, against 0.95 with ``"free"`` (``benchmarks/paper_pes``).
     boundary : {"outward", "stationary"}
-        Where x* lies on a face of the box the slope points outwards; ``"stationary"`` takes it for zero there too, as
-        the paper does.
+        Where x* lies on a face of the box, the slope points outwards, or (as in the paper) is zero.
     moments : {"sampled", "ep"}
-        Of height, curvatures and slopes given C1 and C2. ``"ep"`` are those of expectation propagation, as in the
-        paper, whose variances are often 5 to 20 % too small in one or two inputs. ``"sampled"`` are from 512 or more
-        quasi-random draws, mostly within 2 %, and for more than four inputs the same as ``"ep"``,
-        which is good enough there.
+        How to compute the moments of height, curvatures and slopes given C1 and C2. ``"ep"`` is expectation
+        propagation, as in the paper; its variances are often 5 to 20 % too small in one or two inputs. ``"sampled"``
+        uses 512 or more quasi-random draws, mostly accurate to 2 %, and ``"ep"`` for more than four inputs.
     random_seed : int or Generator, optional
 
     Returns
@@ -290,18 +288,15 @@ def pes(
 
     Warns
     -----
-    UserWarning
+    DoubtfulFitWarning
         If expectation propagation failed for more than half of the places. The criterion then uses f(x) < f(x*) alone;
-        if that fails too, the maximum's height instead of its place (:func:`max_value_entropy`); and if heights are not
-        finite either, the logarithm of the expected improvement.
+        if that also fails, :func:`max_value_entropy`; and if that is not finite, the log expected improvement.
 
     Notes
     -----
     Constraints at each x*: C1, f has a local maximum there; C2, f(x*) exceeds the largest observation in the box (or at
-    a candidate); C3, f(x) < f(x*). C1 and C2 are imposed on all x* at once, by expectation propagation first, whose
-    convergence is reported. Where the noise depends on the input its mean over the data is taken.
-
-    A model of :func:`from_marginal`, whose kernel is a compiled graph, takes several times as long as an ``ard_gp``.
+    a candidate); C3, f(x) < f(x*). A model of :func:`from_marginal`, whose kernel is a compiled graph, takes several
+    times as long as an ``ard_gp``.
 
     References
     ----------

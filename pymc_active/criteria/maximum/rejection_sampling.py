@@ -1,4 +1,4 @@
-"""What predictive entropy search approximates, by rejection sampling on a grid."""
+"""The quantity that predictive entropy search approximates, by rejection sampling on a grid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pymc_active.support.threads import one_blas_thread
 
 # Cells of the grid that a joint Gaussian is drawn over, and draws at a time.
 _MOST_CELLS, _BLOCK = 4096, 4096
-# Values that an entropy can be estimated from.
+# Fewest values for estimating an entropy.
 _FEWEST = 10
 
 
@@ -33,8 +33,8 @@ def pes_ground_truth(
 ) -> xr.Dataset:
     r"""The information about the maximum's place from measuring each cell of a grid, by rejection sampling.
 
-    Draws of the function on the whole grid are sorted by the cell in which they are largest. What is left of the
-    entropy of y within such a group is estimated from its values, without any further approximation.
+    Draws of the function on the whole grid are grouped by the cell of their maximum, and the entropy of y within each
+    group is estimated from its values.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def pes_ground_truth(
     Notes
     -----
     Entropies by Ebrahimi's spacings (``scipy.stats.differential_entropy``), corrected by their bias for a Gaussian
-    sample of the same size. What remains: places of the maximum are known to a cell only, and places left out may
-    differ from those that are not. Compare ranks, and differences with the standard error. Memory: 4 bytes for each
+    sample of the same size. Two errors remain: places of the maximum are resolved to a cell only, and the places left
+    out may differ from the others. Compare ranks, and differences with the standard error. Memory: 4 bytes for each
     draw and cell.
 
     References
@@ -118,9 +118,9 @@ def pes_ground_truth(
 
 
 def _draw(gp: ConditionedGP, X: np.ndarray, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Where joint posterior draws of f at the rows of X are largest (draws,), and observations of them (draws, m).
+    """The row of X where each joint posterior draw of f is largest (draws,), and noisy observations (draws, m).
 
-    These are less the posterior mean: differences much smaller than it count where there is little noise.
+    The posterior mean is subtracted from the observations: with little noise, small differences matter.
     """
     cross = gp.covariance(gp.X, X)
     half = gp.factor.half_solve(cross)

@@ -1,9 +1,9 @@
-"""Moments of a Gaussian of which some coordinates are known to be positive, by quasi-random draws.
+"""Moments of a Gaussian truncated to positive coordinates, by quasi-random draws.
 
-Expectation propagation makes variances 5 to 20 % too small where such coordinates are strongly correlated, as height
-and curvature at a maximum of few inputs are: it counts what they have in common twice. Few draws do better. They go
-through the coordinates one after another, each from its normal given those before, cut off at the bound, with the
-probabilities of what is left as weights (Geweke 1991; Hajivassiliou & McFadden 1998; Keane 1994).
+Expectation propagation counts shared information twice: its variances are 5 to 20 % too small for strongly correlated
+coordinates, such as height and curvature at a maximum of few inputs. Here each coordinate is drawn from its truncated
+normal given those before it, weighted by the remaining probability (Geweke 1991; Hajivassiliou & McFadden 1998; Keane
+1994).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtri, ndtri_exp, softmax
 
-# Draws for up to three coordinates, and for more; effective ones that are wanted, and the most draws for them.
+# Draws for up to three coordinates, and for more; the effective number wanted, and the most draws to reach it.
 _DRAWS, _MORE_DRAWS, _EFFECTIVE, _MOST = 512, 2048, 256, 8192
 # Smallest share of a coordinate's variance that the others leave it.
 _DEPENDENT = 1e-12
@@ -20,15 +20,15 @@ _DEPENDENT = 1e-12
 def truncated_moments(
     mean: np.ndarray, covariance: np.ndarray, bound: np.ndarray, softness: np.ndarray, n: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What N(mean, covariance) becomes under Π Φ((z_i - bound_i) / √softness_i).
+    """Moments of N(mean, covariance) times Π Φ((z_i - bound_i) / √softness_i).
 
     Parameters
     ----------
     mean, covariance, bound, softness
         As of :func:`propagate`; coordinates without variance need bounds of -inf.
     n : int, optional
-        Draws, a power of two; by default 512 for up to three coordinates, else 2,048. Where they are worth less than
-        256 of equal weight there are more, up to 8,192.
+        Draws, a power of two; by default 512 for up to three coordinates, else 2,048; up to 8,192 where fewer than 256
+        are effective.
 
     Returns
     -------
@@ -42,8 +42,8 @@ def truncated_moments(
 
     S, k = mean.shape
     n = n or (_DRAWS if k <= 3 else _MORE_DRAWS)
-    # A quadrature rule: always the same points, of which each coordinate has one in the middle of each n-th. Nearer to
-    # zero a single one would decide the variance of a tail.
+    # A fixed quadrature rule; each coordinate has one point in the middle of each n-th. A point nearer to zero would
+    # alone decide the variance of a tail.
     uniform = (np.floor(n * qmc.Sobol(k, rng=0).random_base2(n.bit_length() - 1)) + 0.5) / n
     log_uniform = np.log(uniform)
     # Bounds are for noisy values w = z + noise.
@@ -60,7 +60,7 @@ def truncated_moments(
         standard[i] = -ndtri_exp(log_share + log_uniform[:, i])
     weight = softmax(log_weight, axis=1)
     first, second = _moments(standard.transpose(1, 2, 0), weight)
-    # Draws that nothing cuts off have moments that are known. Their errors, in sds, are about those of the others.
+    # Control variate: the errors of untruncated draws, whose moments are known, are about the same in sds.
     free_mean, free = _moments(-ndtri(uniform)[None], np.full((1, n), 1 / n))
     sd = np.sqrt(second[:, diagonal, diagonal] / free[:, diagonal, diagonal])
     first = first - sd * free_mean
