@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.checking.verdict import CLOSE, EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.plots.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    LIMIT,
-    ORANGE,
-    VERMILION,
-    check_result,
-    log_axis,
-    name_rows,
-    note,
-    note_in_row,
-    pyplot,
-    read_axes,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from pymc_active.plots.axes import Axes, check_result, log_axis, name_rows, pyplot, read_axes
+from pymc_active.plots.marks import note, note_in_row
+from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
 
 _METRICS = {
     "skl": "divergence from MCMC, function f",

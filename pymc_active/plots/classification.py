@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
 
 from pymc_active.classification.fit import ProbitFit
+from pymc_active.plots.axes import Axes, check_result, legend_above, new_axes
 from pymc_active.plots.measurements import around, column_of
-from pymc_active.plots.style import BLUE, INK, VERMILION, check_result, legend_above, new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from pymc_active.plots.style import BLUE, INK, VERMILION
 
 
 def plot_probability(

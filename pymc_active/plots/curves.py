@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from pymc_active.plots.style import CYCLE, GREY, LIMIT, curve, label_ends, log_axis, new_axes, note_in_row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from pymc_active.plots.axes import Axes, log_axis, new_axes
+from pymc_active.plots.marks import curve, label_ends, note_in_row
+from pymc_active.plots.style import CYCLE, GREY, LIMIT
 
 
 def plot_learning_curves(

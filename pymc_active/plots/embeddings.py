@@ -4,40 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, nats_axis, new_axes
+from pymc_active.plots.marks import dots, doubtful_dots, label_ends, medians, note, probability
 from pymc_active.plots.measurements import band, data_of, ring
-from pymc_active.plots.style import (
-    BLUE,
-    CYCLE,
-    GREY,
-    PAPER,
-    QUANTILES,
-    check_result,
-    color_bar,
-    dots,
-    doubtful_dots,
-    label_ends,
-    legend_above,
-    medians,
-    nats_axis,
-    new_axes,
-    note,
-    probability,
-)
+from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, QUANTILES
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.relevance import embedding_draws, principal_rotation, relevance, subspace_angles
 from pymc_active.support.tables import read_inputs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def plot_embedding(

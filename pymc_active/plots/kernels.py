@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_active.plots.axes import Axes, check_result, name_rows, nats_axis, new_axes, new_grid, read_axes
+from pymc_active.plots.marks import curve, doubtful_dots, label_ends, note, note_in_row, probability
 from pymc_active.plots.measurements import column_of
-from pymc_active.plots.style import (
-    BLUE,
-    CYCLE,
-    GREY,
-    INK,
-    PAPER,
-    VERMILION,
-    Z89,
-    check_result,
-    curve,
-    doubtful_dots,
-    label_ends,
-    name_rows,
-    nats_axis,
-    new_axes,
-    new_grid,
-    note,
-    note_in_row,
-    probability,
-    read_axes,
-)
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION, Z89
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def plot_decomposition(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.plots.style import VERMILION, Z89, note
+from pymc_active.plots.axes import Axes
+from pymc_active.plots.marks import note
+from pymc_active.plots.style import VERMILION, Z89
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.tables import read_inputs, read_outputs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def data_of(fit: LaplaceFit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -8,22 +8,10 @@ from typing import Any
 import numpy as np
 
 from pymc_active.learner.optimum import Optimum
+from pymc_active.plots.axes import check_result, color_bar, legend_above, name_rows, new_grid, read_axes
+from pymc_active.plots.marks import dots
 from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import (
-    BLUE,
-    GREY,
-    INK,
-    LEGEND,
-    VERMILION,
-    Z89,
-    check_result,
-    color_bar,
-    dots,
-    legend_above,
-    name_rows,
-    new_grid,
-    read_axes,
-)
+from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 from pymc_active.support.scaling import fit_scale
 

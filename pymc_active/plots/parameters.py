@@ -13,16 +13,9 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.plots.style import (
-    BLUE,
-    VERMILION,
-    legend_above,
-    log_axis,
-    medians,
-    name_rows,
-    new_grid,
-    read_axes,
-)
+from pymc_active.plots.axes import legend_above, log_axis, name_rows, new_grid, read_axes
+from pymc_active.plots.marks import medians
+from pymc_active.plots.style import BLUE, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.plots.axes import Axes, legend_above, new_axes
+from pymc_active.plots.marks import dots
 from pymc_active.plots.measurements import around, band, column_of, data_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION, dots, legend_above, new_axes
+from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Models of smaller weight are not drawn: they would not show in the average either.
 _COUNTS = 0.02

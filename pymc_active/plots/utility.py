@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_active.plots.axes import Axes, color_bar, legend_above, name_rows, new_axes
+from pymc_active.plots.marks import note
 from pymc_active.plots.measurements import column_of, names_of
-from pymc_active.plots.style import (
-    BLUE,
-    CYCLE,
-    GREY,
-    INK,
-    PAPER,
-    VERMILION,
-    color_bar,
-    legend_above,
-    name_rows,
-    new_axes,
-    note,
-)
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
 from pymc_active.support.tables import input_labels, read_inputs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Candidates in a ranking, for pools with more than two inputs.
 _SHOWN = 12
