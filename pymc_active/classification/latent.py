@@ -75,10 +75,13 @@ class LatentGaussian(ABC):
         """(K + 1/W)⁻¹."""
         return self._root[:, None] * lapack.dpotrs(self._L, np.diag(self._root), lower=1)[0]
 
+    def _variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+        half = lapack.dtrtrs(self._L, self._root[:, None] * cross, lower=1)[0]
+        return diagonal - np.square(half).sum(0)
+
     def moments(self, mean: float, cross: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with covariance ``cross`` (n, m) with the data."""
-        half = lapack.dtrtrs(self._L, self._root[:, None] * cross, lower=1)[0]
-        return mean + self.a @ cross, np.maximum(diagonal - np.square(half).sum(0), 0.0)
+        return mean + self.a @ cross, np.maximum(self._variance(cross, diagonal), 0.0)
 
 
 class LatentMode(LatentGaussian):
@@ -121,8 +124,7 @@ class LatentMode(LatentGaussian):
     @override
     def gradient_weights(self) -> tuple[np.ndarray, float]:
         R = self._precision()
-        half = lapack.dtrtrs(self._L, self._root[:, None] * self.K, lower=1)[0]
-        in_mode = 0.5 * (np.diagonal(self.K) - np.square(half).sum(0)) * self._at.third
+        in_mode = 0.5 * self._variance(self.K, np.diagonal(self.K)) * self._at.third
         through = in_mode - R @ (self.K @ in_mode)
         outer = np.multiply.outer(through, self.a)
         G = 0.5 * (np.multiply.outer(self.a, self.a) - R) + 0.5 * (outer + outer.T)
@@ -143,8 +145,7 @@ class LatentEP(LatentGaussian):
         step, last, self.converged = 1.0, np.inf, False
         for _ in range(_MOST_SWEEPS):
             self._root, self._L = self._factor(precision)
-            half = lapack.dtrtrs(self._L, self._root[:, None] * K, lower=1)[0]
-            variance = np.maximum(np.diagonal(K) - np.square(half).sum(0), 1e-12 * np.diagonal(K))
+            variance = np.maximum(self._variance(K, np.diagonal(K)), 1e-12 * np.diagonal(K))
             # All moments are relative to the prior mean.
             self.a = shift - self._root * lapack.dpotrs(self._L, self._root * (K @ shift), lower=1)[0]
             centre = K @ self.a
@@ -169,12 +170,8 @@ class LatentEP(LatentGaussian):
         total = cavity_precision + precision
         quadratic = shift @ centre - (np.square(shift) / total).sum()
         quadratic += (m * cavity_precision / total * (precision * m - 2 * shift)).sum()
-        self.log_likelihood = float(
-            log_ndtr(z).sum()
-            + 0.5 * np.log1p(precision * v).sum()
-            - np.log(np.diagonal(self._L)).sum()
-            + 0.5 * quadratic
-        )
+        matched = log_ndtr(z).sum() + 0.5 * np.log1p(precision * v).sum()
+        self.log_likelihood = float(matched - np.log(np.diagonal(self._L)).sum() + 0.5 * quadratic)
 
     @override
     def gradient_weights(self) -> tuple[np.ndarray, float]:

@@ -33,19 +33,15 @@ def probit_gp(
 
     Parameters
     ----------
-    X : array_like, DataFrame or DataArray, shape (n, D)
-        Inputs in your units. Column names become the coordinate ``input``.
+    X, kernel, x_scale
+        As in :func:`pymc_active.ard_gp`.
     labels : array_like, shape (n,)
         True and False, or 1 and 0. All may be the same.
-    kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
     mean : {"zero", "constant"}
         Of the latent function: even odds far from the data, or odds that are learned.
     priors : dict, optional
-        By name: a normal distribution such as ``pm.Normal.dist(0, 1)``, or a number to fix the parameter. Names and
-        defaults are those of :func:`pymc_active.ard_gp`: ``log_lengthscale`` (D,): Normal(log √D, 1),
-        ``log_outputscale``: Normal(0, 1), and ``mean_constant``: Normal(0, 1).
-    x_scale : None, "unit", "box", "standardize" or (shift, scale)
-        As in :func:`pymc_active.ard_gp`.
+        As in :func:`pymc_active.ard_gp`, but normal distributions or numbers only, for ``log_lengthscale`` (D,):
+        Normal(log √D, 1), ``log_outputscale``: Normal(0, 1), and ``mean_constant``: Normal(0, 1).
 
     Returns
     -------

@@ -79,10 +79,8 @@ class Likelihood:
         self.name = str(variable.name)
         self.outcome = _known_outcome(variable)
         if variable.type.ndim > 1:
-            n_dims = variable.type.ndim
-            raise ValueError(
-                f"{self.name!r} must have one outcome per observation, a vector; it has {n_dims} dimensions"
-            )
+            n = variable.type.ndim
+            raise ValueError(f"{self.name!r} must have one outcome per observation, a vector; it has {n} dimensions")
         self._parameters = list(variable.owner.op.dist_params(variable.owner))
         above = set(ancestors(self._parameters, blockers=model.basic_RVs))
         self._rvs = [rv for rv in model.free_RVs if rv in above]
@@ -215,9 +213,10 @@ def _observed_variable(model: pm.Model, name: str | None) -> TensorVariable:
         raise ValueError("the model has no observed variable: pass observed=... to its likelihood")
     if name is None and len(observed) > 1:
         raise ValueError(f"the model observes {', '.join(sorted(observed))}; name the one to measure: observed=...")
-    if name is not None and name not in observed:
+    name = next(iter(observed)) if name is None else name
+    if name not in observed:
         raise ValueError(f"observed must be one of {', '.join(sorted(observed))}; got {name!r}")
-    return observed[name] if name is not None else next(iter(observed.values()))
+    return observed[name]
 
 
 def _known_outcome(variable: TensorVariable) -> Outcome:

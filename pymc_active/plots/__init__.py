@@ -45,14 +45,7 @@ from pymc_active.plots.kernels import (
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.parameters import plot_parameters
 from pymc_active.plots.predictions import plot_predictions
-from pymc_active.plots.style import BLUE as BLUE
-from pymc_active.plots.style import GREEN as GREEN
-from pymc_active.plots.style import GREY as GREY
-from pymc_active.plots.style import INK as INK
-from pymc_active.plots.style import ORANGE as ORANGE
-from pymc_active.plots.style import PINK as PINK
-from pymc_active.plots.style import STYLE as STYLE
-from pymc_active.plots.style import VERMILION as VERMILION
+from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PINK, STYLE, VERMILION  # noqa: F401 (for users)
 from pymc_active.plots.utility import plot_utility
 
 __all__ = [

@@ -104,13 +104,12 @@ def decompose(
     method : {"bbq", "map", "mgp", "draws"}
         How uncertain hyperparameters enter the variances. ``"map"`` ignores them. ``"bbq"`` adds the delta method's
         :math:`\partial m^T \Sigma \partial m`. ``"mgp"``, the default of :func:`predict`, also multiplies the
-        variance by 4/3; that is meant for predictions, and bands are easier to read without it. ``"draws"`` gives
-        exact moments of the mixture over posterior draws around the best mode; its means are averages over these
-        draws.
+        variance by 4/3, which is meant for predictions. ``"draws"`` gives exact moments of the mixture over posterior
+        draws around the best mode.
     centred : bool
-        Subtract from each component its average over the data, and add these averages to the mean function. The data
-        determine the shape of a long or periodic component far better than its level, which it shares with all the
-        others: without centring, the bands mostly show that. ``False`` gives the formulas above.
+        Subtract from each component its average over the data, and add these averages to the mean function: the data
+        determine the shape of a component far better than its level, which it shares with all others. ``False`` gives
+        the formulas above.
     unit, y_unit : str or dict, optional
         Units of the input and of y for the words, such as ``"years"``; for several inputs a dict by label.
     draws, random_seed : int

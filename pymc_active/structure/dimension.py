@@ -98,14 +98,12 @@ def embedding_dimension(
     Notes
     -----
     Each candidate is searched by itself and from the modes of its neighbours, with a small row added or the weakest
-    direction left out. Otherwise a search that fails at one dimension would decide the comparison.
-
-    The prior sd of R's entries is the same for every d, so a function of more components is rougher a priori.
+    direction left out. Otherwise a search that fails at one dimension would decide the comparison. The prior sd of
+    R's entries is the same for every d, so a function of more components is rougher a priori.
 
     Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
     some tenths of a nat where the data determine every component well, and by several nats where they do not
-    (``evidence_is_poor``). If candidates differ by no more than that, collect more data, or use evidences by
-    importance sampling: ``model_posterior(found.fits, method="importance")``.
+    (``evidence_is_poor``). Evidences by ``model_posterior(found.fits, method="importance")`` are closer.
 
     Examples
     --------
@@ -166,9 +164,8 @@ def embedding_dimension(
     rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
     if rough.size:
         warn_user(
-            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, and so are the "
-            "probabilities: the data hardly determine one component of R. Collect more data, or compare the fits by "
-            'model_posterior(found.fits, method="importance")',
+            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor: the data hardly determine "
+            'one component of R. Collect more data, or compare by model_posterior(found.fits, method="importance")',
             DoubtfulEvidenceWarning,
         )
     return EmbeddingDimension(fits, table)

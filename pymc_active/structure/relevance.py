@@ -144,10 +144,8 @@ def subspace_angles(
     if reference is not None:
         basis = np.asarray(reference, float)
         if basis.ndim != 2 or basis.shape[1] != D or not np.isfinite(basis).all():
-            raise ValueError(
-                f"reference must be a finite matrix with one row per direction and {D} columns, one per input; "
-                f"got shape {basis.shape}"
-            )
+            what = f"a finite matrix with one row per direction and {D} columns, one per input"
+            raise ValueError(f"reference must be {what}; got shape {basis.shape}")
     elif isinstance(source, LaplaceFit):
         basis = source.point[str(gpm.embedding)]
     else:
@@ -173,8 +171,7 @@ def embedding_draws(
 ) -> tuple[GPModel, np.ndarray]:
     """The model and draws of its R, (draws, d, D), each up to a rotation.
 
-    Draws of a fit expanded at QR span the same subspaces as those of a fit expanded at R, up to rounding, unless R is
-    large.
+    Unless R is large, those of a fit expanded at QR span the same subspaces as those of a fit expanded at R.
     """
     if isinstance(source, LaplaceFit):
         gpm = source.gpm
