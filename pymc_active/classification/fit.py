@@ -24,13 +24,12 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 METHODS = ("cubature", "draws", "map")
 
-# Central differences of the exact gradient, in units of the prior's sd.
+# Steps of central differences of the exact gradient, in prior sds.
 _STEP = 1e-4
 # Modes are sought within this many prior sds of the prior mean: beyond, numbers overflow.
 _FARTHEST = 12.0
-_SAME_MODE = 1e-3
-# Slopes, in nats per prior sd, at which a search has converged.
-_FLAT = 1e-3
+# Differences of a mode's value in nats, and slopes in nats per prior sd, that count as none.
+_SAME_MODE, _FLAT = 1e-3, 1e-3
 
 
 class ProbitFit(Summarized):
@@ -144,7 +143,7 @@ class ProbitFit(Summarized):
         method : {"cubature", "draws", "map"}
             Average over 2P hyperparameters, sqrt(P) sds from the mode along each principal axis of their Gaussian;
             over ``draws`` draws from it; or take the mode alone.
-        draws, random_seed : int
+        draws, random_seed : int, and int or Generator
             For ``"draws"``.
 
         Returns
@@ -183,7 +182,7 @@ def fit_probit(
         longer. Those of Laplace's method are too close to one half; the designs are nearly the same.
     start : dict or ProbitFit, optional
         One more start: values by name, or an earlier fit.
-    n_restarts, random_seed : int
+    n_restarts, random_seed : int, and int or Generator
         Starts drawn from the prior, besides its mean.
     progressbar : bool
 

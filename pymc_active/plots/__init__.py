@@ -19,7 +19,7 @@ X, y : array_like, shapes (m, D) and (m,), optional
 highlight : array_like of int or bool, optional
     Rows of X to ring, such as those that were asked for; with ``number=True`` they are numbered 1, 2, ... in this
     order.
-draws, random_seed : int
+draws, random_seed : int, and int or Generator
     Draws from the Laplace approximation.
 """
 

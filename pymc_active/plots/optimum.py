@@ -15,9 +15,6 @@ from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 from pymc_active.support.scaling import fit_scale
 
-# The draws of the hyperparameters that the recommendation takes, so that its mean lies on the curve.
-_DRAWS, _SEED = 32, 0
-_BINS = 40
 # Panels side by side, for more than two inputs.
 _ACROSS = 4
 
@@ -39,9 +36,8 @@ def plot_optimum(
     ----------
     optimum : Optimum
         From :meth:`Learner.optimum`.
-    units : sequence of str, or dict by input, optional
-        Units of the inputs.
-    y_unit : str, optional
+    units, y_unit : sequence of str or dict by input, and str, optional
+        Of the inputs and of y.
     labels : sequence, optional
         Labels for the rows of a pool. Default: those of the pool.
     n_candidates : int
@@ -69,8 +65,7 @@ def plot_optimum(
     if n_points is not None and (not isinstance(n_points, int | np.integer) or n_points < 2):
         raise ValueError(f"n_points must be a whole number of at least 2; got {n_points!r}")
     names = _axis_labels(optimum.samples.input.to_numpy().tolist(), units)
-    name = optimum.fit.gpm.name
-    height = f"{name} ({y_unit})" if y_unit else name
+    height = optimum.fit.gpm.name + (f" ({y_unit})" if y_unit else "")
     if optimum.domain.is_pool:
         return _plot_pool(optimum, height, labels, n_candidates, axes, figsize)
     if labels is not None:
@@ -112,7 +107,7 @@ def _plot_lines(
             zorder=5, label="recommended",
         )  # fmt: skip
         width = np.full(len(places), 100 / len(places))
-        lower.hist(places[:, d], np.linspace(low[d], high[d], _BINS + 1), weights=width, color=VERMILION, alpha=0.75)
+        lower.hist(places[:, d], np.linspace(low[d], high[d], 41), weights=width, color=VERMILION, alpha=0.75)
         lower.axvline(at[d], color=INK, lw=1.0, ls=(0, (5, 3)))
         margin, above = 0.02 * (high[d] - low[d]), 0.05 * (top - bottom)
         xlim = (low[d] - margin, high[d] + margin)
@@ -219,8 +214,8 @@ def _plot_pool(
 
 
 def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd of f at the rows of X, computed as for the recommendation."""
-    prediction = predict(optimum.fit, X, method="draws", draws=_DRAWS, random_seed=_SEED)
+    """Mean and sd of f at the rows of X, from the draws of the recommendation, so that its mean lies on the curve."""
+    prediction = predict(optimum.fit, X, method="draws", draws=32, random_seed=0)
     return prediction.f_mean.to_numpy(), np.sqrt(prediction.f_variance.to_numpy())
 
 

@@ -1,8 +1,4 @@
-"""Forest plot of the parameters of a fit, beside those of a trace.
-
-ArviZ's ``plot_forest`` draws all parameters on one linear axis; noise, outputscales and lengthscales need a
-logarithmic one.
-"""
+"""Forest plot of the parameters of a fit, beside those of a trace; unlike ArviZ's, on logarithmic axes."""
 
 from __future__ import annotations
 

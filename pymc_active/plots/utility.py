@@ -14,11 +14,10 @@ from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
 from pymc_active.support.tables import input_labels, read_inputs
 
-# Candidates in a ranking, for pools with more than two inputs.
+# Candidates in a ranking.
 _SHOWN = 12
-# Marks of the picks, one for each criterion, so that colour is not the only difference.
+# Marks of the picks, and lines, for each criterion, so that colour is not the only difference.
 _MARKS, _LINES = "vD^sPX", ("-", "--", "-.", ":")
-# Words that are abbreviations.
 _ACRONYMS = {"bald", "bams", "pes"}
 
 Utilities = Mapping[str, xr.DataArray]
@@ -161,12 +160,12 @@ def _plot_ranking(utility: xr.DataArray, picks: Any, ax: Axes | None) -> Axes:
     labels = utility.point.to_numpy() if "point" in utility.coords else np.arange(len(u))
     ax = new_axes(ax, (6.4, 1.0 + 0.3 * len(rows)))
     at, finite = np.arange(len(rows)), u[np.isfinite(u)]
-    low = finite.min() if len(finite) else 0.0
+    low, middle = (finite.min(), float(np.median(finite))) if len(finite) else (0.0, 0.0)
     ax.hlines(at, low, u[rows], color=GREY, lw=0.8, alpha=0.6)
     is_marked = np.isin(rows, marked)
     ax.plot(u[rows][~is_marked], at[~is_marked], "o", ms=6, color=BLUE, mew=0)
     ax.plot(u[rows][is_marked], at[is_marked], "v", ms=9, color=VERMILION, mew=0, label=_pick_label(picks))
-    ax.axvline(float(np.median(finite)) if len(finite) else 0.0, color=INK, lw=1.0, ls=(0, (5, 3)), label="median")
+    ax.axvline(middle, color=INK, lw=1.0, ls=(0, (5, 3)), label="median")
     name_rows(ax, [str(labels[row]) for row in rows])
     ax.set(xlabel=_axis_label({"": utility}), ylabel=f"candidate, of {len(u):,}")
     legend_above(ax)

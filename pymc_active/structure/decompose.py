@@ -112,7 +112,7 @@ def decompose(
         the formulas above.
     unit, y_unit : str or dict, optional
         Units of the input and of y for the words, such as ``"years"``; for several inputs a dict by label.
-    draws, random_seed : int
+    draws, random_seed : int, and int or Generator
         For ``method="draws"``.
 
     Returns

@@ -118,12 +118,9 @@ def compositional_kernel_search(
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ...
     first_level : str, Expression or sequence, optional
         Kernels of the first level, in place of the bases.
-    depth : int
-        Largest number of levels.
-    beam : int
-        How many of the best kernels are expanded at each level; 1 is greedy, as in the paper.
-    budget : int, optional
-        Largest number of kernels fitted.
+    depth, beam, budget : int
+        Largest numbers of levels, of kernels expanded at each level (the best ones; 1 is greedy, as in the paper), and
+        of kernels fitted (default: no limit).
     criterion : {"evidence", "bic"}
         ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest :math:`-2 \log p(y
         \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters (mean and noise

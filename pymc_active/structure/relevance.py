@@ -37,7 +37,7 @@ def relevance(
         A fit of a model with an embedding, or a trace of draws from it; all draws are used.
     model : GPModel
         The model of a trace.
-    draws, random_seed : int
+    draws, random_seed : int, and int or Generator
         Draws from the Laplace approximation at the highest mode.
     ci_prob : float
         Probability of the equal-tailed interval.
