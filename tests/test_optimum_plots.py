@@ -255,7 +255,7 @@ def test_axes_that_are_given_are_used():
     [
         (1, {"units": ["mm", "s"]}, r"units must hold 1 text\(s\)"),
         (1, {"units": "m"}, r"units must hold 1 text\(s\)"),
-        (1, {"units": {"heat": "K"}}, "units must be those of 0; got heat"),
+        (1, {"units": {"heat": "K"}}, "units must be those of 0; got \\['heat'"),
         (1, {"labels": ["a"]}, "labels belong to the rows of a pool"),
         (1, {"n_candidates": 0}, "n_candidates must be a positive whole number; got 0"),
         (1, {"n_points": 1}, "n_points must be a whole number of at least 2; got 1"),

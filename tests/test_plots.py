@@ -585,7 +585,7 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         (lambda: plots.plot_predictions(curve_fit, trace=xr.DataTree()), "no group 'posterior'"),
         (lambda: plots.plot_predictions(curve_fit, highlight=[9]), "rows of X, 0 to 8"),
         (lambda: plots.plot_embedding(curve_fit), "no embedding"),
-        (lambda: plots.plot_embedding(plane_fit, y=Y), "pass X with it"),
+        (lambda: plots.plot_embedding(plane_fit, y=Y), "both X and y"),
         (lambda: plots.plot_relevance(plane_fit, labels=["a"]), "must name the 4 inputs; got 1"),
         (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
         (lambda: plots.plot_parameters(curve_fit, var_names=["ls"]), "Laplace has no ls"),

@@ -98,7 +98,7 @@ def test_gradient_is_that_of_central_differences(kernel, mean, approximation):
     tolerance = 1e-5 if kernel == "Matern12" else 2e-8
     rng, h = np.random.default_rng(3), 1e-5
     for _ in range(2):
-        theta = posterior.prior.mean + 0.5 * rng.normal(size=posterior.n_parameters)
+        theta = posterior.prior.mean + 0.5 * rng.normal(size=len(posterior.prior.mean))
         _, gradient = posterior.value_and_gradient(theta)
         differences = [
             (posterior.value_and_gradient(theta + h * e)[0] - posterior.value_and_gradient(theta - h * e)[0]) / (2 * h)

@@ -30,14 +30,7 @@ def compare_predictions(
 ) -> xr.Dataset:
     """The group ``predictions`` of :func:`pymc_active.check`.
 
-    Parameters
-    ----------
-    fit : LaplaceFit
-    X : ndarray, shape (m, D)
-    labels : ndarray, shape (m,)
-    draws : tuple of ndarray, shape (S, m) each
-        Latent means, latent variances and noise variances at the trace's draws.
-    observed : ndarray, shape (m,), optional
+    ``draws`` are latent means, latent variances and noise variances at the trace's draws, (S, m) each.
     """
     means, variances, noises = draws
     weights = np.full(len(means), 1 / len(means))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -52,6 +54,5 @@ def symmetric_variables(fit: LaplaceFit) -> set[str]:
 
 def _divergences(trace: xr.DataTree) -> int:
     """Divergent transitions after tuning; 0 for samplers that do not report them."""
-    if "sample_stats" not in trace.children or "diverging" not in trace["sample_stats"].data_vars:
-        return 0
-    return int(trace["sample_stats"]["diverging"].sum())
+    stats: Any = trace.children.get("sample_stats", {})
+    return int(stats["diverging"].sum()) if "diverging" in stats else 0

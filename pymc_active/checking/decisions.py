@@ -41,13 +41,8 @@ class Question(NamedTuple):
 
     def criterion(self, name: str, random_seed: int | None) -> Criterion:
         """One of them."""
-        return make_criterion(
-            name,
-            domain=lambda: self.domain,
-            minimize=self.minimize,
-            random_seed=random_seed,
-            several_models=True,
-        )
+        common: dict[str, Any] = {"minimize": self.minimize, "random_seed": random_seed, "several_models": True}
+        return make_criterion(name, domain=lambda: self.domain, **common)
 
 
 def read_question(
@@ -58,13 +53,7 @@ def read_question(
     bounds: Any,
     minimize: bool,
 ) -> Question:
-    """Check the criteria, or choose them.
-
-    Raises
-    ------
-    ValueError
-        For unknown criteria, malformed bounds, or criteria of the maximum where all y are equal.
-    """
+    """Check the criteria, or choose them. Criteria of the maximum need y that differ."""
     domain = read_domain(bounds, pool, fit.X.shape[1])
     of_one = isinstance(fit, LaplaceFit)
     known = criterion_names("moments", "maximum") if of_one else criterion_names("models")
@@ -100,16 +89,14 @@ class _Truth:
         # How a criterion marginalises a fit has nothing to do with the truth.
         key = criterion.name, getattr(criterion, "with_noise", None)
         if key not in self.known:
-            whole, one, other = (
-                criterion.bind(ensemble).mixture_value(p)
-                for ensemble, p in zip(self.ensembles, self.mixtures, strict=True)
-            )
+            pairs = zip(self.ensembles, self.mixtures, strict=True)
+            whole, one, other = (criterion.bind(ensemble).mixture_value(p) for ensemble, p in pairs)
             self.known[key] = whole, (one, other)
         return self.known[key]
 
 
-def _of_trace(fit: LaplaceFit, thetas: np.ndarray) -> Ensemble:
-    return ensemble_of_draws(fit.gpm, (fit.X, fit.y), FullSpace(fit.best.full_posterior), thetas, "trace")
+def _of_trace(fit: LaplaceFit, thetas: np.ndarray, method: str = "trace") -> Ensemble:
+    return ensemble_of_draws(fit.gpm, (fit.X, fit.y), FullSpace(fit.best.full_posterior), thetas, method)
 
 
 def _parts(thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -147,16 +134,9 @@ def _of_maximum(
     seeds = np.random.SeedSequence(random_seed).generate_state(2)
     halves = []
     for half, seed in zip(np.array_split(thetas, 2), seeds, strict=True):
-        truth = CRITERIA[name].make(
-            question.domain,
-            minimize=question.minimize,
-            n_optima=_TRUE_OPTIMA,
-            n_hyperparameters=_TRUE_DRAWS,
-            random_seed=int(seed),
-        )
-        some = half[evenly(len(half), _TRUE_DRAWS)]
-        space = FullSpace(fit.best.full_posterior)
-        scorer = truth.prepare(ensemble_of_draws(fit.gpm, (fit.X, fit.y), space, some, "draws"))
+        size: dict[str, int] = {"n_optima": _TRUE_OPTIMA, "n_hyperparameters": _TRUE_DRAWS, "random_seed": int(seed)}
+        truth = CRITERIA[name].make(question.domain, minimize=question.minimize, **size)
+        scorer = truth.prepare(_of_trace(fit, half[evenly(len(half), _TRUE_DRAWS)], "draws"))
         halves.append(scorer.score(question.X))
     return 0.5 * (halves[0] + halves[1]), (halves[0], halves[1])
 
@@ -164,17 +144,7 @@ def _of_maximum(
 def decide_between(
     average: ModelAverage, traces: Mapping[Any, xr.DataTree], true: np.ndarray, question: Question
 ) -> xr.Dataset:
-    """The group ``decision`` of :func:`pymc_active.check`, for several models.
-
-    Parameters
-    ----------
-    average : ModelAverage
-    traces : mapping
-        Label -> draws from the exact posterior.
-    true : ndarray, shape (K,)
-        The models' probabilities.
-    question : Question
-    """
+    """The group ``decision`` of :func:`pymc_active.check`, for several models with ``true`` probabilities (K,)."""
     draws = [trace_thetas(fit.gpm, traces[label]) for label, fit in average.items()]
     draws = [thetas[evenly(len(thetas), _DRAWS)] for thetas in draws]
 
@@ -204,6 +174,7 @@ def to_dataset(rows: dict[str, Row], labels: np.ndarray) -> xr.Dataset:
         0.5 * (relative_utility(name, a, int(np.argmax(b))) + relative_utility(name, b, int(np.argmax(a))))
         for name, (_, _, (a, b), _) in rows.items()
     ]
+    ratio = [relative_utility(name, row.utility, pick) for (name, row), pick in zip(rows.items(), picks, strict=True)]
     both = ("criterion", "candidate")
     return xr.Dataset(
         {
@@ -211,10 +182,7 @@ def to_dataset(rows: dict[str, Row], labels: np.ndarray) -> xr.Dataset:
             "score": (both, np.stack([row.score for row in rows.values()])),
             "pick": ("criterion", picks),
             "best": ("criterion", [int(np.argmax(row.utility)) for row in rows.values()]),
-            "regret_ratio": (
-                "criterion",
-                [relative_utility(name, row.utility, k) for (name, row), k in zip(rows.items(), picks, strict=True)],
-            ),
+            "regret_ratio": ("criterion", ratio),
             "split_half": ("criterion", split),
         },
         coords={

@@ -18,9 +18,7 @@ _ROUGH = 0.35
 
 def compare_evidences(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None) -> xr.Dataset:
     """The group ``evidence`` of :func:`pymc_active.check`."""
-    rows = np.full((len(ESTIMATORS), 3), np.nan)
-    problems = {}
-    pareto_k = np.nan
+    rows, problems, pareto_k = np.full((len(ESTIMATORS), 3), np.nan), {}, np.nan
     rows[0, 0] = summed_over_modes(fit)
     try:
         weighted = importance_evidence(fit, random_seed=random_seed)

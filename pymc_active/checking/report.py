@@ -128,21 +128,20 @@ def check(
     X, labels = read_inputs(X_new, "X_new", inputs=inputs), point_labels(X_new)
     observed = None if y_new is None else read_outputs(y_new, len(X), X_new)
     question = None
-    if candidates is None and criteria is not None:
-        raise ValueError("criteria choose between candidates: pass pool= as well")
     if candidates is not None:
         of = one if None in members else average
         question = read_question(of, candidates, point_labels(pool), criteria, bounds, minimize)
+    elif criteria is not None:
+        raise ValueError("criteria choose between candidates: pass pool= as well")
     for label, member in members.items():
         _check_trace(member, given[label])
     traces = {
         label: sample(member.gpm, random_seed=random_seed, progressbar=False) if given[label] is None else given[label]
         for label, member in members.items()
     }
+    one_question = question if None in members else None
     trees = {
-        label: _check_one(
-            member, traces[label], X, labels, observed, question if None in members else None, random_seed
-        )
+        label: _check_one(member, traces[label], X, labels, observed, one_question, random_seed)
         for label, member in members.items()
     }
     if None in members:
@@ -161,9 +160,7 @@ def _read_traces(trace: Any, average: ModelAverage) -> dict[Any, Any]:
     if trace is None:
         trace = {}
     if not isinstance(trace, Mapping) or isinstance(trace, xr.DataTree):
-        raise TypeError(
-            f"traces of several models must be a dict with the labels {list(average)}; got {type(trace).__name__}"
-        )
+        raise TypeError(f"traces must be a dict with the labels {list(average)}; got {type(trace).__name__}")
     if not set(trace) <= set(average):
         raise ValueError(f"labels of the traces must be among those of the fits, {list(average)}; got {list(trace)}")
     return {label: trace.get(label) for label in average}
@@ -171,15 +168,12 @@ def _read_traces(trace: Any, average: ModelAverage) -> dict[Any, Any]:
 
 def _check_trace(fit: LaplaceFit, trace: Any) -> None:
     """Check that the trace belongs to the fit, or can be sampled."""
-    gpm = fit.gpm
     if trace is None:
-        if not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
+        if not (np.array_equal(fit.gpm.X, fit.X) and np.array_equal(fit.gpm.y, fit.y)):
             raise ValueError("the model's data changed since this fit: fit again, or pass the trace of the fit's data")
-        return
-    if not isinstance(trace, xr.DataTree):
+    elif not isinstance(trace, xr.DataTree):
         raise TypeError(f"trace must be a DataTree of draws, as pma.sample returns it; got {type(trace).__name__}")
-    thetas = trace_thetas(gpm, trace)
-    if not np.isfinite(thetas).all():
+    elif not np.isfinite(trace_thetas(fit.gpm, trace)).all():
         raise ValueError("the trace holds draws that are NaN or infinite: sample again")
 
 
@@ -196,17 +190,16 @@ def _check_one(
     draws = draw_moments(fit.best.full_posterior, thetas, X)
     evidence = compare_evidences(fit, trace, random_seed)
     groups: dict[str, Any] = {name: trace[name] for name in ("posterior", "sample_stats") if name in trace.children}
+    laplace = {
+        "pareto_k": pareto_k(fit, random_seed=random_seed),
+        "log_evidence": float(evidence.log_evidence.sel(estimator="laplace")),
+        "n_modes": len(fit.modes),
+    }
     groups |= {
         "fit": fit.to_datatree(draws=1, random_seed=0)["fit"],
         "predictions": compare_predictions(fit, X, labels, draws, observed),
         "trace_diagnostics": trace_diagnostics(fit, trace, draws[0]),
-        "laplace": xr.Dataset(
-            {
-                "pareto_k": pareto_k(fit, random_seed=random_seed),
-                "log_evidence": float(evidence.log_evidence.sel(estimator="laplace")),
-                "n_modes": len(fit.modes),
-            }
-        ),
+        "laplace": xr.Dataset(laplace),
         "evidence": evidence,
     }
     if question is not None:

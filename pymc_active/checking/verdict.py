@@ -39,9 +39,8 @@ def verdict_on_fit(tree: xr.DataTree) -> str:
     if converged(tree):
         advice = _to_do(_advice(tree), "go on, the fast approximation serves here")
     else:
-        longer = "sample longer, or start the chains at the fit's modes "
-        longer += "(pma.sample(gpm, draws=..., tune=..., initvals=fit.constrained_point)), and check again"
-        advice = _to_do([longer], "")
+        how = "pma.sample(gpm, draws=..., tune=..., initvals=fit.constrained_point)"
+        advice = _to_do([f"sample longer, or start the chains at the fit's modes ({how}), and check again"], "")
     return " ".join([*sentences, advice])
 
 
@@ -122,12 +121,8 @@ def _on_trace(tree: xr.DataTree) -> str:
 
 def _on_pareto_k(tree: xr.DataTree) -> str:
     k = float(tree["laplace"]["pareto_k"])
-    if k < PARETO_GOOD:
-        meaning = "covers the posterior"
-    elif k <= PARETO_LIMIT:
-        meaning = "covers the posterior roughly"
-    else:
-        meaning = "misses a part of the posterior that matters"
+    covers = "covers the posterior" if k < PARETO_GOOD else "covers the posterior roughly"
+    meaning = covers if k <= PARETO_LIMIT else "misses a part of the posterior that matters"
     return f"The Laplace approximation {meaning} (Pareto k {k:.2f}; importance sampling works up to {PARETO_LIMIT})."
 
 
@@ -147,9 +142,8 @@ def _on_evidence(tree: xr.DataTree) -> str:
     evidence = tree["evidence"].to_dataset()
     reference = evidence.attrs["reference"]
     if reference == "none":
-        reasons = "; ".join(
-            f"{name}: {evidence.attrs.get(f'problem_{name}', 'not finite')}" for name in sorted(_OTHER, reverse=True)
-        )
+        problems = {name: evidence.attrs.get(f"problem_{name}", "not finite") for name in _OTHER}
+        reasons = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
         return f"There is no sampled evidence to compare with ({reasons})."
     value = {str(name): float(evidence.log_evidence.sel(estimator=name)) for name in evidence.estimator.to_numpy()}
     error = float(evidence.standard_error.sel(estimator=reference))

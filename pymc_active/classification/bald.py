@@ -50,14 +50,12 @@ def bald_probit(
 
     Raises
     ------
-    TypeError, ValueError
-        For anything but a ProbitFit, an unknown target or method, and for ``target="hyperparameters"`` with
-        ``method="map"``, which leaves nothing to learn.
+    ValueError
+        For ``target="hyperparameters"`` with ``method="map"``, which leaves nothing to learn.
 
     References
     ----------
-    .. [1] Houlsby, Huszár, Ghahramani & Lengyel (2011), Bayesian active learning for classification and preference
-       learning.
+    .. [1] Houlsby et al. (2011), Bayesian active learning for classification and preference learning.
 
     Examples
     --------

@@ -24,13 +24,12 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 METHODS = ("cubature", "draws", "map")
 
-# Central differences of the exact gradient, in units of the prior's sd.
+# Steps of central differences of the exact gradient, in prior sds.
 _STEP = 1e-4
 # Modes are sought within this many prior sds of the prior mean: beyond, numbers overflow.
 _FARTHEST = 12.0
-_SAME_MODE = 1e-3
-# Slopes, in nats per prior sd, at which a search has converged.
-_FLAT = 1e-3
+# Differences of a mode's value in nats, and slopes in nats per prior sd, that count as none.
+_SAME_MODE, _FLAT = 1e-3, 1e-3
 
 
 class ProbitFit(Summarized):
@@ -44,14 +43,11 @@ class ProbitFit(Summarized):
     gp : ProbitGP
     X, labels : ndarray
         The data of the fit; the model may hold others by now.
-    theta : ndarray, shape (P,)
-        The mode.
-    log_likelihood, log_posterior : float
-        log p(labels | hyperparameters) at the mode, and with the log prior density; nats.
-    log_evidence : float
-        Laplace's log p(labels) around this mode, nats.
-    covariance : ndarray, shape (P, P)
-        Of the hyperparameters.
+    theta, covariance : ndarray, shapes (P,) and (P, P)
+        Mode and covariance of the hyperparameters.
+    log_likelihood, log_posterior, log_evidence : float
+        log p(labels | hyperparameters) at the mode, the same with the log prior density, and Laplace's log p(labels)
+        around this mode; nats.
     diagnostics : dict
         ``converged``, ``latent_converged``, ``gradient_norm`` (nats per prior sd), ``n_starts``, ``n_best`` (starts
         that reached the mode), ``n_floored`` (directions without positive curvature, given an sd of 1.8 prior sds),
@@ -64,14 +60,12 @@ class ProbitFit(Summarized):
 
     def __init__(self, gp: ProbitGP, posterior: ProbitPosterior, theta: np.ndarray, diagnostics: dict[str, Any]):
         self.gp, self.X, self.labels = gp, gp.X, gp.labels
-        self.theta, self.diagnostics = theta, diagnostics
-        self._posterior = posterior
+        self.theta, self.diagnostics, self._posterior = theta, diagnostics, posterior
         value, gradient = posterior.value_and_gradient(theta)
         self.log_posterior = value
         self.log_likelihood = value - posterior.prior.value_and_gradient(theta)[0]
-        self._curvature = invert(
-            _hessian(posterior, theta), np.empty((0, len(theta))), np.diag(posterior.prior.precision)
-        )
+        no_directions, precision = np.empty((0, len(theta))), np.diag(posterior.prior.precision)
+        self._curvature = invert(_hessian(posterior, theta), no_directions, precision)
         self.log_evidence = value + 0.5 * (len(theta) * np.log(2 * np.pi) - self._curvature.log_determinant)
         scaled = np.abs(gradient) * posterior.prior.sd
         diagnostics |= {
@@ -108,7 +102,7 @@ class ProbitFit(Summarized):
         draws: int = 32,
         random_seed: int | np.random.Generator | None = None,
     ) -> np.ndarray:
-        """Equally weighted hyperparameters, (S, P); see :meth:`predict`."""
+        """Equally weighted hyperparameters (S, P); see :meth:`predict`."""
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
         root = self._curvature.root
@@ -149,9 +143,7 @@ class ProbitFit(Summarized):
         method : {"cubature", "draws", "map"}
             Average over 2P hyperparameters, sqrt(P) sds from the mode along each principal axis of their Gaussian;
             over ``draws`` draws from it; or take the mode alone.
-        draws : int
-            For ``"draws"``.
-        random_seed : int or Generator, optional
+        draws, random_seed : int, and int or Generator
             For ``"draws"``.
 
         Returns
@@ -163,12 +155,9 @@ class ProbitFit(Summarized):
         means, variances = self.latent(X, self.hyperparameters(method, draws, random_seed))
         weights = np.full(len(means), 1 / len(means))
         mean, variance = mixture_moments(means, variances, weights)
+        found = {"probability": weights @ ndtr(means / np.sqrt(1 + variances)), "f_mean": mean, "f_variance": variance}
         return xr.Dataset(
-            {
-                "probability": ("point", weights @ ndtr(means / np.sqrt(1 + variances))),
-                "f_mean": ("point", mean),
-                "f_variance": ("point", variance),
-            },
+            {name: ("point", values) for name, values in found.items()},
             coords={"point": point_labels(X_new)},
             attrs={"method": method},
         )
@@ -193,10 +182,8 @@ def fit_probit(
         longer. Those of Laplace's method are too close to one half; the designs are nearly the same.
     start : dict or ProbitFit, optional
         One more start: values by name, or an earlier fit.
-    n_restarts : int
+    n_restarts, random_seed : int, and int or Generator
         Starts drawn from the prior, besides its mean.
-    random_seed : int or Generator, optional
-        For these draws.
     progressbar : bool
 
     Returns
@@ -215,8 +202,7 @@ def fit_probit(
 
     References
     ----------
-    .. [1] Kuss & Rasmussen (2005), Assessing approximate inference for binary Gaussian process classification, Journal
-       of Machine Learning Research 6.
+    .. [1] Kuss & Rasmussen (2005), Assessing approximate inference for binary Gaussian process classification.
 
     Examples
     --------
@@ -246,10 +232,8 @@ def fit_probit(
     with one_blas_thread(), progress("Searching for the mode", len(starts), progressbar) as advance:
         found = _search(gp.posterior(), starts, advance)
         best = min(found, key=lambda result: result.fun)
-        diagnostics: dict[str, Any] = {
-            "n_starts": len(found),
-            "n_best": sum(bool(result.fun < best.fun + _SAME_MODE) for result in found),
-        }
+        n_best = sum(bool(result.fun < best.fun + _SAME_MODE) for result in found)
+        diagnostics: dict[str, Any] = {"n_starts": len(found), "n_best": n_best}
         if approximation != "laplace":
             # The mode of the cheaper approximation is near.
             [best] = _search(posterior, [prior.mean + prior.sd * best.x], lambda: None)
@@ -262,10 +246,9 @@ def fit_probit(
         doubts.append(f"the search for the hyperparameters stopped at a slope of {slope:.1e} nats per prior sd")
     if not diagnostics["latent_converged"]:
         doubts.append("the approximation of the latent function did not converge")
-    diagnostics["warnings"] = (
-        [f"the fit is doubtful: {'; '.join(doubts)}. Raise n_restarts, or use narrower priors."] if doubts else []
-    )
-    for message in diagnostics["warnings"]:
+    message = f"the fit is doubtful: {'; '.join(doubts)}. Raise n_restarts, or use narrower priors."
+    diagnostics["warnings"] = [message] if doubts else []
+    if doubts:
         warn_user(message, DoubtfulFitWarning)
     return fit
 
@@ -278,27 +261,20 @@ def _search(posterior: ProbitPosterior, starts: list[np.ndarray], advance: Calla
         value, gradient = posterior.value_and_gradient(prior.mean + prior.sd * z)
         return -value, -gradient * prior.sd
 
-    settings: dict[str, Any] = {
-        "jac": True,
-        "method": "L-BFGS-B",
-        "bounds": [(-_FARTHEST, _FARTHEST)] * len(prior.mean),
-        "options": {"gtol": 1e-6, "ftol": 1e-13},
-    }
+    bounds = [(-_FARTHEST, _FARTHEST)] * len(prior.mean)
+    settings: dict[str, Any] = {"method": "L-BFGS-B", "jac": True, "options": {"gtol": 1e-6, "ftol": 1e-13}}
     found = []
     for theta in starts:
-        found.append(minimize(objective, (theta - prior.mean) / prior.sd, **settings))
+        found.append(minimize(objective, (theta - prior.mean) / prior.sd, bounds=bounds, **settings))
         advance()
     return found
 
 
 def _hessian(posterior: ProbitPosterior, theta: np.ndarray) -> np.ndarray:
     """Of the NEGATIVE log posterior, (P, P)."""
-    steps = _STEP * posterior.prior.sd
     columns = []
-    for i, h in enumerate(steps):
-        e = np.zeros(len(theta))
-        e[i] = h
+    for e in np.diag(_STEP * posterior.prior.sd):
         higher, lower = (posterior.value_and_gradient(theta + sign * e)[1] for sign in (1, -1))
-        columns.append((lower - higher) / (2 * h))
+        columns.append((lower - higher) / (2 * e.max()))
     H = np.stack(columns)
     return 0.5 * (H + H.T)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple, override
 
 import numpy as np
@@ -32,35 +33,19 @@ def _derivatives(sign: np.ndarray, f: np.ndarray) -> _Derivatives:
     z = sign * f
     ratio = np.exp(-0.5 * (z * z + LOG_2PI) - log_ndtr(z))
     curvature = ratio * (z + ratio)
-    return _Derivatives(
-        sign * ratio,
-        np.clip(curvature, 1e-300, 1.0),
-        sign * (curvature * (z + 2 * ratio) - ratio),
-    )
+    third = sign * (curvature * (z + 2 * ratio) - ratio)
+    return _Derivatives(sign * ratio, np.clip(curvature, 1e-300, 1.0), third)
 
 
 class LatentGaussian(ABC):
     """A Gaussian approximation of the latent function's posterior at n data: its prior times n Gaussian sites.
 
-    Parameters
-    ----------
-    K : ndarray, shape (n, n)
-        Prior covariance.
-    mean : float
-        Prior mean.
-    sign : ndarray, shape (n,)
-        1 for yes, -1 for no.
-
-    Attributes
-    ----------
-    a : ndarray, shape (n,)
-        K⁻¹(posterior mean - prior mean).
-    log_likelihood : float
-        The approximation's log p(labels | hyperparameters), nats.
-    converged : bool
+    ``K`` (n, n) and ``mean`` are the prior's, and ``sign`` (n,) is 1 for yes and -1 for no. ``log_likelihood`` is the
+    approximation's log p(labels | hyperparameters) in nats.
     """
 
     K: np.ndarray
+    # K⁻¹(posterior mean - prior mean), (n,).
     a: np.ndarray
     log_likelihood: float
     converged: bool
@@ -90,19 +75,17 @@ class LatentGaussian(ABC):
         """(K + 1/W)⁻¹."""
         return self._root[:, None] * lapack.dpotrs(self._L, np.diag(self._root), lower=1)[0]
 
+    def _variance(self, cross: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+        half = lapack.dtrtrs(self._L, self._root[:, None] * cross, lower=1)[0]
+        return diagonal - np.square(half).sum(0)
+
     def moments(self, mean: float, cross: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with covariance ``cross`` (n, m) with the data."""
-        half = lapack.dtrtrs(self._L, self._root[:, None] * cross, lower=1)[0]
-        return mean + self.a @ cross, np.maximum(diagonal - np.square(half).sum(0), 0.0)
+        return mean + self.a @ cross, np.maximum(self._variance(cross, diagonal), 0.0)
 
 
 class LatentMode(LatentGaussian):
-    """Laplace's approximation: mode and curvature of the latent function.
-
-    Attributes
-    ----------
-    f : ndarray, shape (n,)
-        The mode; ``a`` is the gradient of the log likelihood there.
+    """Laplace's approximation: the mode ``f`` (n,) and curvature of the latent function.
 
     References
     ----------
@@ -141,8 +124,7 @@ class LatentMode(LatentGaussian):
     @override
     def gradient_weights(self) -> tuple[np.ndarray, float]:
         R = self._precision()
-        half = lapack.dtrtrs(self._L, self._root[:, None] * self.K, lower=1)[0]
-        in_mode = 0.5 * (np.diagonal(self.K) - np.square(half).sum(0)) * self._at.third
+        in_mode = 0.5 * self._variance(self.K, np.diagonal(self.K)) * self._at.third
         through = in_mode - R @ (self.K @ in_mode)
         outer = np.multiply.outer(through, self.a)
         G = 0.5 * (np.multiply.outer(self.a, self.a) - R) + 0.5 * (outer + outer.T)
@@ -163,8 +145,7 @@ class LatentEP(LatentGaussian):
         step, last, self.converged = 1.0, np.inf, False
         for _ in range(_MOST_SWEEPS):
             self._root, self._L = self._factor(precision)
-            half = lapack.dtrtrs(self._L, self._root[:, None] * K, lower=1)[0]
-            variance = np.maximum(np.diagonal(K) - np.square(half).sum(0), 1e-12 * np.diagonal(K))
+            variance = np.maximum(self._variance(K, np.diagonal(K)), 1e-12 * np.diagonal(K))
             # All moments are relative to the prior mean.
             self.a = shift - self._root * lapack.dpotrs(self._L, self._root * (K @ shift), lower=1)[0]
             centre = K @ self.a
@@ -189,12 +170,8 @@ class LatentEP(LatentGaussian):
         total = cavity_precision + precision
         quadratic = shift @ centre - (np.square(shift) / total).sum()
         quadratic += (m * cavity_precision / total * (precision * m - 2 * shift)).sum()
-        self.log_likelihood = float(
-            log_ndtr(z).sum()
-            + 0.5 * np.log1p(precision * v).sum()
-            - np.log(np.diagonal(self._L)).sum()
-            + 0.5 * quadratic
-        )
+        matched = log_ndtr(z).sum() + 0.5 * np.log1p(precision * v).sum()
+        self.log_likelihood = float(matched - np.log(np.diagonal(self._L)).sum() + 0.5 * quadratic)
 
     @override
     def gradient_weights(self) -> tuple[np.ndarray, float]:
@@ -205,38 +182,21 @@ class LatentEP(LatentGaussian):
 APPROXIMATIONS: dict[str, type[LatentGaussian]] = {"ep": LatentEP, "laplace": LatentMode}
 
 
+@dataclass(eq=False)
 class ProbitPosterior:
     """Log posterior of the hyperparameters theta (P,), with the latent function integrated out approximately.
 
-    Parameters
-    ----------
-    X : ndarray, shape (n, D)
-        In the kernel's units.
-    labels : ndarray of bool, shape (n,)
-    kernel : Node
-        With parameters at positions of (theta, constants).
-    constants : ndarray
-        Fixed parameters.
-    prior : GaussianPrior
-    mean_index : int, optional
-        Position of the constant mean; without it the mean is zero.
-    approximation : {"laplace", "ep"}
+    ``X`` (n, D) is in the kernel's units, and the kernel's parameters are at positions of (theta, constants). Without
+    the position of a constant mean, the mean is zero.
     """
 
-    def __init__(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        kernel: Node,
-        constants: np.ndarray,
-        prior: GaussianPrior,
-        mean_index: int | None,
-        approximation: str = "laplace",
-    ):
-        self._approximation = APPROXIMATIONS[approximation]
-        self.X, self.sign = X, np.where(labels, 1.0, -1.0)
-        self.kernel, self.constants, self.prior, self.mean_index = kernel, constants, prior, mean_index
-        self.n_parameters = len(prior.mean)
+    X: np.ndarray
+    sign: np.ndarray
+    kernel: Node
+    constants: np.ndarray
+    prior: GaussianPrior
+    mean_index: int | None
+    approximation: type[LatentGaussian]
 
     def _full(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         full = np.concatenate([theta, self.constants])
@@ -245,13 +205,13 @@ class ProbitPosterior:
     def latent(self, theta: np.ndarray) -> LatentGaussian:
         """The latent function at the data, given hyperparameters theta."""
         full, mean = self._full(theta)
-        return self._approximation(self.kernel.at(full, self.X).K, mean, self.sign)
+        return self.approximation(self.kernel.at(full, self.X).K, mean, self.sign)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log posterior density (labels and hyperparameters) and its gradient."""
         full, mean = self._full(theta)
         at = self.kernel.at(full, self.X)
-        latent = self._approximation(at.K, mean, self.sign)
+        latent = self.approximation(at.K, mean, self.sign)
         G, in_mean = latent.gradient_weights()
         gradient = at.pullback(G)
         if self.mean_index is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,13 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 
-from pymc_active.classification.latent import ProbitPosterior
+from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.kernels import arrays
 from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
 from pymc_active.models.parameters import Parameters, Priors
 from pymc_active.support.scaling import Affine, Scale, fit_scale
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import check_rows, input_labels, read_inputs
-
-_MEANS = ("constant", "zero")
 
 
 def probit_gp(
@@ -34,19 +33,15 @@ def probit_gp(
 
     Parameters
     ----------
-    X : array_like, DataFrame or DataArray, shape (n, D)
-        Inputs in your units. Column names become the coordinate ``input``.
+    X, kernel, x_scale
+        As in :func:`pymc_active.ard_gp`.
     labels : array_like, shape (n,)
         True and False, or 1 and 0. All may be the same.
-    kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
     mean : {"zero", "constant"}
         Of the latent function: even odds far from the data, or odds that are learned.
     priors : dict, optional
-        By name: a normal distribution such as ``pm.Normal.dist(0, 1)``, or a number to fix the parameter. Names and
-        defaults are those of :func:`pymc_active.ard_gp`: ``log_lengthscale`` (D,): Normal(log √D, 1),
-        ``log_outputscale``: Normal(0, 1), and ``mean_constant``: Normal(0, 1).
-    x_scale : None, "unit", "box", "standardize" or (shift, scale)
-        As in :func:`pymc_active.ard_gp`.
+        As in :func:`pymc_active.ard_gp`, but normal distributions or numbers only, for ``log_lengthscale`` (D,):
+        Normal(log √D, 1), ``log_outputscale``: Normal(0, 1), and ``mean_constant``: Normal(0, 1).
 
     Returns
     -------
@@ -74,11 +69,9 @@ def probit_gp(
     <ProbitGP probit_gp(ExpQuad): data 5 points (2 yes); inputs 0; free parameters log_lengthscale, log_outputscale>
     """
     check_kernel(kernel)
-    if mean not in _MEANS:
-        raise ValueError(f"mean must be one of {', '.join(_MEANS)}; got {mean!r}")
-    points = read_inputs(X).copy()
-    values = read_labels(labels, len(points))
-    check_rows(X, labels, "labels")
+    if mean not in ("constant", "zero"):
+        raise ValueError(f"mean must be one of constant, zero; got {mean!r}")
+    points, values = _read_data(X, labels)
     inputs, x_map = input_labels(X, points.shape[1]), fit_scale(x_scale, points, "x_scale")
     parameters = Parameters({"input": inputs}, priors)
     parameters.add("log_lengthscale", 0.5 * np.log(len(inputs)), 1.0, "input")
@@ -113,7 +106,6 @@ class ProbitGP(Summarized):
         for name in parameters.free:
             if not parameters.is_normal(name):
                 raise TypeError(f"priors[{name!r}] must be normal, pm.Normal.dist(mean, sd), or a number")
-        self._model: pm.Model | None = None
 
     def _summary(self) -> Summary:
         facts = {
@@ -124,33 +116,15 @@ class ProbitGP(Summarized):
         return Summary(f"ProbitGP probit_gp({self._kernel})", facts)
 
     def set_data(self, X: Any, labels: Any) -> None:
-        """Replace the data by any number of points; scales stay as they are.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As :func:`pymc_active.probit_gp`; the data then stay as they were.
-        """
-        points = read_inputs(X, inputs=self.inputs).copy()
-        values = read_labels(labels, len(points))
-        check_rows(X, labels, "labels")
-        self.X, self.labels = points, values
-        self._model = None
-
-    @property
-    def model(self) -> pm.Model:
-        """The same model in PyMC, with the latent function ``f`` at the data, for ``pm.sample``."""
-        if self._model is None:
-            self._model = self._make()
-        return self._model
+        """Replace the data by any number of points; scales stay as they are. Refused data leave the old ones."""
+        self.X, self.labels = _read_data(X, labels, self.inputs)
+        self.__dict__.pop("model", None)
 
     @property
     def parameter_names(self) -> list[str]:
         """Flat names such as ``"log_lengthscale[0]"``, in the order of theta."""
-        names = []
-        for name, shape in self._parameters.shapes.items():
-            names += [f"{name}[{i}]" for i in range(shape[0])] if shape else [name]
-        return names
+        shapes = self._parameters.shapes.items()
+        return [label for n, shape in shapes for label in ([f"{n}[{i}]" for i in range(shape[0])] if shape else [n])]
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """Parameters, and lengthscales in the user's units, for each of S thetas; (S, ...) each."""
@@ -172,17 +146,15 @@ class ProbitGP(Summarized):
         parameters = self._parameters
         groups = [(int(i), np.array([d])) for d, i in enumerate(parameters.positions("log_lengthscale"))]
         node = arrays.Stationary(self._kernel, groups, parameters.position("log_outputscale"))
+        mean_index = parameters.position("mean_constant") if "mean_constant" in parameters else None
+        sign, prior = np.where(self.labels, 1.0, -1.0), parameters.gaussian_prior()
         return ProbitPosterior(
-            self.scale(self.X),
-            self.labels,
-            node,
-            parameters.constants,
-            parameters.gaussian_prior(),
-            parameters.position("mean_constant") if "mean_constant" in parameters else None,
-            approximation,
+            self.scale(self.X), sign, node, parameters.constants, prior, mean_index, APPROXIMATIONS[approximation]
         )
 
-    def _make(self) -> pm.Model:
+    @cached_property
+    def model(self) -> pm.Model:
+        """The same model in PyMC, with the latent function ``f`` at the data, for ``pm.sample``."""
         with pm.Model(model=None, coords={"obs": range(len(self.labels)), "input": self.inputs}) as model:
             X = pm.Data("X", self.X, dims=("obs", "input"))
             variables = self._parameters.register(model)
@@ -200,25 +172,22 @@ class ProbitGP(Summarized):
         return model
 
 
-def read_labels(labels: Any, n: int) -> np.ndarray:
-    """Booleans (n,).
+def _read_data(X: Any, labels: Any, inputs: list | None = None) -> tuple[np.ndarray, np.ndarray]:
+    points = read_inputs(X, inputs=inputs).copy()
+    values = read_labels(labels, len(points))
+    check_rows(X, labels, "labels")
+    return points, values
 
-    Raises
-    ------
-    TypeError, ValueError
-        For anything but a vector of n values that are True and False, or 1 and 0.
-    """
+
+def read_labels(labels: Any, n: int) -> np.ndarray:
+    """Booleans (n,), from True and False or from 1 and 0."""
     values = np.asarray(labels.to_numpy() if isinstance(labels, pd.Series | xr.DataArray) else labels)
     if values.dtype.kind == "O":
         values = np.array(list(values), dtype=None)
     if values.dtype.kind not in "biuf":
-        raise TypeError(
-            f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare text: labels == 'yes'."
-        )
+        raise TypeError(f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare text: labels == 'yes'")
     if values.shape != (n,):
-        raise ValueError(
-            f"labels must be a vector with one label for each of the {n} rows of X; got shape {values.shape}"
-        )
+        raise ValueError(f"labels must be a vector with one label for each of the {n} rows; got shape {values.shape}")
     strange = np.unique(values[~np.isin(values, [0, 1])])
     if strange.size:
         raise ValueError(f"labels must be True and False, or 1 and 0; got also {', '.join(map(str, strange[:5]))}")

@@ -22,7 +22,7 @@ from rich.table import Table
 import pymc_active as pma
 from pymc_active import plots
 from pymc_active.datasets import meats
-from pymc_active.plots.style import pyplot
+from pymc_active.plots.axes import pyplot
 from pymc_active.support.progress import progress
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 

@@ -12,8 +12,9 @@ from pymc_active.command_line.options import Settings
 from pymc_active.command_line.state import Suggestion
 from pymc_active.learner.learner import Learner
 from pymc_active.plots.any_result import plot
+from pymc_active.plots.axes import legend_above, new_axes, pyplot
 from pymc_active.plots.measurements import band
-from pymc_active.plots.style import BLUE, INK, VERMILION, Z89, legend_above, new_axes, pyplot
+from pymc_active.plots.style import BLUE, INK, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 
 # Candidates of a large pool that are drawn, evenly spread over it.

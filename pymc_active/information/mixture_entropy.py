@@ -35,14 +35,8 @@ class Quadrature(NamedTuple):
 
 
 def quadrature(means: np.ndarray, variances: np.ndarray) -> Quadrature:
-    """Gauss-Legendre panels for m mixtures, each fine enough for the narrowest component that reaches into it.
+    """Gauss-Legendre panels for m mixtures of S components, (S, m) each.
 
-    Parameters
-    ----------
-    means, variances : ndarray, shape (S, m)
-
-    Notes
-    -----
     Panels are split until none is longer than 3 sds of any component within 6.5 sds of it, and dropped where no
     component reaches. A component 10,000 times narrower than another, or 100 sds away, costs only a few panels.
     """
@@ -67,16 +61,9 @@ def halves(
     longest: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
     whole: bool = False,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Split intervals [a, b) until each is no longer than ``longest`` allows; drop those with a limit of 0.
+    """Split owners' intervals [a, b) until none is longer than ``longest(owner, a, b)``; drop those with a limit of 0.
 
-    Parameters
-    ----------
-    owner, a, b : ndarray, shape (k,)
-        Intervals and the mixtures that they belong to.
-    longest : callable
-        Takes owners, a and b, and returns the lengths allowed.
-    whole : bool
-        Split only at whole numbers.
+    With ``whole``, they are only split at whole numbers.
     """
     while len(owner):
         allowed, width = longest(owner, a, b), b - a
@@ -135,19 +122,9 @@ def _integrate(integrand: Callable[[np.ndarray], np.ndarray], means: np.ndarray,
 
 
 def mixture_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Differential entropy of each mixture, nats.
+    """Differential entropy (m,) of mixtures of S components with means and variances (S, m) and weights (S,), nats.
 
-    Parameters
-    ----------
-    means, variances : ndarray, shape (S, m)
-        S components of each of m mixtures.
-    weights : ndarray, shape (S,)
-        Sum to one.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Within 1e-6, whatever the components' widths and distances.
+    Within 1e-6, whatever the components' widths and distances.
     """
 
     def integrand(terms: np.ndarray) -> np.ndarray:

@@ -36,12 +36,7 @@ _COUNT_LENGTH = 3.0
 class Divergences(NamedTuple):
     """Divergences of S components from their mean, for each of m candidates.
 
-    Attributes
-    ----------
-    kl : ndarray, shape (S, m)
-        KL(p_s‖p̄), nats.
-    chi_square : ndarray, shape (m,)
-        Mean over s of the integral of p_s²/p̄, minus one.
+    ``kl`` (S, m) is KL(p_s‖p̄) in nats; ``chi_square`` (m,) is the mean over s of the integral of p_s²/p̄, minus one.
     """
 
     kl: np.ndarray
@@ -134,11 +129,7 @@ OUTCOMES: dict[str, Outcome] = {
     "NormalRV": Outcome("Normal", ("mu", "sigma"), lambda mu, sigma: sigma > 0, "sigma > 0", normal),
     "PoissonRV": Outcome("Poisson", ("mu",), lambda mu: mu >= 0, "mu >= 0", poisson),
     "StudentTRV": Outcome(
-        "StudentT",
-        ("nu", "mu", "sigma"),
-        lambda nu, mu, sigma: (nu > 0) & (sigma > 0),
-        "nu > 0 and sigma > 0",
-        student_t,
+        "StudentT", ("nu", "mu", "sigma"), lambda nu, mu, s: (nu > 0) & (s > 0), "nu > 0 and sigma > 0", student_t
     ),
 }
 
@@ -148,14 +139,8 @@ def _integrate(
 ) -> Divergences:
     """Divergences from log densities at the nodes of a quadrature or sum, in blocks of candidates.
 
-    Parameters
-    ----------
-    nodes : callable
-        Takes a slice of the candidates and returns their nodes.
-    log_density : callable
-        Takes y, shape (N, 1), and the parameters of the candidate that each node belongs to: shape (N, S), or (N, 1)
-        if all draws share them.
-    *parameters : ndarray, shape (S, m) or (1, m)
+    ``nodes`` takes a slice of the candidates; ``log_density`` takes y (N, 1) and the parameters of the candidate of
+    each node. Parameters are (S, m) for all and (N, S) at nodes, or (1, m) and (N, 1) if all draws share them.
     """
     S, m = (max(sizes) for sizes in zip(*(values.shape for values in parameters), strict=True))
     # Gathering whole rows is several times faster than gathering single numbers.
@@ -213,18 +198,11 @@ def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: n
 
 
 def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadrature:
-    """Nodes for sums over counts: all counts if there are few, else Gauss nodes for sums.
+    """Nodes for sums over counts up to ``n``: all counts if there are few, else Gauss nodes for sums.
 
-    Parameters
-    ----------
-    mean, variance, n : ndarray, shape (S, m)
-        Mean and variance of the components, and their largest count.
-
-    Notes
-    -----
-    A panel of N > 12 successive counts, at most three sds long, has 12 nodes whose weighted sum equals
-    the sum over all N for polynomials of degree up to 23 (Gauss quadrature for the discrete Chebyshev polynomials).
-    The cost does not grow with the mean, and no count with a relevant probability is left out.
+    A panel of N > 12 successive counts, at most three sds long, has 12 nodes whose weighted sum equals the sum over
+    all N for polynomials of degree up to 23 (Gauss quadrature for the discrete Chebyshev polynomials). The cost does
+    not grow with the mean, and no count with a relevant probability is left out.
     """
     # By Bernstein's inequality, which holds for both distributions.
     reach = _LOG_TAIL / 3 + np.sqrt(_LOG_TAIL**2 / 9 + 2 * _LOG_TAIL * variance)

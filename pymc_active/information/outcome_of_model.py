@@ -42,7 +42,8 @@ _LATENT = (
 class Likelihood:
     """Parameters of the distribution of an observed variable, given values of the model's random variables.
 
-    The model is not changed: its graph is cloned, with its ``pm.Data`` and random variables as inputs.
+    The model is not changed: its graph is cloned, with its ``pm.Data`` and random variables as inputs. Arguments that
+    do not fit raise as in :func:`pymc_active.active.bald_from_trace`.
 
     Parameters
     ----------
@@ -57,18 +58,12 @@ class Likelihood:
 
     Attributes
     ----------
-    name : str
+    name, outcome : str, Outcome
         Of the observed variable.
-    outcome : Outcome
     inputs : dict
         The ``pm.Data`` that candidates replace, by name.
     variables : list of str
         The random variables that the distribution depends on.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`pymc_active.active.bald_from_trace`.
     """
 
     def __init__(
@@ -84,9 +79,8 @@ class Likelihood:
         self.name = str(variable.name)
         self.outcome = _known_outcome(variable)
         if variable.type.ndim > 1:
-            raise ValueError(
-                f"{self.name!r} must have one outcome per observation, a vector; it has {variable.type.ndim} dimensions"
-            )
+            n = variable.type.ndim
+            raise ValueError(f"{self.name!r} must have one outcome per observation, a vector; it has {n} dimensions")
         self._parameters = list(variable.owner.op.dist_params(variable.owner))
         above = set(ancestors(self._parameters, blockers=model.basic_RVs))
         self._rvs = [rv for rv in model.free_RVs if rv in above]
@@ -99,19 +93,11 @@ class Likelihood:
         self._check_dims(model, variable)
         for name, data in self.inputs.items():
             if data.type.ndim not in (1, 2):
-                raise ValueError(
-                    f"the pm.Data {name!r} must be a vector or a matrix; it has {data.type.ndim} dimensions"
-                )
+                raise ValueError(f"pm.Data {name!r} must be a vector or a matrix; it has {data.type.ndim} dimensions")
         self._function = self._compile(compile_kwargs or {"mode": vm_mode()})
 
     def read_candidates(self, X_pool: Any) -> dict[str, np.ndarray]:
-        """Arrays by the names of :attr:`inputs`, all of the same length.
-
-        Raises
-        ------
-        TypeError, ValueError
-            For data of the wrong shape or type.
-        """
+        """Arrays by the names of :attr:`inputs`, all of the same length."""
         if isinstance(X_pool, Mapping):
             tables = {name: _read(X_pool[name], f"X_pool[{name!r}]", self.inputs[name]) for name in self.inputs}
         else:
@@ -119,25 +105,13 @@ class Likelihood:
             tables = {name: _read(X_pool, "X_pool", data)}
         lengths = {name: len(table) for name, table in tables.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(
-                f"the arrays of X_pool must have one row per candidate, all equally many; got lengths {lengths}"
-            )
+            raise ValueError(f"the arrays of X_pool must have one row per candidate; got lengths {lengths}")
         return tables
 
     def parameters(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Parameters of the outcome at m candidates for each of S draws, (S, m) each.
+        """Parameters of the outcome at m candidates for each of S draws of :attr:`variables`, (S, m) each.
 
-        Parameters
-        ----------
-        draws : dict
-            Values (S, ...) of :attr:`variables`, in the user's space.
-        tables : dict
-            From :meth:`read_candidates`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is NaN, infinite or outside its range.
+        All must be finite and in their range.
         """
         S, m = len(next(iter(draws.values()))), len(next(iter(tables.values())))
         try:
@@ -157,13 +131,7 @@ class Likelihood:
         return wide
 
     def check_rows(self, draws: dict[str, np.ndarray]) -> None:
-        """Refuse models that are only defined at the observations, or whose inputs depend on each other.
-
-        Parameters
-        ----------
-        draws : dict
-            As in :meth:`parameters`; the first few are used.
-        """
+        """Refuse models that are only defined at the observations, or whose inputs depend on each other."""
         if not self._n:
             return
         first = {name: values[:_PROBES] for name, values in draws.items()}
@@ -245,9 +213,10 @@ def _observed_variable(model: pm.Model, name: str | None) -> TensorVariable:
         raise ValueError("the model has no observed variable: pass observed=... to its likelihood")
     if name is None and len(observed) > 1:
         raise ValueError(f"the model observes {', '.join(sorted(observed))}; name the one to measure: observed=...")
-    if name is not None and name not in observed:
+    name = next(iter(observed)) if name is None else name
+    if name not in observed:
         raise ValueError(f"observed must be one of {', '.join(sorted(observed))}; got {name!r}")
-    return observed[name] if name is not None else next(iter(observed.values()))
+    return observed[name]
 
 
 def _known_outcome(variable: TensorVariable) -> Outcome:
@@ -257,23 +226,17 @@ def _known_outcome(variable: TensorVariable) -> Outcome:
     outcome = OUTCOMES.get(type(op).__name__)
     if outcome is None or not isinstance(op, RandomVariable):
         known = ", ".join(sorted(outcome.name for outcome in OUTCOMES.values()))
-        raise TypeError(
-            f"the distribution of an outcome must be one of {known}; {variable.name!r} is a "
-            f"{type(op).__name__.removesuffix('RV')}"
-        )
+        kind = type(op).__name__.removesuffix("RV")
+        raise TypeError(f"the distribution of an outcome must be one of {known}; {variable.name!r} is a {kind}")
     return outcome
 
 
 def _check_random_variables(name: str, model: pm.Model, above: set) -> None:
     if not any(rv in above for rv in model.free_RVs):
-        raise ValueError(
-            f"the distribution of {name!r} does not depend on any free variable, so there is nothing to learn"
-        )
+        raise ValueError(f"the distribution of {name!r} depends on no free variable, so there is nothing to learn")
     others = [rv.name for rv in model.observed_RVs if rv in above]
     if others:
-        raise ValueError(
-            f"{name!r} depends on other observed variables, which are unknown at candidates: {', '.join(others)}"
-        )
+        raise ValueError(f"{name!r} depends on observed variables, unknown at candidates: {', '.join(others)}")
     known = set(model.basic_RVs)
     unnamed = [v for v in above - known if v.owner is not None and isinstance(v.owner.op, RandomVariable)]
     if unnamed:

@@ -10,7 +10,7 @@ from itertools import combinations, product
 from numbers import Integral
 from typing import Any, Literal
 
-from pymc_active.support.summaries import html_summary
+from pymc_active.support.summaries import Summary
 
 BASE_KERNELS: dict[str, str] = {
     "LIN": "linear with a location, outputscale² (x - c)ᵀ(x' - c)",
@@ -70,7 +70,8 @@ class Expression:
 
     def _repr_html_(self) -> str:
         distributed = str(self.canonical(distributed=True))
-        return html_summary(str(self), {"as a sum of products": distributed if distributed != str(self) else None})
+        facts = {"as a sum of products": distributed if distributed != str(self) else None}
+        return Summary(str(self), facts).html()
 
     @property
     def _kind(self) -> type[Sum] | type[Product]:

@@ -1,9 +1,26 @@
 """Pictures of fits, designs, kernels and results (needs matplotlib, the extra ``plots``).
 
-Every function takes the object first. Pictures with one panel take ``ax`` and return the Axes; pictures with several
-take ``axes`` and ``figsize`` and return an array of Axes. Intervals are central 89 % intervals, ArviZ's default.
+Every function takes the object first. Another object raises a TypeError; unknown inputs, variables or rows, arrays of
+the wrong shape and a wrong number of Axes raise a ValueError. Intervals are central 89 % intervals, ArviZ's default.
 Colours are those of Okabe and Ito, which colour-blind readers can distinguish. ``plt.style.use(plots.STYLE)`` gives
 other pictures the same look.
+
+These arguments mean the same everywhere:
+
+ax : matplotlib Axes, optional
+    Pictures with one panel draw on it, by default on a new one, and return it.
+axes : array of Axes, optional
+    Pictures with several panels draw on these, as many as they return by default. ``figsize`` (width, height) is the
+    size of a new figure in inches.
+input : int or label
+    The input along the x axis, by position or by name.
+X, y : array_like, shapes (m, D) and (m,), optional
+    Points to show, in the user's units. Default: the data of the fit.
+highlight : array_like of int or bool, optional
+    Rows of X to ring, such as those that were asked for; with ``number=True`` they are numbered 1, 2, ... in this
+    order.
+draws, random_seed : int, and int or Generator
+    Draws from the Laplace approximation.
 """
 
 from pymc_active.plots.any_result import plot
@@ -28,14 +45,7 @@ from pymc_active.plots.kernels import (
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.parameters import plot_parameters
 from pymc_active.plots.predictions import plot_predictions
-from pymc_active.plots.style import BLUE as BLUE
-from pymc_active.plots.style import GREEN as GREEN
-from pymc_active.plots.style import GREY as GREY
-from pymc_active.plots.style import INK as INK
-from pymc_active.plots.style import ORANGE as ORANGE
-from pymc_active.plots.style import PINK as PINK
-from pymc_active.plots.style import STYLE as STYLE
-from pymc_active.plots.style import VERMILION as VERMILION
+from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PINK, STYLE, VERMILION  # noqa: F401 (for users)
 from pymc_active.plots.utility import plot_utility
 
 __all__ = [

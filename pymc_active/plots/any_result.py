@@ -43,23 +43,10 @@ def plot(result: Any, **keywords: Any) -> Any:
         numbered; with several models, their posterior over the run (:func:`plot_model_posterior`). Any other result:
         its own picture.
     **keywords
-        For the function that draws.
-
-    Returns
-    -------
-    matplotlib Axes, or an array of them
-        As returned by that function.
-
-    Raises
-    ------
-    TypeError
-        For an object that has no picture.
+        For the function that draws, whose Axes are returned.
     """
-    raise TypeError(f"there is no picture of {type(result).__name__}; plot takes {', '.join(_names())}")
-
-
-def _names() -> list[str]:
-    return sorted(kind.__name__ for kind in plot.registry if kind is not object)
+    known = sorted(kind.__name__ for kind in plot.registry if kind is not object)
+    raise TypeError(f"there is no picture of {type(result).__name__}; plot takes {', '.join(known)}")
 
 
 plot.register(Decomposition, plot_decomposition)

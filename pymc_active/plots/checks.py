@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.checking.verdict import CLOSE, EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.plots.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    VERMILION,
-    check_result,
-    log_axis,
-    note,
-    note_in_row,
-    pyplot,
-    read_axes,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["plot_check"]
+from pymc_active.plots.axes import Axes, check_result, log_axis, name_rows, pyplot, read_axes
+from pymc_active.plots.marks import note, note_in_row
+from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
 
 _METRICS = {
     "skl": "divergence from MCMC, function f",
@@ -37,11 +22,7 @@ _METRICS = {
 }
 # A panel shows at most this many rows, the worst ones.
 _MOST_ROWS = 10
-_MINUS = {
-    "laplace": "Laplace's",
-    "importance": "that of importance sampling",
-    "bridge": "that of bridge sampling",
-}
+_MINUS = {"laplace": "Laplace's"} | {name: f"that of {name} sampling" for name in ("importance", "bridge")}
 _COLOURS = {"laplace": VERMILION, "importance": BLUE, "bridge": GREEN}
 
 
@@ -56,10 +37,8 @@ def plot_check(
         From :func:`pymc_active.check`, of one model or several.
     metric : {"skl", "skl_mixture", "skl_y"}
         Divergence of the predictions, for one model.
-    axes : array of Axes, optional
-        As many as are returned. The verdict is written into new figures only.
-    figsize : (width, height), optional
-        Inches.
+    axes, figsize : as in :mod:`pymc_active.plots`
+        The verdict is written into new figures only.
 
     Returns
     -------
@@ -68,23 +47,18 @@ def plot_check(
         the median); log evidence by estimator, relative to the reference, with bars of two standard errors; R-hat by
         variable; Pareto k of the Laplace draws; with a pool, the true utility of the picks by criterion. Several
         models: probabilities and evidences by estimator, Pareto k by model, and the picks.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a tree that does not come from ``check``, an unknown metric, or the wrong number of Axes.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children
     needed = {"models", "fits"} if several else {"predictions", "evidence", "trace_diagnostics", "laplace"}
     missing = sorted(needed - set(tree.children))
     if missing:
-        raise ValueError(
-            f"the tree does not come from pma.check: no group {missing[0]!r} among {sorted(tree.children)}"
-        )
+        raise ValueError(f"the tree does not come from pma.check: no group {missing[0]!r} in {sorted(tree.children)}")
     if metric not in _METRICS:
         raise ValueError(f"metric must be one of {', '.join(sorted(_METRICS))}; got {metric!r}")
     panels = _of_models(tree) if several else _of_fit(tree, metric)
+    if "decision" in tree.children:
+        panels["decision"] = (lambda ax: _decisions(ax, tree["decision"].to_dataset()), 0.0)
     if axes is None:
         axes = _new_axes(panels, tree.attrs.get("verdict", ""), figsize)
     axes = read_axes(axes, (len(panels),))
@@ -114,36 +88,33 @@ def _of_fit(tree: xr.DataTree, metric: str) -> dict[str, tuple[Any, float]]:
     """Panels by name: how to draw one, and its height in inches."""
     n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
     k = xr.DataArray([float(tree["laplace"]["pareto_k"])], dims="model", coords={"model": ["Laplace"]})
-    panels: dict[str, tuple[Any, float]] = {
+    return {
         "predictions": (lambda ax: _divergences(ax, tree["predictions"].to_dataset(), metric), 2.8),
         "evidence": (lambda ax: _evidences(ax, tree["evidence"].to_dataset()), 1.35),
         "trace": (lambda ax: _rhat(ax, tree["trace_diagnostics"].to_dataset()), 0.7 + 0.22 * n_rows),
         "pareto": (lambda ax: _pareto_k(ax, k), 1.0),
     }
-    if "decision" in tree.children:
-        panels["decision"] = (lambda ax: _decisions(ax, tree["decision"].to_dataset()), 0.0)
-    return panels
 
 
 def _of_models(tree: xr.DataTree) -> dict[str, tuple[Any, float]]:
     models = tree["models"].to_dataset()
     k = xr.DataArray([float(one["laplace"]["pareto_k"]) for one in tree["fits"].children.values()], dims="model")
     height = 0.75 + 0.3 * models.sizes["model"]
-    panels: dict[str, tuple[Any, float]] = {
+    return {
         "probability": (lambda ax: _probabilities(ax, models), height + 0.25),
         "evidence": (lambda ax: _evidences_of_models(ax, models), height),
         "pareto": (lambda ax: _pareto_k(ax, k.assign_coords(model=models.model)), height),
     }
-    if "decision" in tree.children:
-        panels["decision"] = (lambda ax: _decisions(ax, tree["decision"].to_dataset()), 0.0)
-    return panels
 
 
-def _rows(ax: Axes, labels: list[str], title: str) -> None:
-    ax.set_yticks(range(len(labels)), labels)
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
+def _rows(ax: Axes, labels: Any, title: str) -> None:
+    name_rows(ax, list(map(str, labels)))
     ax.set_title(title, loc="left", fontsize=10)
+
+
+def _band_of_evidences(ax: Axes, labels: Any) -> None:
+    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
+    _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
 
 
 def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
@@ -161,7 +132,7 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     _rows(ax, methods, "Predictions: a dot for each point, a bar at the median")
     ax.set_ylim(len(methods) - 0.5, -0.75)
     log_axis(ax, "x")
-    ax.axvline(CLOSE, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+    ax.axvline(CLOSE, **LIMIT)
     ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')}); dashed: close")
 
 
@@ -171,15 +142,14 @@ def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
     reference = str(evidence.attrs["reference"])
     by = reference if reference in names else next((n for n, v in zip(names, values, strict=True) if v == v), names[0])
     zero = np.nan_to_num(values[names.index(by)])
-    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
+    labels = [f"{name}  {value:.2f}" if np.isfinite(value) else name for name, value in zip(names, values, strict=True)]
+    _band_of_evidences(ax, labels)
     for i, (name, value, error) in enumerate(zip(names, values, errors, strict=True)):
         if not np.isfinite(value):
             note_in_row(ax, "no estimate", 0.5, i, ha="center", fontsize=8.5)
             continue
         bar = 2 * error if np.isfinite(error) else 0.0
         ax.errorbar(value - zero, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
-    labels = [f"{name}  {value:.2f}" if np.isfinite(value) else name for name, value in zip(names, values, strict=True)]
-    _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
     ax.set_xlabel(f"log evidence minus {_MINUS[by]} (nats)")
     widest = max(1.0, np.nanmax(np.abs(np.concatenate([values - zero, 2 * errors, [0.0]]))))
     ax.set_xlim(-1.15 * widest, 1.15 * widest)
@@ -190,15 +160,15 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     worst = diagnostics.isel(variable=np.sort(order))
     rhat, ess = worst.rhat.to_numpy(), worst.ess_bulk.to_numpy()
     for i, (value, size) in enumerate(zip(rhat, ess, strict=True)):
-        color = GREEN if value <= RHAT_GOOD else ORANGE if value <= RHAT_USABLE else VERMILION
-        marker = "o" if value <= RHAT_GOOD else "s" if value <= RHAT_USABLE else "X"
+        good, usable = (GREEN, "o"), (ORANGE, "s")
+        color, marker = good if value <= RHAT_GOOD else usable if value <= RHAT_USABLE else (VERMILION, "X")
         ax.plot(value, i, marker, ms=6, color=color)
         note_in_row(ax, f"ESS {size:,.0f}", 1.0, i, offset=(4, 0), fontsize=8.5)
     for limit in (RHAT_GOOD, RHAT_USABLE):
-        ax.axvline(limit, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+        ax.axvline(limit, **LIMIT)
     divergences = int(diagnostics.n_divergences)
     said = f"{divergences:,} divergences" if divergences else "no divergences"
-    _rows(ax, [str(name) for name in worst["variable"].to_numpy()], f"MCMC: {int(diagnostics.n_draws):,} draws, {said}")
+    _rows(ax, worst["variable"].to_numpy(), f"MCMC: {int(diagnostics.n_draws):,} draws, {said}")
     ax.set_xlim(0.997, max(1.06, 1.02 * np.nanmax(np.append(rhat, 1.0))))
     ax.set_xlabel(f"R-hat; dashed: good to {RHAT_GOOD}, usable to {RHAT_USABLE}")
 
@@ -207,14 +177,11 @@ def _pareto_k(ax: Axes, values: xr.DataArray) -> None:
     k = values.to_numpy()
     high = max(1.05, 1.1 * np.nanmax(np.append(k, 0.0)))
     low = min(0.0, 1.1 * np.nanmin(np.append(k, 0.0)))
-    for a, b, color in (
-        (low, PARETO_GOOD, GREEN),
-        (PARETO_GOOD, PARETO_LIMIT, ORANGE),
-        (PARETO_LIMIT, high, VERMILION),
-    ):
+    limits = (low, PARETO_GOOD, PARETO_LIMIT, high)
+    for (a, b), color in zip(pairwise(limits), (GREEN, ORANGE, VERMILION), strict=True):
         ax.axvspan(a, b, color=color, alpha=0.16, lw=0)
     ax.plot(k, np.arange(len(k)), "D", ms=7, color=INK)
-    _rows(ax, [str(label) for label in values.model.to_numpy()], "Pareto k of draws from the Laplace approximation")
+    _rows(ax, values.model.to_numpy(), "Pareto k of draws from the Laplace approximation")
     ax.set_xlim(low, high)
     ax.set_xticks([0, PARETO_GOOD, PARETO_LIMIT, 1])
     ax.set_xlabel(f"below {PARETO_GOOD} good, to {PARETO_LIMIT} usable, above poor")
@@ -229,7 +196,7 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
         ax.plot(value, i, "o" if value >= GOOD_DECISION else "s", ms=7, color=color)
         ax.plot(known, i, "|", ms=13, mew=1.6, color=INK)
         note_in_row(ax, f"{value:.2f}", 1.0, i, offset=(4, 0))
-    ax.axvline(GOOD_DECISION, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+    ax.axvline(GOOD_DECISION, **LIMIT)
     _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
     ax.set_xlim(0, 1.03)
     ax.set_xlabel(f"true utility of the pick / best in the pool\n(dashed: {GOOD_DECISION}; |: two halves of the trace)")
@@ -240,26 +207,17 @@ def _probabilities(ax: Axes, models: xr.Dataset) -> None:
     for (name, color), marker in zip(_COLOURS.items(), "osD", strict=True):
         values = models.probability.sel(estimator=name).to_numpy()
         ax.plot(values, np.arange(len(values)) + offsets[name], marker, ms=6, color=color, label=name)
-    _rows(
-        ax, [str(label) for label in models.model.to_numpy()], "Probability of each model, by estimate of the evidence"
-    )
+    _rows(ax, models.model.to_numpy(), "Probability of each model, by estimate of the evidence")
     ax.set_xlim(-0.03, 1.03)
     ax.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
 
 def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
-    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
+    _band_of_evidences(ax, models.model.to_numpy())
     laplace = models.log_evidence.sel(estimator="laplace")
     for name, marker, offset in (("importance", "s", -0.13), ("bridge", "D", 0.13)):
         one = models.sel(estimator=name)
-        ax.errorbar(
-            (one.log_evidence - laplace).to_numpy(),
-            np.arange(models.sizes["model"]) + offset,
-            xerr=2 * np.nan_to_num(one.standard_error.to_numpy()),
-            fmt=marker,
-            ms=6,
-            color=_COLOURS[name],
-            capsize=3,
-        )
-    _rows(ax, [str(label) for label in models.model.to_numpy()], "Log evidence (band: odds change by less than 2)")
+        difference, at = (one.log_evidence - laplace).to_numpy(), np.arange(models.sizes["model"]) + offset
+        bars = 2 * np.nan_to_num(one.standard_error.to_numpy())
+        ax.errorbar(difference, at, xerr=bars, fmt=marker, ms=6, color=_COLOURS[name], capsize=3)
     ax.set_xlabel("sampled minus Laplace's (nats)")

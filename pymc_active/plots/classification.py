@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
 
 from pymc_active.classification.fit import ProbitFit
-from pymc_active.plots.measurements import column_of
-from pymc_active.plots.style import BLUE, INK, VERMILION, check_result, legend_above, new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-# Contours of the map.
-_LEVELS = np.linspace(0, 1, 11)
+from pymc_active.plots.axes import Axes, check_result, legend_above, new_axes
+from pymc_active.plots.measurements import around, column_of
+from pymc_active.plots.style import BLUE, INK, VERMILION
 
 
 def plot_probability(
@@ -38,32 +33,25 @@ def plot_probability(
         As in :meth:`ProbitFit.predict`.
     n_points : int, optional
         Points of the grid along each input. Default: 200 for one, 60 for two.
-    ax : matplotlib Axes, optional
+    ax : as in :mod:`pymc_active.plots`
 
     Returns
     -------
     matplotlib Axes
         Along one input the band is the central 89 % interval of Φ(f). Over two inputs, both answers are equally
         likely on the line.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For anything but a ProbitFit, or unknown inputs.
     """
     check_result(fit, ProbitFit, "plot_probability", "a ProbitFit, made by fit_probit")
     names = fit.gp.inputs
-    if inputs is None:
-        chosen = list(names[:2])
-    else:
-        chosen = list(inputs) if isinstance(inputs, list | tuple | np.ndarray) else [inputs]
+    inputs = names[:2] if inputs is None else inputs
+    chosen = list(inputs) if isinstance(inputs, list | tuple | np.ndarray) else [inputs]
     if len(chosen) not in (1, 2):
         raise ValueError(f"inputs must name one or two inputs; got {inputs!r}")
     columns, labels = (list(part) for part in zip(*(column_of(names, one) for one in chosen), strict=True))
     if len(set(columns)) < len(columns):
         raise ValueError(f"inputs must be different; got {inputs!r}")
     n = n_points or (200 if len(columns) == 1 else 60)
-    axes = [_range(fit.X[:, column], n) for column in columns]
+    axes = [np.linspace(*around(fit.X[:, column]), n) for column in columns]
     meshes = np.meshgrid(*axes)
     grid = np.tile(np.median(fit.X, axis=0), (meshes[0].size, 1))
     grid[:, columns] = np.stack([mesh.ravel() for mesh in meshes], axis=1)
@@ -78,9 +66,9 @@ def plot_probability(
         heights = fit.labels.astype(float)
         ax.set(ylabel="probability of yes", ylim=(-0.05, 1.05), xlabel=labels[0])
     else:
-        shape = meshes[0].shape
-        filled = ax.contourf(*meshes, probability.reshape(shape), levels=_LEVELS, cmap="PuOr_r", alpha=0.8)
-        ax.contour(*meshes, probability.reshape(shape), levels=[0.5], colors=INK, linewidths=1.2)
+        table = probability.reshape(meshes[0].shape)
+        filled = ax.contourf(*meshes, table, levels=np.linspace(0, 1, 11), cmap="PuOr_r", alpha=0.8)
+        ax.contour(*meshes, table, levels=[0.5], colors=INK, linewidths=1.2)
         ax.figure.colorbar(filled, ax=ax, label="probability of yes")
         heights = fit.X[:, columns[1]]
         ax.set(xlabel=labels[0], ylabel=labels[1])
@@ -102,9 +90,3 @@ def _quantile(means: np.ndarray, variances: np.ndarray, level: float) -> np.ndar
         is_below = ndtr((middle - means) / np.maximum(sd, 1e-12)).mean(0) < level
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     return 0.5 * (low + high)
-
-
-def _range(values: np.ndarray, n: int) -> np.ndarray:
-    """A tenth beyond the data on either side."""
-    margin = 0.1 * (values.max() - values.min()) or 1.0
-    return np.linspace(values.min() - margin, values.max() + margin, n)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-import numpy as np
 import xarray as xr
 
-from pymc_active.plots.style import CYCLE, GREY, label_ends, log_axis, new_axes, note_in_row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from pymc_active.plots.axes import Axes, log_axis, new_axes
+from pymc_active.plots.marks import curve, label_ends, note_in_row
+from pymc_active.plots.style import CYCLE, GREY, LIMIT
 
 
 def plot_learning_curves(
@@ -24,27 +21,20 @@ def plot_learning_curves(
 ) -> Axes:
     """Error against the number of points: the mean over repetitions, with the band of their quartiles.
 
+    Methods are labelled at the ends of their lines.
+
     Parameters
     ----------
     curves : xarray.Dataset or DataArray
-        Over ``n``, and over ``method`` and ``split`` if there are several. NaN are left out.
+        Over ``n``, and over ``method`` and ``split`` if there are several. NaN are left out. ``attrs["units"]`` goes
+        to the y axis.
     metric : str, optional
         Variable of a Dataset; needed if it has several.
     reference : float or dict, optional
         Horizontal lines, by label: ``{"noise floor": 0.1}``.
     log : bool
         A logarithmic y axis.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        Methods are labelled at the ends of their lines; ``attrs["units"]`` of the metric goes to the y axis.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object, an unknown metric or dimension, or no dimension ``n``.
+    ax : as in :mod:`pymc_active.plots`
     """
     if isinstance(curves, xr.Dataset):
         if metric is None and len(curves.data_vars) == 1:
@@ -55,29 +45,23 @@ def plot_learning_curves(
     elif isinstance(curves, xr.DataArray):
         values = curves
     else:
-        raise TypeError(
-            f"curves must be an xarray Dataset or DataArray over method, split and n; got {type(curves).__name__}"
-        )
+        raise TypeError(f"curves must be a Dataset or DataArray over method, split and n; got {type(curves).__name__}")
     values = values.expand_dims([dim for dim in ("method", "split") if dim not in values.dims])
     if set(values.dims) != {"method", "split", "n"}:
         raise ValueError(f"curves must have the dims method, split and n; got {', '.join(map(str, values.dims))}")
     values = values.transpose("method", "split", "n")
     ax = new_axes(ax, (6.8, 4.0))
     n = values.n.to_numpy()
-    ends = []
+    ends: list[tuple[str, float, float, str]] = []
     for i, method in enumerate(values.method.to_numpy() if "method" in values.coords else [""]):
         color, part = CYCLE[i % len(CYCLE)], values.isel(method=i)
         if part.sizes["split"] > 1:
             low, high = (part.quantile(q, "split").to_numpy() for q in (0.25, 0.75))
             ax.fill_between(n, low, high, color=color, alpha=0.15, lw=0)
-        mean = part.mean("split").to_numpy()
-        ax.plot(n, mean, color=color, lw=1.8, marker="o", ms=3, label=str(method))
-        last = np.flatnonzero(np.isfinite(mean))
-        if len(last) and method != "":
-            ends.append((str(method), n[last[-1]], mean[last[-1]], color))
+        ends += curve(ax, n, part.mean("split").to_numpy(), color, str(method))
     references = reference if isinstance(reference, Mapping) else {} if reference is None else {"": reference}
     for name, level in references.items():
-        ax.axhline(level, color=GREY, lw=0.9, ls=(0, (5, 3)), zorder=0)
+        ax.axhline(level, **LIMIT)
         note_in_row(ax, name, 0.01, level, offset=(0, 3), color=GREY, va="baseline")
     units = values.attrs.get("units")
     ax.set(xlabel="number of points n", ylabel=f"{metric or values.name or 'error'}" + (f" ({units})" if units else ""))

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, nats_axis, new_axes
+from pymc_active.plots.marks import dots, doubtful_dots, label_ends, medians, note, probability
 from pymc_active.plots.measurements import band, data_of, ring
-from pymc_active.plots.style import (
-    BLUE,
-    CYCLE,
-    GREY,
-    INK,
-    PAPER,
-    check_result,
-    doubtful_dots,
-    label_ends,
-    legend_above,
-    nats_axis,
-    new_axes,
-    note,
-    probability,
-)
+from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, QUANTILES
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.relevance import embedding_draws, principal_rotation, relevance, subspace_angles
-from pymc_active.support.tables import read_inputs, read_outputs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-# More inputs than this are drawn as a curve if their labels are increasing numbers, such as wavelengths.
-_CONTINUOUS = 10
+from pymc_active.support.tables import read_inputs
 
 
 def plot_embedding(
@@ -58,13 +40,8 @@ def plot_embedding(
     ----------
     fit : LaplaceFit
         Of a model with an embedding.
-    X, y : array_like, shapes (m, D) and (m,), optional
-        Points to show, in the user's units. Default: the data that the model holds. X without y is drawn in grey.
-    highlight : array_like of int or bool, optional
-        Rows of X to ring, such as those that were asked for.
-    number : bool
-        Write 1, 2, ... beside the ringed points, in the order of ``highlight``.
-    ax : matplotlib Axes, optional
+    X, y, highlight, number, ax : as in :mod:`pymc_active.plots`
+        X without y is drawn in grey.
 
     Returns
     -------
@@ -72,22 +49,13 @@ def plot_embedding(
         For one component u against y, with the central 89 % interval of ``predict(fit, x)`` where x is the point of
         least norm, in scaled inputs, that goes to u. For more than two components the first two. The colour bar is
         the figure's last Axes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object than a fit, a model without an embedding, or rows to ring that are not there.
     """
     check_one_fit(fit, "plot_embedding")
     R = principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
-    given = X is not None
-    if y is not None and not given:
-        raise ValueError("y belongs to points: pass X with it")
-    if given:
-        rows = read_inputs(X, "X", inputs=fit.gpm.inputs)
-        X, y = rows, None if y is None else read_outputs(y, len(rows), X)
+    if X is not None and y is None:
+        X = read_inputs(X, "X", inputs=fit.gpm.inputs)
     else:
-        X, y = data_of(fit, None, None)
+        X, y = data_of(fit, X, y)
     if y is None and len(R) == 1:
         raise ValueError("an embedding with one component is drawn against y: pass y with X")
     u = fit.gpm.x_map(X) @ R.T
@@ -97,7 +65,7 @@ def plot_embedding(
         mean, half = band(predict(fit, x_map.shift + x_map.scale * np.outer(grid, np.linalg.pinv(R))), "f")
         ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="MGP, 89 % of f")
         ax.plot(grid, mean, color=BLUE, lw=1.8, label="MGP mean")
-        ax.plot(u[:, 0], y, "o", ms=5, color=INK, mec="white", mew=0.5, label="data", zorder=3)
+        dots(ax, u[:, 0], y)
         ring(ax, u[:, 0], y, highlight, number)
         ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
         legend_above(ax)
@@ -107,10 +75,7 @@ def plot_embedding(
     if y is None:
         ax.scatter(u[:, 0], u[:, 1], color=GREY, **style)
     else:
-        points = ax.scatter(u[:, 0], u[:, 1], c=y, cmap="viridis", **style)
-        bar = ax.figure.colorbar(points, ax=ax, pad=0.02, aspect=28)
-        bar.outline.set_visible(False)
-        bar.set_label(fit.gpm.name)
+        color_bar(ax, ax.scatter(u[:, 0], u[:, 1], c=y, cmap="viridis", **style), fit.gpm.name)
     ring(ax, u[:, 0], u[:, 1], highlight, number)
     if ax.get_legend_handles_labels()[0]:
         legend_above(ax)
@@ -136,25 +101,18 @@ def plot_relevance(
     Parameters
     ----------
     fit : LaplaceFit
-    draws : int
-    random_seed : int or Generator, optional
     labels : sequence, optional
         Of the inputs; default those of X. More than ten increasing numbers, such as wavelengths, give a curve with a
         band; consecutive integers only number the inputs.
     var_name : str
         For models without an embedding: the variable with one lengthscale per input, in the units of X.
-    ax : matplotlib Axes, optional
+    draws, random_seed, ax : as in :mod:`pymc_active.plots`
 
     Returns
     -------
     matplotlib Axes
         For an embedding the ``loading`` of :func:`pymc_active.relevance`, else 1 / lengthscale. Both refer to the
         scaled inputs (``x_scale``).
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object than a fit, a model with neither an embedding nor such a variable, or too few labels.
     """
     check_one_fit(fit, "plot_relevance")
     gpm = fit.gpm
@@ -168,9 +126,9 @@ def plot_relevance(
         if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
             raise ValueError(
                 f"plot_relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} "
-                f"inputs; the model has {', '.join(sorted(drawn))}. Name such a variable: var_name=..."
+                f"inputs; the model has {', '.join(sorted(drawn))}. Pass var_name=..."
             )
-        low, middle, high = np.quantile(gpm.x_map.scale / drawn[var_name], (0.055, 0.5, 0.945), axis=0)
+        low, middle, high = np.quantile(gpm.x_map.scale / drawn[var_name], QUANTILES, axis=0)
         what = f"relevance, 1 / {var_name}"
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != D:
@@ -180,27 +138,22 @@ def plot_relevance(
         x = np.asarray(labels, float)
         ax.fill_between(x, low, high, color=BLUE, alpha=0.22, lw=0, label="89 % interval")
         ax.plot(x, middle, color=BLUE, lw=1.6, label="median")
-        ax.set_xlim(x[0], x[-1])
-        ax.set_xlabel("input")
-        legend_above(ax)
+        ax.set(xlabel="input", xlim=(x[0], x[-1]))
     else:
         ax = new_axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
         is_numbered = _is_numbered(labels)
         at = np.arange(D) + (labels[0] if is_numbered else 0)
         ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
-        ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
+        medians(ax, at, middle)
         names = list(map(str, labels))
         if D <= 25:
             is_long = sum(map(len, names)) > 60
             ax.set_xticks(at, names, rotation=40 if is_long else 0, ha="right" if is_long else "center")
         else:
             _number_ticks(ax, dict(zip(at.tolist(), names, strict=True)), is_numbered)
-        ax.set_xlim(at[0] - 0.6, at[-1] + 0.6)
-        if is_numbered:
-            ax.set_xlabel("input")
-        legend_above(ax)
-    ax.set_ylabel(what)
-    ax.set_ylim(0, None)
+        ax.set(xlabel="input" if is_numbered else "", xlim=(at[0] - 0.6, at[-1] + 0.6))
+    legend_above(ax)
+    ax.set(ylabel=what, ylim=(0, None))
     return ax
 
 
@@ -222,24 +175,15 @@ def plot_loadings(
     ----------
     fit : LaplaceFit
         Of a model with an embedding.
-    X : array_like, shape (m, D), optional
-        Points to correlate over, in the user's units. Default: those of the fit.
-    draws : int
-        Draws of R from the Laplace approximation, each rotated to match the mode (orthogonal Procrustes).
-    random_seed : int or Generator, optional
     labels : sequence, optional
         Increasing numbers, one for each input. Default: those of X.
-    ax : matplotlib Axes, optional
+    X, draws, random_seed, ax : as in :mod:`pymc_active.plots`
+        Each draw of R is rotated to match the mode (orthogonal Procrustes).
 
     Returns
     -------
     matplotlib Axes
         A curve with a band for each component, on the principal axes of R at the mode.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object than a fit, a model without an embedding, or labels that are not numbers.
     """
     from scipy.linalg import orthogonal_procrustes
 
@@ -263,15 +207,12 @@ def plot_loadings(
     x = np.asarray(labels, float)
     ends = []
     for k, color in zip(range(shape[0]), CYCLE, strict=False):
-        low, middle, high = np.quantile(loadings[:, k], (0.055, 0.5, 0.945), axis=0)
+        low, middle, high = np.quantile(loadings[:, k], QUANTILES, axis=0)
         ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
         ax.plot(x, middle, color=color, lw=1.6)
         ends.append((f"$u_{k + 1}$", float(x[-1]), float(middle[-1]), color))
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
-    ax.set_xlim(x[0], x[-1])
-    ax.set_ylim(-1.03, 1.03)
-    ax.set_xlabel("input")
-    ax.set_ylabel("correlation with the component")
+    ax.set(xlabel="input", ylabel="correlation with the component", xlim=(x[0], x[-1]), ylim=(-1.03, 1.03))
     label_ends(ax, ends)
     return ax
 
@@ -287,22 +228,13 @@ def plot_subspace_angles(
 ) -> Axes:
     """Certainty of the learned subspace: medians and 89 % intervals of its angles to the mode or to a reference.
 
+    Grey marks are the medians for random subspaces, which is what an unknown embedding would give.
+
     Parameters
     ----------
     source, reference, model, draws, random_seed
         As in :func:`pymc_active.subspace_angles`.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        One interval for each principal angle. Grey marks are the medians for random subspaces, which is what an
-        unknown embedding would give.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`pymc_active.subspace_angles`.
+    ax : as in :mod:`pymc_active.plots`
     """
     angles = subspace_angles(source, reference, model=model, draws=draws, random_seed=random_seed)
     low, middle, high = angles.angle.sel(summary=["lower", "median", "upper"]).to_numpy()
@@ -310,19 +242,16 @@ def plot_subspace_angles(
     ax = new_axes(ax, (float(np.clip(2.4 + 1.2 * len(at), 4.8, 9.0)), 3.6))
     ax.hlines(angles.random, at - 0.22, at + 0.22, color=GREY, lw=1.4, label="random subspace")
     ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
-    ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label="median", zorder=3)
+    medians(ax, at, middle)
     for x, values in zip(at, np.stack([low, middle, high]).T, strict=True):
         # If two subspaces must intersect, some angles are rounding errors.
         text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values.round(3))
         note(ax, text, (x, values[1]), (9, 3))
-    ax.set_xticks(at)
-    ax.set_xlim(0.4, len(at) + 0.6)
-    # The room above 90 is for the numbers at a large angle.
-    ax.set_ylim(0, 105)
-    ax.set_yticks(range(0, 91, 15))
     what = "the mode" if isinstance(source, LaplaceFit) else "the mean subspace"
-    ax.set_xlabel("principal angle, the largest first")
-    ax.set_ylabel(f"angle to {what if reference is None else 'the reference'} (degrees)")
+    ylabel = f"angle to {what if reference is None else 'the reference'} (degrees)"
+    ax.set(xlabel="principal angle, the largest first", ylabel=ylabel, xticks=at, yticks=range(0, 91, 15))
+    # The room above 90 is for the numbers at a large angle.
+    ax.set(xlim=(0.4, len(at) + 0.6), ylim=(0, 105))
     legend_above(ax)
     return ax
 
@@ -330,22 +259,14 @@ def plot_subspace_angles(
 def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = None) -> Axes:
     """Log evidence of each number of components, with the posterior probabilities.
 
+    Nats below the largest are linear down to ten, then logarithmic. Hollow points are doubtful fits or poor
+    evidences.
+
     Parameters
     ----------
     result : EmbeddingDimension
         From :func:`pymc_active.search.embedding_dimension`.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        Nats below the largest, linear down to ten, then logarithmic; hollow points are doubtful fits or poor
-        evidences.
-
-    Raises
-    ------
-    TypeError
-        For another object.
+    ax : as in :mod:`pymc_active.plots`
     """
     check_result(result, EmbeddingDimension, "plot_embedding_dimension", "the result of embedding_dimension")
     table = result.table.sortby("n_components")
@@ -360,10 +281,8 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     bottom, scale = 1.2 * min(below.min(), -1), ax.yaxis.get_transform()
     # The largest evidence is at zero; an eighth of the axis above it is left for its number.
     ax.set_ylim(bottom, scale.inverted().transform(-scale.transform([bottom]) / 7)[0])
-    ax.set_xticks(d)
-    ax.set_xlim(d[0] - 0.5, d[-1] + 0.5)
-    ax.set_xlabel("components d (number: posterior probability)")
-    ax.set_ylabel("log evidence below the best (nats)")
+    ax.set(xlabel="components d (number: posterior probability)", ylabel="log evidence below the best (nats)")
+    ax.set(xticks=d, xlim=(d[0] - 0.5, d[-1] + 0.5))
     return ax
 
 
@@ -373,7 +292,7 @@ def _is_numbered(labels: list) -> bool:
 
 
 def _is_continuous(labels: list) -> bool:
-    if len(labels) <= _CONTINUOUS or _is_numbered(labels):
+    if len(labels) <= 10 or _is_numbered(labels):
         return False
     is_number = all(isinstance(label, int | float | np.number) for label in labels)
     return is_number and bool((np.diff(np.asarray(labels, float)) > 0).all())

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_active.plots.style import GREY, INK, new_axes
+from pymc_active.plots.axes import new_axes
+from pymc_active.plots.style import GREY, INK
 from pymc_active.relevant_inputs.result import HDSResult
 
 if TYPE_CHECKING:

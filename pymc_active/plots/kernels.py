@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_active.plots.axes import Axes, check_result, name_rows, nats_axis, new_axes, new_grid, read_axes
+from pymc_active.plots.marks import curve, doubtful_dots, label_ends, note, note_in_row, probability
 from pymc_active.plots.measurements import column_of
-from pymc_active.plots.style import (
-    BLUE,
-    CYCLE,
-    GREY,
-    INK,
-    PAPER,
-    VERMILION,
-    Z89,
-    check_result,
-    doubtful_dots,
-    label_ends,
-    nats_axis,
-    new_axes,
-    new_grid,
-    note,
-    note_in_row,
-    probability,
-    read_axes,
-)
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION, Z89
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def plot_decomposition(
@@ -46,30 +27,17 @@ def plot_decomposition(
 ) -> np.ndarray:
     """The posterior with the data, one panel for each additive component, and the residuals.
 
-    The mean function has no panel.
+    Bands are central 89 % intervals of the function, and of the noise in the last panel. The mean function has no
+    panel.
 
     Parameters
     ----------
     decomposition : Decomposition
         From :func:`pymc_active.decompose`.
-    input : int or label
-        The input along the x axis, by position or by name. With several inputs, points replace the curves.
     data : bool
         Show the data in the first panel, and in the others the component at the data plus the residual.
-    axes : array of Axes, optional
-        As many as are returned.
-    figsize : (width, height), optional
-        Inches.
-
-    Returns
-    -------
-    ndarray of matplotlib Axes
-        Bands are central 89 % intervals of the function, and of the noise in the last panel, which has the residuals.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object, an unknown input, or the wrong number of Axes.
+    input, axes, figsize : as in :mod:`pymc_active.plots`
+        With several inputs, points replace the curves.
     """
     check_result(decomposition, Decomposition, "plot_decomposition", "the result of decompose")
     fit, table = decomposition.fit, decomposition.components
@@ -92,27 +60,24 @@ def plot_decomposition(
             ax.vlines(x, low[order], high[order], color=color, alpha=0.25, lw=1)
             ax.plot(x, mean[order], "o", ms=3, color=color)
 
-    def dots(ax: Axes, values: np.ndarray) -> None:
-        ax.plot(at, values, ".", ms=3.5 if len(at) < 300 else 2.0, color=INK, alpha=0.7, mew=0, zorder=3)
-
-    def title(ax: Axes, text: str) -> None:
-        ax.set_title(textwrap.fill(text, n_letters), fontsize=9, loc="left", color=INK)
+    def finish(ax: Axes, title: str, values: np.ndarray, shown: bool = data) -> None:
+        if shown:
+            ax.plot(at, values, ".", ms=3.5 if len(at) < 300 else 2.0, color=INK, alpha=0.7, mew=0, zorder=3)
+        ax.set_title(textwrap.fill(title, n_letters), fontsize=9, loc="left", color=INK)
 
     draw(axes[0], table.f_mean.to_numpy(), table.f_variance.to_numpy(), BLUE)
-    if data:
-        dots(axes[0], fit.y)
-    title(axes[0], f"{fit.gpm.description}: posterior of the whole function" + (", with the data" if data else ""))
-    for c in range(n):
+    what = f"{fit.gpm.description}: posterior of the whole function" + (", with the data" if data else "")
+    finish(axes[0], what, fit.y)
+    for c, ax in enumerate(axes[1:-1]):
         part = table.isel(component=c)
-        draw(axes[c + 1], part["mean"].to_numpy(), part["variance"].to_numpy(), CYCLE[1 + c % (len(CYCLE) - 2)])
-        if data:
-            dots(axes[c + 1], (part.mean_at_data + table.residual).to_numpy())
-        title(axes[c + 1], f"{part.component.item()}: {part.description.item()}")
+        draw(ax, part["mean"].to_numpy(), part["variance"].to_numpy(), CYCLE[1 + c % (len(CYCLE) - 2)])
+        what = f"{part.component.item()}: {part.description.item()}"
+        finish(ax, what, (part.mean_at_data + table.residual).to_numpy())
     noise = float(np.sqrt(fit.best.moments(fit.X[:1]).noise_variance[0]))
     axes[-1].axhspan(-Z89 * noise, Z89 * noise, color=GREY, alpha=0.25, lw=0)
     axes[-1].set_ymargin(0.15)
-    dots(axes[-1], table.residual.to_numpy())
-    title(axes[-1], f"Residuals; noise of sd {decomposition.noise}, 89 % of it within the band")
+    what = f"Residuals; noise of sd {decomposition.noise}, 89 % of it within the band"
+    finish(axes[-1], what, table.residual.to_numpy(), shown=True)
     for ax in axes:
         ax.set_ylabel(y_unit or fit.gpm.name)
         if ax is not axes[0]:
@@ -128,23 +93,16 @@ def plot_decomposition(
 def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axes | None = None) -> Axes:
     """The evidence of all kernels of a search over its levels, with lines from the parents of the best.
 
+    The y axis has nats below the best (half the difference in BIC, if that was the criterion). Hollow points are
+    doubtful fits.
+
     Parameters
     ----------
     result : StructureSearch
         From :func:`pymc_active.search.compositional_kernel_search`.
     n_labels : int
         How many kernels are named at each level, the best ones.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        Nats below the best (half the difference in BIC, if that was the criterion); hollow points are doubtful fits.
-
-    Raises
-    ------
-    TypeError
-        For another object.
+    ax : as in :mod:`pymc_active.plots`
     """
     check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
     is_evidence = result.criterion == "evidence"
@@ -167,16 +125,16 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
             note(ax, labels[i], (one, below[i]), (7, 4), bbox=PAPER | {"alpha": 0.8})
     low = float(below.min())
     nats_axis(ax, "y", low)
-    ax.set_ylim(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0)))
-    ax.set_xticks(np.unique(level))
-    ax.set_xlim(level.min() - 0.3, level.max() + 0.9)
-    ax.set_xlabel("level of the search")
-    ax.set_ylabel("log evidence below the best (nats)" if is_evidence else "-BIC/2 below the best")
+    ylabel = "log evidence below the best (nats)" if is_evidence else "-BIC/2 below the best"
+    ax.set(xlabel="level of the search", ylabel=ylabel, ylim=(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0))))
+    ax.set(xticks=np.unique(level), xlim=(level.min() - 0.3, level.max() + 0.9))
     return ax
 
 
 def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes | None = None) -> Axes:
     """Log evidences of models, the best first, with their posterior probabilities.
+
+    Nats below the best are linear up to ten, then logarithmic. Hollow points are doubtful fits.
 
     Parameters
     ----------
@@ -185,20 +143,9 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
         and ``doubtful`` over ``model``.
     n : int
         Largest number of models shown.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        Nats below the best, linear up to ten, then logarithmic; hollow points are doubtful fits.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object, or one without these entries.
+    ax : as in :mod:`pymc_active.plots`
     """
-    if not isinstance(posterior, xr.DataArray | xr.Dataset):
-        raise TypeError(f"plot_evidence takes what model_posterior returns; got {type(posterior).__name__}")
+    check_result(posterior, (xr.DataArray, xr.Dataset), "plot_evidence", "what model_posterior returns")
     table = posterior.reset_coords() if isinstance(posterior, xr.Dataset) else posterior.to_dataset(name="probability")
     table = table.reset_coords()
     missing = {"probability", "log_evidence", "doubtful"} - set(table)
@@ -217,12 +164,9 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     for row, p in zip(rows, table.probability.to_numpy(), strict=True):
         note_in_row(ax, probability(p), 1.01, row)
     note_in_row(ax, "probability", 1.01, -1.0, color=GREY)
-    ax.set_yticks(rows, [str(model) for model in table.model.to_numpy()])
-    ax.set_ylim(len(rows) - 0.5, -1.4)
-    ax.tick_params(axis="y", length=0)
+    name_rows(ax, [str(model) for model in table.model.to_numpy()], above=1.4)
     nats_axis(ax, "x", float(below.min()))
-    ax.set_xlim(min(1.2 * float(below.min()), -1.0), 0.5)
-    ax.set_xlabel("log evidence below the best (nats)")
+    ax.set(xlabel="log evidence below the best (nats)", xlim=(min(1.2 * float(below.min()), -1.0), 0.5))
     return ax
 
 
@@ -240,25 +184,11 @@ def plot_model_posterior(
         How many models get a colour and a name: those with the highest probability at any time. The others are grey.
     highlight : sequence of labels, optional
         Models to name whatever their probabilities.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object, other dims, or unknown labels.
+    ax : as in :mod:`pymc_active.plots`
     """
-    if not isinstance(history, xr.DataArray):
-        raise TypeError(
-            f"history must be an xarray DataArray over n_observations and model; got {type(history).__name__}"
-        )
+    check_result(history, xr.DataArray, "plot_model_posterior", "an xarray DataArray over n_observations and model")
     if set(history.dims) != {"n_observations", "model"}:
-        raise ValueError(
-            f"history must have the dims n_observations and model; got {', '.join(map(str, history.dims))}"
-        )
+        raise ValueError(f"history must have the dims n_observations and model; got {list(history.dims)}")
     labels = list(history.model.to_numpy())
     unknown = [label for label in highlight if label not in labels]
     if unknown:
@@ -269,17 +199,10 @@ def plot_model_posterior(
     named = list(dict.fromkeys([*(labels.index(label) for label in highlight), *(int(i) for i in order)]))
     named = named[: max(n_models, len(list(highlight)))]
     ax = new_axes(ax, (7.2, 4.0))
-    ends = []
-    for i in range(len(labels)):
-        if i not in named:
-            ax.plot(n, values[:, i], color=GREY, lw=0.8, alpha=0.6, zorder=1)
-    for i, color in zip(named, CYCLE * len(named), strict=False):
-        ax.plot(n, values[:, i], color=color, lw=1.8, marker="o", ms=3, label=str(labels[i]), zorder=2)
-        there = np.flatnonzero(np.isfinite(values[:, i]))
-        if len(there):
-            ends.append((str(labels[i]), float(n[there[-1]]), float(values[there[-1], i]), color))
-    ax.set_ylim(-0.07, 1.03)
-    ax.set(xlabel="number of observations", ylabel="posterior probability")
+    ax.plot(n, np.delete(values, named, axis=1), color=GREY, lw=0.8, alpha=0.6, zorder=1)
+    colors = zip(named, CYCLE * len(named), strict=False)
+    ends = [end for i, color in colors for end in curve(ax, n, values[:, i], color, str(labels[i]))]
+    ax.set(xlabel="number of observations", ylabel="posterior probability", ylim=(-0.07, 1.03))
     ax.locator_params(axis="x", integer=True)
     if len(n) == 1:
         # A narrower axis would have ticks at fractions of an observation.
@@ -291,23 +214,15 @@ def plot_model_posterior(
 def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | None = None) -> Axes:
     """The posterior over models under each set of hyperpriors, as a heat map.
 
+    A frame marks the best model under each set of priors, an asterisk a doubtful fit.
+
     Parameters
     ----------
     result : PriorSensitivity
         From :func:`pymc_active.search.prior_sensitivity`.
     n : int
         How many models are shown: those with the highest average probability.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-        A frame marks the best model under each set of priors, an asterisk a doubtful fit.
-
-    Raises
-    ------
-    TypeError
-        For another object.
+    ax : as in :mod:`pymc_active.plots`
     """
     check_result(result, PriorSensitivity, "plot_prior_sensitivity", "the result of prior_sensitivity")
     order = np.argsort(-result.table.probability.mean("prior").to_numpy(), kind="stable")[:n]
@@ -322,12 +237,8 @@ def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | 
         ax.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if p > 0.55 else INK)
     best = result.table.probability.transpose("prior", "model").to_numpy().argmax(1)
     for column, row in zip(*np.nonzero(best[:, None] == order), strict=True):
-        ax.plot(
-            column + np.array([-0.48, 0.48, 0.48, -0.48, -0.48]),
-            row + np.array([-0.46, -0.46, 0.46, 0.46, -0.46]),
-            color=VERMILION,
-            lw=1.6,
-        )
+        across, down = np.array([-0.48, 0.48, 0.48, -0.48, -0.48]), np.array([-0.46, -0.46, 0.46, 0.46, -0.46])
+        ax.plot(column + across, row + down, color=VERMILION, lw=1.6)
     ax.set_xticks(range(len(priors)), priors)
     ax.set_yticks(range(len(models)), models)
     ax.tick_params(length=0)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.plots.style import VERMILION, Z89, note
+from pymc_active.plots.axes import Axes
+from pymc_active.plots.marks import note
+from pymc_active.plots.style import VERMILION, Z89
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.tables import read_inputs, read_outputs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def data_of(fit: LaplaceFit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -40,6 +39,13 @@ def column_of(inputs: list, input: Any) -> tuple[int, str]:
     else:
         raise ValueError(f"input must be one of {', '.join(map(str, inputs))} or a position; got {input!r}")
     return column, names_of(inputs)[column]
+
+
+def around(values: np.ndarray) -> tuple[float, float]:
+    """The range of values, and a tenth more on either side."""
+    low, high = values.min(), values.max()
+    margin = 0.1 * (high - low) or 1.0
+    return low - margin, high + margin
 
 
 def band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:

@@ -8,25 +8,13 @@ from typing import Any
 import numpy as np
 
 from pymc_active.learner.optimum import Optimum
+from pymc_active.plots.axes import check_result, color_bar, legend_above, name_rows, new_grid, read_axes
+from pymc_active.plots.marks import dots
 from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import (
-    BLUE,
-    GREY,
-    INK,
-    VERMILION,
-    Z89,
-    check_result,
-    dots,
-    legend_above,
-    new_grid,
-    read_axes,
-)
+from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 from pymc_active.support.scaling import fit_scale
 
-# The draws of the hyperparameters that the recommendation takes, so that its mean lies on the curve.
-_DRAWS, _SEED = 32, 0
-_BINS = 40
 # Panels side by side, for more than two inputs.
 _ACROSS = 4
 
@@ -48,19 +36,15 @@ def plot_optimum(
     ----------
     optimum : Optimum
         From :meth:`Learner.optimum`.
-    units : sequence of str, or dict by input, optional
-        Units of the inputs.
-    y_unit : str, optional
+    units, y_unit : sequence of str or dict by input, and str, optional
+        Of the inputs and of y.
     labels : sequence, optional
         Labels for the rows of a pool. Default: those of the pool.
     n_candidates : int
         For a pool: how many rows are shown, those most likely to be the best.
     n_points : int, optional
         Points of the grid along each input. Default: 200, or 60 for a map.
-    axes : Axes or array of Axes, optional
-        As many as are returned.
-    figsize : (width, height), optional
-        Inches.
+    axes, figsize : as in :mod:`pymc_active.plots`
 
     Returns
     -------
@@ -74,12 +58,6 @@ def plot_optimum(
         * More: (2, D). As for one input, along each input through the recommended point. Data are drawn faintly
           because they do not lie on these lines.
         * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object, an unknown input among the units, the wrong number of units, labels or Axes, or too few
-        points or candidates.
     """
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
@@ -87,8 +65,7 @@ def plot_optimum(
     if n_points is not None and (not isinstance(n_points, int | np.integer) or n_points < 2):
         raise ValueError(f"n_points must be a whole number of at least 2; got {n_points!r}")
     names = _axis_labels(optimum.samples.input.to_numpy().tolist(), units)
-    name = optimum.fit.gpm.name
-    height = f"{name} ({y_unit})" if y_unit else name
+    height = optimum.fit.gpm.name + (f" ({y_unit})" if y_unit else "")
     if optimum.domain.is_pool:
         return _plot_pool(optimum, height, labels, n_candidates, axes, figsize)
     if labels is not None:
@@ -130,15 +107,13 @@ def _plot_lines(
             zorder=5, label="recommended",
         )  # fmt: skip
         width = np.full(len(places), 100 / len(places))
-        lower.hist(places[:, d], np.linspace(low[d], high[d], _BINS + 1), weights=width, color=VERMILION, alpha=0.75)
+        lower.hist(places[:, d], np.linspace(low[d], high[d], 41), weights=width, color=VERMILION, alpha=0.75)
         lower.axvline(at[d], color=INK, lw=1.0, ls=(0, (5, 3)))
-        margin = 0.02 * (high[d] - low[d])
-        for ax in (upper, lower):
-            ax.set_xlim(low[d] - margin, high[d] + margin)
-        upper.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
+        margin, above = 0.02 * (high[d] - low[d]), 0.05 * (top - bottom)
+        xlim = (low[d] - margin, high[d] + margin)
+        upper.set(xlim=xlim, ylim=(bottom - above, top + above))
+        lower.set(xlim=xlim, ylim=(0, None), xlabel=names[d])
         upper.tick_params(axis="x", labelbottom=False)
-        lower.set_ylim(0, None)
-        lower.set_xlabel(names[d])
         if d % _ACROSS == 0:
             upper.set_ylabel(height)
             lower.set_ylabel(f"place of the\n{what} (%)")
@@ -149,8 +124,7 @@ def _plot_lines(
         axes[0, 0].figure.align_ylabels(axes[:, 0])
     else:
         handles, texts = axes[0, 0].get_legend_handles_labels()
-        style = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
-        axes[0, 0].figure.legend(handles, texts, loc="outside upper left", ncols=len(texts), **style)
+        axes[0, 0].figure.legend(handles, texts, loc="outside upper left", ncols=len(texts), **LEGEND)
     return axes
 
 
@@ -171,10 +145,7 @@ def _plot_map(
     levels = mpl.ticker.MaxNLocator(12).tick_values(mean.min(), mean.max())
     filled = ax.contourf(*sides, mean, levels=levels, cmap=pale)
     lines = ax.contour(*sides, mean, levels=levels, colors="white", linewidths=0.6)
-    bar = ax.figure.colorbar(filled, ax=ax, pad=0.02, aspect=28)
-    bar.add_lines(lines)
-    bar.outline.set_visible(False)
-    bar.set_label(f"posterior mean of {height}")
+    color_bar(ax, filled, f"posterior mean of {height}").add_lines(lines)
     places, at = optimum.samples.x.to_numpy(), np.asarray(optimum.x, float)[0]
     # The frame must not clip points that lie on it.
     shown: dict[str, Any] = {"clip_on": False}
@@ -218,16 +189,14 @@ def _plot_pool(
     half = Z89 * sd
     for part, color, label in ((~is_best, BLUE, "89 % of f"), (is_best, VERMILION, "recommended")):
         left.barh(at[part], 100 * p[part], color=color, alpha=0.75, height=0.7)
-        right.errorbar(
-            mean[part], at[part], xerr=half[part], fmt="o", ms=6, color=color, mfc="white", mew=1.6, label=label
-        )
+        style: dict[str, Any] = {"fmt": "o", "ms": 6, "color": color, "mfc": "white", "mew": 1.6, "label": label}
+        right.errorbar(mean[part], at[part], xerr=half[part], **style)
     left.errorbar(100 * p, at, xerr=100 * np.sqrt(p * (1 - p) / n_paths), fmt="none", ecolor=INK, elinewidth=1.0)
     what = _kind(optimum)
     rest = counts.sum() - counts[shown].sum()
-    left.set_xlabel(f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest else ""))
-    left.set_xlim(0, None)
-    left.set_yticks(at, [texts[row] for row in shown])
-    left.set_ylim(k - 0.4, -0.6)
+    xlabel = f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest else "")
+    left.set(xlabel=xlabel, xlim=(0, None))
+    name_rows(left, [texts[row] for row in shown])
     measured = [
         (y, row)
         for x, y in zip(optimum.fit.X, optimum.fit.y, strict=True)
@@ -245,8 +214,8 @@ def _plot_pool(
 
 
 def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd of f at the rows of X, computed as for the recommendation."""
-    prediction = predict(optimum.fit, X, method="draws", draws=_DRAWS, random_seed=_SEED)
+    """Mean and sd of f at the rows of X, from the draws of the recommendation, so that its mean lies on the curve."""
+    prediction = predict(optimum.fit, X, method="draws", draws=32, random_seed=0)
     return prediction.f_mean.to_numpy(), np.sqrt(prediction.f_variance.to_numpy())
 
 
@@ -264,9 +233,7 @@ def _axis_labels(inputs: list, units: Sequence[str] | Mapping[Any, str] | None) 
     if isinstance(units, Mapping):
         unknown = [name for name in units if name not in inputs]
         if unknown:
-            raise ValueError(
-                f"units must be those of {', '.join(map(str, inputs))}; got {', '.join(map(str, unknown))}"
-            )
+            raise ValueError(f"units must be those of {', '.join(map(str, inputs))}; got {unknown}")
         units = [units.get(name, "") for name in inputs]
     elif isinstance(units, str) or (units is not None and len(units) != len(inputs)):
         raise ValueError(f"units must hold {len(inputs)} text(s), one for each input; got {units!r}")
@@ -280,7 +247,6 @@ def _pairs_of_panels(D: int, figsize: tuple[float, float] | None) -> np.ndarray:
     size = (6.4, 4.6) if D == 1 else (1.2 + 2.4 * across, 0.5 + 3.6 * rows)
     grid = new_grid((2 * rows, across), figsize or size, height_ratios=[2.2, 1] * rows)
     panels = [grid[2 * (d // across) : 2 * (d // across) + 2, d % across] for d in range(rows * across)]
-    for panel in panels[D:]:
-        for ax in panel:
-            ax.remove()
+    for ax in (ax for panel in panels[D:] for ax in panel):
+        ax.remove()
     return np.stack(panels[:D], axis=1)

@@ -1,8 +1,4 @@
-"""Forest plot of the parameters of a fit, beside those of a trace.
-
-ArviZ's ``plot_forest`` draws all parameters on one linear axis; noise, outputscales and lengthscales need a
-logarithmic one.
-"""
+"""Forest plot of the parameters of a fit, beside those of a trace; unlike ArviZ's, on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -13,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.plots.style import BLUE, VERMILION, legend_above, log_axis, new_grid, read_axes
+from pymc_active.plots.axes import legend_above, log_axis, name_rows, new_grid, read_axes
+from pymc_active.plots.marks import medians
+from pymc_active.plots.style import BLUE, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
-
-_QUANTILES = (0.055, 0.25, 0.5, 0.75, 0.945)
 
 
 def plot_parameters(
@@ -39,25 +35,14 @@ def plot_parameters(
     var_names : sequence of str, optional
         Default: scalars and vectors in the user's units; ``log_noise`` only if the model has no ``noise``, and never
         matrices such as an embedding's R.
-    draws : int
-        Draws from the Laplace approximation.
-    random_seed : int or Generator, optional
-        For these draws.
-    axes : Axes or array of Axes, optional
-        One for all parameters, or as many as are returned by default.
-    figsize : (width, height), optional
-        Inches.
+    draws, random_seed, axes, figsize : as in :mod:`pymc_active.plots`
+        One Axes may serve all parameters.
 
     Returns
     -------
     ndarray of matplotlib Axes
         Variables with positive draws only on a logarithmic axis, then the others on a linear one; one Axes if all are
         of one kind, or if one was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object than a fit, an unknown variable, or a trace that lacks one.
     """
     check_one_fit(fit, "plot_parameters")
     posterior = fit.to_datatree(draws, random_seed)["posterior"].to_dataset()
@@ -78,9 +63,7 @@ def plot_parameters(
 
     is_positive = {name: all((dataset[name] > 0).all() for dataset in sources.values()) for name in var_names}
     groups = [[name for name in var_names if is_positive[name] == wanted] for wanted in (True, False)]
-    groups = [group for group in groups if group]
-    if axes is not None and np.size(axes) == 1:
-        groups = [list(var_names)]
+    groups = [list(var_names)] if axes is not None and np.size(axes) == 1 else [group for group in groups if group]
     rows = [{source: _rows(dataset, group) for source, dataset in sources.items()} for group in groups]
     heights = [len(group["Laplace"]) for group in rows]
     if axes is None:
@@ -90,14 +73,11 @@ def plot_parameters(
     for ax, group, names in zip(axes, rows, groups, strict=True):
         for (source, values), color, shift in zip(group.items(), (BLUE, VERMILION), (-0.15, 0.15), strict=False):
             at = np.arange(len(values)) + (0.0 if trace is None else shift)
-            q = np.quantile(list(values.values()), _QUANTILES, axis=1)
+            q = np.quantile(list(values.values()), (0.055, 0.25, 0.5, 0.75, 0.945), axis=1)
             ax.hlines(at, q[0], q[4], color=color, lw=1.4)
             ax.hlines(at, q[1], q[3], color=color, lw=4.0)
-            ax.plot(q[2], at, "o", ms=5, color="white", mec=color, mew=1.6, label=source, zorder=3)
-        labels = list(group["Laplace"])
-        ax.set_yticks(range(len(labels)), labels)
-        ax.set_ylim(len(labels) - 0.5, -0.5)
-        ax.tick_params(axis="y", length=0)
+            medians(ax, q[2], at, color, source)
+        name_rows(ax, list(group["Laplace"]))
         if all(is_positive[name] for name in names):
             log_axis(ax, "x")
     axes[-1].set_xlabel("posterior median, 50 % and 89 % interval")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.plots.measurements import band, column_of, data_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION, dots, legend_above, new_axes
+from pymc_active.plots.axes import Axes, legend_above, new_axes
+from pymc_active.plots.marks import dots
+from pymc_active.plots.measurements import around, band, column_of, data_of, ring
+from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Models of smaller weight are not drawn: they would not show in the average either.
 _COUNTS = 0.02
@@ -40,8 +39,7 @@ def plot_predictions(
     ----------
     fit : LaplaceFit or ModelAverage
     input : int or label
-        The input along the x axis, by position or by name. The others stay at the median of the data; the data are
-        then drawn faintly because they do not lie on this slice.
+        The others stay at the median of the data, which are drawn faintly because they do not lie on this slice.
     limits : (low, high), optional
         Range of that input. Default: a tenth beyond the data on either side.
     n_points : int
@@ -50,13 +48,7 @@ def plot_predictions(
         Bands of the latent function or of a new observation.
     trace : xarray.DataTree, optional
         MCMC draws of the same model; their band is shown beside the others.
-    X, y : array_like, shapes (n, D) and (n,), optional
-        Data to show. Default: those of the fit.
-    highlight : array_like of int or bool, optional
-        Rows of X to ring.
-    number : bool
-        Write 1, 2, ... beside the ringed points.
-    ax : matplotlib Axes, optional
+    X, y, highlight, number, ax : as in :mod:`pymc_active.plots`
 
     Returns
     -------
@@ -67,9 +59,8 @@ def plot_predictions(
 
     Raises
     ------
-    TypeError, ValueError
-        For anything but a fit, an unknown input or target, limits that do not increase, or a trace of another model
-        or of a model whose data changed since the fit.
+    ValueError
+        For limits that do not increase, or a trace of another model or of one whose data changed since the fit.
     """
     is_average = isinstance(fit, ModelAverage)
     if not is_average:
@@ -81,13 +72,10 @@ def plot_predictions(
     gpm = fit.gpm
     if trace is not None and not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
         raise ValueError("the model's data changed since this fit: fit again, or leave out the trace")
-    column, name = column_of(fit.gpm.inputs, input)
+    column, name = column_of(gpm.inputs, input)
     X, y = data_of(fit, X, y)
-    if limits is None:
-        low, high = X[:, column].min(), X[:, column].max()
-        margin = 0.1 * (high - low) or 1.0
-        limits = (low - margin, high + margin)
-    elif not -np.inf < limits[0] < limits[1] < np.inf:
+    limits = around(X[:, column]) if limits is None else limits
+    if not -np.inf < limits[0] < limits[1] < np.inf:
         raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
     grid = np.tile(np.median(X, axis=0), (n_points, 1))
     grid[:, column] = x = np.linspace(*limits, n_points)
@@ -106,12 +94,10 @@ def plot_predictions(
             ax.plot(x, center + sign * half, color=INK, lw=1.1, ls=(0, (5, 3)), label=label)
             if exact is not None:
                 ax.plot(x, exact[0] + sign * exact[1], color=VERMILION, lw=1.5, label=label and f"MCMC, {what}")
-    slice_only = X.shape[1] > 1
-    label, alpha = ("data off the slice", 0.35) if slice_only else ("data", 1.0)
+    label, alpha = ("data off the slice", 0.35) if X.shape[1] > 1 else ("data", 1.0)
     dots(ax, X[:, column], y, label, alpha=alpha)
     ring(ax, X[:, column], y, highlight, number)
-    ax.set(xlabel=name, ylabel=fit.gpm.name)
-    ax.set_xlim(x[0], x[-1])
+    ax.set(xlabel=name, ylabel=gpm.name, xlim=(x[0], x[-1]))
     legend_above(ax)
     return ax
 

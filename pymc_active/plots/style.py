@@ -1,15 +1,8 @@
-"""Shared by all pictures: colours that colour-blind readers can distinguish (Okabe and Ito), axes, legends, labels."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito), intervals, and the looks of common marks."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.transforms import Bbox
+from typing import Any
 
 BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 INK, GREY = "#222222", "#8A8A8A"
@@ -22,156 +15,13 @@ STYLE = {
     "legend.fontsize": 9.0,
     "legend.frameon": False,
 }
-# Half the width of a central 89 % interval of a Gaussian, in sds. All intervals are ArviZ's 89 %.
-Z89 = 1.598193
-
-
+# Half the width of a central 89 % interval of a Gaussian, in sds, and the quantiles of one of draws, with the median.
+Z89, QUANTILES = 1.598193, (0.055, 0.5, 0.945)
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
+# A line at a limit or a reference.
+LIMIT: dict[str, Any] = {"color": GREY, "lw": 0.9, "ls": (0, (5, 3)), "zorder": 0}
 # A light box behind text that a line may cross.
 PAPER: dict[str, Any] = {"fc": "white", "ec": "none", "pad": 0.5}
-_NOTE: dict[str, Any] = {"fontsize": 9, "color": INK}
-_DOT: dict[str, Any] = {"ms": 5, "color": INK, "mec": "white", "mew": 0.5, "zorder": 3}
-_RESULT: dict[str, Any] = {"ms": 6, "mec": BLUE, "mew": 1.4}
-
-
-def pyplot() -> Any:
-    """Matplotlib, or an error that names the extra."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'pymc-active[plots]'") from None
-    return plt
-
-
-def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The Axes given, or a new one; without the frame's right and upper side."""
-    return new_grid((1, 1), size)[0, 0] if ax is None else read_axes(ax, (1,))[0]
-
-
-def new_grid(shape: tuple[int, int], size: tuple[float, float], **keywords: Any) -> np.ndarray:
-    """Axes (rows, columns) in a new figure; keywords are those of ``plt.subplots``."""
-    return read_axes(pyplot().subplots(*shape, figsize=size, squeeze=False, layout="constrained", **keywords)[1], shape)
-
-
-def read_axes(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """The Axes given, in the shape that the picture needs; without the right and upper sides of their frames."""
-    given = np.atleast_1d(np.asarray(axes, dtype=object))
-    if given.size != np.prod(shape):
-        raise ValueError(f"this picture needs {np.prod(shape)} Axes, shape {shape}; got {given.size}")
-    for ax in given.flat:
-        ax.spines[["right", "top"]].set_visible(False)
-    return given.reshape(shape)
-
-
-def legend_above(ax: Axes) -> None:
-    """Put a legend above the frame, where it hides nothing, and any title above the legend.
-
-    It has as many columns as fit. If the figure ends at the frame, it goes inside.
-    """
-    n = len(ax.get_legend_handles_labels()[0])
-    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
-    # Layouts make a frame wider than it is at first, but never beyond the figure.
-    room = min(1.15 * ax.bbox.width, ax.figure.bbox.x1 - ax.bbox.x0)
-    for ncols in range(n if n <= 4 else 3, 0, -1):
-        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=ncols, borderaxespad=0.2, **style)
-        if legend.get_window_extent().width <= room:
-            break
-    if legend.get_window_extent().y1 > ax.figure.bbox.y1 and ax.figure.get_layout_engine() is None:
-        ax.legend(loc="best", **style)
-        return
-    # Matplotlib moves titles above insets, but not above legends: an empty inset takes the legend's place.
-    inset = ax.inset_axes((0, 1, 1, 0))
-    inset.set_axis_off()
-    inset.set_axes_locator(partial(_place_of_legend, ax))
-
-
-def _place_of_legend(ax: Axes, _: Axes, renderer: Any) -> Bbox:
-    """In parts of the figure; the frame itself once the legend is gone."""
-    legend = ax.get_legend()
-    extent = ax.bbox if legend is None else legend.get_window_extent(renderer)
-    return extent.transformed(ax.figure.transSubfigure.inverted())
-
-
-def note(ax: Axes, text: str, at: tuple[Any, Any], offset: tuple[float, float] = (0, 0), **style: Any) -> Any:
-    """Text at a point of the data, moved by an offset in points."""
-    return ax.annotate(text, at, xytext=offset, textcoords="offset points", **_NOTE | style)
-
-
-def note_in_row(ax: Axes, text: str, x: float, y: Any, **style: Any) -> None:
-    """Text at a height of the data; x is 0 at the left and 1 at the right of the frame."""
-    note(ax, text, (x, y), **{"xycoords": ("axes fraction", "data"), "va": "center"} | style)
-
-
-def dots(ax: Axes, x: Any, y: Any, label: str = "data", **style: Any) -> None:
-    """Measurements."""
-    ax.plot(x, y, "o", label=label, **_DOT | style)
-
-
-def doubtful_dots(ax: Axes, x: np.ndarray, y: np.ndarray, is_doubtful: np.ndarray, **style: Any) -> None:
-    """Blue points, hollow where doubtful."""
-    for hollow in (False, True):
-        shown = is_doubtful == hollow
-        ax.plot(x[shown], y[shown], "o", color="white" if hollow else BLUE, **_RESULT | style)
-
-
-def probability(p: float) -> str:
-    """With two decimals."""
-    return f"{p:.2f}" if p >= 0.005 else "< 0.01"
-
-
-def check_result(result: Any, kind: type, plot: str, source: str) -> None:
-    """Refuse what a picture is not made for."""
-    if not isinstance(result, kind):
-        raise TypeError(f"{plot} takes {source}; got {type(result).__name__}")
-
-
-def log_axis(ax: Axes, which: str) -> None:
-    """A logarithmic axis with plain numbers, even if it spans less than a decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    ax.set(**{f"{which}scale": "log"})
-    axis = getattr(ax, f"{which}axis")
-    low, high = getattr(ax, f"get_{which}lim")()
-    decades = np.log10(high / low)
-    steps = (1.0,) if decades > 3.5 else (1.0, 3.0) if decades > 1.6 else (1.0, 2.0, 5.0)
-    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
-    if decades <= 6:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def nats_axis(ax: Axes, which: str, low: float) -> None:
-    """An axis of nats below the best: linear down to ten, then logarithmic, with plain numbers."""
-    getattr(ax, f"set_{which}scale")("symlog", linthresh=10.0)
-    halves, ones = (0, -0.5, -1, -1.5, -2, -2.5), range(0, -7, -1)
-    coarse = (0, -2, -5, -10, -20, -50, -100, -300, -1000, -3000, -10000)
-    # The axis reaches to -1 at least.
-    end = min(1.2 * low, -1.0)
-    ticks = [tick for tick in (halves if end > -3 else ones if end > -7 else coarse) if tick >= end]
-    getattr(ax, f"set_{which}ticks")(ticks, [f"{tick:g}" for tick in ticks])
-    getattr(ax, f"set_{which}ticks")([], minor=True)
-
-
-def label_ends(ax: Axes, ends: list[tuple[str, float, float, str]]) -> None:
-    """Names at the right ends of lines, moved apart if they overlap; a change of scale places them again."""
-    gap = 12.0
-    style: dict[str, Any] = {"va": "center", "fontsize": 9.5, "annotation_clip": False, "bbox": PAPER}
-    texts = [note(ax, name, (x, y), (6, 0), color=color, **style) for name, x, y, color in ends]
-
-    def separate(axes: Axes) -> None:
-        points = 72 / axes.figure.dpi
-        at = np.array([axes.transData.transform((x, y))[1] * points for _, x, y, _ in ends])
-        order = np.argsort(at)
-        placed = at[order].copy()
-        # Merge neighbours that are too close into blocks around their common middle.
-        blocks: list[list[float]] = []
-        for position in placed:
-            blocks.append([position, 1])
-            while len(blocks) > 1 and blocks[-1][0] - blocks[-2][0] < gap * (blocks[-1][1] + blocks[-2][1]) / 2:
-                (a, k), (b, m) = blocks[-2:]
-                blocks[-2:] = [[(k * a + m * b) / (k + m), k + m]]
-        placed = np.concatenate([c + gap * (np.arange(k) - (k - 1) / 2) for c, k in blocks]) if blocks else placed
-        for i, target in zip(order, placed, strict=True):
-            texts[i].xyann = (6, target - at[i])
-
-    ax.callbacks.connect("ylim_changed", separate)
-    separate(ax)
+NOTE: dict[str, Any] = {"fontsize": 9, "color": INK}
+DOT: dict[str, Any] = {"ms": 5, "color": INK, "mec": "white", "mew": 0.5, "zorder": 3}
+RESULT: dict[str, Any] = {"ms": 6, "mec": BLUE, "mew": 1.4}

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_active.plots.axes import Axes, color_bar, legend_above, name_rows, new_axes
+from pymc_active.plots.marks import note
 from pymc_active.plots.measurements import column_of, names_of
-from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION, legend_above, new_axes, note
+from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
 from pymc_active.support.tables import input_labels, read_inputs
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-# Candidates in a ranking, for pools with more than two inputs.
+# Candidates in a ranking.
 _SHOWN = 12
-# Marks of the picks, one for each criterion, so that colour is not the only difference.
+# Marks of the picks, and lines, for each criterion, so that colour is not the only difference.
 _MARKS, _LINES = "vD^sPX", ("-", "--", "-.", ":")
-# Words that are abbreviations.
 _ACRONYMS = {"bald", "bams", "pes"}
 
 Utilities = Mapping[str, xr.DataArray]
@@ -48,9 +46,8 @@ def plot_utility(
         Points measured already, such as those of a fit, a :class:`ModelAverage` or a :class:`Learner`.
     picks : int or sequence of int
         How many of the best candidates to mark, or the rows to mark, numbered in their order.
-    input : int or label, optional
-        The input along the x axis, by position or by name. Candidates may differ in the other inputs.
-    ax : matplotlib Axes, optional
+    input, ax : as in :mod:`pymc_active.plots`
+        Candidates may differ in the other inputs.
 
     Returns
     -------
@@ -59,12 +56,6 @@ def plot_utility(
         * Two inputs: a filled contour map if the candidates are a grid, else coloured points. The colour bar is the
           figure's last Axes.
         * More: a ranking of the best dozen candidates by their labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For another object, candidates or data of another shape, unknown inputs or rows, different units, or several
-        criteria in a map or ranking.
 
     Examples
     --------
@@ -107,15 +98,13 @@ def _plot_along(
     order = np.argsort(x, kind="stable")
     for i, (label, utility) in enumerate(utilities.items()):
         color, u = CYCLE[i % len(CYCLE)], utility.to_numpy()
-        shown = None if len(utilities) == 1 else label
+        shown, face = (None, VERMILION) if len(utilities) == 1 else (label, color)
         if is_curve:
             ax.plot(x[order], u[order], color=color, lw=1.8, ls=_LINES[i % len(_LINES)], label=shown)
         else:
             ax.plot(x, u, "o", ms=4, color=color, alpha=0.5, mew=0, label=shown)
         rows, is_ordered = _read_picks(picks, u)
-        mark = _MARKS[i % len(_MARKS)]
-        face = VERMILION if len(utilities) == 1 else color
-        ax.plot(x[rows], u[rows], mark, ms=9, color=face, mec="white", mew=0.8, zorder=4)
+        ax.plot(x[rows], u[rows], _MARKS[i % len(_MARKS)], ms=9, color=face, mec="white", mew=0.8, zorder=4)
         _number(ax, x[rows], u[rows], is_ordered)
     if len(rows):
         face = VERMILION if len(utilities) == 1 else GREY
@@ -145,9 +134,7 @@ def _plot_map(
         drawn: Any = ax.contourf(*sides, table, levels=14, cmap="viridis")
     else:
         drawn = ax.scatter(X[:, 0], X[:, 1], c=u, cmap="viridis", s=30, linewidths=0)
-    bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=28)
-    bar.outline.set_visible(False)
-    bar.set_label(_axis_label({"": utility}))
+    color_bar(ax, drawn, _axis_label({"": utility}))
     # The frame must not clip points that lie on it.
     shown: dict[str, Any] = {"clip_on": False}
     if data is not None:
@@ -173,24 +160,20 @@ def _plot_ranking(utility: xr.DataArray, picks: Any, ax: Axes | None) -> Axes:
     labels = utility.point.to_numpy() if "point" in utility.coords else np.arange(len(u))
     ax = new_axes(ax, (6.4, 1.0 + 0.3 * len(rows)))
     at, finite = np.arange(len(rows)), u[np.isfinite(u)]
-    low = finite.min() if len(finite) else 0.0
+    low, middle = (finite.min(), float(np.median(finite))) if len(finite) else (0.0, 0.0)
     ax.hlines(at, low, u[rows], color=GREY, lw=0.8, alpha=0.6)
     is_marked = np.isin(rows, marked)
     ax.plot(u[rows][~is_marked], at[~is_marked], "o", ms=6, color=BLUE, mew=0)
     ax.plot(u[rows][is_marked], at[is_marked], "v", ms=9, color=VERMILION, mew=0, label=_pick_label(picks))
-    ax.axvline(float(np.median(finite)) if len(finite) else 0.0, color=INK, lw=1.0, ls=(0, (5, 3)), label="median")
-    ax.set_yticks(at, [str(labels[row]) for row in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.6)
-    ax.tick_params(axis="y", length=0)
+    ax.axvline(middle, color=INK, lw=1.0, ls=(0, (5, 3)), label="median")
+    name_rows(ax, [str(labels[row]) for row in rows])
     ax.set(xlabel=_axis_label({"": utility}), ylabel=f"candidate, of {len(u):,}")
     legend_above(ax)
     return ax
 
 
 def _number(ax: Axes, x: np.ndarray, y: np.ndarray, is_ordered: bool) -> None:
-    if not is_ordered:
-        return
-    for i, place in enumerate(zip(x, y, strict=True), 1):
+    for i, place in enumerate(zip(x, y, strict=True) if is_ordered else (), 1):
         # Dark numbers need a light box on a dark map.
         note(ax, str(i), place, (8, 5), bbox=PAPER | {"pad": 0.8, "alpha": 0.8}, zorder=6)
 
@@ -201,10 +184,8 @@ def _read_utilities(utility: Any) -> Utilities:
         raise ValueError("utility must hold at least one criterion; got an empty dict")
     for name, values in utilities.items():
         if not isinstance(values, xr.DataArray):
-            where = f" for {name!r}" if name else ""
-            raise TypeError(
-                f"utility must be a DataArray over point, as a criterion returns it; got {type(values).__name__}{where}"
-            )
+            got = type(values).__name__ + (f" for {name!r}" if name else "")
+            raise TypeError(f"utility must be a DataArray over point, as a criterion returns it; got {got}")
         if values.ndim != 1:
             raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, values.dims))}")
     # In a check, candidates have another dim.

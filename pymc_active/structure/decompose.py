@@ -29,8 +29,6 @@ from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
-__all__ = ["Decomposition", "decompose"]
-
 METHODS = (*GAUSSIAN_METHODS, "draws")
 # A grid this fine still shows a period of a hundredth of the range.
 _N_GRID = 1000
@@ -46,24 +44,16 @@ class Decomposition(Summarized):
     X_new : ndarray, shape (m, D)
         Where the components were evaluated, in the user's units.
     components : xarray.Dataset
-        In units of y, variances in their squares.
-
-        * Over (``component``, ``point``): ``mean`` and ``variance``.
-        * Over ``point``: ``mean_function`` (of the prior, plus what centring took from the components), and
-          ``f_mean`` and ``f_variance`` of the whole function. Means of the components and mean function add up to
-          ``f_mean``.
-        * Over (``component``, ``obs``): ``mean_at_data``, and over ``obs`` the ``residual``; both with the
-          hyperparameters at the mode.
-        * Over ``component``: its ``share`` of the variance of y, its ``amplitude`` (sd of its mean at the data) and
-          ``description``.
-    mean_function : str
-        What was added to the components, in words.
-    mean_function_share : float
-        Its share of the variance of y: zero, up to rounding, unless it depends on the inputs.
-    noise : str
-        Sd of the noise, in units of y.
-    residual_share : float
-        Share of the variance of y that is left to the noise.
+        In units of y, variances in their squares. Over (``component``, ``point``): ``mean`` and ``variance``. Over
+        ``point``: ``mean_function`` (of the prior, plus what centring took from the components), and ``f_mean`` and
+        ``f_variance`` of the whole function; the means of the components and the mean function add up to ``f_mean``.
+        With the hyperparameters at the mode: ``mean_at_data`` over (``component``, ``obs``), and the ``residual`` over
+        ``obs``. Over ``component``: its ``share`` of the variance of y, its ``amplitude`` (sd of its mean at the data)
+        and ``description``.
+    mean_function, noise : str
+        What was added to the components, in words; sd of the noise, in units of y.
+    mean_function_share, residual_share : float
+        Shares of the variance of y. That of the mean function is zero, up to rounding, unless it depends on the inputs.
     """
 
     fit: LaplaceFit
@@ -114,20 +104,15 @@ def decompose(
     method : {"bbq", "map", "mgp", "draws"}
         How uncertain hyperparameters enter the variances. ``"map"`` ignores them. ``"bbq"`` adds the delta method's
         :math:`\partial m^T \Sigma \partial m`. ``"mgp"``, the default of :func:`predict`, also multiplies the
-        variance by 4/3; that is meant for predictions, and bands are easier to read without it. ``"draws"`` gives
-        exact moments of the mixture over posterior draws around the best mode; its means are averages over these
-        draws.
+        variance by 4/3, which is meant for predictions. ``"draws"`` gives exact moments of the mixture over posterior
+        draws around the best mode.
     centred : bool
-        Subtract from each component its average over the data, and add these averages to the mean function. The data
-        determine the shape of a long or periodic component far better than its level, which it shares with all the
-        others: without centring, the bands mostly show that. ``False`` gives the formulas above.
-    unit : str or dict, optional
-        Unit of the input for the words, such as ``"years"``; for several inputs a dict by label.
-    y_unit : str, optional
-        Unit of y for the words.
-    draws : int
-        For ``method="draws"``.
-    random_seed : int or Generator, optional
+        Subtract from each component its average over the data, and add these averages to the mean function: the data
+        determine the shape of a component far better than its level, which it shares with all others. ``False`` gives
+        the formulas above.
+    unit, y_unit : str or dict, optional
+        Units of the input and of y for the words, such as ``"years"``; for several inputs a dict by label.
+    draws, random_seed : int, and int or Generator
         For ``method="draws"``.
 
     Returns
@@ -138,13 +123,13 @@ def decompose(
     Raises
     ------
     TypeError, ValueError
-        If ``fit`` is not a fit, or its model has no array kernel (from_marginal, embedding_gp, priors that are not
-        plain normals, a ``pm.gp.mean.Mean``); for unknown methods or units, or points of the wrong shape.
+        If the model has no array kernel (from_marginal, embedding_gp, priors that are not plain normals, a
+        ``pm.gp.mean.Mean``); for another object, unknown methods or units, or points of the wrong shape.
 
     Notes
     -----
-    The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and
-    the residual. The shares add up to one. A component that works against the others has a negative share.
+    The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and the residual.
+    Shares add up to one; that of a component that works against the others is negative.
 
     References
     ----------
@@ -162,15 +147,18 @@ def decompose(
     >>> sorted(pma.decompose(fit).components.component.to_numpy().tolist())
     ['LIN', 'PER']
     """
-    expansion = _kernel_expansion(fit)
+    check_one_fit(fit, "decompose")
+    expansion = fit.best
+    if not isinstance(expansion.posterior, KernelPosterior):
+        raise ValueError(
+            f"decompose cannot take the kernel of {fit.gpm.description} apart: it needs a fit of composite_gp or "
+            "ard_gp with normal priors, and without a mean function of your own or compile_kwargs"
+        )
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(sorted(METHODS))}; got {method!r}")
-    posterior = cast("KernelPosterior", expansion.posterior)
+    posterior = expansion.posterior
     points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", inputs=fit.gpm.inputs)
-    thetas = None
-    if method == "draws":
-        thetas = particles(fit.expansions[:1], draws, np.random.default_rng(random_seed))
-
+    thetas = particles(fit.expansions[:1], draws, np.random.default_rng(random_seed)) if method == "draws" else None
     terms = additive_terms(posterior.kernel)
     units = _units(unit, fit.gpm.inputs)
     words = Words(expansion, fit.gpm.inputs, units)
@@ -233,16 +221,6 @@ def additive_terms(kernel: Node) -> list[tuple[Node, ...]]:
     return [(kernel,)]
 
 
-def _kernel_expansion(fit: Any) -> Expansion:
-    check_one_fit(fit, "decompose")
-    if not isinstance(fit.best.posterior, KernelPosterior):
-        raise ValueError(
-            f"decompose cannot take the kernel of {fit.gpm.description} apart: it needs a fit of composite_gp or "
-            "ard_gp with normal priors, and without a mean function of your own or compile_kwargs"
-        )
-    return fit.best
-
-
 def _default_points(X: np.ndarray) -> np.ndarray:
     if X.shape[1] > 1:
         return X
@@ -282,8 +260,7 @@ class _CentredAt:
         self.K = new.K - data.K.mean(1, keepdims=True)
 
     def tangents(self):
-        shape = self.K.shape
-        average = [(i, np.broadcast_to(-t.mean(1, keepdims=True), shape)) for i, t in self.data.tangents()]
+        average = [(i, np.broadcast_to(-t.mean(1, keepdims=True), self.K.shape)) for i, t in self.data.tangents()]
         return [*self.new.tangents(), *average]
 
 
@@ -322,10 +299,9 @@ def _names(kernel: Node, terms: Sequence[tuple[Node, ...]], n_inputs: int) -> li
     leaves = kernel.leaves
     names = dict(zip(map(id, leaves), numbered([_base_name(leaf) for leaf in leaves]), strict=True))
 
-    def name(leaf: Node) -> str:
-        columns = _columns(leaf)
-        is_one_of_several = n_inputs > 1 and len(columns) == 1
-        return f"{names[id(leaf)]}[{columns[0]}]" if is_one_of_several else names[id(leaf)]
+    def name(leaf: Any) -> str:
+        is_one_of_several = n_inputs > 1 and len(leaf.columns) == 1
+        return f"{names[id(leaf)]}[{leaf.columns[0]}]" if is_one_of_several else names[id(leaf)]
 
     return [" * ".join(name(leaf) for leaf in term) for term in terms]
 
@@ -339,10 +315,6 @@ def _base_name(leaf: Node) -> str:
     return {"exp_quad": "SE", "matern12": "MAT12", "matern32": "MAT32", "matern52": "MAT52"}[leaf.profile.__name__]
 
 
-def _columns(leaf: Any) -> list[int]:
-    return [int(column) for column in leaf.columns]
-
-
 def _share(part: np.ndarray, y: np.ndarray) -> float:
     """cov(part, y) / var(y); NaN where y does not vary."""
     deviation = y - y.mean()
@@ -354,7 +326,7 @@ def _slope(fit: LaplaceFit, leaves: Sequence[Node], y_unit: str, units: Sequence
     """How steep a linear component of one input is, with its sd by the delta method."""
     if len(leaves) > 1 or not isinstance(leaves[0], Linear) or len(leaves[0].columns) > 1:
         return ""
-    column, x_map = _columns(leaves[0])[0], cast("Affine", fit.best.posterior.x_map)
+    column, x_map = int(leaves[0].columns[0]), cast("Affine", fit.best.posterior.x_map)
     low, high = np.zeros((2, 1, fit.X.shape[1]))
     high[:, column] = 1.0
     # f(high) - f(low), one unit of the priors' scale apart.

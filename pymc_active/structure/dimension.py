@@ -16,11 +16,9 @@ from pymc_active.laplace.modes.search import SAME
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
-from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
-
-__all__ = ["EmbeddingDimension", "embedding_dimension"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,9 +30,9 @@ class EmbeddingDimension(Summarized):
     fits : dict
         Number of components -> LaplaceFit.
     table : xarray.Dataset
-        Over ``n_components``: ``probability``, ``log_evidence`` (summed over modes), ``log_posterior`` (of the best
-        mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), ``evidence_is_poor`` (the smallest singular
-        value of R is below its posterior sd, where Laplace's evidence can be some nats too low).
+        Over ``n_components``: ``probability``, ``log_evidence`` (nats, summed over modes), ``log_posterior`` (of the
+        best mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), ``evidence_is_poor`` (the smallest
+        singular value of R is below its posterior sd, where Laplace's evidence can be some nats too low).
     """
 
     fits: dict[int, LaplaceFit]
@@ -47,10 +45,9 @@ class EmbeddingDimension(Summarized):
 
     def _summary(self) -> Summary:
         best = f"{int(self.table.probability.idxmax())} component(s), probability {self.table.probability.max():.3g}"
-        formats = {"probability": "{:.3g}".format, "log_evidence": "{:.2f}".format, "log_posterior": "{:.2f}".format}
         frame = self.table.to_dataframe()
-        frame = frame.assign(**{name: frame[name].map(form) for name, form in formats.items()})
-        return Summary("EmbeddingDimension", {"most probable": best}, [frame])
+        formats = {"probability": "{:.3g}", "log_evidence": "{:.2f}", "log_posterior": "{:.2f}"}
+        return Summary("EmbeddingDimension", {"most probable": best}, [formatted(frame, formats)])
 
 
 def embedding_dimension(
@@ -77,17 +74,15 @@ def embedding_dimension(
         Candidates. Default: 1, 2 and 3, but no more than there are inputs.
     prior : dict or sequence, optional
         Prior weights of the candidates; default equal.
-    random_seed, progressbar, executor
-        As in :func:`fit_laplace`.
-    fit_keywords : dict, optional
-        More keywords for :func:`fit_laplace`, e.g. ``{"n_restarts": 4, "population": 16}`` for a cheaper search.
+    random_seed, progressbar, executor, fit_keywords
+        As in :func:`fit_laplace`, with more keywords for it, e.g. ``{"n_restarts": 4, "population": 16}`` for a
+        cheaper search.
     **keywords
         For :func:`embedding_gp`: ``kernel``, ``mean``, ``prior_scale``, ``priors``, ``x_scale``, ``y_scale``.
 
     Returns
     -------
     EmbeddingDimension
-        With ``fits``, ``table`` and ``best``; see :func:`pymc_active.plots.plot_embedding_dimension`.
 
     Raises
     ------
@@ -103,14 +98,12 @@ def embedding_dimension(
     Notes
     -----
     Each candidate is searched by itself and from the modes of its neighbours, with a small row added or the weakest
-    direction left out. Otherwise a search that fails at one dimension would decide the comparison.
-
-    The prior sd of R's entries is the same for every d, so a function of more components is rougher a priori.
+    direction left out. Otherwise a search that fails at one dimension would decide the comparison. The prior sd of
+    R's entries is the same for every d, so a function of more components is rougher a priori.
 
     Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
     some tenths of a nat where the data determine every component well, and by several nats where they do not
-    (``evidence_is_poor``). If candidates differ by no more than that, collect more data, or use evidences by
-    importance sampling: ``model_posterior(found.fits, method="importance")``.
+    (``evidence_is_poor``). Evidences by ``model_posterior(found.fits, method="importance")`` are closer.
 
     Examples
     --------
@@ -143,7 +136,7 @@ def embedding_dimension(
     # Surplus components are often poorly determined. Only doubts about the winner matter, and model_posterior warns.
     with ignoring(DoubtfulFitWarning):
         for d, gpm in models.items():
-            lower = [] if not fits else [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes]
+            lower = [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes] if fits else []
             fits[d] = fit_laplace(
                 gpm, start=lower, random_seed=rng, progressbar=progressbar, executor=executor, **(fit_keywords or {})
             )
@@ -156,25 +149,23 @@ def embedding_dimension(
 
     fits = {d: fits[d] for d in n_components}
     posterior = model_posterior(fits, prior=prior)
-    per_model = {
-        "probability": posterior.to_numpy(),
-        "log_evidence": posterior.log_evidence.to_numpy(),
-        "log_posterior": [fit.log_posterior for fit in fits.values()],
-        "n_modes": [len(fit.modes) for fit in fits.values()],
-        "doubtful": posterior.doubtful.to_numpy(),
-        "evidence_is_poor": [fit.best.smallest_singular_value_is_uncertain() for fit in fits.values()],
-    }
+    dim, nats = "n_components", {"units": "nats"}
     table = xr.Dataset(
-        {name: ("n_components", values) for name, values in per_model.items()}, coords={"n_components": list(fits)}
+        {
+            "probability": (dim, posterior.to_numpy()),
+            "log_evidence": (dim, posterior.log_evidence.to_numpy(), nats),
+            "log_posterior": (dim, [fit.log_posterior for fit in fits.values()], nats),
+            "n_modes": (dim, [len(fit.modes) for fit in fits.values()]),
+            "doubtful": (dim, posterior.doubtful.to_numpy()),
+            "evidence_is_poor": (dim, [fit.best.smallest_singular_value_is_uncertain() for fit in fits.values()]),
+        },
+        coords={dim: list(fits)},
     )
-    for name in ("log_evidence", "log_posterior"):
-        table[name].attrs["units"] = "nats"
     rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
     if rough.size:
         warn_user(
-            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, and so are the "
-            "probabilities: the data hardly determine one component of R. Collect more data, or compare the fits by "
-            'model_posterior(found.fits, method="importance")',
+            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor: the data hardly determine "
+            'one component of R. Collect more data, or compare by model_posterior(found.fits, method="importance")',
             DoubtfulEvidenceWarning,
         )
     return EmbeddingDimension(fits, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import batched
 from typing import Any, Literal, NamedTuple
 
@@ -20,11 +20,9 @@ from pymc_active.models.builders import composite_gp
 from pymc_active.predictions.model_average import model_posterior
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
-from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
-
-__all__ = ["StructureSearch", "compositional_kernel_search"]
 
 CRITERIA = ("bic", "evidence")
 # Models handed to the executor together; an interrupt loses at most these.
@@ -81,12 +79,8 @@ class StructureSearch(Summarized):
     def _summary(self) -> Summary:
         table = self.table.isel(model=_ranking(self.table, self.criterion)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
-        frame = frame.assign(
-            probability=frame.probability.map("{:.3g}".format),
-            log_evidence=frame.log_evidence.map("{:.2f}".format),
-            bic=frame.bic.map("{:.2f}".format),
-            n_parameters=frame.n_parameters.astype("Int64"),
-        )
+        frame = formatted(frame, {"probability": "{:.3g}", "log_evidence": "{:.2f}", "bic": "{:.2f}"})
+        frame = frame.assign(n_parameters=frame.n_parameters.astype("Int64"))
         best = f"{self._best_label()} of {self.table.sizes['model']} kernels by {self.criterion}"
         return Summary("StructureSearch", {"best": best, "stopped": self.stopped}, [frame])
 
@@ -124,12 +118,9 @@ def compositional_kernel_search(
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ...
     first_level : str, Expression or sequence, optional
         Kernels of the first level, in place of the bases.
-    depth : int
-        Largest number of levels.
-    beam : int
-        How many of the best kernels are expanded at each level; 1 is greedy, as in the paper.
-    budget : int, optional
-        Largest number of kernels fitted.
+    depth, beam, budget : int
+        Largest numbers of levels, of kernels expanded at each level (the best ones; 1 is greedy, as in the paper), and
+        of kernels fitted (default: no limit).
     criterion : {"evidence", "bic"}
         ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest :math:`-2 \log p(y
         \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters (mean and noise
@@ -137,18 +128,14 @@ def compositional_kernel_search(
         scales.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
-    random_seed : int or Generator, optional
-        The same seed gives the same search, with and without an executor.
-    progressbar : bool
-    executor : concurrent.futures.Executor, optional
-        Fits several kernels at once.
-    fit_keywords : dict, optional
-        More keywords for :func:`pymc_active.fit_laplace_models`, such as ``{"n_restarts": 4}``.
+    random_seed, progressbar, executor, fit_keywords
+        As in :func:`pymc_active.fit_laplace_models`, with more keywords for it, such as ``{"n_restarts": 4}``. The
+        same seed gives the same search, with and without an executor.
 
     Returns
     -------
     StructureSearch
-        With ``table``, ``best`` and ``history``; ``pma.decompose(result.best)`` describes the kernel.
+        ``pma.decompose(result.best)`` describes the kernel.
 
     Raises
     ------
@@ -205,9 +192,8 @@ def compositional_kernel_search(
 
     models = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
     rng = np.random.default_rng(random_seed)
-    search = _Search(
-        X, y, models, {"random_seed": rng, "executor": executor, "progressbar": False} | dict(fit_keywords or {})
-    )
+    keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
+    search = _Search(X, y, models, keywords)
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     stopped = f"depth {depth} reached"
@@ -217,8 +203,7 @@ def compositional_kernel_search(
             for level in range(1, depth + 1):
                 before = search.best_score(criterion)
                 chosen = dict(list(candidates.items())[: None if budget is None else budget - len(search.records)])
-                description = f"Level {level} of at most {depth}"
-                with progress(description, len(chosen), progressbar) as advance:
+                with progress(f"Level {level} of at most {depth}", len(chosen), progressbar) as advance:
                     for batch in batched(chosen.items(), _BATCH):
                         search.fit(dict(batch), level)
                         advance(len(batch))
@@ -259,13 +244,16 @@ class _Record(NamedTuple):
     error: str = ""
 
 
+@dataclass
 class _Search:
     """The models fitted so far."""
 
-    def __init__(self, X: Any, y: Any, model_keywords: dict[str, Any], fit_keywords: dict[str, Any]):
-        self.X, self.y, self.model_keywords, self.fit_keywords = X, y, model_keywords, fit_keywords
-        self.records: dict[Expression, _Record] = {}
-        self.fits: dict[str, LaplaceFit] = {}
+    X: Any
+    y: Any
+    model_keywords: dict[str, Any]
+    fit_keywords: dict[str, Any]
+    records: dict[Expression, _Record] = field(default_factory=dict)
+    fits: dict[str, LaplaceFit] = field(default_factory=dict)
 
     def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
         models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
@@ -311,13 +299,13 @@ class _Search:
             "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
         }
         columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
-        finite = np.isfinite(columns["log_evidence"])
         doubtful = posterior.doubtful.to_series().reindex(labels, fill_value=True).to_numpy(bool)
+        records = self.records.values()
         columns |= {
-            "doubtful": doubtful | ~finite,
-            "level": [record.level for record in self.records.values()],
-            "parent": ["" if r.parent is None else str(r.parent) for r in self.records.values()],
-            "error": [record.error for record in self.records.values()],
+            "doubtful": doubtful | ~np.isfinite(columns["log_evidence"]),
+            "level": [record.level for record in records],
+            "parent": [str(record.parent or "") for record in records],
+            "error": [record.error for record in records],
         }
         table = xr.Dataset({name: ("model", values) for name, values in columns.items()}, coords={"model": labels})
         for name in ("log_evidence", "log_posterior"):
@@ -342,8 +330,8 @@ def _bic(fit: LaplaceFit) -> float:
 
 def _count(fit: LaplaceFit) -> int:
     """Number of free hyperparameters, without the output scales that only enter as a product with another."""
-    free = {name for name in fit.gpm.shapes if name.startswith("log_outputscale")}
-    return len(fit.theta) - min(_redundant_scales(fit.gpm.expression), max(len(free) - 1, 0))
+    n_scales = sum(name.startswith("log_outputscale") for name in fit.gpm.shapes)
+    return len(fit.theta) - min(_redundant_scales(fit.gpm.expression), max(n_scales - 1, 0))
 
 
 def _redundant_scales(expression: Expression | None) -> int:
@@ -356,11 +344,10 @@ def _redundant_scales(expression: Expression | None) -> int:
 def _warn(result: StructureSearch) -> None:
     """One warning for every doubt about the result."""
     problems = []
-    scores = _scores(result.table, result.criterion)
-    top = str(result.table.model.to_numpy()[int(np.nanargmax(scores))])
-    best = result._best_label()
-    if bool(result.table.doubtful.sel(model=top)):
-        if bool(result.table.doubtful.sel(model=best)):
+    table, best = result.table, result._best_label()
+    top = str(table.model.to_numpy()[int(np.nanargmax(_scores(table, result.criterion)))])
+    if bool(table.doubtful.sel(model=top)):
+        if bool(table.doubtful.sel(model=best)):
             what = f"every fit is doubtful, for example that of {top}"
         else:
             what = f"{top} has a better {result.criterion} than {best}, but was passed over because its fit is doubtful"

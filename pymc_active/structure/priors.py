@@ -23,8 +23,6 @@ from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring
 
-__all__ = ["PriorSensitivity", "prior_sensitivity"]
-
 # The wide priors of composite_gp with twice the sd: hardly anything is known about the scale of the input.
 _VAGUE = {
     "log_lengthscale": (np.log(0.1), 2.0),
@@ -85,18 +83,13 @@ def prior_sensitivity(
         ``"toolbox"``, and ``"vague"``, which is wide with the sds of all lengthscales and periods doubled.
     fits : dict of LaplaceFit, optional
         Earlier fits, such as ``learner.fit``. The modes of fits of the same expressions are starts under every prior.
-    random_seed, progressbar
-        As in :func:`fit_laplace`.
-    executor : concurrent.futures.Executor, optional
-        Fits several models at once; results do not depend on it.
-    fit_keywords : dict, optional
-        More keywords for :func:`pymc_active.fit_laplace_models`. Keep its 20 restarts: with few of them, a search
-        that fails looks like an effect of the priors.
+    random_seed, progressbar, executor, fit_keywords
+        As in :func:`pymc_active.fit_laplace_models`, with more keywords for it. Keep its 20 restarts: with few of
+        them, a search that fails looks like an effect of the priors.
 
     Returns
     -------
     PriorSensitivity
-        With ``table`` and ``fits``; see :func:`pymc_active.plots.plot_prior_sensitivity`.
 
     Raises
     ------
@@ -125,52 +118,37 @@ def prior_sensitivity(
     trees = [parse(expression) for expression in expressions]
     if len(trees) < 2 or len(set(trees)) < len(trees):
         raise ValueError(f"expressions must hold two or more different kernels; got {list(map(str, trees))}")
-    sets: Mapping[str, Any] = (
-        {"wide": "wide", "toolbox": "toolbox", "vague": vague_priors()} if priors is None else priors
-    )
-    if not isinstance(sets, Mapping) or not sets:
+    if priors is None:
+        priors = {"wide": "wide", "toolbox": "toolbox", "vague": vague_priors()}
+    if not isinstance(priors, Mapping) or not priors:
         raise TypeError(f"priors must be a dict, name -> set of priors, with at least one entry; got {priors!r}")
     if fits is not None and not isinstance(fits, Mapping):
         raise TypeError(f"fits must be a dict, name -> LaplaceFit, such as learner.fit; got {type(fits).__name__}")
     # Building all models first finds wrong arguments before anything long is run.
+    same: dict[str, Any] = {"mean": mean, "x_scale": x_scale, "y_scale": y_scale}
     models = {
-        name: {
-            str(tree): composite_gp(X, y, tree, priors=own, mean=mean, x_scale=x_scale, y_scale=y_scale)
-            for tree in trees
-        }
-        for name, own in sets.items()
+        name: {str(tree): composite_gp(X, y, tree, priors=own, **same) for tree in trees}
+        for name, own in priors.items()
     }
     rng = np.random.default_rng(random_seed)
     given = {str(tree): fit for tree in trees for fit in (fits or {}).values() if fit.gpm.expression == tree}
     found: dict[str, dict[str, LaplaceFit]] = {}
 
-    def starts(members: Mapping[str, GPModel]) -> dict[str, list[dict[str, np.ndarray]]]:
-        return {label: _modes([given, *found.values()], label, gpm) for label, gpm in members.items()}
+    def fitted(name: str, **keywords: Any) -> dict[str, LaplaceFit]:
+        starts = {label: _modes([given, *found.values()], label, gpm) for label, gpm in models[name].items()}
+        keywords = {"progressbar": False, **keywords}
+        return fit_laplace_models(models[name], start=starts, executor=executor, **keywords)
 
     with (
         ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning),
         progress("Fitting under each prior", len(models), progressbar) as advance,
     ):
-        for name, members in models.items():
-            found[name] = fit_laplace_models(
-                members,
-                start=starts(members),
-                random_seed=rng,
-                executor=executor,
-                **{"progressbar": False, **(fit_keywords or {})},
-            )
+        for name in models:
+            found[name] = fitted(name, random_seed=rng, **(fit_keywords or {}))
             advance()
         # Modes found under the last priors are tried under the first ones too.
         for name in list(models)[-2::-1]:
-            others = fit_laplace_models(
-                models[name],
-                start=starts(models[name]),
-                n_restarts=0,
-                population=0,
-                executor=executor,
-                progressbar=False,
-            )
-            for label, other in others.items():
+            for label, other in fitted(name, n_restarts=0, population=0).items():
                 if other.log_posterior > found[name][label].log_posterior + SAME:
                     found[name][label] = other
         posteriors = [model_posterior(found[name]) for name in models]

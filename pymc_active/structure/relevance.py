@@ -15,8 +15,6 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import trace_thetas
 
-__all__ = ["relevance", "subspace_angles"]
-
 # Singular values of a reference below this fraction of the largest span nothing.
 _RANK_TOLERANCE = 1e-5
 # Up to this many entries of R the symmetric root of their covariance is affordable.
@@ -39,10 +37,8 @@ def relevance(
         A fit of a model with an embedding, or a trace of draws from it; all draws are used.
     model : GPModel
         The model of a trace.
-    draws : int
+    draws, random_seed : int, and int or Generator
         Draws from the Laplace approximation at the highest mode.
-    random_seed : int or Generator, optional
-        For these draws.
     ci_prob : float
         Probability of the equal-tailed interval.
 
@@ -148,10 +144,8 @@ def subspace_angles(
     if reference is not None:
         basis = np.asarray(reference, float)
         if basis.ndim != 2 or basis.shape[1] != D or not np.isfinite(basis).all():
-            raise ValueError(
-                f"reference must be a finite matrix with one row per direction and {D} columns, one per input; "
-                f"got shape {basis.shape}"
-            )
+            what = f"a finite matrix with one row per direction and {D} columns, one per input"
+            raise ValueError(f"reference must be {what}; got shape {basis.shape}")
     elif isinstance(source, LaplaceFit):
         basis = source.point[str(gpm.embedding)]
     else:
@@ -177,8 +171,7 @@ def embedding_draws(
 ) -> tuple[GPModel, np.ndarray]:
     """The model and draws of its R, (draws, d, D), each up to a rotation.
 
-    Draws of a fit expanded at QR span the same subspaces as those of a fit expanded at R, up to rounding, unless R is
-    large.
+    Unless R is large, those of a fit expanded at QR span the same subspaces as those of a fit expanded at R.
     """
     if isinstance(source, LaplaceFit):
         gpm = source.gpm
@@ -203,13 +196,7 @@ def embedding_draws(
 
 
 def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
-    """Position of R in theta, and its shape.
-
-    Raises
-    ------
-    ValueError
-        If the model has no embedding of all its inputs.
-    """
+    """Position of R in theta, and its shape; a ValueError if the model has no embedding of all its inputs."""
     found = gpm.embedding_slice
     if found is None:
         raise ValueError("the model has no embedding (see embedding_gp); plot_predictions shows other models")
@@ -252,10 +239,8 @@ def _angles(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """
     overlap = rows @ basis.T
     cosine = np.linalg.svd(overlap, compute_uv=False)[:, ::-1]
-    if len(basis) <= rows.shape[1]:
-        rest = basis - overlap.swapaxes(-1, -2) @ rows
-    else:
-        rest = rows - overlap @ basis
+    is_smaller = len(basis) <= rows.shape[1]
+    rest = basis - overlap.swapaxes(-1, -2) @ rows if is_smaller else rows - overlap @ basis
     sine = np.linalg.svd(rest, compute_uv=False)
     near = np.square(cosine) >= 0.5
     return np.rad2deg(np.where(near, np.arcsin(np.clip(sine, 0, 1)), np.arccos(np.clip(cosine, 0, 1))))

@@ -68,16 +68,9 @@ class _Factors(NamedTuple):
 
 
 class Words:
-    """Describes kernels at one mode.
+    """Describes kernels at one mode, an expansion of a :class:`~pymc_active.posterior.array.KernelPosterior`.
 
-    Parameters
-    ----------
-    expansion : Expansion
-        Of a :class:`~pymc_active.posterior.array.KernelPosterior`; gives values and their covariance.
-    inputs : sequence
-        Labels of the input columns.
-    units : sequence of str
-        Unit of each input; empty for none.
+    ``inputs`` labels the input columns; ``units`` has the unit of each, empty for none.
     """
 
     def __init__(self, expansion: Expansion, inputs: Sequence[Any], units: Sequence[str]):
@@ -101,12 +94,8 @@ class Words:
         if not periodic and not factors:
             columns = sorted({int(column) for leaf in linear for column in leaf.columns})
             return _POLYNOMIALS.get(degree, f"a polynomial of degree {degree}") + self._of(columns)
-        if periodic:
-            text = self._periodic(periodic, factors)
-        else:
-            text = ", times ".join(
-                _SMOOTH[one.kind].format(of=self._of(one.columns), length=one.length) for one in factors
-            )
+        smooth = (_SMOOTH[one.kind].format(of=self._of(one.columns), length=one.length) for one in factors)
+        text = self._periodic(periodic, factors) if periodic else ", times ".join(smooth)
         if linear:
             way = "falls" if all(map(self._ends_the_data, linear)) else "grows"
             growth = _GROWTH.get(degree, f"like a polynomial of degree {degree}")
@@ -142,16 +131,15 @@ class Words:
                 length = self._with_unit(self._positive(log_lengthscale, indices, self._unit_scale(columns)), columns)
             lengthscale = float(np.exp(log_lengthscale(self.theta)))
             span = self.range[columns[0]] if len(columns) == 1 else np.inf
+            is_slow, is_constant = lengthscale > _SLOW * span, lengthscale > _CONSTANT * span
             mixtures = [leaf for leaf in leaves if isinstance(leaf, RationalQuadratic)]
             if any(np.exp(self.theta[leaf.log_alpha]) < _MANY_SCALES for leaf in mixtures):
                 kind = "many scales"
             elif any(leaf.profile.__name__ == "matern12" for leaf in leaves):
                 kind = "rough"
             else:
-                kind = "slow" if lengthscale > _SLOW * span else "smooth"
-            found.append(
-                _Factors(columns, kind, lengthscale, length, lengthscale > _SLOW * span, lengthscale > _CONSTANT * span)
-            )
+                kind = "slow" if is_slow else "smooth"
+            found.append(_Factors(columns, kind, lengthscale, length, is_slow, is_constant))
         return found
 
     def _periodic(self, periodic: Sequence[Periodic], factors: Sequence[_Factors]) -> str:
@@ -267,7 +255,5 @@ def mean_function(offset: np.ndarray, at_data: np.ndarray, share: float, centred
     what = "the mean function and the components' averages over the data" if centred else "the mean function"
     if np.ptp(at_data) <= 1e-9 * (np.abs(at_data).max() + np.finfo(float).tiny):
         return f"{what}, a constant {offset[0]:.4g}{unit}"
-    return (
-        f"{what}, which varies from {offset.min():.4g} to {offset.max():.4g}{unit} here "
-        f"({percent(share)} of the variance)"
-    )
+    span = f"from {offset.min():.4g} to {offset.max():.4g}{unit}"
+    return f"{what}, which varies {span} here ({percent(share)} of the variance)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -78,6 +78,11 @@ class Summary(NamedTuple):
         ]
 
 
+def formatted(frame: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
+    """The table with some columns as text, such as ``{"log_evidence": "{:.2f}"}``."""
+    return frame.assign(**{name: frame[name].map(form.format) for name, form in formats.items()})
+
+
 class Summarized:
     """Base of results that describe themselves: one :class:`Summary` for the prompt and for notebooks."""
 
@@ -90,8 +95,3 @@ class Summarized:
 
     def _repr_html_(self) -> str:
         return self._summary().html()
-
-
-def html_summary(title: str, facts: Mapping[str, Any], *tables: pd.DataFrame, remarks: Iterable[str] = ()) -> str:
-    """The HTML of a summary."""
-    return Summary(title, facts, tables, tuple(remarks)).html()
