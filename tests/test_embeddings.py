@@ -14,6 +14,7 @@ import scipy.linalg
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import ortho_group
+from traces import as_trace
 
 import pymc_active as pma
 from pymc_active import plots
@@ -198,3 +199,16 @@ def test_picture_of_the_angles(fit):
     assert_array_equal(ends, expected.angle.sel(summary=["lower", "upper"]).T)
     assert ax.get_ylim() == (0, 105)
     plt.close("all")
+
+
+def test_an_ensemble_is_reported_like_the_trace_of_its_draws(fit):
+    draws = fit.ensemble_by("draws", 200, random_seed=0)
+    trace = as_trace(fit.gpm, draws.thetas)
+    of_ensemble, of_trace = (
+        pma.relevance(draws, random_seed=0),
+        pma.relevance(trace, model=fit.gpm, random_seed=0),
+    )
+    assert_allclose(of_ensemble.loading, of_trace.loading, rtol=1e-9)
+    # Weighted modes are drawn by their weights.
+    modes = pma.relevance(fit.ensemble, draws=400, random_seed=0)
+    assert modes.sizes == of_ensemble.sizes

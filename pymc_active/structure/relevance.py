@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.traces import trace_thetas
+from pymc_active.predictions.ensembles import as_ensemble
 
 # Singular values of a reference below this fraction of the largest span nothing.
 _RANK_TOLERANCE = 1e-5
@@ -22,7 +23,7 @@ _DENSE = 1000
 
 
 def relevance(
-    source: LaplaceFit | xr.DataTree,
+    source: LaplaceFit | Ensemble | xr.DataTree,
     *,
     model: GPModel | None = None,
     draws: int = 1000,
@@ -33,7 +34,7 @@ def relevance(
 
     Parameters
     ----------
-    source : LaplaceFit or xarray.DataTree
+    source : LaplaceFit, Ensemble or xarray.DataTree
         A fit of a model with an embedding, or a trace of draws from it; all draws are used.
     model : GPModel
         The model of a trace.
@@ -91,7 +92,7 @@ def relevance(
 
 
 def subspace_angles(
-    source: LaplaceFit | xr.DataTree,
+    source: LaplaceFit | Ensemble | xr.DataTree,
     reference: Any = None,
     *,
     model: GPModel | None = None,
@@ -103,7 +104,7 @@ def subspace_angles(
 
     Parameters
     ----------
-    source : LaplaceFit or xarray.DataTree
+    source : LaplaceFit, Ensemble or xarray.DataTree
         As in :func:`relevance`.
     reference : array_like, shape (d', D), optional
         Rows that span another subspace, such as a true R, for the **scaled** inputs (``x_scale``), as R itself is.
@@ -167,7 +168,10 @@ def subspace_angles(
 
 
 def embedding_draws(
-    source: LaplaceFit | xr.DataTree, model: GPModel | None, draws: int, random_seed: int | np.random.Generator | None
+    source: LaplaceFit | Ensemble | xr.DataTree,
+    model: GPModel | None,
+    draws: int,
+    random_seed: int | np.random.Generator | None,
 ) -> tuple[GPModel, np.ndarray]:
     """The model and draws of its R, (draws, d, D), each up to a rotation.
 
@@ -186,13 +190,16 @@ def embedding_draws(
         noise = np.random.default_rng(random_seed).normal(size=(draws, len(values)))
         R = rotation @ source.theta[where] + (noise @ vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
         return gpm, R.reshape(draws, *shape)
-    if not isinstance(source, xr.DataTree):
-        raise TypeError(f"source must be a LaplaceFit or a DataTree of draws; got {type(source).__name__}")
-    if model is None:
+    if not isinstance(source, Ensemble | xr.DataTree):
+        raise TypeError(f"source must be a LaplaceFit, an Ensemble or a DataTree of draws; got {type(source).__name__}")
+    if model is None and not isinstance(source, Ensemble):
         raise ValueError("a trace needs the model it came from: pass model=gpm")
-    where, shape = embedding_of(model)
-    thetas = trace_thetas(model, source)
-    return model, thetas[:, where].reshape(len(thetas), *shape)
+    ensemble = as_ensemble(source, model=model)
+    where, shape = embedding_of(ensemble.gpm)
+    thetas = ensemble.thetas
+    if np.ptp(ensemble.weights) > 0:
+        thetas = thetas[np.random.default_rng(random_seed).choice(len(thetas), draws, p=ensemble.weights)]
+    return ensemble.gpm, thetas[:, where].reshape(len(thetas), *shape)
 
 
 def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
