@@ -44,7 +44,7 @@ class Suggestion(NamedTuple):
 def save_run(path: str | os.PathLike, run: Run) -> None:
     """Write a file that :meth:`Learner.load` reads as well; see :meth:`Learner.save`."""
     ids = None if run.ids is None else list(run.ids)
-    run.learner.notes[_KEY] = {"settings": run.settings.to_json(), "ids": ids}
+    run.learner.notes[_KEY] = {"options": run.settings.to_text(), "ids": ids}
     run.learner.save(path)
 
 
@@ -68,17 +68,19 @@ def load_run(path: str | os.PathLike) -> Run:
 
 
 def _read_notes(learner: Learner, notes: Any) -> Run:
-    if not isinstance(notes, dict) or set(notes) != {"settings", "ids"}:
-        raise ValueError("its notes of the command line are not settings and ids")
-    settings, ids, width = Settings.from_json(notes["settings"]), notes["ids"], learner.X.shape[1]
-    if settings.inputs is None or len(settings.inputs) != width:
-        raise ValueError(f"its settings do not name the {width} input(s) of its learner")
+    match notes:
+        case {"options": str(options), "ids": None | [*_] as ids, **others} if not others:
+            settings = Settings.from_text(options)
+        case _:
+            raise ValueError("its notes of the command line are not options and ids")
+    if len(settings.inputs or ()) != learner.X.shape[1]:
+        raise ValueError(f"its options do not name the {learner.X.shape[1]} input(s) of its learner")
     box = None if settings.bounds is None else [label for label, _, _ in settings.bounds]
     if box != (None if learner.domain.is_pool else settings.inputs):
-        raise ValueError("its settings and its learner differ about a box")
+        raise ValueError("its options and its learner differ about a box")
     if ids is None:
         return Run(learner, settings, None)
-    if not isinstance(ids, list) or not all(one is None or isinstance(one, str) for one in ids):
+    if not all(one is None or isinstance(one, str) for one in ids):
         raise ValueError("its ids are not a list of text")
     design = learner.design()
     n_start = design.attrs["n_start"]
