@@ -84,12 +84,14 @@ def _pictures(learner: pma.active.Learner, folder: Path) -> None:
     spectra, fat = meats()
     assert isinstance(learner.fit, pma.LaplaceFit), "one model was given"
     asked, X = spectra.index.get_indexer(learner.asked_labels), spectra.to_numpy()
-    ax = plots.plot_embedding(learner.fit, X=X, y=fat.to_numpy(), highlight=asked, ax=new_axes(None, (7, 5.2)))
+    ax: Any = new_axes(None, (7, 5.2))
+    plots.plot_embedding(learner.fit, X=X, y=fat.to_numpy(), highlight=asked, ax=ax)
     ax.set_title("215 spectra of meat in the learned plane", loc="left", fontsize=11)
     # The colour bar.
     ax.figure.axes[-1].set_ylabel("fat (%)")
     ax.figure.savefig(folder / "plane.png", dpi=150)
-    ax = plots.plot_loadings(learner.fit, X=X, random_seed=0, ax=new_axes(None, (7.5, 4)))
+    ax = new_axes(None, (7.5, 4))
+    plots.plot_loadings(learner.fit, X=X, random_seed=0, ax=ax)
     ax.set_xlabel("wavelength (nm)")
     ax.set_title("what the two learned components load on (median and 89 % interval)", loc="left", fontsize=11)
     ax.figure.savefig(folder / "wavelengths.png", dpi=150)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,21 +19,16 @@ from pymc_active.models.gpmodel import GPModel
 _NOISE_SD = 0.1
 
 
-class Scale(NamedTuple):
-    """Shift and width of every input (D,), or of the target."""
-
-    shift: Any
-    width: Any
-
-
 def default_models(settings: Settings) -> tuple[list[str], str]:
     """The model for this number of inputs; and what it is and why, in words."""
-    n = len(settings.inputs or ())
+    n, d = len(settings.inputs or ()), settings.components
     if n > MANY_INPUTS:
-        what = f"a Gaussian process on {settings.components} learned combinations of the inputs (embedding)"
-        return ["embedding"], f"{what}, as {n} inputs are too many for a lengthscale each"
-    what = "a Gaussian process with a lengthscale for each input (ard)"
-    return ["ard"], f"{what}, as {n} input{'s are' if n > 1 else ' is'} few enough for a lengthscale each"
+        what, enough = f"on {d} learned combinations of the inputs (embedding)", "too many"
+    else:
+        what, enough = "with a lengthscale for each input (ard)", "few enough"
+    are = "s are" if n > 1 else " is"
+    name = "embedding" if n > MANY_INPUTS else "ard"
+    return [name], f"a Gaussian process {what}, as {n} input{are} {enough} for a lengthscale each"
 
 
 def make_models(
@@ -42,21 +37,22 @@ def make_models(
     """A model of the measurements, or several by the text of their ``--model``.
 
     Inputs are scaled by the box, or by the pool and the measurements together; the target by ``--target-scale``, or by
-    the measurements so far. Both scales stay when more come in.
-
-    Raises
-    ------
-    ValueError
-        If all results are equal, or for an unknown kernel, an unknown input or too many components.
+    the measurements so far. Both scales stay when more come in. Raises a ValueError if all results are equal, or for
+    an unknown kernel, an unknown input or too many components.
     """
-    target = _target_scale(settings, y)
+    if settings.target_scale is None and not y.std() > 0:
+        raise ValueError(
+            f"one value of {settings.target} does not tell its scale: measure another point, or say what to expect, "
+            "typical value and spread, with --target-scale, e.g. --target-scale 18,12"
+        )
+    scale = settings.target_scale or (float(y.mean()), float(y.std()))
     made = {}
     for text in settings.models or ():
         is_kernel = text not in ("ard", "embedding")
-        options: dict[str, Any] = {"x_scale": _input_scale(settings, X.to_numpy(), pool, is_kernel), "y_scale": target}
+        options: dict[str, Any] = {"x_scale": _input_scale(settings, X.to_numpy(), pool, is_kernel), "y_scale": scale}
         if settings.noise is not None:
             # Each model needs a distribution of its own.
-            options["priors"] = {"log_noise": pm.Normal.dist(np.log(settings.noise / target.width), _NOISE_SD)}
+            options["priors"] = {"log_noise": pm.Normal.dist(np.log(settings.noise / scale[1]), _NOISE_SD)}
         if text == "ard":
             made[text] = ard_gp(X, y, mean="constant", **options)
         elif is_kernel:
@@ -70,19 +66,10 @@ def make_models(
     return made if len(made) > 1 else next(iter(made.values()))
 
 
-def _target_scale(settings: Settings, y: np.ndarray) -> Scale:
-    if settings.target_scale is not None:
-        return Scale(*settings.target_scale)
-    if not y.std() > 0:
-        raise ValueError(
-            f"one value of {settings.target} does not tell its scale: measure another point, or say what to expect, "
-            "typical value and spread, with --target-scale, e.g. --target-scale 18,12"
-        )
-    return Scale(float(y.mean()), float(y.std()))
-
-
-def _input_scale(settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_kernel: bool) -> Scale:
-    """The scales that the default priors are meant for: [0, 1] for kernel expressions, [-1, 1] for other models."""
+def _input_scale(
+    settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_kernel: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts and widths (D,) to what the default priors are meant for: [0, 1] for kernel expressions, else [-1, 1]."""
     everything = X if pool is None else np.concatenate([pool, X])
     if settings.bounds is not None:
         everything = np.array([[low, high] for _, low, high in settings.bounds], float).T
@@ -94,7 +81,7 @@ def _input_scale(settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_
     else:
         # The half width of a uniform distribution with this sd, which depends less on single outliers than the ends.
         shift, width = everything.mean(0), np.sqrt(3) * everything.std(0)
-    return Scale(shift, np.where(width > 0, width, 1.0))
+    return shift, np.where(width > 0, width, 1.0)
 
 
 def _by_position(text: str, inputs: list[str]) -> str:

@@ -13,6 +13,7 @@ import shlex
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from textwrap import fill
@@ -38,86 +39,73 @@ def known_criteria() -> list[str]:
     return sorted([*criterion_names(), "random"])
 
 
-# Readers turn the text of an option into a value, and raise an ArgumentTypeError for other text.
+def _reader(
+    expected: str, convert: Callable[[str], Any], is_valid: Callable[[Any], bool] = bool
+) -> Callable[[str], Any]:
+    """A reader of the text of an option, which says what was expected if it cannot be converted to a valid value."""
 
-
-def _one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        known = list(names())
-        if text not in known:
-            raise ArgumentTypeError(f"expected one of {', '.join(known)}; got {text!r}")
-        return text
+    def read(text: str) -> Any:
+        with suppress(ValueError):
+            value = convert(text)
+            if is_valid(value):
+                return value
+        raise ArgumentTypeError(f"expected {expected}; got {text!r}")
 
     return read
+
+
+def _one_of(names: Iterable[str]) -> Callable[[str], str]:
+    return _reader(f"one of {', '.join(names)}", str, lambda text: text in list(names))
 
 
 def _at_least(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise ArgumentTypeError(f"expected a whole number, {least} or more; got {text!r}")
-        return int(text)
-
-    return read
+    return _reader(f"a whole number, {least} or more", int, lambda number: number >= least)
 
 
-def _numbers(texts: Iterable[str]) -> list[float]:
-    """Finite numbers, or an empty list if one of the texts is something else."""
-    try:
-        values = [float(text) for text in texts]
-    except ValueError:
-        return []
-    return values if all(map(math.isfinite, values)) else []
+def _criterion(text: str) -> str:
+    return _one_of(known_criteria())(text)
 
 
-def _positive(text: str) -> float:
-    match _numbers([text]):
-        case [value] if value > 0:
-            return value
-    raise ArgumentTypeError(f"expected a positive number; got {text!r}")
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError
+    return value
 
 
-def _scale(text: str) -> tuple[float, float]:
-    match _numbers(text.split(",")):
-        case [typical, spread] if spread > 0:
-            return typical, spread
-    raise ArgumentTypeError(f"expected TYPICAL,SPREAD with a positive spread, such as 18,12; got {text!r}")
-
-
-def _bounds(text: str) -> tuple[str, float, float]:
+def _range(text: str) -> tuple[str, float, float]:
     name, _, ends = text.rpartition("=")
-    match _numbers(ends.split(":")):
-        case [low, high] if low < high and name.strip():
-            return name.strip(), low, high
-    raise ArgumentTypeError(f"expected NAME=LOW:HIGH with LOW < HIGH, such as minutes=5:60; got {text!r}")
+    low, high = map(_finite, ends.split(":"))
+    return name.strip(), low, high
 
 
-def _text(text: str) -> str:
-    if not text:
-        raise ArgumentTypeError("expected a name; got nothing")
-    return text
-
-
-def _names(text: str) -> list[str]:
+def _columns(text: str) -> list[str]:
     # As in a CSV file, quotes protect a comma.
-    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    if not names or "" in names or len(set(names)) < len(names):
-        raise ArgumentTypeError(f"expected different names with commas between them; got {text!r}")
-    return names
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
-def _separator(text: str) -> str:
-    text = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(text) != 1:
-        raise ArgumentTypeError(f"expected a single character, or tab; got {text!r}")
-    return text
-
-
-def _verify(text: str) -> str | int:
-    if text in ("never", "sometimes"):
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"expected sometimes, never, or a whole number from 1 on; got {text!r}")
-    return int(text)
+_name = _reader("a name", str)
+_names = _reader(
+    "different names with commas between them",
+    _columns,
+    lambda names: names and "" not in names and len(set(names)) == len(names),
+)
+_positive = _reader("a positive number", _finite, lambda value: value > 0)
+_scale = _reader(
+    "TYPICAL,SPREAD with a positive spread, such as 18,12",
+    lambda text: tuple(map(_finite, text.split(","))),
+    lambda values: len(values) == 2 and values[1] > 0,
+)
+_bounds = _reader(
+    "NAME=LOW:HIGH with LOW < HIGH, such as minutes=5:60", _range, lambda found: found[0] and found[1] < found[2]
+)
+_separator = _reader(
+    "a single character, or tab", lambda text: "\t" if text in ("tab", "\\t") else text, lambda text: len(text) == 1
+)
+_verify = _reader(
+    "sometimes, never, or a whole number from 1 on",
+    lambda text: text if text in ("sometimes", "never") else int(text),
+    lambda value: isinstance(value, str) or value > 0,
+)
 
 
 @dataclass(frozen=True)
@@ -125,14 +113,14 @@ class Settings:
     """Choices of the first call that the file of the run remembers; see the help for what they mean."""
 
     # Each with the keywords of its add_argument.
-    target: str = field(metadata={"type": _text})
-    id: str | None = field(default=None, metadata={"type": _text})
+    target: str = field(metadata={"type": _name})
+    id: str | None = field(default=None, metadata={"type": _name})
     inputs: list[str] | None = field(default=None, metadata={"type": _names})
     # Name, low and high end of each input.
     bounds: list[tuple[str, float, float]] | None = field(default=None, metadata={"type": _bounds, "action": "append"})
-    learn: str = field(default="function", metadata={"type": _one_of(GOALS.keys)})
-    criterion: str | None = field(default=None, metadata={"type": _one_of(known_criteria)})
-    models: list[str] | None = field(default=None, metadata={"type": _text, "action": "append"})
+    learn: str = field(default="function", metadata={"type": _one_of(GOALS)})
+    criterion: str | None = field(default=None, metadata={"type": _criterion})
+    models: list[str] | None = field(default=None, metadata={"type": _name, "action": "append"})
     components: int = field(default=2, metadata={"type": _at_least(0)})
     noise: float | None = field(default=None, metadata={"type": _positive})
     target_scale: tuple[float, float] | None = field(default=None, metadata={"type": _scale})
@@ -140,8 +128,8 @@ class Settings:
     seed: int = field(default=0, metadata={"type": _at_least(0)})
     verify: str | int = field(default="never", metadata={"type": _verify})
     separator: str = field(default=",", metadata={"type": _separator})
-    decimal: str = field(default=".", metadata={"type": _one_of(lambda: ".,")})
-    encoding: str = field(default="utf-8-sig", metadata={"type": _text})
+    decimal: str = field(default=".", metadata={"type": _one_of(".,")})
+    encoding: str = field(default="utf-8-sig", metadata={"type": _name})
 
     @property
     def goal(self) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,16 +36,14 @@ def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -
 
     Raises a ValueError if there are none, or if those of the box are not those given.
     """
-    if settings.bounds is not None:
-        names = [name for name, _, _ in settings.bounds]
-        if settings.inputs is not None and set(settings.inputs) != set(names):
-            raise ValueError(
-                f"--inputs {','.join(settings.inputs)} and --bounds of {','.join(names)} differ: a box needs bounds "
-                "for every input, and --inputs is not needed then"
-            )
-        return names
-    if settings.inputs is not None:
-        return settings.inputs
+    box = [name for name, _, _ in settings.bounds or ()]
+    if box and settings.inputs is not None and set(settings.inputs) != set(box):
+        raise ValueError(
+            f"--inputs {','.join(settings.inputs)} and --bounds of {','.join(box)} differ: a box needs bounds for "
+            "every input, and --inputs is not needed then"
+        )
+    if box or settings.inputs is not None:
+        return box or settings.inputs or []
     assert candidates is not None, "there is a pool or a box"
     taken = {settings.target, settings.id}
     shared = [column for column in candidates.cells if column in measured.cells and column not in taken]
@@ -64,16 +61,14 @@ def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -
     Raises a ValueError for missing columns, text where numbers belong, results without their inputs, and repeated ids.
     """
     y = table.numbers([settings.target], "target")[:, 0]
-    lines = table.cells.index
-    names = [f"line {line}" for line in lines]
+    names = pd.Series([f"line {line}" for line in table.cells.index], table.cells.index)
     if settings.id is not None:
         ids = table.text(settings.id, "--id")
-        names = [name if is_missing(label) else label for label, name in zip(ids, names, strict=True)]
-    waiting = [names[row] for row in np.flatnonzero(np.isnan(y))]
-    complete = replace(table, cells=table.cells[np.isfinite(y)])
+        names = names.where(ids.map(is_missing), ids)
+    complete = table._replace(cells=table.cells[np.isfinite(y)])
     X = _inputs(complete, inputs, "has a result but no value of")
-    ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
-    return Measurements(X, y[np.isfinite(y)], ids, complete.cells.index.tolist(), waiting)
+    known_ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
+    return Measurements(X, y[np.isfinite(y)], known_ids, complete.cells.index.tolist(), names[np.isnan(y)].tolist())
 
 
 def read_candidates(settings: Settings, table: Table, inputs: Sequence[str]) -> tuple[pd.DataFrame, int]:
@@ -85,13 +80,17 @@ def read_candidates(settings: Settings, table: Table, inputs: Sequence[str]) -> 
         raise ValueError(f"{table.name} has no rows under its header: there is nothing to choose from")
     X = _inputs(table, inputs, "has no value of")
     ids = _ids(table, settings.id, "every candidate needs an id of its own")
-    if ids is None:
-        pool = pd.DataFrame(X, columns=list(inputs), index=pd.Index(table.cells.index, name=LINE))
-        # Without ids nothing tells equal rows apart.
-        once = pool[~pool.duplicated()]
-        return once, len(pool) - len(once)
+    pool = labelled(X, inputs, table.cells.index if ids is None else ids, settings.id)
+    # Without ids nothing tells equal rows apart.
+    once = pool[~pool.duplicated()] if ids is None else pool
+    return once, len(pool) - len(once)
+
+
+def labelled(X: np.ndarray, inputs: Sequence[str], labels: Any, id_column: str | None) -> pd.DataFrame:
+    """A pool with the ids of its rows, or with their lines in the file."""
     # Files of runs do not know pandas' own type for text.
-    return pd.DataFrame(X, columns=list(inputs), index=pd.Index(ids, dtype=object, name=settings.id)), 0
+    index = pd.Index(labels, dtype=None if id_column is None else object, name=id_column or LINE)
+    return pd.DataFrame(X, columns=list(inputs), index=index)
 
 
 def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
@@ -103,21 +102,19 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
     close = _SAME * _span(np.concatenate([values, X]))
     position = {} if measured.ids is None else {label: row for row, label in enumerate(pool.index)}
     for i, x in enumerate(X):
-        label = None if measured.ids is None else measured.ids[i]
-        if label in position:
-            row = position[label]
-            wrong = np.flatnonzero(np.abs(values[row] - x) > close)
-            if len(wrong):
-                column = wrong[0]
-                raise ValueError(
-                    f"{measured.name(i)} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id "
-                    f"has {values[row, column]:.6g}: give a row measured elsewhere another id"
-                )
-            X[i] = values[row]
+        row = None if measured.ids is None else position.get(measured.ids[i])
+        is_close = np.abs((values if row is None else values[row]) - x) <= close
+        if row is None:
+            same = np.flatnonzero(is_close.all(1))
+            X[i] = values[same[0]] if len(same) else x
             continue
-        same = np.flatnonzero((np.abs(values - x) <= close).all(1))
-        if len(same):
-            X[i] = values[same[0]]
+        if not is_close.all():
+            column = int(np.argmin(is_close))
+            raise ValueError(
+                f"{measured.name(i)} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id has "
+                f"{values[row, column]:.6g}: give a row measured elsewhere another id"
+            )
+        X[i] = values[row]
     return measured._replace(X=X)
 
 
@@ -183,7 +180,7 @@ def _ids(table: Table, column: str | None, advice: str) -> list[str] | None:
             f"{table.name}, line {ids.index[ids == ''][0]} has no {column!r}, which --id says names the rows: give it "
             "one"
         )
-    for label in ids[ids.duplicated()][:1]:
+    for label in ids[ids.duplicated()]:
         first, second, *_ = ids.index[ids == label]
         raise ValueError(f"{table.name} has the {column} {label!r} in lines {first} and {second}: {advice}")
     return ids.tolist()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.command_line.options import Settings
-from pymc_active.command_line.records import LINE
+from pymc_active.command_line.records import labelled
 from pymc_active.learner.learner import Learner
 
 # Which of the learner's notes are the command line's own.
@@ -21,10 +21,7 @@ _NEAR = 0.01
 
 
 class Run(NamedTuple):
-    """A learner, its settings, and the ids of its observations in their order, if they have any.
-
-    An observation told in Python has the id of its candidate, or None.
-    """
+    """A learner, its settings, and the ids of its observations, if they have any (None: told in Python, elsewhere)."""
 
     learner: Learner
     settings: Settings
@@ -123,12 +120,10 @@ def settable(X: np.ndarray, bounds: Sequence[tuple[float, float]]) -> np.ndarray
 
 def pool_of(run: Run) -> pd.DataFrame | None:
     """The candidates with their labels; None for a box."""
-    domain, label = run.learner.domain, run.settings.id
-    if not domain.is_pool:
+    domain, settings = run.learner.domain, run.settings
+    if domain.pool is None:
         return None
-    # Files of runs do not know pandas' own type for text.
-    index = pd.Index(domain.labels, dtype=None if label is None else object, name=label or LINE)
-    return pd.DataFrame(domain.pool, columns=run.settings.inputs, index=index)
+    return labelled(domain.pool, settings.inputs or [], domain.labels, settings.id)
 
 
 def tell(learner: Learner, X: np.ndarray, y: np.ndarray) -> None:

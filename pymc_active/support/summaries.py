@@ -15,17 +15,8 @@ _MOST_ROWS = 12
 
 
 class Summary(NamedTuple):
-    """The contents of a summary.
-
-    Attributes
-    ----------
-    title : str
-    facts : mapping
-        Name -> value. Values that are None are left out.
-    tables : sequence of DataFrame
-        Shown below the facts; the first dozen rows of each.
-    remarks : sequence of str
-        What the reader must know before relying on the result.
+    """A title; facts by their names, without those that are None; tables, of which a dozen rows are shown; and remarks:
+    what the reader must know before relying on the result.
     """
 
     title: str
