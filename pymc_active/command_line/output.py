@@ -79,17 +79,15 @@ def check_sheet(path: str | os.PathLike, settings: Settings) -> None:
     """Refuse to write over results: raise a ValueError unless the file is missing, or a sheet without any result."""
     if not Path(path).exists():
         return
-    name = Path(path).name
+    name, target = Path(path).name, settings.target
     try:
         sheet = read_table(path, settings)
     except ValueError:
         raise ValueError(f"{name} exists and is no table: name another --output") from None
-    if settings.target not in sheet.cells:
-        raise ValueError(f"{name} exists and is no sheet of suggestions for {settings.target}: name another --output")
-    if not sheet.cells[settings.target].map(is_missing).all():
-        raise ValueError(
-            f"{name} holds results of {settings.target}: move them to the measurements, or name another --output"
-        )
+    if target not in sheet.cells:
+        raise ValueError(f"{name} exists and is no sheet of suggestions for {target}: name another --output")
+    if not sheet.cells[target].map(is_missing).all():
+        raise ValueError(f"{name} holds results of {target}: move them to the measurements, or name another --output")
 
 
 def write_sheet(

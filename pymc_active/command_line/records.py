@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,17 +19,13 @@ LINE = "line"
 
 
 class Measurements(NamedTuple):
-    """Rows with a result: X (n, D), y (n,), ids if there are any, lines of the file; and names of rows without one."""
+    """Rows with a result: X (n, D), y (n,), ids if there are any, names for messages; and names of rows without one."""
 
     X: np.ndarray
     y: np.ndarray
     ids: list[str] | None
-    lines: list[int]
+    names: list[str]
     waiting: list[str]
-
-    def name(self, row: int) -> str:
-        """How a message calls a row."""
-        return f"line {self.lines[row]}" if self.ids is None else f"{self.ids[row]} (line {self.lines[row]})"
 
 
 def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -> list[str]:
@@ -61,14 +58,15 @@ def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -
     Raises a ValueError for missing columns, text where numbers belong, results without their inputs, and repeated ids.
     """
     y = table.numbers([settings.target], "target")[:, 0]
-    names = pd.Series([f"line {line}" for line in table.cells.index], table.cells.index)
-    if settings.id is not None:
-        ids = table.text(settings.id, "--id")
-        names = names.where(ids.map(is_missing), ids)
-    complete = table._replace(cells=table.cells[np.isfinite(y)])
+    lines = [f"line {line}" for line in table.cells.index]
+    labels = [""] * len(lines) if settings.id is None else table.text(settings.id, "--id").tolist()
+    waiting = [line if is_missing(label) else label for line, label in zip(lines, labels, strict=True)]
+    names = [f"{label} ({line})" if label else line for line, label in zip(lines, labels, strict=True)]
+    has_result = np.isfinite(y)
+    complete = table._replace(cells=table.cells[has_result])
     X = _inputs(complete, inputs, "has a result but no value of")
-    known_ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
-    return Measurements(X, y[np.isfinite(y)], known_ids, complete.cells.index.tolist(), names[np.isnan(y)].tolist())
+    ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
+    return Measurements(X, y[has_result], ids, list(compress(names, has_result)), list(compress(waiting, ~has_result)))
 
 
 def read_candidates(settings: Settings, table: Table, inputs: Sequence[str]) -> tuple[pd.DataFrame, int]:
@@ -111,7 +109,7 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
         if not is_close.all():
             column = int(np.argmin(is_close))
             raise ValueError(
-                f"{measured.name(i)} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id has "
+                f"{measured.names[i]} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id has "
                 f"{values[row, column]:.6g}: give a row measured elsewhere another id"
             )
         X[i] = values[row]
@@ -119,19 +117,15 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
 
 
 def find_new(
-    known_X: np.ndarray,
-    known_y: np.ndarray,
-    known_ids: Sequence[str | None] | None,
-    measured: Measurements,
-    target: str,
+    X: np.ndarray, y: np.ndarray, ids: Sequence[str | None] | None, measured: Measurements, target: str
 ) -> tuple[list[int], list[str]]:
-    """Rows that are not known yet; and, in words, which known rows are gone or changed.
+    """Rows of the table that are not known yet; and, in words, which known rows are gone or changed.
 
     Rows are known by their id; without one by their values, in any order.
     """
-    known, now = np.column_stack([known_X, known_y]), np.column_stack([measured.X, measured.y])
+    known, now = np.column_stack([X, y]), np.column_stack([measured.X, measured.y])
     close = _SAME * _span(np.concatenate([known, now]))
-    labels = [None] * len(known) if known_ids is None or measured.ids is None else known_ids
+    labels = [None] * len(known) if ids is None or measured.ids is None else ids
     row_of = {label: row for row, label in enumerate(measured.ids or ())}
     # Row of each known one in the table: by id, else by all its values, else by its inputs alone.
     found = {i: row_of.get(label) for i, label in enumerate(labels) if label is not None}
@@ -148,9 +142,9 @@ def find_new(
         if row is None:
             problems.append(f"{labels[i] or f'the row with {target} = {known[i, -1]:.6g}'} is gone")
         elif abs(now[row, -1] - known[i, -1]) > close[-1]:
-            problems.append(f"{measured.name(row)} has {target} = {now[row, -1]:.6g}, which was {known[i, -1]:.6g}")
+            problems.append(f"{measured.names[row]} has {target} = {now[row, -1]:.6g}, which was {known[i, -1]:.6g}")
         elif (np.abs(now[row] - known[i]) > close).any():
-            problems.append(f"{measured.name(row)} has other inputs than before")
+            problems.append(f"{measured.names[row]} has other inputs than before")
     return left, problems
 
 
@@ -175,11 +169,8 @@ def _ids(table: Table, column: str | None, advice: str) -> list[str] | None:
     if column is None:
         return None
     ids = table.text(column, "--id")
-    if (ids == "").any():
-        raise ValueError(
-            f"{table.name}, line {ids.index[ids == ''][0]} has no {column!r}, which --id says names the rows: give it "
-            "one"
-        )
+    for line in ids.index[ids == ""]:
+        raise ValueError(f"{table.name}, line {line} has no {column!r}, which --id says names the rows: give it one")
     for label in ids[ids.duplicated()]:
         first, second, *_ = ids.index[ids == label]
         raise ValueError(f"{table.name} has the {column} {label!r} in lines {first} and {second}: {advice}")

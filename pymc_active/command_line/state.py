@@ -55,8 +55,7 @@ def load_run(path: str | os.PathLike) -> Run:
         raise ValueError(f"{name} is damaged: {error}") from error
     if _KEY not in learner.notes:
         raise ValueError(
-            f"{name} was written from Python, without the names of columns that the command line needs: go on with it "
-            "there, or give another --state"
+            f"{name} was written from Python, without names of columns: go on there, or name another --state"
         )
     try:
         return _read_notes(learner, learner.notes[_KEY])
@@ -72,8 +71,7 @@ def _read_notes(learner: Learner, notes: Any) -> Run:
             raise ValueError("its notes of the command line are not options and ids")
     if len(settings.inputs or ()) != learner.X.shape[1]:
         raise ValueError(f"its options do not name the {learner.X.shape[1]} input(s) of its learner")
-    box = None if settings.bounds is None else [label for label, _, _ in settings.bounds]
-    if box != (None if learner.domain.is_pool else settings.inputs):
+    if [name for name, _, _ in settings.bounds or ()] != ([] if learner.domain.is_pool else settings.inputs):
         raise ValueError("its options and its learner differ about a box")
     if ids is None:
         return Run(learner, settings, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -15,8 +15,10 @@ _MOST_ROWS = 12
 
 
 class Summary(NamedTuple):
-    """A title; facts by their names, without those that are None; tables, of which a dozen rows are shown; and remarks:
-    what the reader must know before relying on the result.
+    """The contents of a summary.
+
+    Facts that are None and all but the first dozen rows of each table are left out. Remarks tell what the reader must
+    know before relying on the result.
     """
 
     title: str
@@ -57,16 +59,11 @@ class Summary(NamedTuple):
     def _known(self) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in self.facts.items() if value is not None]
 
-    def _cut(self) -> list[tuple[pd.DataFrame, bool, list[str]]]:
+    def _cut(self) -> Iterator[tuple[pd.DataFrame, bool, list[str]]]:
         """Each table cut to a dozen rows, whether its rows have names, and how many rows are missing."""
-        return [
-            (
-                table.head(_MOST_ROWS),
-                not isinstance(table.index, pd.RangeIndex),
-                [f"and {len(table) - _MOST_ROWS} more"] if len(table) > _MOST_ROWS else [],
-            )
-            for table in self.tables
-        ]
+        for table in self.tables:
+            more = [f"and {len(table) - _MOST_ROWS} more"] if len(table) > _MOST_ROWS else []
+            yield table.head(_MOST_ROWS), not isinstance(table.index, pd.RangeIndex), more
 
 
 class Summarized:
