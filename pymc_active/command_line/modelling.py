@@ -21,14 +21,12 @@ _NOISE_SD = 0.1
 
 def default_models(settings: Settings) -> tuple[list[str], str]:
     """The model for this number of inputs; and what it is and why, in words."""
-    n, d = len(settings.inputs or ()), settings.components
+    n = len(settings.inputs or ())
     if n > MANY_INPUTS:
-        what, enough = f"on {d} learned combinations of the inputs (embedding)", "too many"
-    else:
-        what, enough = "with a lengthscale for each input (ard)", "few enough"
-    are = "s are" if n > 1 else " is"
-    name = "embedding" if n > MANY_INPUTS else "ard"
-    return [name], f"a Gaussian process {what}, as {n} input{are} {enough} for a lengthscale each"
+        what = f"a Gaussian process on {settings.components} learned combinations of the inputs (embedding)"
+        return ["embedding"], f"{what}, as {n} inputs are too many for a lengthscale each"
+    what = "a Gaussian process with a lengthscale for each input (ard)"
+    return ["ard"], f"{what}, as {n} input{'s are' if n > 1 else ' is'} few enough for a lengthscale each"
 
 
 def make_models(
@@ -57,12 +55,10 @@ def make_models(
             made[text] = ard_gp(X, y, mean="constant", **options)
         elif is_kernel:
             made[text] = composite_gp(X, y, _by_position(text, list(X.columns)), **options)
-        elif 1 <= settings.components <= X.shape[1]:
-            made[text] = embedding_gp(X, y, n_components=settings.components, **options)
+        elif 1 <= (d := settings.components) <= X.shape[1]:
+            made[text] = embedding_gp(X, y, n_components=d, **options)
         else:
-            raise ValueError(
-                f"--components must be between 1 and the number of inputs, {X.shape[1]}; got {settings.components}"
-            )
+            raise ValueError(f"--components must be between 1 and the number of inputs, {X.shape[1]}; got {d}")
     return made if len(made) > 1 else next(iter(made.values()))
 
 

@@ -90,11 +90,9 @@ def _read_notes(learner: Learner, notes: Any) -> Run:
 def open_suggestions(learner: Learner) -> list[Suggestion]:
     """What was suggested and has no result."""
     design = learner.design(pending=True)
-    columns = [design[name].to_numpy()[len(learner.y) - design.attrs["n_start"] :] for name in ("label", "x", "score")]
-    return [
-        Suggestion(str(label) or name_of_point(as_set(learner, x)), x, float(score))
-        for label, x, score in zip(*columns, strict=True)
-    ]
+    rows = zip(*(design[name].to_numpy() for name in ("label", "x", "score")), strict=True)
+    found = [Suggestion(str(label) or name_of_point(as_set(learner, x)), x, float(score)) for label, x, score in rows]
+    return found[len(learner.y) - design.attrs["n_start"] :]
 
 
 def name_of_point(x: np.ndarray) -> str:
