@@ -11,17 +11,10 @@ from pymc_active.command_line.options import make_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a command with these arguments, or with those of the process.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: those of the process.
-
-    Returns
-    -------
-    int
-        0, or 2 if something is wrong with options or files; one line on standard error says what.
+    It returns 0, 130 after Ctrl-C, or 2 if something is wrong with options or files; one line on standard error says
+    what.
     """
     parser = make_parser()
     given = parser.parse_args(arguments)
@@ -50,23 +43,20 @@ def _in_one_line(message: str) -> str:
 def _run(given: Namespace) -> None:
     # Imported late, so that --help loads neither samplers nor plots.
     if given.command == "demo":
-        from pymc_active.command_line.demo import main as run_demo
+        from pymc_active.command_line.demo import main as demo
 
-        run_demo(given.output, n_splits=given.splits, n_asks=given.asks)
+        demo(given.output, n_splits=given.splits, n_asks=given.asks)
         return
+    from pymc_active.command_line import report, suggest
     from pymc_active.command_line.output import Console
 
-    console = Console(quiet=getattr(given, "quiet", False))
+    console = Console(quiet=given.command == "suggest" and given.quiet)
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", category=UserWarning)
         if given.command == "report":
-            from pymc_active.command_line.report import report
-
-            report(given.state, console)
+            report.report(given.state, console)
         else:
-            from pymc_active.command_line.suggest import suggest
-
-            suggest(given, console)
+            suggest.suggest(given, console)
     for text in dict.fromkeys(str(one.message) for one in caught):
         console.note(text)
 

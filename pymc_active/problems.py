@@ -48,16 +48,9 @@ _MOST_INPUTS = 3
 
 
 class EmbeddedProblem(NamedTuple):
-    """A function of a few linear combinations of many inputs.
+    """A function of a few linear combinations u = R x of many inputs.
 
-    Attributes
-    ----------
-    function : callable
-        Of x, shape (m, D).
-    R : ndarray, shape (d, D)
-        The true embedding, u = R x.
-    bounds : list of (low, high)
-        The box [-1, 1]^D.
+    ``function`` takes x, shape (m, D), in the box ``bounds``, [-1, 1]^D. ``R``, shape (d, D), is the true embedding.
     """
 
     function: Function
@@ -68,14 +61,7 @@ class EmbeddedProblem(NamedTuple):
 class HiddenProblem(NamedTuple):
     """A function of a few of many inputs.
 
-    Attributes
-    ----------
-    function : callable
-        Of x, shape (m, D).
-    active : list of int
-        The inputs that matter, sorted.
-    bounds : list of (low, high)
-        The box [-1, 1]^D.
+    ``function`` takes x, shape (m, D), in the box ``bounds``, [-1, 1]^D. ``active`` are the inputs that matter, sorted.
     """
 
     function: Function
@@ -215,15 +201,8 @@ def quad(
 def gp_draw(d: int, bandwidth: float, *, random_seed: int | np.random.Generator | None = None) -> Function:
     r"""A draw of a Gaussian process on [-1, 1]^d with kernel :math:`\exp(-|x - x'|^2 / b^2)`, for up to three inputs.
 
-    A Karhunen-Loève expansion. Draws are analytic, so that the eigenvectors of the covariance on a fine grid, continued
-    by the kernel, reproduce the covariance to 2e-9.
-
-    Parameters
-    ----------
-    d : int
-    bandwidth : float
-        b, √2 times PyMC's ``ls``.
-    random_seed : int or Generator, optional
+    The bandwidth b is √2 times PyMC's ``ls``. The draw is a Karhunen-Loève expansion: draws are analytic, so that the
+    eigenvectors of the covariance on a fine grid, continued by the kernel, reproduce the covariance to 2e-9.
     """
     if not 1 <= d <= _MOST_INPUTS:
         raise ValueError(f"gp_draw is for 1 to {_MOST_INPUTS} inputs; got {d!r}. See random_embedding_problem")

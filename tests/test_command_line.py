@@ -1,12 +1,12 @@
 """The command line: from tables to suggestions, and on from there; what is wrong is said in one line."""
 
 import csv
-import json
 import os
 import re
 import subprocess
 import sys
 import warnings
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ import pytest
 import pymc_active as pma
 from pymc_active.__main__ import main
 from pymc_active.active import Learner
+from pymc_active.command_line.options import Settings
 from pymc_active.learner import verification
 
 rng = np.random.default_rng(0)
@@ -104,6 +105,10 @@ class Laboratory:
     def notes(self):
         """What the command line writes into the file of a run."""
         return self.load().notes["command_line"]
+
+    @property
+    def settings(self):
+        return Settings.from_text(self.notes["options"])
 
 
 @pytest.fixture
@@ -392,8 +397,8 @@ def test_a_run_that_starts_again_keeps_its_options_and_what_is_open(lab):
     lab.add(first[:1])
     lab("--state", "run.nc", "--rebuild", "-n", "0", "--noise", "0.3")
     assert lab.open == first[1:]
-    settings = lab.notes["settings"]
-    assert (settings["seed"], settings["noise"], settings["criterion"]) == (7, 0.3, "uncertainty")
+    settings = lab.settings
+    assert (settings.seed, settings.noise, settings.criterion) == (7, 0.3, "uncertainty")
 
 
 def test_digits_that_a_spreadsheet_drops_do_not_count(lab):
@@ -463,29 +468,32 @@ def test_files_that_are_no_runs_are_refused(lab):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ("nothing", "its notes of the command line are not settings and ids"),
-        ({"settings": None}, "its settings are not those of the command line"),
-        ({"settings": {"target": "fat", "colour": "red"}}, "its settings are not those of the command line"),
-        ({"inputs": None}, "its settings do not name the 2 input(s)"),
-        ({"inputs": ["moisture", 1]}, "its settings cannot have inputs = ['moisture', 1]"),
-        ({"noise": "much"}, "its settings cannot have noise = 'much'"),
-        ({"separator": 5}, "its settings cannot have separator = 5"),
-        ({"bounds": [["moisture", 0, 1], ["density", 0, 1]]}, "its settings and its learner differ about a box"),
-        ({"target": "moisture"}, "--target moisture cannot be the id or an input as well"),
-        ({"ids": 5}, "its ids are not a list of text"),
+        ("nothing", "its notes of the command line are not options and ids"),
+        ({"options": None}, "its notes of the command line are not options and ids"),
+        ({"ids": 5}, "its notes of the command line are not options and ids"),
+        ({"options": "--colour=red"}, "unrecognized arguments: --colour=red"),
+        ({"options": "--id=sample"}, "name the column of what was measured with --target"),
+        ({"options": "--target=fat"}, "its options do not name the 2 input(s)"),
+        ("--inputs=", "argument --inputs: expected different names with commas between them; got ''"),
+        ("--noise=much", "argument --noise: expected a positive number; got 'much'"),
+        ("--separator", "argument --separator: expected one argument"),
+        ("--id='", "No closing quotation"),
+        ("--bounds=moisture=0:1 --bounds=density=0:1", "its options and its learner differ about a box"),
+        ("--target=moisture", "--target moisture cannot be the id or an input as well"),
+        ({"ids": [5]}, "its ids are not a list of text"),
         ({"ids": ["a"]}, "it has 1 ids for 5 observations"),
     ],
 )
-def test_damaged_settings_of_a_run_are_one_line(lab, changes, message):
+def test_damaged_notes_of_a_run_are_one_line(lab, changes, message):
     lab.begin("-n", "0")
     learner = lab.load()
     notes = learner.notes["command_line"]
-    if not isinstance(changes, dict):
-        learner.notes["command_line"] = changes
-    elif "settings" in changes or "ids" in changes:
+    if isinstance(changes, dict):
         notes |= changes
+    elif changes.startswith("--"):
+        notes["options"] += f" {changes}"
     else:
-        notes["settings"] |= changes
+        learner.notes["command_line"] = changes
     learner.save(lab.folder / "run.nc")
     assert f"error: run.nc is damaged: {message}" in lab.fails("--state", "run.nc")
 
@@ -509,28 +517,34 @@ def test_settings_come_back_as_they_were(lab):
         "0",
     ]
     lab("--target", "fat", "--id", "sample", *box, *given, *QUICK, "--state", "run.nc", "-n", "0")
-    before = lab.notes["settings"]
-    assert before["bounds"] == [[second, 40.000000001, 75.0], [first, 1.0, 0.1 + 1.0 + 1e-15]]
-    assert (before["noise"], before["target_scale"], before["verify"]) == (0.1 + 0.2, [18.0, 100.0], 3)
+    before = lab.settings
+    assert before.bounds == [(second, 40.000000001, 75.0), (first, 1.0, 0.1 + 1.0 + 1e-15)]
+    assert (before.noise, before.target_scale, before.verify) == (0.1 + 0.2, (18.0, 100.0), 3)
     lab(*box, *given, "--state", "run.nc", "-n", "0")
-    assert lab.notes["settings"] == before
+    assert lab.settings == before
+    lab("--target", "fat", *box, *QUICK, "--state", "hyphen.nc", "-n", "0", "--target-scale=-3,5", "--seed", "7")
+    lab("--state", "hyphen.nc", "-n", "0", "--target-scale=-3.0,5", "--seed", "7")
 
 
-def test_whatever_the_settings_of_a_run_hold_it_goes_on_or_says_why_not(lab):
-    """Entries are deleted or exchanged at random; what is accepted is written again as it was read."""
+def test_whatever_the_options_of_a_run_are_it_goes_on_or_says_why_not(lab):
+    """They are left out, exchanged and damaged at random; what is accepted is written again as it was read."""
     lab.begin("-n", "0", "--criterion", "random", "--target-scale", "18,12")
-    path, strange = lab.folder / "run.nc", [None, True, -1, 10**9, 1e300, "", "object", [], {}, [[1]], ["a"], "\0"]
+    path, strange = (
+        lab.folder / "run.nc",
+        ["", "--", "-1", "--id", "'", '"', "=", "\0", "--minimize", "--help", "--le=x"],
+    )
     learner, draw, n_refused, n_accepted = lab.load(), np.random.default_rng(2), 0, 0
-    text = json.dumps(learner.notes["command_line"])
+    original = learner.notes["command_line"]["options"].split()
     for _ in range(40):
-        notes = json.loads(text)
-        parent = notes if draw.uniform() < 0.1 else notes["settings"]
-        key = str(draw.choice(list(parent)))
-        if draw.uniform() < 0.2:
-            del parent[key]
-        else:
-            parent[key] = strange[draw.integers(len(strange))]
-        learner.notes["command_line"] = notes
+        options, i = list(original), draw.integers(len(original))
+        flag = options[i].split("=")[0]
+        options[i : i + 1] = [
+            [],
+            [strange[draw.integers(len(strange))]],
+            [f"{flag}={strange[draw.integers(len(strange))]}"],
+            [original[i], original[draw.integers(len(original))]],
+        ][draw.integers(4)]
+        learner.notes["command_line"]["options"] = " ".join(options)
         learner.save(path)
         lab.capsys.readouterr()
         code = main(["suggest", str(lab.folder / "measurements.csv"), "--state", str(path), "-n", "0"])
@@ -540,8 +554,7 @@ def test_whatever_the_settings_of_a_run_hold_it_goes_on_or_says_why_not(lab):
             assert "error: " in errors[0]
             n_refused += 1
         else:
-            again = lab.notes
-            assert notes["settings"].items() <= again["settings"].items()
+            assert lab.settings == Settings.from_text(" ".join(options))
             n_accepted += 1
     assert n_refused > 12
     assert n_accepted > 4
@@ -577,7 +590,7 @@ def test_a_report_tells_of_the_samples_that_take_the_place_of_a_fit(lab, monkeyp
     monkeypatch.setattr(verification, "_TUNE", 50)
     monkeypatch.setattr(verification, "_DRAWS", 64)
     lab.begin("--verify", "sometimes")
-    assert lab.err.count("the criterion is computed over traces by MCMC") == 1
+    assert lab.err.count("the criterion is computed over MCMC traces") == 1
     out = lab.report()
     assert "the approximation is not trusted, so samples by MCMC take its place (Pareto k " in out
     assert "; R-hat of the samples " in out
@@ -740,7 +753,7 @@ def test_names_of_columns_may_have_commas_and_brackets(lab):
     lab.write("measurements.csv", lab.measurements().rename(columns=names))
     kernel = "SE[moisture [%]] + LIN[ density, g/ml ] + SE[1]"
     lab(*POOLED, "--inputs", 'moisture [%],"density, g/ml"', "--model", kernel, "--state", "run.nc")
-    assert lab.notes["settings"]["inputs"] == list(names.values())
+    assert lab.settings.inputs == list(names.values())
     assert lab.load().gpm.description == "composite_gp(SE[0] + LIN[1] + SE[1])"
 
 
@@ -862,8 +875,8 @@ def test_help_and_options_are_the_same(lab):
             main(["suggest", "measurements.csv", flag, "--no-such-option"])
         err = lab.capsys.readouterr().err
         assert "unrecognized arguments: --no-such-option" in err or "expected one argument" in err
-    lab.begin("-n", "0")
-    remembered = {"--" + ("model" if name == "models" else name.replace("_", "-")) for name in lab.notes["settings"]}
+    names = [field.name for field in fields(Settings)]
+    remembered = {"--" + ("model" if name == "models" else name.replace("_", "-")) for name in names}
     assert remembered | {"-n", "--candidates", "--state", "--output", "--plot", "--rebuild"} <= set(explained)
 
 

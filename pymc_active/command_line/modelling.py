@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,13 +17,6 @@ from pymc_active.models.gpmodel import GPModel
 # How certain --noise is taken to be, as the sd of its logarithm. With more parameters than observations a wider prior
 # would let the data explain the noise away.
 _NOISE_SD = 0.1
-
-
-class Scale(NamedTuple):
-    """Shift and width of every input (D,), or of the target."""
-
-    shift: Any
-    width: Any
 
 
 def default_models(settings: Settings) -> tuple[list[str], str]:
@@ -42,47 +35,37 @@ def make_models(
     """A model of the measurements, or several by the text of their ``--model``.
 
     Inputs are scaled by the box, or by the pool and the measurements together; the target by ``--target-scale``, or by
-    the measurements so far. Both scales stay when more come in.
-
-    Raises
-    ------
-    ValueError
-        If all results are equal, or for an unknown kernel, an unknown input or too many components.
+    the measurements so far. Both scales stay when more come in. Raises a ValueError if all results are equal, or for
+    an unknown kernel, an unknown input or too many components.
     """
-    target = _target_scale(settings, y)
-    made = {}
-    for text in settings.models or ():
-        is_kernel = text not in ("ard", "embedding")
-        options: dict[str, Any] = {"x_scale": _input_scale(settings, X.to_numpy(), pool, is_kernel), "y_scale": target}
-        if settings.noise is not None:
-            # Each model needs a distribution of its own.
-            options["priors"] = {"log_noise": pm.Normal.dist(np.log(settings.noise / target.width), _NOISE_SD)}
-        if text == "ard":
-            made[text] = ard_gp(X, y, mean="constant", **options)
-        elif is_kernel:
-            made[text] = composite_gp(X, y, _by_position(text, list(X.columns)), **options)
-        elif 1 <= settings.components <= X.shape[1]:
-            made[text] = embedding_gp(X, y, n_components=settings.components, **options)
-        else:
-            raise ValueError(
-                f"--components must be between 1 and the number of inputs, {X.shape[1]}; got {settings.components}"
-            )
-    return made if len(made) > 1 else next(iter(made.values()))
-
-
-def _target_scale(settings: Settings, y: np.ndarray) -> Scale:
-    if settings.target_scale is not None:
-        return Scale(*settings.target_scale)
-    if not y.std() > 0:
+    if settings.target_scale is None and not y.std() > 0:
         raise ValueError(
             f"one value of {settings.target} does not tell its scale: measure another point, or say what to expect, "
             "typical value and spread, with --target-scale, e.g. --target-scale 18,12"
         )
-    return Scale(float(y.mean()), float(y.std()))
+    scale = settings.target_scale or (float(y.mean()), float(y.std()))
+    made = {}
+    for text in settings.models or ():
+        is_kernel = text not in ("ard", "embedding")
+        options: dict[str, Any] = {"x_scale": _input_scale(settings, X.to_numpy(), pool, is_kernel), "y_scale": scale}
+        if settings.noise is not None:
+            # Each model needs a distribution of its own.
+            options["priors"] = {"log_noise": pm.Normal.dist(np.log(settings.noise / scale[1]), _NOISE_SD)}
+        if text == "ard":
+            made[text] = ard_gp(X, y, mean="constant", **options)
+        elif is_kernel:
+            made[text] = composite_gp(X, y, _by_position(text, list(X.columns)), **options)
+        elif 1 <= (d := settings.components) <= X.shape[1]:
+            made[text] = embedding_gp(X, y, n_components=d, **options)
+        else:
+            raise ValueError(f"--components must be between 1 and the number of inputs, {X.shape[1]}; got {d}")
+    return made if len(made) > 1 else next(iter(made.values()))
 
 
-def _input_scale(settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_kernel: bool) -> Scale:
-    """The scales that the default priors are meant for: [0, 1] for kernel expressions, [-1, 1] for other models."""
+def _input_scale(
+    settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_kernel: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts and widths (D,) to what the default priors are meant for: [0, 1] for kernel expressions, else [-1, 1]."""
     everything = X if pool is None else np.concatenate([pool, X])
     if settings.bounds is not None:
         everything = np.array([[low, high] for _, low, high in settings.bounds], float).T
@@ -94,7 +77,7 @@ def _input_scale(settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_
     else:
         # The half width of a uniform distribution with this sd, which depends less on single outliers than the ends.
         shift, width = everything.mean(0), np.sqrt(3) * everything.std(0)
-    return Scale(shift, np.where(width > 0, width, 1.0))
+    return shift, np.where(width > 0, width, 1.0)
 
 
 def _by_position(text: str, inputs: list[str]) -> str:

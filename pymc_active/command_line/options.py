@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 import math
 import shlex
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn, Self, override
@@ -39,115 +39,97 @@ def known_criteria() -> list[str]:
     return sorted([*criterion_names(), "random"])
 
 
-# Readers turn the text of an option into a JSON value, and raise an ArgumentTypeError for other text.
+def _reader(
+    expected: str, convert: Callable[[str], Any], is_valid: Callable[[Any], bool] = bool
+) -> Callable[[str], Any]:
+    """A reader of the text of an option, which says what was expected if it cannot be converted to a valid value."""
 
-
-def _text(text: str) -> str:
-    if not text:
-        raise ArgumentTypeError("expected a name; got nothing")
-    return text
-
-
-def _one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        known = list(names())
-        if text not in known:
-            raise ArgumentTypeError(f"expected one of {', '.join(known)}; got {text!r}")
-        return text
+    def read(text: str) -> Any:
+        with suppress(ValueError):
+            value = convert(text)
+            if is_valid(value):
+                return value
+        raise ArgumentTypeError(f"expected {expected}; got {text!r}")
 
     return read
+
+
+def _one_of(names: Iterable[str]) -> Callable[[str], str]:
+    return _reader(f"one of {', '.join(names)}", str, lambda text: text in list(names))
 
 
 def _at_least(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise ArgumentTypeError(f"expected a whole number, {least} or more; got {text!r}")
-        return int(text)
-
-    return read
+    return _reader(f"a whole number, {least} or more", int, lambda number: number >= least)
 
 
-def _numbers(texts: Iterable[str]) -> list[float]:
-    """Finite numbers, or an empty list if one of the texts is something else."""
-    try:
-        values = [float(text) for text in texts]
-    except ValueError:
-        return []
-    return values if all(map(math.isfinite, values)) else []
+def _criterion(text: str) -> str:
+    return _one_of(known_criteria())(text)
 
 
-def _positive(text: str) -> float:
-    match _numbers([text]):
-        case [value] if value > 0:
-            return value
-    raise ArgumentTypeError(f"expected a positive number; got {text!r}")
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError
+    return value
 
 
-def _scale(text: str) -> list[float]:
-    match _numbers(text.split(",")):
-        case [typical, spread] if spread > 0:
-            return [typical, spread]
-    raise ArgumentTypeError(f"expected TYPICAL,SPREAD with a positive spread, such as 18,12; got {text!r}")
-
-
-def _bounds(text: str) -> list:
+def _range(text: str) -> tuple[str, float, float]:
     name, _, ends = text.rpartition("=")
-    match _numbers(ends.split(":")):
-        case [low, high] if low < high and name.strip():
-            return [name.strip(), low, high]
-    raise ArgumentTypeError(f"expected NAME=LOW:HIGH with LOW < HIGH, such as minutes=5:60; got {text!r}")
+    low, high = map(_finite, ends.split(":"))
+    return name.strip(), low, high
 
 
-def _names(text: str) -> list[str]:
+def _columns(text: str) -> list[str]:
     # As in a CSV file, quotes protect a comma.
-    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    if not names or "" in names or len(set(names)) < len(names):
-        raise ArgumentTypeError(f"expected different names with commas between them; got {text!r}")
-    return names
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
-def _separator(text: str) -> str:
-    text = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(text) != 1:
-        raise ArgumentTypeError(f"expected a single character, or tab; got {text!r}")
-    return text
-
-
-def _verify(text: str) -> str | int:
-    if text in ("never", "sometimes"):
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"expected sometimes, never, or a whole number from 1 on; got {text!r}")
-    return int(text)
-
-
-def _switch(text: str) -> bool:
-    return text == "True"
+_name = _reader("a name", str)
+_names = _reader(
+    "different names with commas between them",
+    _columns,
+    lambda names: names and "" not in names and len(set(names)) == len(names),
+)
+_positive = _reader("a positive number", _finite, lambda value: value > 0)
+_scale = _reader(
+    "TYPICAL,SPREAD with a positive spread, such as 18,12",
+    lambda text: tuple(map(_finite, text.split(","))),
+    lambda values: len(values) == 2 and values[1] > 0,
+)
+_bounds = _reader(
+    "NAME=LOW:HIGH with LOW < HIGH, such as minutes=5:60", _range, lambda found: found[0] and found[1] < found[2]
+)
+_separator = _reader(
+    "a single character, or tab", lambda text: "\t" if text in ("tab", "\\t") else text, lambda text: len(text) == 1
+)
+_verify = _reader(
+    "sometimes, never, or a whole number from 1 on",
+    lambda text: text if text in ("sometimes", "never") else int(text),
+    lambda value: isinstance(value, str) or value > 0,
+)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Choices of the first call that the file of the run remembers, as JSON values; see the help for what they mean."""
+    """Choices of the first call that the file of the run remembers; see the help for what they mean."""
 
-    # Each with its reader and, where they differ from the usual: flag; is_repeated, an option for each element of a
-    # list; has_order, a list that means something else in another order; may_change, from call to call.
-    target: str = field(metadata={"read": _text})
-    id: str | None = field(default=None, metadata={"read": _text})
-    inputs: list[str] | None = field(default=None, metadata={"read": _names})
-    # [name, low, high] of each input.
-    bounds: list[list] | None = field(default=None, metadata={"read": _bounds, "is_repeated": True})
-    learn: str = field(default="function", metadata={"read": _one_of(GOALS.keys)})
-    criterion: str | None = field(default=None, metadata={"read": _one_of(known_criteria)})
-    models: list[str] | None = field(default=None, metadata={"read": _text, "flag": "--model", "is_repeated": True})
-    components: int = field(default=2, metadata={"read": _at_least(0)})
-    noise: float | None = field(default=None, metadata={"read": _positive})
-    target_scale: list[float] | None = field(default=None, metadata={"read": _scale, "has_order": True})
-    minimize: bool = field(default=False, metadata={"read": _switch})
-    seed: int = field(default=0, metadata={"read": _at_least(0)})
-    verify: str | int = field(default="never", metadata={"read": _verify})
-    separator: str = field(default=",", metadata={"read": _separator, "may_change": True})
-    decimal: str = field(default=".", metadata={"read": _one_of(lambda: ".,"), "may_change": True})
-    encoding: str = field(default="utf-8-sig", metadata={"read": _text, "may_change": True})
+    # Each with the keywords of its add_argument.
+    target: str = field(metadata={"type": _name})
+    id: str | None = field(default=None, metadata={"type": _name})
+    inputs: list[str] | None = field(default=None, metadata={"type": _names})
+    # Name, low and high end of each input.
+    bounds: list[tuple[str, float, float]] | None = field(default=None, metadata={"type": _bounds, "action": "append"})
+    learn: str = field(default="function", metadata={"type": _one_of(GOALS)})
+    criterion: str | None = field(default=None, metadata={"type": _criterion})
+    models: list[str] | None = field(default=None, metadata={"type": _name, "action": "append"})
+    components: int = field(default=2, metadata={"type": _at_least(0)})
+    noise: float | None = field(default=None, metadata={"type": _positive})
+    target_scale: tuple[float, float] | None = field(default=None, metadata={"type": _scale})
+    minimize: bool = field(default=False, metadata={"action": "store_const", "const": True})
+    seed: int = field(default=0, metadata={"type": _at_least(0)})
+    verify: str | int = field(default="never", metadata={"type": _verify})
+    separator: str = field(default=",", metadata={"type": _separator})
+    decimal: str = field(default=".", metadata={"type": _one_of(".,")})
+    encoding: str = field(default="utf-8-sig", metadata={"type": _name})
 
     @property
     def goal(self) -> str:
@@ -166,13 +148,16 @@ class Settings:
         """Settings of a later call; raises a ValueError for an option that contradicts the first call."""
         chosen = _given(given)
         for option in fields(self):
-            if option.name not in chosen or "may_change" in option.metadata:
+            # How tables are written may change from call to call.
+            if option.name not in chosen or option.name in ("separator", "decimal", "encoding"):
                 continue
             before, now = getattr(self, option.name), chosen.pop(option.name)
-            if _in_order(option, before) != _in_order(option, now):
+            # A list, unlike a tuple, means the same in any order.
+            if before != now and not (isinstance(before, list) and isinstance(now, list) and set(before) == set(now)):
+                was, is_now = (" ".join(_typed(option, value)) or f"no {_flag(option)}" for value in (before, now))
                 raise ValueError(
-                    f"{state} was begun with {_spelled(option, before)}, which {_spelled(option, now)} contradicts: "
-                    "leave the option out, take another --state, or start again from the tables with --rebuild"
+                    f"{state} was begun with {was}, which {is_now} contradicts: leave the option out, take another "
+                    "--state, or start again from the tables with --rebuild"
                 )
         return replace(self, **chosen)
 
@@ -185,17 +170,17 @@ class Settings:
             chosen.setdefault("inputs", None)
         return replace(self, **chosen)._checked()
 
-    def to_json(self) -> dict[str, Any]:
-        """For the file of the run."""
-        return asdict(self)
+    def to_text(self) -> str:
+        """The options that give these settings, as they are typed, for the file of the run."""
+        # A value may begin with a hyphen.
+        return " ".join(text for option in fields(self) for text in _typed(option, getattr(self, option.name), "="))
 
     @classmethod
-    def from_json(cls, value: Any) -> Self:
-        """Settings of a file; raises a ValueError for anything that :meth:`to_json` does not write."""
-        options = {option.name: option for option in fields(cls)}
-        if not isinstance(value, dict) or not set(value) <= set(options) or "target" not in value:
-            raise ValueError("its settings are not those of the command line")
-        return cls(**{name: _read_again(options[name], one) for name, one in value.items()})._checked()
+    def from_text(cls, text: str) -> Self:
+        """Settings of a file; raises a ValueError for text that is not options."""
+        parser = _FileParser(add_help=False)
+        _add_settings(parser)
+        return cls.begin(parser.parse_args(shlex.split(text)))
 
     def _checked(self) -> Self:
         """Raise a ValueError for options that do not go together."""
@@ -209,14 +194,12 @@ class Settings:
             raise ValueError(f"--target {self.target} cannot be the id or an input as well")
         if self.id in names:
             raise ValueError(f"--id {self.id} cannot be an input as well")
-        n_models = len(self.models or ())
-        if self.learn == "model" and n_models < 2:
-            raise ValueError(
-                "--learn model compares models: name at least two, e.g. --model SE --model 'LIN + SE' --model ard"
-            )
-        if self.learn == "hyperparameters" and n_models > 1:
+        models = self.models or ()
+        if self.learn == "model" and len(models) < 2:
+            raise ValueError("--learn model compares models: name at least two, e.g. --model SE --model 'LIN + SE'")
+        if self.learn == "hyperparameters" and len(models) > 1:
             raise ValueError("--learn hyperparameters is about one model: pass a single --model, or --learn model")
-        if len(set(self.models or ())) < n_models:
+        if len(set(models)) < len(models):
             raise ValueError("the same --model was given twice")
         if self.minimize and self.learn != "maximum" and self.criterion is None:
             raise ValueError("--minimize says what kind of --learn maximum is looked for; pass both")
@@ -229,50 +212,35 @@ def _given(given: Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _in_order(option: Field, value: Any) -> Any:
-    return sorted(value) if isinstance(value, list) and "has_order" not in option.metadata else value
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    for option in fields(Settings):
+        parser.add_argument(_flag(option), dest=option.name, **option.metadata)
 
 
-def _name(option: Field) -> str:
-    return option.metadata.get("flag", "--" + option.name.replace("_", "-"))
+def _flag(option: Field) -> str:
+    return "--model" if option.name == "models" else "--" + option.name.replace("_", "-")
 
 
-def _spelled(option: Field, value: Any) -> str:
-    """An option as it is typed."""
-    if value is None or value is False:
-        return f"no {_name(option)}"
-    if value is True:
-        return _name(option)
-    return " ".join(f"{_name(option)} {shlex.quote(text)}" for text in _texts(option, value))
-
-
-def _texts(option: Field, value: Any) -> list[str]:
-    """What the option's reader turns into the value, or into its elements."""
-    if option.name == "bounds":
-        return [f"{name}={_text_of(low)}:{_text_of(high)}" for name, low, high in value]
-    return [_text_of(one) for one in (value if "is_repeated" in option.metadata else [value])]
+def _typed(option: Field, value: Any, between: str = " ") -> list[str]:
+    """What must be typed for a value of an option: nothing for None and False, several options for several values."""
+    if value is None or isinstance(value, bool):
+        return [_flag(option)] if value else []
+    values = value if option.metadata.get("action") == "append" else [value]
+    return [f"{_flag(option)}{between}{shlex.quote(_text_of(one))}" for one in values]
 
 
 def _text_of(value: Any) -> str:
-    if isinstance(value, list):
-        line = io.StringIO()
-        csv.writer(line).writerow([_text_of(one) for one in value])
-        return line.getvalue().removesuffix("\r\n")
-    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
-
-
-def _read_again(option: Field, value: Any) -> Any:
-    """A value of a file as the option's reader gives it from its text, if that is the same."""
-    if value is None and option.default is None:
-        return None
-    try:
-        again: Any = [option.metadata["read"](text) for text in _texts(option, value)]
-        again = again if "is_repeated" in option.metadata else again[0]
-        if again == value and again != []:
-            return again
-    except (ArgumentTypeError, TypeError, ValueError):
-        pass
-    raise ValueError(f"its settings cannot have {option.name} = {value!r}")
+    """What a reader turns into the value."""
+    match value:
+        case list():
+            return ",".join('"' + name.replace('"', '""') + '"' if set(name) & set('",\n') else name for name in value)
+        case (typical, spread):
+            return f"{_text_of(typical)},{_text_of(spread)}"
+        case (name, low, high):
+            return f"{name}={_text_of(low)}:{_text_of(high)}"
+        case float():
+            return repr(value).removesuffix(".0")
+    return str(value)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -293,6 +261,14 @@ class _Parser(argparse.ArgumentParser):
         return text
 
 
+class _FileParser(argparse.ArgumentParser):
+    """For options from a file."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """All commands."""
     from pymc_active import __version__
@@ -308,11 +284,7 @@ def make_parser() -> argparse.ArgumentParser:
         command.text = text
         command.add_argument("--debug", action="store_true")
     suggest.add_argument("measurements", metavar="measurements.csv")
-    for option in fields(Settings):
-        read, is_repeated = option.metadata["read"], "is_repeated" in option.metadata
-        how: dict[str, Any] = {"type": read, "action": "append" if is_repeated else "store"}
-        how = {"action": "store_const", "const": True} if read is _switch else how
-        suggest.add_argument(_name(option), dest=option.name, **how)
+    _add_settings(suggest)
     suggest.add_argument("-n", type=_at_least(0), default=1)
     for path in ("--candidates", "--state", "--output", "--plot"):
         suggest.add_argument(path)

@@ -44,21 +44,18 @@ class Console:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
         """A table with rules on a terminal, else columns between blanks."""
-        from rich.box import HEAVY_HEAD
-        from rich.console import Console as RichConsole
-        from rich.table import Table as RichTable
-        from rich.text import Text
+        from rich import console, table, text
 
         is_terminal = sys.stdout.isatty()
-        shown = RichTable(box=HEAVY_HEAD) if is_terminal else RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        shown = table.Table() if is_terminal else table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for column in columns:
-            shown.add_column(Text(column), justify="left" if column == columns[0] else "right")
+            shown.add_column(text.Text(column), justify="left" if column == columns[0] else "right")
         for row in rows:
-            shown.add_row(*map(Text, row))
+            shown.add_row(*map(text.Text, row))
         if title:
             print(title)
         # Elsewhere than on a terminal lines may be of any length.
-        RichConsole(width=None if is_terminal else 10_000).print(shown)
+        console.Console(width=None if is_terminal else 10_000).print(shown)
 
 
 def show(found: Sequence[Suggestion], settings: Settings, learner: Learner | None, console: Console) -> None:
@@ -82,18 +79,15 @@ def check_sheet(path: str | os.PathLike, settings: Settings) -> None:
     """Refuse to write over results: raise a ValueError unless the file is missing, or a sheet without any result."""
     if not Path(path).exists():
         return
-    name = Path(path).name
+    name, target = Path(path).name, settings.target
     try:
         sheet = read_table(path, settings)
     except ValueError:
         raise ValueError(f"{name} exists and is no table: name another --output") from None
-    if settings.target not in sheet.cells:
-        raise ValueError(f"{name} exists and is no sheet of suggestions for {settings.target}: name another --output")
-    if not sheet.cells[settings.target].map(is_missing).all():
-        raise ValueError(
-            f"{name} holds results of {settings.target}: add them to the measurements first and take the file away, or "
-            "name another --output"
-        )
+    if target not in sheet.cells:
+        raise ValueError(f"{name} exists and is no sheet of suggestions for {target}: name another --output")
+    if not sheet.cells[target].map(is_missing).all():
+        raise ValueError(f"{name} holds results of {target}: move them to the measurements, or name another --output")
 
 
 def write_sheet(

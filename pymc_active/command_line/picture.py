@@ -13,8 +13,9 @@ from pymc_active.command_line.state import Suggestion
 from pymc_active.learner.learner import Learner
 from pymc_active.plots.any_result import plot
 from pymc_active.plots.axes import legend_above, new_axes, pyplot
+from pymc_active.plots.marks import dots, note
 from pymc_active.plots.measurements import band
-from pymc_active.plots.style import BLUE, INK, VERMILION, Z89
+from pymc_active.plots.style import BLUE, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 
 # Candidates of a large pool that are drawn, evenly spread over it.
@@ -26,11 +27,9 @@ def check_picture(path: str | os.PathLike) -> None:
     pyplot()
     from matplotlib.backend_bases import FigureCanvasBase
 
-    known = FigureCanvasBase.get_supported_filetypes()
-    if Path(path).suffix.removeprefix(".").lower() not in known:
-        raise ValueError(
-            f"--plot {path}: the name must end in one of {', '.join(f'.{kind}' for kind in sorted(known))}"
-        )
+    known = sorted(f".{kind}" for kind in FigureCanvasBase.get_supported_filetypes())
+    if Path(path).suffix.lower() not in known:
+        raise ValueError(f"--plot {path}: the name must end in one of {', '.join(known)}")
 
 
 def save_picture(path: str | os.PathLike, learner: Learner, settings: Settings, found: Sequence[Suggestion]) -> None:
@@ -39,12 +38,9 @@ def save_picture(path: str | os.PathLike, learner: Learner, settings: Settings, 
     If models are compared, their probabilities. Otherwise the measurements: along a single input, among all candidates
     in the order of their predictions, or, in a box of several inputs, one after the other.
     """
-    plt = pyplot()
     ax = plot(learner) if settings.learn == "model" else _measurements(learner, settings, found)
-    try:
-        ax.figure.savefig(path, dpi=150)
-    finally:
-        plt.close(ax.figure)
+    ax.figure.savefig(path, dpi=150)
+    pyplot().close(ax.figure)
 
 
 def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggestion]):
@@ -72,12 +68,12 @@ def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggesti
             ax.step(place[:n], best, where="post", color=BLUE, lw=1.5, label="best so far")
         ax.set_xlabel("measurement")
         ax.locator_params(axis="x", integer=True)
-    ax.plot(place[:n], learner.y, "o", ms=5, color=INK, mec="white", mew=0.5, label="measured")
+    dots(ax, place[:n], learner.y, "measured")
     if found:
         at, mean, half = place[n : n + len(found)], [one.mean for one in found], [Z89 * one.sd for one in found]
         ax.errorbar(at, mean, half, fmt="D", ms=5, color=VERMILION, lw=1.3, capsize=2, label="suggested")
         for number, where in enumerate(zip(at, mean, strict=True), start=1):
-            ax.annotate(str(number), where, xytext=(6, 4), textcoords="offset points", color=VERMILION)
+            note(ax, str(number), where, (6, 4), color=VERMILION)
     ax.set_ylabel(settings.target)
     legend_above(ax)
     return ax

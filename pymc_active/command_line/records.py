@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from itertools import compress
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,17 +19,13 @@ LINE = "line"
 
 
 class Measurements(NamedTuple):
-    """Rows with a result: X (n, D), y (n,), ids if there are any, lines of the file; and names of rows without one."""
+    """Rows with a result: X (n, D), y (n,), ids if there are any, names for messages; and names of rows without one."""
 
     X: np.ndarray
     y: np.ndarray
     ids: list[str] | None
-    lines: list[int]
+    names: list[str]
     waiting: list[str]
-
-    def name(self, row: int) -> str:
-        """How a message calls a row."""
-        return f"line {self.lines[row]}" if self.ids is None else f"{self.ids[row]} (line {self.lines[row]})"
 
 
 def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -> list[str]:
@@ -37,16 +33,14 @@ def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -
 
     Raises a ValueError if there are none, or if those of the box are not those given.
     """
-    if settings.bounds is not None:
-        names = [name for name, _, _ in settings.bounds]
-        if settings.inputs is not None and set(settings.inputs) != set(names):
-            raise ValueError(
-                f"--inputs {','.join(settings.inputs)} and --bounds of {','.join(names)} differ: a box needs bounds "
-                "for every input, and --inputs is not needed then"
-            )
-        return names
-    if settings.inputs is not None:
-        return settings.inputs
+    box = [name for name, _, _ in settings.bounds or ()]
+    if box and settings.inputs is not None and set(settings.inputs) != set(box):
+        raise ValueError(
+            f"--inputs {','.join(settings.inputs)} and --bounds of {','.join(box)} differ: a box needs bounds for "
+            "every input, and --inputs is not needed then"
+        )
+    if box or settings.inputs is not None:
+        return box or settings.inputs or []
     assert candidates is not None, "there is a pool or a box"
     taken = {settings.target, settings.id}
     shared = [column for column in candidates.cells if column in measured.cells and column not in taken]
@@ -64,16 +58,15 @@ def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -
     Raises a ValueError for missing columns, text where numbers belong, results without their inputs, and repeated ids.
     """
     y = table.numbers([settings.target], "target")[:, 0]
-    lines = table.cells.index
-    names = [f"line {line}" for line in lines]
-    if settings.id is not None:
-        ids = table.text(settings.id, "--id")
-        names = [name if is_missing(label) else label for label, name in zip(ids, names, strict=True)]
-    waiting = [names[row] for row in np.flatnonzero(np.isnan(y))]
-    complete = replace(table, cells=table.cells[np.isfinite(y)])
+    lines = [f"line {line}" for line in table.cells.index]
+    labels = [""] * len(lines) if settings.id is None else table.text(settings.id, "--id").tolist()
+    waiting = [line if is_missing(label) else label for line, label in zip(lines, labels, strict=True)]
+    names = [f"{label} ({line})" if label else line for line, label in zip(lines, labels, strict=True)]
+    has_result = np.isfinite(y)
+    complete = table._replace(cells=table.cells[has_result])
     X = _inputs(complete, inputs, "has a result but no value of")
     ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
-    return Measurements(X, y[np.isfinite(y)], ids, complete.cells.index.tolist(), waiting)
+    return Measurements(X, y[has_result], ids, list(compress(names, has_result)), list(compress(waiting, ~has_result)))
 
 
 def read_candidates(settings: Settings, table: Table, inputs: Sequence[str]) -> tuple[pd.DataFrame, int]:
@@ -85,13 +78,17 @@ def read_candidates(settings: Settings, table: Table, inputs: Sequence[str]) -> 
         raise ValueError(f"{table.name} has no rows under its header: there is nothing to choose from")
     X = _inputs(table, inputs, "has no value of")
     ids = _ids(table, settings.id, "every candidate needs an id of its own")
-    if ids is None:
-        pool = pd.DataFrame(X, columns=list(inputs), index=pd.Index(table.cells.index, name=LINE))
-        # Without ids nothing tells equal rows apart.
-        once = pool[~pool.duplicated()]
-        return once, len(pool) - len(once)
+    pool = labelled(X, inputs, table.cells.index if ids is None else ids, settings.id)
+    # Without ids nothing tells equal rows apart.
+    once = pool[~pool.duplicated()] if ids is None else pool
+    return once, len(pool) - len(once)
+
+
+def labelled(X: np.ndarray, inputs: Sequence[str], labels: Any, id_column: str | None) -> pd.DataFrame:
+    """A pool with the ids of its rows, or with their lines in the file."""
     # Files of runs do not know pandas' own type for text.
-    return pd.DataFrame(X, columns=list(inputs), index=pd.Index(ids, dtype=object, name=settings.id)), 0
+    index = pd.Index(labels, dtype=None if id_column is None else object, name=id_column or LINE)
+    return pd.DataFrame(X, columns=list(inputs), index=index)
 
 
 def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
@@ -103,38 +100,32 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
     close = _SAME * _span(np.concatenate([values, X]))
     position = {} if measured.ids is None else {label: row for row, label in enumerate(pool.index)}
     for i, x in enumerate(X):
-        label = None if measured.ids is None else measured.ids[i]
-        if label in position:
-            row = position[label]
-            wrong = np.flatnonzero(np.abs(values[row] - x) > close)
-            if len(wrong):
-                column = wrong[0]
-                raise ValueError(
-                    f"{measured.name(i)} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id "
-                    f"has {values[row, column]:.6g}: give a row measured elsewhere another id"
-                )
-            X[i] = values[row]
+        row = None if measured.ids is None else position.get(measured.ids[i])
+        is_close = np.abs((values if row is None else values[row]) - x) <= close
+        if row is None:
+            same = np.flatnonzero(is_close.all(1))
+            X[i] = values[same[0]] if len(same) else x
             continue
-        same = np.flatnonzero((np.abs(values - x) <= close).all(1))
-        if len(same):
-            X[i] = values[same[0]]
+        if not is_close.all():
+            column = int(np.argmin(is_close))
+            raise ValueError(
+                f"{measured.names[i]} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id has "
+                f"{values[row, column]:.6g}: give a row measured elsewhere another id"
+            )
+        X[i] = values[row]
     return measured._replace(X=X)
 
 
 def find_new(
-    known_X: np.ndarray,
-    known_y: np.ndarray,
-    known_ids: Sequence[str | None] | None,
-    measured: Measurements,
-    target: str,
+    X: np.ndarray, y: np.ndarray, ids: Sequence[str | None] | None, measured: Measurements, target: str
 ) -> tuple[list[int], list[str]]:
-    """Rows that are not known yet; and, in words, which known rows are gone or changed.
+    """Rows of the table that are not known yet; and, in words, which known rows are gone or changed.
 
     Rows are known by their id; without one by their values, in any order.
     """
-    known, now = np.column_stack([known_X, known_y]), np.column_stack([measured.X, measured.y])
+    known, now = np.column_stack([X, y]), np.column_stack([measured.X, measured.y])
     close = _SAME * _span(np.concatenate([known, now]))
-    labels = [None] * len(known) if known_ids is None or measured.ids is None else known_ids
+    labels = [None] * len(known) if ids is None or measured.ids is None else ids
     row_of = {label: row for row, label in enumerate(measured.ids or ())}
     # Row of each known one in the table: by id, else by all its values, else by its inputs alone.
     found = {i: row_of.get(label) for i, label in enumerate(labels) if label is not None}
@@ -151,9 +142,9 @@ def find_new(
         if row is None:
             problems.append(f"{labels[i] or f'the row with {target} = {known[i, -1]:.6g}'} is gone")
         elif abs(now[row, -1] - known[i, -1]) > close[-1]:
-            problems.append(f"{measured.name(row)} has {target} = {now[row, -1]:.6g}, which was {known[i, -1]:.6g}")
+            problems.append(f"{measured.names[row]} has {target} = {now[row, -1]:.6g}, which was {known[i, -1]:.6g}")
         elif (np.abs(now[row] - known[i]) > close).any():
-            problems.append(f"{measured.name(row)} has other inputs than before")
+            problems.append(f"{measured.names[row]} has other inputs than before")
     return left, problems
 
 
@@ -178,12 +169,9 @@ def _ids(table: Table, column: str | None, advice: str) -> list[str] | None:
     if column is None:
         return None
     ids = table.text(column, "--id")
-    if (ids == "").any():
-        raise ValueError(
-            f"{table.name}, line {ids.index[ids == ''][0]} has no {column!r}, which --id says names the rows: give it "
-            "one"
-        )
-    for label in ids[ids.duplicated()][:1]:
+    for line in ids.index[ids == ""]:
+        raise ValueError(f"{table.name}, line {line} has no {column!r}, which --id says names the rows: give it one")
+    for label in ids[ids.duplicated()]:
         first, second, *_ = ids.index[ids == label]
         raise ValueError(f"{table.name} has the {column} {label!r} in lines {first} and {second}: {advice}")
     return ids.tolist()

@@ -32,12 +32,11 @@ def report(path: str, console: Console) -> None:
     print(f"measured: {n}, {n - learner.n_start} of them since the run began")
     print(f"open: {listing([one.name for one in open_suggestions(learner)], 10) or 'nothing'}")
     best = int(np.argmin(learner.y) if settings.minimize else np.argmax(learner.y))
-    label = f" ({ids[best]})" if ids is not None and ids[best] is not None else ""
+    label = f" ({ids[best]})" if ids and ids[best] else ""
     print(f"{which} {settings.target} measured: {learner.y[best]:.6g}{label}")
     if isinstance(fit, ModelAverage):
-        share = fit.probability.sortby(-fit.probability)
-        rows = [[str(model), f"{p:.3f}"] for model, p in zip(share.model.to_numpy(), share.to_numpy(), strict=True)]
-        console.table(["model", "probability"], rows)
+        share = fit.probability.to_series().sort_values(ascending=False)
+        console.table(["model", "probability"], [[str(model), f"{p:.3f}"] for model, p in share.items()])
         fit = fit.best
     else:
         x = learner.recommend()
@@ -74,12 +73,14 @@ def _verification(learner: Learner) -> None:
 
 def _parameters(fit: LaplaceFit, console: Console) -> None:
     table = parameter_table(fit.gpm, fit.best)
-    rows = [[str(name), *map(str, row)] for name, row in zip(table.index, table.to_numpy(), strict=True)]
+    rows = table.reset_index().astype(str).to_numpy().tolist()
     console.table(["parameter", *table.columns], rows, f"hyperparameters of {fit.gpm.description}")
     if fit.gpm.expression is not None:
         print("log_..., location_... and a lengthscale of several inputs refer to the scaled data")
     if fit.gpm.embedding:
-        loading = relevance(fit, random_seed=0).loading.sel(summary=["median", "lower", "upper"])
-        order = np.argsort(-loading.sel(summary="median").to_numpy())[:_MOST]
-        rows = [[str(loading.input.to_numpy()[j]), *map("{:.2g}".format, loading.to_numpy()[:, j])] for j in order]
+        loading = relevance(fit, random_seed=0).loading.to_pandas().T.nlargest(_MOST, "median")
+        rows = [
+            [str(row.Index), f"{row.median:.2g}", f"{row.lower:.2g}", f"{row.upper:.2g}"]
+            for row in loading.itertuples()
+        ]
         console.table(["input", "loading", "lower", "upper"], rows, "the inputs that count most, per scaled unit")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.command_line.options import Settings
-from pymc_active.command_line.records import LINE
+from pymc_active.command_line.records import labelled
 from pymc_active.learner.learner import Learner
 
 # Which of the learner's notes are the command line's own.
@@ -21,10 +21,7 @@ _NEAR = 0.01
 
 
 class Run(NamedTuple):
-    """A learner, its settings, and the ids of its observations in their order, if they have any.
-
-    An observation told in Python has the id of its candidate, or None.
-    """
+    """A learner, its settings, and the ids of its observations, if they have any (None: told in Python, elsewhere)."""
 
     learner: Learner
     settings: Settings
@@ -44,7 +41,7 @@ class Suggestion(NamedTuple):
 def save_run(path: str | os.PathLike, run: Run) -> None:
     """Write a file that :meth:`Learner.load` reads as well; see :meth:`Learner.save`."""
     ids = None if run.ids is None else list(run.ids)
-    run.learner.notes[_KEY] = {"settings": run.settings.to_json(), "ids": ids}
+    run.learner.notes[_KEY] = {"options": run.settings.to_text(), "ids": ids}
     run.learner.save(path)
 
 
@@ -58,8 +55,7 @@ def load_run(path: str | os.PathLike) -> Run:
         raise ValueError(f"{name} is damaged: {error}") from error
     if _KEY not in learner.notes:
         raise ValueError(
-            f"{name} was written from Python, without the names of columns that the command line needs: go on with it "
-            "there, or give another --state"
+            f"{name} was written from Python, without names of columns: go on there, or name another --state"
         )
     try:
         return _read_notes(learner, learner.notes[_KEY])
@@ -68,17 +64,18 @@ def load_run(path: str | os.PathLike) -> Run:
 
 
 def _read_notes(learner: Learner, notes: Any) -> Run:
-    if not isinstance(notes, dict) or set(notes) != {"settings", "ids"}:
-        raise ValueError("its notes of the command line are not settings and ids")
-    settings, ids, width = Settings.from_json(notes["settings"]), notes["ids"], learner.X.shape[1]
-    if settings.inputs is None or len(settings.inputs) != width:
-        raise ValueError(f"its settings do not name the {width} input(s) of its learner")
-    box = None if settings.bounds is None else [label for label, _, _ in settings.bounds]
-    if box != (None if learner.domain.is_pool else settings.inputs):
-        raise ValueError("its settings and its learner differ about a box")
+    match notes:
+        case {"options": str(options), "ids": None | [*_] as ids, **others} if not others:
+            settings = Settings.from_text(options)
+        case _:
+            raise ValueError("its notes of the command line are not options and ids")
+    if len(settings.inputs or ()) != learner.X.shape[1]:
+        raise ValueError(f"its options do not name the {learner.X.shape[1]} input(s) of its learner")
+    if [name for name, _, _ in settings.bounds or ()] != ([] if learner.domain.is_pool else settings.inputs):
+        raise ValueError("its options and its learner differ about a box")
     if ids is None:
         return Run(learner, settings, None)
-    if not isinstance(ids, list) or not all(one is None or isinstance(one, str) for one in ids):
+    if not all(one is None or isinstance(one, str) for one in ids):
         raise ValueError("its ids are not a list of text")
     design = learner.design()
     n_start = design.attrs["n_start"]
@@ -93,11 +90,9 @@ def _read_notes(learner: Learner, notes: Any) -> Run:
 def open_suggestions(learner: Learner) -> list[Suggestion]:
     """What was suggested and has no result."""
     design = learner.design(pending=True)
-    columns = [design[name].to_numpy()[len(learner.y) - design.attrs["n_start"] :] for name in ("label", "x", "score")]
-    return [
-        Suggestion(str(label) or name_of_point(as_set(learner, x)), x, float(score))
-        for label, x, score in zip(*columns, strict=True)
-    ]
+    rows = zip(*(design[name].to_numpy() for name in ("label", "x", "score")), strict=True)
+    found = [Suggestion(str(label) or name_of_point(as_set(learner, x)), x, float(score)) for label, x, score in rows]
+    return found[len(learner.y) - design.attrs["n_start"] :]
 
 
 def name_of_point(x: np.ndarray) -> str:
@@ -121,12 +116,10 @@ def settable(X: np.ndarray, bounds: Sequence[tuple[float, float]]) -> np.ndarray
 
 def pool_of(run: Run) -> pd.DataFrame | None:
     """The candidates with their labels; None for a box."""
-    domain, label = run.learner.domain, run.settings.id
-    if not domain.is_pool:
+    domain, settings = run.learner.domain, run.settings
+    if domain.pool is None:
         return None
-    # Files of runs do not know pandas' own type for text.
-    index = pd.Index(domain.labels, dtype=None if label is None else object, name=label or LINE)
-    return pd.DataFrame(domain.pool, columns=run.settings.inputs, index=index)
+    return labelled(domain.pool, settings.inputs or [], domain.labels, settings.id)
 
 
 def tell(learner: Learner, X: np.ndarray, y: np.ndarray) -> None:

@@ -10,22 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from pymc_active.command_line import records, state
 from pymc_active.command_line.modelling import default_models, make_models
 from pymc_active.command_line.options import Settings
 from pymc_active.command_line.output import SHOWN, Console, check_sheet, show, write_sheet
-from pymc_active.command_line.records import align, find_inputs, find_new, read_candidates, read_measurements
-from pymc_active.command_line.state import (
-    Run,
-    Suggestion,
-    as_set,
-    keep_open,
-    load_run,
-    open_suggestions,
-    pool_of,
-    save_run,
-    settable,
-    tell,
-)
+from pymc_active.command_line.state import Run, Suggestion
 from pymc_active.command_line.tables import Table, listing, read_table
 from pymc_active.learner.designs import latin_hypercube, random_design
 from pymc_active.learner.learner import Learner
@@ -45,13 +34,11 @@ class _Call(NamedTuple):
 def suggest(given: Namespace, console: Console) -> None:
     """Do what the options say.
 
-    Raises
-    ------
-    OSError, ValueError, ImportError
-        For whatever is wrong with options, tables or the file of the run; nothing is written then.
+    Raises an OSError, ValueError or ImportError for whatever is wrong with options, tables or the file of the run;
+    nothing is written then.
     """
     _check_paths(given)
-    before = load_run(given.state) if given.state and Path(given.state).exists() else None
+    before = state.load_run(given.state) if given.state and Path(given.state).exists() else None
     settings = _settings(given, before)
     measured = read_table(given.measurements, settings)
     candidates = read_table(given.candidates, settings) if given.candidates else None
@@ -97,15 +84,15 @@ def _begin(call: _Call, before: Run | None) -> None:
     """Start a run, in which open suggestions of the old one stay open."""
     given, settings, measured, candidates, console = call
     # The table of candidates or, where the run only starts again, those that its file holds; None for a box.
-    pool = pool_of(before) if before is not None and settings.bounds is None and candidates is None else None
-    inputs = find_inputs(settings, measured, candidates) if pool is None else list(pool.columns)
+    pool = state.pool_of(before) if before is not None and settings.bounds is None and candidates is None else None
+    inputs = records.find_inputs(settings, measured, candidates) if pool is None else list(pool.columns)
     settings = replace(settings, inputs=inputs)
     call = call._replace(settings=settings)
-    known = _read_known(call)
     if candidates is not None:
-        pool, n_equal = read_candidates(settings, candidates, inputs)
+        pool, n_equal = records.read_candidates(settings, candidates, inputs)
         if n_equal:
             console.note(f"{n_equal} row(s) of {candidates.name} repeat others and are left out; --id tells them apart")
+    known = _read_known(call, pool)
     if pool is not None:
         # The number of a sample, say, is easily taken for an input.
         console.note(f"{len(inputs)} input(s): {listing(inputs)}")
@@ -113,8 +100,6 @@ def _begin(call: _Call, before: Run | None) -> None:
     if not len(known.y):
         _spread(call, pool, bounds)
         return
-    if pool is not None:
-        known = align(known, pool)
     if settings.models is None:
         models, reason = default_models(settings)
         settings = replace(settings, models=models)
@@ -131,7 +116,7 @@ def _begin(call: _Call, before: Run | None) -> None:
         random_seed=settings.seed,
     )
     if before is not None:
-        keep_open(learner, open_suggestions(before.learner))
+        state.keep_open(learner, state.open_suggestions(before.learner))
     console.note(f"{len(known.y)} measurements of {settings.target}; looking for {settings.goal}")
     if given.state is None:
         console.note("nothing is remembered without --state: the next call may suggest the same rows again")
@@ -141,55 +126,52 @@ def _begin(call: _Call, before: Run | None) -> None:
 def _go_on(call: _Call, before: Run) -> None:
     """Tell the run what is new in the table."""
     given, settings, measured, candidates, console = call
-    learner, state = before.learner, Path(given.state).name
-    known, pool = _read_known(call), pool_of(before)
+    learner, name, pool = before.learner, Path(given.state).name, state.pool_of(before)
     if candidates is not None:
         if pool is None:
-            raise ValueError(f"{state} was begun with --bounds: leave --candidates out, or start again with --rebuild")
-        others, _ = read_candidates(settings, candidates, settings.inputs or [])
+            raise ValueError(f"{name} was begun with --bounds: leave --candidates out, or start again with --rebuild")
+        others, _ = records.read_candidates(settings, candidates, settings.inputs or [])
         if list(others.index) != list(pool.index) or not np.array_equal(others, pool):
             raise ValueError(
-                f"{candidates.name} has other candidates ({len(others)}) than {state} remembers ({len(pool)}): leave "
+                f"{candidates.name} has other candidates ({len(others)}) than {name} remembers ({len(pool)}): leave "
                 "--candidates out to go on with those, or take the new ones with --rebuild"
             )
-    if pool is not None:
-        known = align(known, pool)
-    new, problems = find_new(learner.X, learner.y, before.ids, known, settings.target)
+    known = _read_known(call, pool)
+    new, problems = records.find_new(learner.X, learner.y, before.ids, known, settings.target)
     if problems:
         raise ValueError(
-            f"{measured.name} is not what {state} knows: {listing(problems, 5)}. Undo this, or start again from the "
+            f"{measured.name} is not what {name} knows: {listing(problems, 5)}. Undo this, or start again from the "
             "table with --rebuild"
         )
     if new:
-        tell(learner, known.X[new], known.y[new])
+        state.tell(learner, known.X[new], known.y[new])
     console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")
     ids = None if before.ids is None or known.ids is None else [*before.ids, *(known.ids[row] for row in new)]
     _ask(call, Run(learner, settings, ids))
 
 
-def _read_known(call: _Call):
+def _read_known(call: _Call, pool: pd.DataFrame | None) -> records.Measurements:
     """The measurements, with notes about what is left out."""
-    settings, measured, inputs = call.settings, call.measured, call.settings.inputs or []
-    known = read_measurements(settings, measured, inputs)
+    _, settings, measured, _, console = call
+    inputs = settings.inputs or []
+    known = records.read_measurements(settings, measured, inputs)
     unused = [column for column in measured.cells if column not in {settings.target, settings.id, *inputs}]
     if unused:
-        call.console.note(f"columns of {measured.name} that are left out: {listing(unused)}")
+        console.note(f"columns of {measured.name} that are left out: {listing(unused)}")
     if known.waiting:
-        call.console.note(f"not measured yet, and left out: {listing(known.waiting)}")
-    return known
+        console.note(f"not measured yet, and left out: {listing(known.waiting)}")
+    return known if pool is None else records.align(known, pool)
 
 
 def _spread(call: _Call, pool: pd.DataFrame | None, bounds: list[tuple[float, float]] | None) -> None:
     """Suggest random points while nothing is measured."""
-    given, settings = call.given, call.settings
+    given, settings, measured, _, console = call
+    target = settings.target
     if given.rebuild or not given.n:
-        raise ValueError(f"{call.measured.name} has no row with a value of {settings.target}")
-    call.console.note(
-        f"nothing is measured yet: these are spread at random, and a run begins with the first values of "
-        f"{settings.target}"
-    )
+        raise ValueError(f"{measured.name} has no row with a value of {target}")
+    console.note(f"nothing is measured yet: these are spread at random; a run begins with the first values of {target}")
     if bounds is not None:
-        found = [Suggestion("", x) for x in settable(latin_hypercube(bounds, given.n, settings.seed), bounds)]
+        found = [Suggestion("", x) for x in state.settable(latin_hypercube(bounds, given.n, settings.seed), bounds)]
     else:
         rows = random_design(pool, given.n, settings.seed)
         found = [Suggestion(str(label), x) for label, x in zip(rows.index, rows.to_numpy(), strict=True)]
@@ -201,26 +183,24 @@ def _ask(call: _Call, run: Run) -> None:
     given, learner, console = call.given, run.learner, call.console
     if given.forget_pending:
         learner.forget()
-    earlier = open_suggestions(learner)
+    earlier = state.open_suggestions(learner)
     if earlier:
         names = listing(one.name for one in earlier)
         console.note(f"still open from earlier calls: {names} (--forget-pending gives them up)")
-    if given.n > learner.n_left:
-        raise ValueError(
-            f"{learner.n_left} candidate(s) are left, and -n asks for {given.n}: the others are measured or open"
-        )
+    if given.n > (left := learner.n_left):
+        raise ValueError(f"{left} candidate(s) are left, and -n asks for {given.n}: the others are measured or open")
     found = []
     with console.working("Fitting and choosing"):
         if given.n:
             learner.ask(given.n)
-            asked = open_suggestions(learner)[len(earlier) :]
-            X = np.stack([as_set(learner, one.x) for one in asked])
+            asked = state.open_suggestions(learner)[len(earlier) :]
+            X = np.stack([state.as_set(learner, one.x) for one in asked])
             prediction = predict(learner.fit, X)
-            mean, sd = prediction.f_mean.to_numpy().tolist(), np.sqrt(prediction.y_variance.to_numpy()).tolist()
-            found = [one._replace(x=x, mean=m, sd=s) for one, x, m, s in zip(asked, X, mean, sd, strict=True)]
+            columns = (asked, X, prediction.f_mean.to_numpy(), np.sqrt(prediction.y_variance.to_numpy()))
+            found = [one._replace(x=x, mean=m, sd=sd) for one, x, m, sd in zip(*columns, strict=True)]
         # Saved before it is shown: what is about to be measured must be known to be open.
         if given.state:
-            save_run(given.state, run)
+            state.save_run(given.state, run)
     _show(call._replace(settings=run.settings), found, learner)
 
 

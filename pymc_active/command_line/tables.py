@@ -6,8 +6,8 @@ import csv
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,23 +16,11 @@ from pymc_active.command_line.options import Settings
 
 # What an empty cell looks like, in lower case.
 _MISSING = frozenset(("", "-", "?", "n/a", "na", "nan", "none", "null"))
-_SPREADSHEETS = frozenset((".ods", ".xls", ".xlsm", ".xlsx"))
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
 
 
-@dataclass(frozen=True)
-class Table:
-    """The cells of a CSV file.
-
-    Attributes
-    ----------
-    name : str
-        Of the file.
-    cells : DataFrame
-        Text without surrounding blanks. The index is the line in the file; the header is line 1, as in a spreadsheet.
-    decimal : str
-        The decimal point.
-    """
+class Table(NamedTuple):
+    """The cells of a file: text without surrounding blanks, indexed by the line of the file; the header is line 1."""
 
     name: str
     cells: pd.DataFrame
@@ -46,15 +34,13 @@ class Table:
 
     def numbers(self, columns: Iterable[str], what: str) -> np.ndarray:
         """Cells of some columns, (m, D), NaN where one is empty; raises a ValueError for text that is not a number."""
-        columns = list(columns)
-        cells = np.column_stack([self.text(column, what) for column in columns])
-        rows = [
-            [self._number(cell, line, column, what) for column, cell in zip(columns, row, strict=True)]
-            for line, row in zip(self.cells.index, cells, strict=True)
+        cells = pd.concat([self.text(column, what) for column in columns], axis=1)
+        values = [
+            self._number(cell, line, column, what) for line, row in cells.iterrows() for column, cell in row.items()
         ]
-        return np.reshape(np.array(rows, float), cells.shape)
+        return np.reshape(values, cells.shape)
 
-    def _number(self, cell: str, line: object, column: str, what: str) -> float:
+    def _number(self, cell: str, line: object, column: object, what: str) -> float:
         if is_missing(cell):
             return math.nan
         # With another decimal point a dot would separate thousands.
@@ -81,19 +67,14 @@ def is_missing(cell: str) -> bool:
 def read_table(path: str | os.PathLike, settings: Settings) -> Table:
     """Read a CSV file with a header, written as the settings say.
 
-    Python's reader, not pandas': it gives the line of each row, also below cells of several lines, and leaves names of
-    columns as they are.
-
-    Raises
-    ------
-    FileNotFoundError
-    ValueError
-        For a spreadsheet, an empty file, nameless or repeated columns, rows longer than the header, another separator
-        or another encoding.
+    Raises a ValueError for a spreadsheet, an empty file, nameless or repeated columns, rows longer than the header,
+    another separator or another encoding.
     """
     name, encoding = Path(path).name, settings.encoding
-    if Path(path).suffix.lower() in _SPREADSHEETS:
+    if Path(path).suffix.lower() in (".ods", ".xls", ".xlsm", ".xlsx"):
         raise ValueError(f"{name} is a spreadsheet: save it as 'CSV UTF-8', and pass that file")
+    # Unlike pandas' reader, Python's gives the line of each row, also below cells of several lines, and leaves names of
+    # columns as they are.
     try:
         with open(path, encoding=encoding, newline="") as file:
             reader = csv.reader(file, delimiter=settings.separator, skipinitialspace=True)
@@ -111,22 +92,21 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
         ) from None
     except csv.Error as error:
         raise ValueError(f"{name} is no CSV file: {error}") from None
-    records = [(line, cells) for line, cells in records if any(cells)]
-    if not records:
+    lines = {line: cells for line, cells in records if any(cells)}
+    if not lines:
         raise ValueError(f"{name} is empty: its first line must name the columns")
-    (_, header), *body = records
+    header = lines.pop(min(lines))
     # Spreadsheets leave separators behind where a column was deleted.
     width = max(i for i, column in enumerate(header) if column) + 1
     _check_header(name, header[:width], settings)
-    for line, cells in body:
+    for line, cells in lines.items():
         if any(cells[width:]):
             raise ValueError(
                 f"{name}, line {line}: {len(cells)} cells under {width} columns; if the commas of decimal numbers were "
                 "taken for separators, save the file with ';' between columns and pass --separator ';' --decimal ,"
             )
-    rows = [(cells + [""] * width)[:width] for _, cells in body]
-    cells = pd.DataFrame(rows, [line for line, _ in body], header[:width], dtype=object)
-    return Table(name, cells, settings.decimal)
+    rows = [(cells + [""] * width)[:width] for cells in lines.values()]
+    return Table(name, pd.DataFrame(rows, list(lines), header[:width], dtype=object), settings.decimal)
 
 
 def write_table(path: str | os.PathLike, cells: pd.DataFrame, settings: Settings) -> None:

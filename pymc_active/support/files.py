@@ -38,15 +38,7 @@ _ABANDONED = 3600
 
 
 class Contents(NamedTuple):
-    """What a file holds.
-
-    Attributes
-    ----------
-    groups : dict
-        Path of a group, such as ``"modes/0"`` -> Dataset.
-    document : dict
-        JSON values for everything else.
-    """
+    """What a file holds: datasets by the path of their group, such as ``"modes/0"``, and JSON values for the rest."""
 
     groups: Mapping[str, xr.Dataset]
     document: dict[str, Any]
@@ -56,24 +48,9 @@ def write(path: str | os.PathLike, contents: Contents, kind: str, format_version
     """Write a file, or leave the one that is there as it is.
 
     The new file is written and flushed to the disk beside the old one, then replaces it in one step. If several
-    processes write the same file, the last one wins, and a reader always sees a whole file.
-
-    Parameters
-    ----------
-    path : path
-        zarr if it ends in ``.zarr``, else netCDF.
-    contents : Contents
-    kind : str
-        What the file holds.
-    format_version : int
-        Raise it when files of this kind change.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        For zarr if it is not installed.
-    FileNotFoundError
-        If the folder does not exist.
+    processes write the same file, the last one wins, and a reader always sees a whole file. It is zarr if the path ends
+    in ``.zarr``, else netCDF. ``kind`` says what the file holds; raise ``format_version`` when files of this kind
+    change. A missing folder is a FileNotFoundError, zarr that is not installed a ModuleNotFoundError.
     """
     path = Path(path).resolve()
     is_zarr = _is_zarr(path)
@@ -98,27 +75,10 @@ def write(path: str | os.PathLike, contents: Contents, kind: str, format_version
 
 
 def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
-    """Read a file into memory.
+    """Read a file of this kind and version into memory.
 
-    Parameters
-    ----------
-    path : path
-    kind : str
-        What the file must hold.
-    format_version : int
-        The version that is understood.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file does not exist.
-    ValueError
-        For a file of another kind or version, or a damaged one.
-
-    Warns
-    -----
-    ExecutionWarning
-        If other minor versions of the computing packages wrote it: the next questions may then differ.
+    A missing file is a FileNotFoundError; another kind or version, or a damaged file, a ValueError. If other minor
+    versions of the computing packages wrote it, an ExecutionWarning says that the next questions may differ.
     """
     path = Path(path).resolve()
     is_zarr = _is_zarr(path)
@@ -166,13 +126,7 @@ def write_generator(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def read_generator(state: Any) -> np.random.Generator:
-    """A generator that continues from a saved state.
-
-    Raises
-    ------
-    ValueError
-        For an unknown kind of generator or a malformed state.
-    """
+    """A generator that continues from a saved state; raises a ValueError if it is not one."""
     try:
         bits = _GENERATORS[state["bit_generator"]]()
         bits.state = state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -17,15 +17,8 @@ _MOST_ROWS = 12
 class Summary(NamedTuple):
     """The contents of a summary.
 
-    Attributes
-    ----------
-    title : str
-    facts : mapping
-        Name -> value. Values that are None are left out.
-    tables : sequence of DataFrame
-        Shown below the facts; the first dozen rows of each.
-    remarks : sequence of str
-        What the reader must know before relying on the result.
+    Facts that are None and all but the first dozen rows of each table are left out. Remarks tell what the reader must
+    know before relying on the result.
     """
 
     title: str
@@ -66,16 +59,11 @@ class Summary(NamedTuple):
     def _known(self) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in self.facts.items() if value is not None]
 
-    def _cut(self) -> list[tuple[pd.DataFrame, bool, list[str]]]:
+    def _cut(self) -> Iterator[tuple[pd.DataFrame, bool, list[str]]]:
         """Each table cut to a dozen rows, whether its rows have names, and how many rows are missing."""
-        return [
-            (
-                table.head(_MOST_ROWS),
-                not isinstance(table.index, pd.RangeIndex),
-                [f"and {len(table) - _MOST_ROWS} more"] if len(table) > _MOST_ROWS else [],
-            )
-            for table in self.tables
-        ]
+        for table in self.tables:
+            more = [f"and {len(table) - _MOST_ROWS} more"] if len(table) > _MOST_ROWS else []
+            yield table.head(_MOST_ROWS), not isinstance(table.index, pd.RangeIndex), more
 
 
 def formatted(frame: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
