@@ -242,7 +242,7 @@ def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters():
     with pytest.warns(UserWarning, match="the Laplace evidence of d = 2 is poor") as caught:
         found = search()
     assert [warning.filename for warning in caught] == [__file__]
-    assert 'model_posterior(found.fits, method="importance")' in str(caught[0].message)
+    assert 'model_posterior(found.fits, evidence="importance")' in str(caught[0].message)
     assert found.table.evidence_is_poor.to_numpy().tolist() == [False, True]
     # That is what the fit says of itself, and nothing else is wrong with it.
     assert "Laplace evidence is poor" in found.fits[2].diagnostics["warnings"][0]

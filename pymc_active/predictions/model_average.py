@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from math import isclose
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -39,7 +39,7 @@ def model_posterior(
     fits: Fits,
     *,
     prior: Prior = None,
-    method: str = "laplace",
+    evidence: Literal["laplace", "importance"] = "laplace",
     draws: int = 2000,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -53,7 +53,7 @@ def model_posterior(
     prior : dict or sequence, optional
         Prior weights by the keys or in the order of ``fits``, normalised here; by default those of a ModelAverage, else
         equal.
-    method : {"laplace", "importance"}
+    evidence : {"laplace", "importance"}
         How to estimate the evidences: Laplace's approximation, summed over the modes found, or importance sampling
         around the same modes, which corrects the shape of each mode but finds no new ones. On small data Laplace's
         evidence is wrong by up to a few nats, differently for each model.
@@ -103,10 +103,10 @@ def model_posterior(
     ExpQuad
     """
     labels, members = _read_fits(fits)
-    if method not in EVIDENCES:
-        raise ValueError(f"method must be one of {', '.join(EVIDENCES)}; got {method!r}")
+    if evidence not in EVIDENCES:
+        raise ValueError(f"evidence must be one of {', '.join(EVIDENCES)}; got {evidence!r}")
     evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
-    if method == "importance":
+    if evidence == "importance":
         estimates = [
             importance_evidence(fit, draws, random_seed) if np.isfinite(laplace) else _UNKNOWN
             for fit, laplace in zip(members, evidences["log_evidence"], strict=True)
@@ -239,7 +239,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
 
     Parameters
     ----------
-    fits, prior, method, draws, random_seed
+    fits, prior, evidence, draws, random_seed
         As in :func:`model_posterior`.
 
     Attributes
@@ -282,7 +282,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         fits: Fits,
         *,
         prior: Prior = None,
-        method: str = "laplace",
+        evidence: Literal["laplace", "importance"] = "laplace",
         draws: int = 2000,
         random_seed: int | np.random.Generator | None = None,
     ):
@@ -298,7 +298,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
                 )
         self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
         self.probability = model_posterior(
-            self._fits, prior=self.prior.tolist(), method=method, draws=draws, random_seed=random_seed
+            self._fits, prior=self.prior.tolist(), evidence=evidence, draws=draws, random_seed=random_seed
         )
         self.weights = self.probability.to_numpy()
 

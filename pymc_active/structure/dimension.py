@@ -110,7 +110,7 @@ def embedding_dimension(
     Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
     some tenths of a nat where the data determine every component well, and by several nats where they do not
     (``evidence_is_poor``). If candidates differ by no more than that, collect more data, or use evidences by
-    importance sampling: ``model_posterior(found.fits, method="importance")``.
+    importance sampling: ``model_posterior(found.fits, evidence="importance")``.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def embedding_dimension(
         warn_user(
             f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor, and so are the "
             "probabilities: the data hardly determine one component of R. Collect more data, or compare the fits by "
-            'model_posterior(found.fits, method="importance")',
+            'model_posterior(found.fits, evidence="importance")',
             DoubtfulEvidenceWarning,
         )
     return EmbeddingDimension(fits, table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, override
 
 import numpy as np
@@ -18,7 +18,8 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
-from pymc_active.predictions.model_average import Fits, ModelAverage
+from pymc_active.predictions.ensembles import is_point
+from pymc_active.predictions.model_average import Fits
 from pymc_active.support.tables import in_order_of
 from pymc_active.support.threads import one_blas_thread
 
@@ -102,10 +103,8 @@ class OptimumCriterion(Criterion):
 
     @override
     def prepare(self, source, *, model=None):
-        if isinstance(source, xr.DataTree | Mapping) and model is not None and not isinstance(source, ModelAverage):
-            keyword = "trace" if isinstance(source, xr.DataTree) else "point"
-            return self._over(self._read(model, **{keyword: source}))
-        return self._over(self._read(model, fit=source))
+        kind = "trace" if isinstance(source, xr.DataTree) else "point" if is_point(source, model) else "fit"
+        return self._over(self._read(model, **{kind: source}))
 
     def prepare_from(self, gpm: GPModel | None, **source: Any) -> OptimumScorer:
         """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` that is given.
