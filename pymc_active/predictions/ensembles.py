@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
@@ -27,7 +27,7 @@ _INSTEAD = {
 }
 
 
-def is_point(source: Any, model: GPModel | None) -> bool:
+def is_point(source: Any, model: GPModel | None) -> TypeGuard[Mapping[str, Any]]:
     """Whether a source is a dict of unconstrained values of the model's variables, not a dict of fits."""
     return isinstance(source, Mapping) and isinstance(model, GPModel) and set(source) == set(model.shapes)
 
@@ -42,12 +42,20 @@ def as_ensemble(
     weigh: Callable[[ModelAverage], ModelAverage] | None = None,
     what: str = "as_ensemble",
 ) -> Ensemble:
-    """Weighted hyperparameters from any source; an ensemble is returned unchanged.
+    """Weighted hyperparameters from any source.
 
-    Several fits are weighted by their models' posterior probabilities, or as ``weigh`` changes them; models of zero
-    weight are left out. A trace contributes all its draws, a dict of unconstrained values by value-variable name one
-    point; both need ``model`` and are conditioned on its present data. ``method``, ``draws`` and ``random_seed`` say
-    how to approximate the posterior of a fit, as in :func:`pymc_active.predict`; ``what`` names the caller in messages.
+    Parameters
+    ----------
+    source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, DataTree or dict
+        An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models of
+        zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by value-variable
+        name one point; both are conditioned on the data that ``model`` holds now.
+    model : GPModel, optional
+        Required for a trace or a point.
+    method, draws, random_seed
+        How to approximate the posterior of a fit, as in :func:`pymc_active.predict`.
+    weigh, what
+        A function that changes the weights of several models; the name of the caller, for messages.
 
     Raises
     ------
