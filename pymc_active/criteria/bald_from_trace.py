@@ -55,10 +55,8 @@ def bald_from_trace(
         Binomial or Poisson.
     data : str, optional
         The ``pm.Data`` that candidates replace, if there are several.
-    draws : int
-        Number of draws used, evenly spaced over each chain.
-    random_seed : int or Generator, optional
-        If given, the draws are taken from each chain at random instead.
+    draws, random_seed
+        How many draws to use: evenly spaced over each chain, or at random if a seed (int or Generator) is given.
     group : str
         Group of the trace. ``"prior"``, as from ``pm.sample_prior_predictive``, designs the first experiment.
     compile_kwargs : dict, optional
