@@ -29,7 +29,12 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     u : array_like, shape (d,)
         In the coordinates of :math:`u = R x`, x scaled by ``x_scale``.
     bounds : list of (low, high)
-        In the user's units, as is the result, shape (D,).
+        In the user's units.
+
+    Returns
+    -------
+    ndarray, shape (D,)
+        In the user's units.
 
     Raises
     ------
