@@ -162,7 +162,7 @@ def bams_record(row: str, seed: int, truth: dict) -> dict:
         gpm = model(name)
         gpm.set_data(X, y)
         fits[name] = pma.fit_laplace(gpm, random_seed=seed, progressbar=False)
-    average, importance = pma.ModelAverage(fits), pma.ModelAverage(fits, method="importance")
+    average, importance = pma.ModelAverage(fits), pma.ModelAverage(fits, evidence="importance")
     scores = {
         "bams": pma.active.bams(average, pool),
         "bams_modes": pma.active.bams(average, pool, method="modes"),

@@ -177,7 +177,7 @@ def model_from_a_pool():
     answers["bams"] = pma.active.bams(fits, months).to_numpy()
     answers["bams_tempered"] = pma.active.bams(fits, months, weights="tempered", method="modes").to_numpy()
     answers["committee"] = pma.active.committee(fits, months).to_numpy()
-    answers["importance"] = pma.active.model_posterior(fits, method="importance", random_seed=0).to_numpy()
+    answers["importance"] = pma.active.model_posterior(fits, evidence="importance", random_seed=0).to_numpy()
     return answers
 
 

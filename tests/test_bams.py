@@ -190,7 +190,7 @@ def test_models_without_finite_evidence_are_left_out(fits):
     with pytest.raises(ValueError, match="no model with a positive prior weight has a finite evidence"):
         pma.active.model_posterior([broken])
     with pytest.warns(UserWarning, match="the evidence of 'RQ' is not finite"):
-        sampled = pma.active.model_posterior({**fits, "RQ": broken}, method="importance", draws=200, random_seed=0)
+        sampled = pma.active.model_posterior({**fits, "RQ": broken}, evidence="importance", draws=200, random_seed=0)
     assert np.isnan(sampled.effective_sample_size.sel(model="RQ"))
     assert_allclose(sampled.sum(), 1)
 
@@ -208,9 +208,9 @@ def test_what_an_excluded_model_predicts_does_not_matter(fits):
 @pytest.mark.filterwarnings("ignore:the sampled evidence of .* is rough")
 def test_another_prior_keeps_the_evidences(fits):
     prior = {"SE": 1, "LIN": 20, "RQ": 3, "PER": 4}
-    sampled = ModelAverage(fits, method="importance", draws=200, random_seed=0)
+    sampled = ModelAverage(fits, evidence="importance", draws=200, random_seed=0)
     other = sampled.with_prior(prior)
-    expected = pma.active.model_posterior(fits, prior=prior, method="importance", draws=200, random_seed=0)
+    expected = pma.active.model_posterior(fits, prior=prior, evidence="importance", draws=200, random_seed=0)
     assert_allclose(other.probability, expected)
     assert_allclose(other.weights, expected)
     assert_allclose(pma.active.bams(sampled, NEW, prior=prior), pma.active.bams(other, NEW))
@@ -337,13 +337,13 @@ def test_rough_importance_evidences_are_named_once(monkeypatch, fits):
     rough = ImportanceEvidence(-5.0, 0.1, 3.0, 0.9)
     monkeypatch.setattr(model_average, "importance_evidence", lambda *args: rough)
     with pytest.warns(UserWarning, match=r"rough.*more draws") as caught:
-        pma.active.model_posterior(fits, method="importance", random_seed=0)
+        pma.active.model_posterior(fits, evidence="importance", random_seed=0)
     assert len(caught) == 1
     assert all(repr(label) in str(caught[0].message) for label in fits)
     # Of a model without weight nobody needs to know.
     first, *others = fits
     with pytest.warns(UserWarning, match="rough") as caught:
         pma.active.model_posterior(
-            fits, method="importance", random_seed=0, prior={first: 1.0, **dict.fromkeys(others, 0.0)}
+            fits, evidence="importance", random_seed=0, prior={first: 1.0, **dict.fromkeys(others, 0.0)}
         )
     assert repr(others[0]) not in str(caught[0].message)

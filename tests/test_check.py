@@ -513,7 +513,7 @@ GOOD = {
         ({"predictions__skl": 0.5}, ["predict from the trace (pma.predict(trace, X_new, model=gpm))"]),
         ({"evidence__log_evidence__laplace": -3.5}, ["0.50 ±", "below that of bridge sampling, less than a factor"]),
         ({"evidence__log_evidence__laplace": -1.0}, ["above that of bridge sampling, enough to change",
-                                                    'model_posterior(..., method="importance")']),
+                                                    'model_posterior(..., evidence="importance")']),
         ({"evidence__log_evidence__importance": -9.0}, ["contradict each other (bridge sampling -3.00, importance",
                                                        "search longer for modes"]),
         ({"evidence__problem_importance": "rough", "evidence__log_evidence__importance": -9.0,

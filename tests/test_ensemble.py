@@ -167,7 +167,7 @@ def test_several_models_have_their_shares(fits):
         assert own.gpm is one.gpm
         assert_array_equal(own.thetas, one.ensemble_by("draws", 6, 0).thetas)
         assert_allclose(own.weights, 1 / 6)
-    with pytest.raises(ValueError, match=r"2 models have hyperparameters of their own: take ensemble\.of_model"):
+    with pytest.raises(ValueError, match=r"2 models have different hyperparameters: use ensemble\.of_model"):
         _ = ensemble.thetas
 
 
@@ -224,11 +224,11 @@ def test_conditioned_gps_are_at_its_members(fit, fits, trace):
 
 
 def test_what_is_no_source_is_refused(fit, trace):
-    with pytest.raises(TypeError, match=r"as_ensemble takes a LaplaceFit, .*got GPModel: fit it first"):
+    with pytest.raises(TypeError, match=r"as_ensemble takes one or several LaplaceFits, .*got GPModel: fit it first"):
         as_ensemble(fit.gpm)
     with pytest.raises(TypeError, match="got int"):
         as_ensemble(3)
-    with pytest.raises(ValueError, match="needs the model that a trace came from: pass model=gpm"):
+    with pytest.raises(ValueError, match="needs the model of a trace: pass model=gpm"):
         as_ensemble(trace)
     with pytest.raises(ValueError, match=r"method must be one of map, .*; got 'nuts'"):
         as_ensemble(fit, method="nuts")
@@ -274,7 +274,7 @@ def test_a_trace_and_a_point_are_sources_with_their_model(fit, trace, name):
         assert over.min() > 1e-4
     else:
         assert_allclose(at, function(fit, T, method="map"), rtol=1e-7)
-    with pytest.raises(ValueError, match=f"{name} needs the model that a trace came from: pass model=gpm"):
+    with pytest.raises(ValueError, match=f"{name} needs the model of a trace: pass model=gpm"):
         make().prepare(trace)
 
 
@@ -293,6 +293,9 @@ def test_criteria_of_the_maximum_take_the_same_sources(fit, fits, trace, name):
         assert_array_equal(criterion.prepare(source).score(T), expected)
         draws = as_ensemble(source, method="draws", draws=32, random_seed=1)
         assert_array_equal(criterion.prepare(draws).score(T), expected)
+        # A dict of fits beside a model is not taken for a point.
+        gpm = fit.gpm if source is fit else next(iter(fits.values())).gpm
+        assert_array_equal(criterion.prepare(source, model=gpm).score(T), expected)
     for key, source in (("trace", trace), ("point", fit.point)):
         expected = function(fit.gpm, T, **{key: source}, **options)
         assert_array_equal(criterion.prepare(source, model=fit.gpm).score(T), expected)

@@ -156,14 +156,14 @@ def test_model_posterior_by_importance_sampling():
         for kernel in ("ExpQuad", "Matern12")
     }
     fits = {kernel: fit(gpm) for kernel, gpm in models.items()}
-    found = pma.active.model_posterior(fits, method="importance", draws=4000, random_seed=0)
+    found = pma.active.model_posterior(fits, evidence="importance", draws=4000, random_seed=0)
     exact = np.array([quadrature(gpm, (-6, -5), (6, 5)) for gpm in models.values()])
     assert (np.abs(found.log_evidence - exact) < 4 * found.standard_error).all()
     assert (found.effective_sample_size > 1000).all()
     assert (found.pareto_k < 0.7).all()
     assert_allclose(found, np.exp(found.log_evidence - logsumexp(found.log_evidence)))
     with pytest.raises(ValueError, match="laplace, importance"):
-        pma.active.model_posterior(fits, method="exact")
+        pma.active.model_posterior(fits, evidence="exact")
     with pytest.raises(ValueError, match="0 and 2 are the same model"):
         pma.active.model_posterior([*fits.values(), fits["ExpQuad"]])
 
@@ -172,7 +172,7 @@ def test_an_evidence_from_few_effective_draws_is_worth_a_warning(monkeypatch):
     monkeypatch.setattr(model_average, "_FEW_EFFECTIVE", 10_000)
     fits = {1: fit(skewed()), 2: fit(pma.ard_gp(skewed().X, skewed().y))}
     with pytest.warns(UserWarning, match=r"evidence of 1 \(Pareto k .*, \d+ effective draws\).* is rough") as caught:
-        pma.active.model_posterior(fits, method="importance", draws=100, random_seed=0)
+        pma.active.model_posterior(fits, evidence="importance", draws=100, random_seed=0)
     assert [warning.filename for warning in caught] == [__file__]
 
 

@@ -114,7 +114,7 @@ def test_a_doubtful_fit_that_its_prior_makes_win_does_not_do_so_silently(fits):
 def test_bad_fits_and_priors(fits):
     fit = fits["ExpQuad"]
     other = pma.fit_laplace(pma.ard_gp(fit.X, fit.y + 1), point=fit.point, optimize=False)
-    with pytest.raises(ValueError, match="'ExpQuad' and 'new' have different y, so their evidences"):
+    with pytest.raises(ValueError, match="'ExpQuad' and 'new' have different y: fit every model"):
         pma.active.model_posterior({"ExpQuad": fit, "new": other})
     for wrong in (fit, [], None):
         with pytest.raises(TypeError, match="a dict or a list with at least one LaplaceFit"):
@@ -122,7 +122,7 @@ def test_bad_fits_and_priors(fits):
     with pytest.raises(TypeError, match="1 is GPModel"):
         pma.active.model_posterior([fit, fit.gpm])
     for prior in ([1, 2], [1, -1, 1], [0, 0, 0], [np.nan, 1, 1]):
-        with pytest.raises(ValueError, match="a weight >= 0 for each of the 3 models"):
+        with pytest.raises(ValueError, match="prior must hold 3 weights >= 0"):
             pma.active.model_posterior(fits, prior=prior)
     with pytest.raises(ValueError, match="must have the keys of fits"):
         pma.active.model_posterior(fits, prior={"ExpQuad": 1})
@@ -231,7 +231,7 @@ def test_bad_candidates():
         pma.search.embedding_dimension(X, y, (1, 4))
     with pytest.raises(ValueError, match="remove R from priors"):
         pma.search.embedding_dimension(X, y, (1,), priors={"R": np.ones((1, 3))})
-    with pytest.raises(ValueError, match="a weight >= 0 for each of the 2 models"):
+    with pytest.raises(ValueError, match="prior must hold 2 weights >= 0"):
         pma.search.embedding_dimension(X, y, (1, 2), prior=[1])
 
 
@@ -242,7 +242,7 @@ def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters():
     with pytest.warns(UserWarning, match="the Laplace evidence of d = 2 is poor") as caught:
         found = search()
     assert [warning.filename for warning in caught] == [__file__]
-    assert 'model_posterior(found.fits, method="importance")' in str(caught[0].message)
+    assert 'model_posterior(found.fits, evidence="importance")' in str(caught[0].message)
     assert found.table.evidence_is_poor.to_numpy().tolist() == [False, True]
     # That is what the fit says of itself, and nothing else is wrong with it.
     assert "Laplace evidence is poor" in found.fits[2].diagnostics["warnings"][0]

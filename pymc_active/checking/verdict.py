@@ -76,10 +76,10 @@ def verdict_on_models(tree: xr.DataTree) -> str:
             wanted.append(
                 'take bams with method="draws"'
                 if ratio.get("bams_draws", 0.0) >= enough
-                else 'weigh the models of bams by importance evidences (ModelAverage(fits, method="importance"))'
+                else 'weigh the models of bams by importance evidences (ModelAverage(fits, evidence="importance"))'
             )
     if furthest > PROBABILITY_MATTERS:
-        wanted.append('weigh the models by model_posterior(..., method="importance")')
+        wanted.append('weigh the models by model_posterior(..., evidence="importance")')
     return " ".join([*filter(None, sentences), _to_do(wanted, "go on, Laplace's evidences serve here")])
 
 
@@ -218,7 +218,7 @@ def _advice(tree: xr.DataTree) -> list[str]:
         wanted.append("search longer for modes (n_restarts) and let the chains start at all of them")
     elif not abs(difference) <= EVIDENCE_MATTERS:
         wanted.append(
-            'compare models with model_posterior(..., method="importance")'
+            'compare models with model_posterior(..., evidence="importance")'
             if "problem_importance" not in attrs
             else "compare models by the bridge's evidences (check takes several fits), not by Laplace's"
         )

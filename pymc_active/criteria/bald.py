@@ -36,12 +36,11 @@ def bald(
     ----------
     fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
         With several models: the information about model and hyperparameters together; :func:`bams` counts the model
-        alone. A trace gives the mixture over its draws.
+        alone. A trace, which needs its ``model``, gives the mixture over its draws.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
         Candidates in the user's units. A dask array is scored lazily, block by block, in the memory of one block;
         ``scores.data.argmax()`` is the best row, also lazily.
     model : GPModel, optional
-        Required for a trace.
     target : {"y", "f"}
         ``"y"``: include the noise in both variances, for the information in an *observation*. ``"f"``: the paper's
         latent function. On nearly noise-free data the latent ratio degenerates and prefers points where both variances
@@ -51,10 +50,8 @@ def bald(
         the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
         includes the information about the mode. ``"draws"`` decides most like MCMC: over 50 problems its pick had 0.96
         of the largest true information, that of ``"mgp"`` 0.79.
-    draws : int
-        Draws from the posterior of each fit, for ``method="draws"``.
-    random_seed : int or Generator, optional
-        For ``method="draws"``.
+    draws, random_seed
+        For ``method="draws"``: draws from the posterior of each fit, and a seed (int or Generator).
 
     Returns
     -------
@@ -131,23 +128,17 @@ def uncertainty(
 ) -> xr.DataArray:
     """Uncertainty sampling: the sd of the latent function at each candidate, in units of y.
 
-    Its maximiser also maximises the entropy H[f], the first term of BALD.
+    Its maximiser also maximises the entropy H[f], the first term of BALD (Garnett, Osborne & Hennig 2014, section 4).
 
     Parameters
     ----------
-    fit, X_pool, model
-        As in :func:`bald`; with several models: the sd of their average.
-    method, draws, random_seed
-        How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`.
+    fit, X_pool, model, method, draws, random_seed
+        As in :func:`bald`, and any method of :func:`pymc_active.predict`; with several models: the sd of their average.
 
     Returns
     -------
     xarray.DataArray
         Over ``point``; larger is better.
-
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), section 4.
     """
     return Uncertainty(method, draws, random_seed).over(fit, X_pool, model)
 

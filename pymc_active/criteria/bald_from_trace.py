@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_active.criteria.base import is_lazy
+from pymc_active.criteria.base import is_lazy, score_lazily
 from pymc_active.information.outcome_of_model import Likelihood
 from pymc_active.support.tables import blocks, point_labels
 from pymc_active.support.threads import one_blas_thread
@@ -55,10 +55,8 @@ def bald_from_trace(
         Binomial or Poisson.
     data : str, optional
         The ``pm.Data`` that candidates replace, if there are several.
-    draws : int
-        Number of draws used, evenly spaced over each chain.
-    random_seed : int or Generator, optional
-        If given, the draws are taken from each chain at random instead.
+    draws, random_seed
+        How many draws to use: evenly spaced over each chain, or at random if a seed (int or Generator) is given.
     group : str
         Group of the trace. ``"prior"``, as from ``pm.sample_prior_predictive``, designs the first experiment.
     compile_kwargs : dict, optional
@@ -139,13 +137,20 @@ def bald_from_trace(
 
     attrs = {"units": "nats", "draws": n_draws, "outcome": likelihood.outcome.name}
     if is_lazy(X_pool):
-        return _lazily(score, X_pool, attrs)
+        is_vector = X_pool.ndim == 1
+
+        def score_block(block: np.ndarray, called: str) -> np.ndarray:
+            return score(block[:, 0] if is_vector else block)
+
+        rows = X_pool[:, None] if is_vector else X_pool
+        return _as_array(score_lazily(score_block, rows, np.empty((0, 3)), chunks=(rows.chunks[0], (3,))), {}, attrs)
     found = score(X_pool)
-    labels = _labels(next(iter(X_pool.values())) if is_dict else X_pool)
+    first = next(iter(X_pool.values())) if is_dict else X_pool
+    labels = first.index.to_numpy() if isinstance(first, pd.Series) else point_labels(first)
     if found[:, 0].max() > np.log(n_draws) - 1:
         warn_user(
-            f"at some candidates the information is near log({n_draws}) = {np.log(n_draws):.2f} nats, the most that so "
-            "many draws can show: it is too low there. Raise draws=.",
+            f"at some candidates the information is near log({n_draws}) = {np.log(n_draws):.2f} nats, the most that "
+            f"{n_draws} draws can show: it is too low there. Raise draws=.",
             SamplingWarning,
         )
     return _as_array(found, {"point": labels}, attrs)
@@ -154,13 +159,8 @@ def bald_from_trace(
 def standard_error(values: np.ndarray) -> np.ndarray:
     """Standard error (m,) of the mean over draws of values (chains, draws, m), by Geyer's monotone sequence.
 
-    Chains are halved, so that a drift counts as disagreement between chains. ArviZ's ``mcse`` does this one column at a
-    time, ten times slower for a pool.
-
-    References
-    ----------
-    .. [1] Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Rank-normalization, folding, and localization, section
-       3 (without the ranks).
+    Chains are halved, so that a drift counts as disagreement between chains (Vehtari, Gelman, Simpson, Carpenter &
+    Bürkner 2021, section 3, without the ranks). ArviZ's ``mcse`` takes one column at a time, ten times slower.
     """
     C, k, m = values.shape
     half = k // 2
@@ -214,32 +214,6 @@ def _read_draws(
     return {name: v.reshape(-1, *v.shape[2:]) for name, v in values.items()}, n_chains
 
 
-def _lazily(score: Callable[[Any], np.ndarray], X_pool: Any, attrs: dict[str, Any]) -> xr.DataArray:
-    """Of a dask array, block by block."""
-    from dask import delayed
-
-    whole_rows = X_pool.rechunk({1: -1}) if X_pool.ndim == 2 else X_pool[:, None]
-    # As a value of the graph the scorer, with draws and compiled function, is sent to each process once.
-    scorer = delayed(score, traverse=False)
-    found = whole_rows.map_blocks(
-        _score_block,
-        score=scorer,
-        is_vector=X_pool.ndim == 1,
-        chunks=(whole_rows.chunks[0], (3,)),
-        dtype=float,
-        meta=np.empty((0, 3)),
-    )
-    return _as_array(found, {}, attrs)
-
-
-def _score_block(block: np.ndarray, score: Callable[[Any], np.ndarray], is_vector: bool) -> np.ndarray:
-    return score(block[:, 0] if is_vector else block) if len(block) else np.empty((0, 3))
-
-
 def _as_array(found: Any, coords: dict[str, Any], attrs: dict[str, Any]) -> xr.DataArray:
     coords = coords | {"standard_error": ("point", found[:, 1]), "bias": ("point", found[:, 2])}
     return xr.DataArray(found[:, 0], dims="point", coords=coords, name="bald_from_trace", attrs=attrs)
-
-
-def _labels(X: Any) -> np.ndarray:
-    return X.index.to_numpy() if isinstance(X, pd.Series) else point_labels(X)

@@ -31,14 +31,14 @@ def bams(
 
     Bayesian active model selection: the mutual information of the outcome y* (with noise) and the model,
     :math:`H[\sum_k p_k q_k(y^*)] - \sum_k p_k H[q_k(y^*)]`. It is at most the entropy of the model probabilities, and
-    zero where all models predict the same.
+    zero where all models predict the same. Models with a weight below 1e-9 are left out.
 
     Parameters
     ----------
     fits : dict, list of LaplaceFit or ModelAverage
         One fit of each model, all of the same data.
-    X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
-        Candidates in the user's units. A dask array is scored lazily, block by block.
+    X_pool, draws, random_seed
+        As in :func:`bald`.
     prior : dict or list, optional
         Prior weights of the models, as in :func:`model_posterior`.
     weights : {"posterior", "tempered", "uniform"}
@@ -49,10 +49,6 @@ def bams(
         A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), the mixture over all
         its modes, or the mixture over draws from its posterior, by far the most expensive and on few data the most
         reliable. Information about a model's own mode or hyperparameters does not count.
-    draws : int
-        Draws from the posterior of each fit, for ``method="draws"``.
-    random_seed : int or Generator, optional
-        For ``method="draws"``.
 
     Returns
     -------
@@ -63,10 +59,6 @@ def bams(
     ------
     TypeError, ValueError
         As :class:`pymc_active.ModelAverage`, and for unknown weights or methods.
-
-    Notes
-    -----
-    Models with a weight below 1e-9 are left out.
 
     References
     ----------
@@ -140,7 +132,7 @@ class Bams(MomentCriterion):
 
     @override
     def partials(self, p):
-        return np.zeros_like(p.mean), np.zeros_like(p.mean), np.zeros_like(p.mean)
+        return (np.zeros_like(p.mean),) * 3
 
     @override
     def mixture_value(self, p):
@@ -166,9 +158,6 @@ class Committee(MomentCriterion):
     """:func:`committee` as a criterion with a gradient."""
 
     name, units = "committee", "nats"
-
-    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int | np.random.Generator | None = None):
-        super().__init__(method, draws, random_seed)
 
     @override
     def weigh(self, average):

@@ -175,10 +175,19 @@ def is_lazy(X_pool: Any) -> bool:
     return hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray)
 
 
-def _score_block(
-    block: np.ndarray, score: Callable[[np.ndarray], np.ndarray], width: int, block_id: tuple[int, ...]
-) -> np.ndarray:
-    return score(read_inputs(block, f"block {block_id[0]} of X_pool", width)) if len(block) else np.empty(0)
+def score_lazily(score: Callable[[np.ndarray, str], np.ndarray], X_pool: Any, meta: np.ndarray, **shape: Any) -> Any:
+    """Scores of a dask array (m, D), block by block; ``score`` takes a block and its name.
+
+    ``meta`` are the scores of no candidate, and ``shape`` is ``drop_axis`` or ``chunks`` of ``dask.array.map_blocks``.
+    """
+    from dask import delayed
+
+    def of_block(block, score, block_id):
+        return score(block, f"block {block_id[0]} of X_pool") if len(block) else meta
+
+    # As a value of the graph the scorer, with its draws and functions, is sent to each process once.
+    scorer = delayed(score, traverse=False)
+    return X_pool.rechunk({1: -1}).map_blocks(of_block, score=scorer, dtype=float, meta=meta, **shape)
 
 
 def score_pool(
@@ -189,18 +198,15 @@ def score_pool(
     if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:
             raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")
-        from dask import delayed
 
-        # As a value of the graph the scorer is sent to each process once, however many blocks use it.
-        scorer = delayed(score, traverse=False)
-        values = X_pool.rechunk({1: -1}).map_blocks(
-            _score_block, score=scorer, width=width, drop_axis=1, dtype=float, meta=np.empty(0)
-        )
-        return xr.DataArray(values, dims="point", name=name, attrs={"units": units})
-    X = read_inputs(X_pool, "X_pool", inputs=gpm.inputs)
-    return xr.DataArray(
-        score(X), dims="point", coords={"point": point_labels(X_pool)}, name=name, attrs={"units": units}
-    )
+        def score_block(block: np.ndarray, called: str) -> np.ndarray:
+            return score(read_inputs(block, called, width))
+
+        values, coords = score_lazily(score_block, X_pool, np.empty(0), drop_axis=1), {}
+    else:
+        values = score(read_inputs(X_pool, "X_pool", inputs=gpm.inputs))
+        coords = {"point": point_labels(X_pool)}
+    return xr.DataArray(values, dims="point", coords=coords, name=name, attrs={"units": units})
 
 
 def relative_utility(name: str, utility: np.ndarray, pick: int) -> float:

@@ -35,14 +35,9 @@ type Kind = Literal["moments", "maximum", "models"]
 class Entry(NamedTuple):
     """One criterion of the registry.
 
-    Attributes
-    ----------
-    kind : {"moments", "maximum", "models"}
-        What it depends on: the predictive moments, the place or height of the maximum, or the differences between
-        several models. Other kinds average over models.
-    make : callable
-        Makes the criterion from ``minimize``, or for ``"maximum"`` from the domain and the keywords ``minimize`` and
-        ``random_seed``.
+    Its ``kind`` is what it depends on: the predictive moments, the place or height of the maximum, or the differences
+    between several models (other kinds average over models). ``make`` takes ``minimize``, or for ``"maximum"`` the
+    domain and the keywords ``minimize`` and ``random_seed``.
     """
 
     kind: Kind
@@ -110,23 +105,10 @@ def make_criterion(
     random_seed: Any = None,
     several_models: bool = False,
 ) -> Criterion:
-    """A criterion by its name.
+    """A criterion by its name; a ValueError for an unknown one.
 
-    Parameters
-    ----------
-    name : str
-    domain : callable
-        Returns the domain of the maximum; called only for criteria that need it.
-    minimize : bool
-    random_seed : int, optional
-        For sample paths.
-    several_models : bool
-        Whether criteria that compare models are allowed.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
+    ``domain`` returns the domain of the maximum and is called only for criteria that need it; ``random_seed`` is for
+    sample paths; ``several_models`` allows criteria that compare models.
     """
     entry = CRITERIA.get(name)
     if entry is None or (entry.kind == "models" and not several_models):

@@ -33,14 +33,12 @@ def expected_improvement(
 
     Parameters
     ----------
-    fit, X_pool, model
-        As in :func:`bald`.
+    fit, X_pool, model, method, draws, random_seed
+        As in :func:`bald`. ``"map"``, ``"bbq"`` and ``"mgp"`` use one Gaussian with the marginal mean and variance (of
+        the models' average). The other methods, and a trace, average each component's improvement over its own best
+        mean.
     minimize : bool
         Improve downwards.
-    method, draws, random_seed
-        How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`. ``"map"``, ``"bbq"`` and
-        ``"mgp"`` use one Gaussian with the marginal mean and variance (of the models' average). The other methods, and
-        a trace, average each component's improvement over its own best mean.
 
     Returns
     -------
@@ -70,14 +68,11 @@ def upper_confidence_bound(
 
     Parameters
     ----------
-    fit, X_pool, model
-        As in :func:`bald`; a mixture enters by its mean and variance.
+    fit, X_pool, model, method, draws, random_seed
+        As in :func:`bald`, and any method of :func:`pymc_active.predict`; a mixture enters by its mean and variance.
     beta : float
         Finite, not negative.
     minimize : bool
-        Look for the minimum.
-    method, draws, random_seed
-        How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`.
 
     Returns
     -------
@@ -118,21 +113,29 @@ class ExpectedImprovement(MomentCriterion):
                 bound.best = (self.sign * mixture(ensemble, ensemble.X).means).max(1)
         return bound
 
-    def _standardized(self, p):
+    @override
+    def value(self, p):
         sd = np.sqrt(p.variance)
-        return sd, (self.sign * p.mean - self.best) / sd
+        return np.log(sd) + log_h((self.sign * p.mean - self.best) / sd)
 
     @override
-    def mixture_value(self, p):
-        if not self.best.ndim:
-            return super().mixture_value(p)
-        return logsumexp(self._components(p)[2], axis=0, b=p.weights[:, None])
+    def partials(self, p):
+        sd = np.sqrt(p.variance)
+        z = (self.sign * p.mean - self.best) / sd
+        slope = np.exp(log_ndtr(z) - log_h(z))
+        return self.sign * slope / sd, (0.5 - 0.5 * z * slope) / p.variance, np.zeros_like(sd)
 
     def _components(self, p: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sd, standardised mean and log improvement of each component, (S, m)."""
         sd = np.sqrt(np.maximum(p.variances, rounding(p)))
         z = (self.sign * p.means - self.best[:, None]) / sd
         return sd, z, np.log(sd) + log_h(z)
+
+    @override
+    def mixture_value(self, p):
+        if not self.best.ndim:
+            return super().mixture_value(p)
+        return logsumexp(self._components(p)[2], axis=0, b=p.weights[:, None])
 
     @override
     def mixture_partials(self, p):
@@ -143,18 +146,6 @@ class ExpectedImprovement(MomentCriterion):
         slope = np.exp(log_ndtr(z) - log_h(z))
         in_variance = share * (0.5 - 0.5 * z * slope) / (sd * sd)
         return share * self.sign * slope / sd, in_variance, np.zeros_like(sd)
-
-    @override
-    def value(self, p):
-        sd, z = self._standardized(p)
-        return np.log(sd) + log_h(z)
-
-    @override
-    def partials(self, p):
-        sd, z = self._standardized(p)
-        slope = np.exp(log_ndtr(z) - log_h(z))
-        in_variance = (0.5 - 0.5 * z * slope) / p.variance
-        return self.sign * slope / sd, in_variance, np.zeros_like(sd)
 
 
 def log_h(z: np.ndarray) -> np.ndarray:

@@ -45,22 +45,10 @@ class LocalGaussian(Protocol):
 class Part(NamedTuple):
     """Members of an ensemble that belong to one model and one space.
 
-    Attributes
-    ----------
-    gpm : GPModel
-    space : FullSpace or RowSpace
-    z : ndarray, shape (k, P')
-        Hyperparameters in the coordinates of ``space``.
-    within : ndarray, shape (k,)
-        Weights within the model; they sum to one over all its parts.
-    share : float
-        Weight of the model.
-    owner : int
-        Number of the model.
-    local : tuple of LocalGaussian
-        The Gaussian around each member; empty if the members themselves represent the posterior.
-    rule : {"map", "bbq", "mgp"}
-        How predictions marginalise over ``local``.
+    ``z`` (k, P') are hyperparameters in the coordinates of ``space``, and ``within`` (k,) their weights within the
+    model, which sum to one over all its parts. ``share`` is the weight of the model, ``owner`` its number. ``local``
+    holds the Gaussian around each member, and is empty if the members themselves represent the posterior; ``rule``
+    ("map", "bbq" or "mgp") says how predictions marginalise over it.
     """
 
     gpm: GPModel
@@ -131,6 +119,9 @@ class Ensemble:
     @property
     def thetas(self) -> np.ndarray:
         """Unconstrained hyperparameters of the members (S, P), in the order of ``labels``.
+
+        With an embedding of more inputs than data, the part of R outside the row space of the data is zero, the mean of
+        its prior.
 
         Raises
         ------

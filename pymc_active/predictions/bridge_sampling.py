@@ -60,11 +60,6 @@ def bridge_evidence(
         Draws from the same model and data, by :func:`pymc_active.sample`. Check R-hat first: the evidence misses modes
         that no chain found, and is wrong if the chains visit modes in wrong proportions.
     random_seed : int or Generator, optional
-        For the draws from the mixture.
-
-    Returns
-    -------
-    BridgeEvidence
 
     Raises
     ------
@@ -112,8 +107,7 @@ def bridge_evidence(
         at_drawn = space.log_target(drawn) - mixture.log_density(drawn)
     if not np.isfinite(at_trace).all():
         return _failed("the log posterior is not finite at some draws of the trace, which probably used other data")
-    constant = best.space.log_complement
-    return _bridge(at_trace.reshape(second.shape[:2]), at_drawn, constant)
+    return _bridge(at_trace.reshape(second.shape[:2]), at_drawn, best.space.log_complement)
 
 
 def _failed(problem: str) -> BridgeEvidence:
@@ -173,8 +167,7 @@ class _Quotient:
         best = fit.best
         self.posterior = best.posterior
         self.images = exchanges(best.posterior)
-        nowhere: tuple[slice, tuple[int, int]] = (slice(0), (0, 0))
-        self.where, self.shape = best.embedding or nowhere
+        self.where, self.shape = best.embedding or (slice(0), (0, 0))
         self.turns = best.embedding is not None and is_rotation_invariant(
             best.posterior, best.z, self.where, self.shape
         )

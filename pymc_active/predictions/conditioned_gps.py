@@ -31,15 +31,9 @@ def ensemble_from(
 ) -> Ensemble:
     """The ensemble of the one source given: ``point``, ``fit`` or ``trace``, as in :func:`pymc_active.active.pes`.
 
-    Parameters
-    ----------
-    gpm : GPModel or None
-        Required for a point or a trace; with ``fit``, must be its model.
-    point, fit, trace
-    draws : int
-        How many members of the ensemble will be used.
-    method, random_seed
-        As in :func:`~pymc_active.predictions.ensembles.as_ensemble`.
+    A point or a trace needs its model ``gpm``; with ``fit``, ``gpm`` is None or its model. ``draws`` is the number of
+    members that will be used; ``method`` and ``random_seed`` are those of
+    :func:`~pymc_active.predictions.ensembles.as_ensemble`.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
@@ -27,6 +27,11 @@ _INSTEAD = {
 }
 
 
+def is_point(source: Any, model: GPModel | None) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a source is a dict of unconstrained values of the model's variables, not a dict of fits."""
+    return isinstance(source, Mapping) and isinstance(model, GPModel) and set(source) == set(model.shapes)
+
+
 def as_ensemble(
     source: Source,
     *,
@@ -42,17 +47,15 @@ def as_ensemble(
     Parameters
     ----------
     source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, DataTree or dict
-        An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models
-        of zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by
-        value-variable name one point; both are conditioned on the data that ``model`` holds now.
+        An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models of
+        zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by value-variable
+        name one point; both are conditioned on the data that ``model`` holds now.
     model : GPModel, optional
         Required for a trace or a point.
     method, draws, random_seed
         How to approximate the posterior of a fit, as in :func:`pymc_active.predict`.
-    weigh : callable, optional
-        Replaces the weights of several models.
-    what : str
-        Name of the calling function, for messages.
+    weigh, what
+        A function that changes the weights of several models; the name of the caller, for messages.
 
     Raises
     ------
@@ -62,7 +65,10 @@ def as_ensemble(
     if isinstance(source, Ensemble):
         return source
     if isinstance(source, xr.DataTree):
-        return _of_trace(source, model, what)
+        if model is None:
+            raise ValueError(f"{what} needs the model of a trace: pass model=gpm")
+        thetas = trace_thetas(model, source)
+        return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), thetas, "trace")
     if isinstance(source, xr.Dataset | str | PathLike):
         # These are mappings and sequences too, but not of fits: a message about traces helps.
         check_trace(source)
@@ -75,18 +81,12 @@ def as_ensemble(
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     if isinstance(source, LaplaceFit):
         return source.ensemble_by(method, draws, random_seed)
-    if isinstance(source, Mapping) and isinstance(model, GPModel) and set(source) == set(model.shapes):
+    if is_point(source, model):
+        assert model is not None
         theta = model.flatten(dict(source))[None]
         return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), theta, "point")
     average = as_model_average(source)
     return _of_models(average if weigh is None else weigh(average), method, draws, random_seed)
-
-
-def _of_trace(trace: xr.DataTree, model: GPModel | None, what: str) -> Ensemble:
-    if model is None:
-        raise ValueError(f"{what} needs the model of a trace: pass model=gpm")
-    thetas = trace_thetas(model, trace)
-    return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), thetas, "trace")
 
 
 def _of_models(

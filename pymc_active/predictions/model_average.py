@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from math import isclose
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -39,7 +39,7 @@ def model_posterior(
     fits: Fits,
     *,
     prior: Prior = None,
-    method: str = "laplace",
+    evidence: Literal["laplace", "importance"] = "laplace",
     draws: int = 2000,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -53,14 +53,11 @@ def model_posterior(
     prior : dict or sequence, optional
         Prior weights by the keys or in the order of ``fits``, normalised here; by default those of a ModelAverage, else
         equal.
-    method : {"laplace", "importance"}
-        How to estimate the evidences: Laplace's approximation, summed over the modes found, or importance sampling
-        around the same modes, which corrects the shape of each mode but finds no new ones. On small data Laplace's
-        evidence is wrong by up to a few nats, differently for each model.
-    draws : int
-        Weighted draws for each model, for ``"importance"``; each costs one evaluation of the posterior.
-    random_seed : int or Generator, optional
-        For ``"importance"``.
+    evidence : {"laplace", "importance"}
+        Laplace's approximation, or importance sampling around the same modes, which corrects the shape of each mode but
+        finds no new ones. On small data Laplace's evidence is wrong by up to a few nats, differently for each model.
+    draws, random_seed
+        For ``"importance"``: weighted draws for each model (each costs one evaluation of the posterior), and a seed.
 
     Returns
     -------
@@ -72,8 +69,9 @@ def model_posterior(
     Raises
     ------
     TypeError, ValueError
-        For anything but fits, a model that occurs twice, fits of different y, labels that are neither all text nor all
-        numbers, a prior that does not match, or if no evidence is finite.
+        For anything but fits, a model that occurs twice (kernels equal up to the order of terms and factors, means and
+        priors equal too), fits of different y, labels that are neither all text nor all numbers, a prior that does not
+        match, or if no evidence is finite.
 
     Warns
     -----
@@ -85,8 +83,7 @@ def model_posterior(
     Notes
     -----
     A model's Laplace evidence is the sum over the distinct modes found, :math:`\log \sum_k \exp E_k` over
-    ``fit.modes``, without secondary modes whose curvature had to be floored; ``fit.log_evidence`` is that of the best
-    mode alone. The sum counts the overlap of modes twice.
+    ``fit.modes``, without secondary modes whose curvature had to be floored. The sum counts the overlap of modes twice.
 
     References
     ----------
@@ -103,10 +100,10 @@ def model_posterior(
     ExpQuad
     """
     labels, members = _read_fits(fits)
-    if method not in EVIDENCES:
-        raise ValueError(f"method must be one of {', '.join(EVIDENCES)}; got {method!r}")
+    if evidence not in EVIDENCES:
+        raise ValueError(f"evidence must be one of {', '.join(EVIDENCES)}; got {evidence!r}")
     evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
-    if method == "importance":
+    if evidence == "importance":
         estimates = [
             importance_evidence(fit, draws, random_seed) if np.isfinite(laplace) else _UNKNOWN
             for fit, laplace in zip(members, evidences["log_evidence"], strict=True)
@@ -186,18 +183,19 @@ def summed_over_modes(fit: LaplaceFit) -> float:
 def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
     if not isinstance(fits, Mapping | Sequence) or not len(fits):
         raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
-    labels, members = (list(fits), list(fits.values())) if isinstance(fits, Mapping) else (list(range(len(fits))), fits)
+    by_label = dict(fits if isinstance(fits, Mapping) else enumerate(fits))
+    labels, members = list(by_label), list(by_label.values())
     check_labels(labels)
-    for label, fit in zip(labels, members, strict=True):
+    for label, fit in by_label.items():
         if not isinstance(fit, LaplaceFit):
             raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
         if not np.array_equal(fit.y, members[0].y):
             raise ValueError(
-                f"the fits {labels[0]!r} and {label!r} have different y, so their evidences cannot be compared: fit "
-                "every model to the same data (gpm.set_data, then fit_laplace)"
+                f"the fits {labels[0]!r} and {label!r} have different y: fit every model to the same data "
+                "(gpm.set_data, then fit_laplace)"
             )
-    check_distinct({label: fit.gpm for label, fit in zip(labels, members, strict=True)})
-    return labels, list(members)
+    check_distinct({label: fit.gpm for label, fit in by_label.items()})
+    return labels, members
 
 
 def check_labels(labels: list) -> None:
@@ -239,8 +237,8 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
 
     Parameters
     ----------
-    fits, prior, method, draws, random_seed
-        As in :func:`model_posterior`.
+    fits, prior, evidence, draws, random_seed
+        As in :func:`model_posterior`, with its errors and warnings; at least two fits, of the same X too.
 
     Attributes
     ----------
@@ -251,30 +249,15 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
     weights : ndarray, shape (K,)
         Weights of the models in predictions: their probabilities, unless changed by :meth:`weighted`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For anything but fits, fewer than two models, models that occur twice (kernels equal up to the order of terms
-        and factors, means and priors equal too), or models of different X or y.
-
-    Warns
-    -----
-    DoubtfulEvidenceWarning
-        As :func:`model_posterior`.
-
     Examples
     --------
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(0, 1, 12)
-    >>> y = 3 * x + 0.1 * np.cos(40 * x)
-    >>> models = {k: pma.composite_gp(x[:, None], y, k) for k in ("SE", "LIN")}
+    >>> models = {k: pma.composite_gp(x[:, None], 3 * x + 0.1 * np.cos(40 * x), k) for k in ("SE", "LIN")}
     >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
-    >>> average = pma.ModelAverage(fits)
-    >>> average.best.gpm.description
+    >>> pma.ModelAverage(fits).best.gpm.description
     'composite_gp(LIN)'
-    >>> list(pma.predict(average, [[0.5], [2.0]]).data_vars)
-    ['f_mean', 'f_variance', 'y_variance']
     """
 
     def __init__(
@@ -282,7 +265,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         fits: Fits,
         *,
         prior: Prior = None,
-        method: str = "laplace",
+        evidence: Literal["laplace", "importance"] = "laplace",
         draws: int = 2000,
         random_seed: int | np.random.Generator | None = None,
     ):
@@ -293,12 +276,12 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         for label, fit in self._fits.items():
             if not np.array_equal(fit.X, members[0].X):
                 raise ValueError(
-                    f"the fits {labels[0]!r} and {label!r} have different X, so their predictions cannot be averaged: "
-                    "give every model the same inputs (model_posterior does not need it)"
+                    f"the fits {labels[0]!r} and {label!r} have different X: give every model of an average the same "
+                    "inputs (model_posterior does not need it)"
                 )
         self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
         self.probability = model_posterior(
-            self._fits, prior=self.prior.tolist(), method=method, draws=draws, random_seed=random_seed
+            self._fits, prior=self.prior.tolist(), evidence=evidence, draws=draws, random_seed=random_seed
         )
         self.weights = self.probability.to_numpy()
 
@@ -334,14 +317,9 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
     def given(self, X: np.ndarray, y: np.ndarray, *, reweigh: bool = True) -> ModelAverage:
         """Each fit expanded for other data, without a search; see :meth:`LaplaceFit.given`.
 
-        Parameters
-        ----------
-        X, y : ndarray, shapes (n, D) and (n,)
-            In the user's units.
-        reweigh : bool
-            Whether to update the probabilities, by Laplace evidences. Pass False for imagined outcomes: the expected
-            probabilities after a measurement are the present ones, whereas observing exactly the predicted mean would
-            favour the models that are most certain of it.
+        ``reweigh`` updates the probabilities, by Laplace evidences. Pass False for imagined outcomes: the expected
+        probabilities after a measurement are the present ones, whereas observing exactly the predicted mean would
+        favour the models that are most certain of it.
         """
         fits = {}
         for (label, fit), weight in zip(self._fits.items(), self.weights, strict=True):
@@ -365,15 +343,9 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         return other
 
     def weighted(self, weights: str, negligible: float = 0.0) -> ModelAverage:
-        """The same models with other ``weights``.
+        """The same models with ``weights`` "posterior", "tempered" (square roots of the posterior) or "uniform".
 
-        Parameters
-        ----------
-        weights : {"posterior", "tempered", "uniform"}
-            The posterior probabilities, their normalised square roots, or equal weights. Models without prior weight
-            or finite evidence always get zero.
-        negligible : float
-            Smaller weights become zero.
+        Models without prior weight or finite evidence always get zero, and so do weights below ``negligible``.
         """
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")

@@ -25,23 +25,11 @@ class PredictiveMoments(NamedTuple):
 
 
 def marginal_moments(gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp") -> PredictiveMoments:
-    r"""Moments under the Gaussian approximation of one mode, in units of y and their squares.
+    """Moments at points (m, D) under the Gaussian approximation of one mode, in units of y and their squares.
 
-    Parameters
-    ----------
-    gaussian : LocalGaussian
-        For example a Laplace expansion.
-    X_new : ndarray, shape (m, D)
-    method : {"map", "bbq", "mgp"}
-        Latent variance V; V + ∂mᵀΣ∂m; 4/3 V + ∂mᵀΣ∂m + ∂VᵀΣ∂V / (3V). All equal V if no parameter is free.
-
-    Notes
-    -----
-    V is kept above 1e-10 of the prior plus noise variance, so that the last term is never 0/0.
-
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), eq. 19; Osborne et al. (2012) for BBQ.
+    The latent variance is V for ``"map"``, V + ∂mᵀΣ∂m for ``"bbq"`` (Osborne et al. 2012) and 4/3 V + ∂mᵀΣ∂m + ∂VᵀΣ∂V /
+    (3V) for ``"mgp"`` (Garnett, Osborne & Hennig 2014, eq. 19); all equal V if no parameter is free. V is kept above
+    1e-10 of the prior plus noise variance, so that the last term is never 0/0.
     """
     m = len(X_new)
     out = PredictiveMoments(*(np.empty(m) for _ in range(4)))

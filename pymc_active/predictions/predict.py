@@ -28,9 +28,8 @@ def predict(
     Parameters
     ----------
     source : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
-        A fit; fits of several models of the same data, averaged by their posterior probabilities
-        (:class:`ModelAverage`); or a trace. Predictions from a trace are the exact moments of the mixture over all its
-        draws, given the data that ``model`` holds now.
+        Several models of the same data are averaged by their posterior probabilities. Predictions from a trace are the
+        exact moments of the mixture over all its draws, given the data that ``model`` holds now.
     X_new : array_like, DataFrame or DataArray, shape (m, D)
         In the user's units. Row labels are kept.
     method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
@@ -41,10 +40,8 @@ def predict(
         as the hyperparameters become known. For several models: the exact moments of the mixture of their predictions.
     model : GPModel, optional
         Required for a trace.
-    draws : int
-        Draws from the posterior of each fit, for ``method="draws"``.
-    random_seed : int or Generator, optional
-        For ``method="draws"``.
+    draws, random_seed
+        For ``method="draws"``: draws from the posterior of each fit, and a seed (int or Generator).
 
     Returns
     -------

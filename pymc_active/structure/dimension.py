@@ -103,7 +103,7 @@ def embedding_dimension(
 
     Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
     some tenths of a nat where the data determine every component well, and by several nats where they do not
-    (``evidence_is_poor``). Evidences by ``model_posterior(found.fits, method="importance")`` are closer.
+    (``evidence_is_poor``). Evidences by ``model_posterior(found.fits, evidence="importance")`` are closer.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def embedding_dimension(
     if rough.size:
         warn_user(
             f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor: the data hardly determine "
-            'one component of R. Collect more data, or compare by model_posterior(found.fits, method="importance")',
+            'one component of R. Collect more data, or compare by model_posterior(found.fits, evidence="importance")',
             DoubtfulEvidenceWarning,
         )
     return EmbeddingDimension(fits, table)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, override
 
 import numpy as np
@@ -18,7 +19,8 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
-from pymc_active.predictions.model_average import Fits, ModelAverage
+from pymc_active.predictions.ensembles import is_point
+from pymc_active.predictions.model_average import Fits
 from pymc_active.support.tables import in_order_of
 from pymc_active.support.threads import one_blas_thread
 
@@ -59,21 +61,10 @@ def sample_optima(
 
 
 class OptimumCriterion(Criterion):
-    """A criterion of the place or height of the maximum, averaged over hyperparameters.
+    """A criterion of the place or height of the maximum in a domain, averaged over hyperparameters.
 
-    Parameters
-    ----------
-    domain : Domain
-    minimize : bool
-    n_optima : int
-        Total number of sample paths.
-    n_features : int
-        Random features of each path.
-    n_hyperparameters : int
-        Draws of the hyperparameters, which share the paths.
-    method : {"draws", "map"}
-        Use draws from a fit, or its highest mode; with several models, of each.
-    random_seed : int or Generator, optional
+    The ``n_optima`` sample paths, of ``n_features`` random features each, are shared by ``n_hyperparameters`` draws of
+    the hyperparameters. ``method`` takes draws from a fit, or its highest mode (with several models, of each).
     """
 
     def __init__(
@@ -102,19 +93,13 @@ class OptimumCriterion(Criterion):
 
     @override
     def prepare(self, source, *, model=None):
-        if isinstance(source, xr.DataTree | Mapping) and model is not None and not isinstance(source, ModelAverage):
-            keyword = "trace" if isinstance(source, xr.DataTree) else "point"
-            return self._over(self._read(model, **{keyword: source}))
-        return self._over(self._read(model, fit=source))
+        kind = "trace" if isinstance(source, xr.DataTree) else "point" if is_point(source, model) else "fit"
+        return self._over(self._read(model, **{kind: source}))
 
     def prepare_from(self, gpm: GPModel | None, **source: Any) -> OptimumScorer:
-        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` that is given.
+        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` given; a ValueError if all y are equal.
 
-        Raises
-        ------
-        ValueError
-            If all observations are equal. A learner asks for several points at a time by imagining answers, which may
-            be equal: :meth:`prepare` takes them.
+        A learner that asks for several points imagines answers, which may be equal: :meth:`prepare` takes them.
         """
         ensemble = self._read(gpm, **source)
         check_data(ensemble.y)
@@ -137,7 +122,6 @@ class OptimumCriterion(Criterion):
 
     def check(self, ensemble: Ensemble) -> None:
         """Raise for models that the criterion does not support; by default none."""
-        return
 
     @abstractmethod
     def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> OptimumScorer:
@@ -148,36 +132,21 @@ class OptimumCriterion(Criterion):
         return sample_optima(gps, self.domain, self.n_optima, self.n_features, rng)
 
 
+@dataclass(eq=False)
 class OptimumScorer(Scorer):
-    """A criterion of the maximum for one ensemble.
+    """A criterion of the maximum for one ensemble; the places of ``optima`` are its seeds.
 
-    Parameters
-    ----------
-    ensemble : Ensemble
-    optima : list of OptimizedPaths
-        Their places are the seeds.
-    evaluate : callable
-        Takes points (m, D) in the user's units and whether to compute the gradient; returns values (m,) and
-        derivatives (m, D).
-    units : str
-    width : int
-        Size of the arrays that one candidate needs.
-    diagnostics : dict
-    has_gradient : bool
+    ``evaluate`` takes points (m, D) in the user's units and whether to compute the gradient, and returns values (m,)
+    and derivatives (m, D). ``width`` is the size of the arrays that one candidate needs.
     """
 
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        optima: list[OptimizedPaths],
-        evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]],
-        units: str,
-        width: int,
-        diagnostics: dict[str, Any],
-        has_gradient: bool = True,
-    ):
-        self.ensemble, self.optima, self.evaluate, self.units = ensemble, optima, evaluate, units
-        self.width, self.diagnostics, self.has_gradient = width, diagnostics, has_gradient
+    ensemble: Ensemble
+    optima: list[OptimizedPaths]
+    evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
+    units: str
+    width: int
+    diagnostics: dict[str, Any]
+    has_gradient: bool = True
 
     @property
     @override
@@ -205,11 +174,6 @@ def places(optima: Sequence[OptimizedPaths]) -> np.ndarray:
     return np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
 
 
-def _names(model: GPModel) -> list[str]:
-    """Names of the inputs, as coordinates."""
-    return [label if isinstance(label, str) else f"x{label}" for label in model.inputs]
-
-
 def score_or_maximize(
     kind: type[OptimumCriterion],
     gpm: GPModel | None,
@@ -232,10 +196,10 @@ def score_or_maximize(
     else:
         rng = np.random.default_rng(criterion.random_seed)
         found = distinct_maxima(maximize(scorer, criterion.domain.low, criterion.domain.high, rng))
-        coords = {name: ("point", column) for name, column in zip(_names(model), found.X.T, strict=True)}
-        attributes = {"units": scorer.units}
-        result = xr.DataArray(found.values, dims="point", coords=coords, name=criterion.name, attrs=attributes)
-    return result.assign_attrs(scorer.diagnostics)
+        names = [label if isinstance(label, str) else f"x{label}" for label in model.inputs]
+        coords = {name: ("point", column) for name, column in zip(names, found.X.T, strict=True)}
+        result = xr.DataArray(found.values, dims="point", coords=coords, name=criterion.name)
+    return result.assign_attrs(units=scorer.units, **scorer.diagnostics)
 
 
 def mean_over(parts: Iterator[tuple[np.ndarray, np.ndarray | None, float]]) -> tuple[np.ndarray, np.ndarray | None]:

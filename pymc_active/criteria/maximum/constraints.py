@@ -36,55 +36,38 @@ class GPGivenMaxima:
 
     Let w = [constraints, sites] at x*, in units of their prior sds, and m, V and B the mean and variance of f(x) and
     its covariances with w, given the data. Then f(x) given x* has mean ``m + B g``, variance ``V - B P Bᵀ`` and
-    covariance ``B l`` with f(x*).
+    covariance ``B l`` with f(x*), which has ``height_mean`` and ``height_variance`` (S,). ``P`` is (S, k, k), ``g`` and
+    ``l`` are (S, k); ``converged`` is (S, number of sites), and ``ok`` (S,) says whether expectation propagation
+    converged to proper moments.
+
+    Constraints to which the data leave no variance are dropped. Where f depends on fewer directions than inputs, as in
+    an embedding, signs of curvatures and slopes are imposed along only as many inputs as there are directions, since
+    expectation propagation would count repeated signs several times.
 
     Parameters
     ----------
-    gp : ConditionedGP
-    maxima : PathMaxima
-        The maxima of the paths, and which inputs are free there.
+    gp, maxima : ConditionedGP, PathMaxima
+        The maxima of its paths, and which inputs are free there.
     derivatives : bool
         Impose C1; not over a pool.
     best : float
         The observation that f(x*) exceeds, up to its noise (C2), in the kernel's units; -inf for none.
     mixed : {"free", "zero", "path"}
-        Assume nothing of the mixed second derivatives, zero, or ``mixed_values``, those of the path.
+        Assume nothing of the mixed second derivatives, zero, or those of the path: ``mixed_values`` (S, D (D - 1) / 2),
+        above the diagonal, row by row.
     boundary : {"outward", "stationary"}
         ``"stationary"`` imposes zero slopes also on the boundary, as the paper does.
-    mixed_values : ndarray, shape (S, D (D - 1) / 2), optional
-        Above the diagonal, row by row.
     moments : {"sampled", "ep"}
         Moments of the height and of the positive quantities: by :func:`truncated_moments`, or by expectation
         propagation, which also serves for more than four inputs and where too few draws are effective.
     directions : ndarray, shape (D, S, D), optional
         Orthonormal directions in which each maximum is free or not; by default the inputs. A slope of zero in a
         direction that is not free means that nothing is known of it.
-
-    Attributes
-    ----------
-    height_mean, height_variance : ndarray, shape (S,)
-        Of f(x*).
-    P, g, l : ndarray, shapes (S, k, k), (S, k), (S, k)
-    converged : ndarray of bool, shape (S, number of sites)
-    ok : ndarray of bool, shape (S,)
-        Whether expectation propagation converged to proper moments.
-    n_sweeps : int
-
-    Notes
-    -----
-    Constraints to which the data leave no variance are dropped. Where f depends on fewer directions than inputs, as in
-    an embedding, signs of curvatures and slopes are imposed along only as many inputs as there are directions, since
-    expectation propagation would count repeated signs several times.
     """
 
     height_mean: np.ndarray
     height_variance: np.ndarray
-    P: np.ndarray
-    g: np.ndarray
     l: np.ndarray
-    converged: np.ndarray
-    ok: np.ndarray
-    n_sweeps: int
 
     def __init__(
         self,

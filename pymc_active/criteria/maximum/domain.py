@@ -28,13 +28,7 @@ class Domain(NamedTuple):
 
 
 def read_domain(bounds: Any, X_pool: Any, width: int) -> Domain:
-    """A box if there are bounds, else the rows of a pool.
-
-    Raises
-    ------
-    ValueError
-        If there is neither, or for the wrong number of bounds.
-    """
+    """A box if there are bounds, else the rows of a pool; a ValueError for neither, or bounds that do not fit."""
     if bounds is not None:
         if X_pool is not None and not is_lazy(X_pool):
             read_inputs(X_pool, "X_pool", width)

@@ -22,15 +22,9 @@ _FAR = -50.0
 class Sites(NamedTuple):
     """Gaussian approximations of the sites, and the resulting moments.
 
-    Attributes
-    ----------
-    precision, shift : ndarray, shape (S, k)
-        Natural parameters: 1 / variance, mean / variance.
-    mean, covariance : ndarray, shapes (S, k) and (S, k, k)
-        Moments of the Gaussian with the sites.
-    converged : ndarray of bool, shape (S, k)
-        Whether each site converged within 100 sweeps.
-    n_sweeps : int
+    Natural parameters ``precision`` (1 / variance) and ``shift`` (mean / variance) of each site (S, k), ``mean`` (S, k)
+    and ``covariance`` (S, k, k) of the Gaussian with the sites, and whether each site ``converged`` (S, k) within 100
+    sweeps.
     """
 
     precision: np.ndarray
@@ -54,23 +48,9 @@ def hazard(alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def propagate(mean: np.ndarray, covariance: np.ndarray, bound: np.ndarray, softness: np.ndarray) -> Sites:
     """Moments of N(mean, covariance) times Π Φ((z_i - bound_i) / √softness_i).
 
-    Parameters
-    ----------
-    mean : ndarray, shape (S, k)
-    covariance : ndarray, shape (S, k, k)
-    bound : ndarray, shape (S, k)
-        -inf for no site.
-    softness : ndarray, shape (S, k)
-        Variances; 0 for a hard bound.
-
-    Returns
-    -------
-    Sites
-        Failed problems hold NaN; nothing is raised.
-
-    References
-    ----------
-    .. [1] Hernandez-Lobato, Hoffman & Ghahramani (2014), appendix B.2.
+    All arguments are (S, k), but ``covariance`` (S, k, k). A ``bound`` of -inf is no site; ``softness`` is a variance,
+    0 for a hard bound. Failed problems hold NaN; nothing is raised. Hernandez-Lobato, Hoffman & Ghahramani (2014),
+    appendix B.2.
     """
     S, k = mean.shape
     precision, shift = np.zeros((S, k)), np.zeros((S, k))

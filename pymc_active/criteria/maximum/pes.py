@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, override
+from typing import Any, get_args, override
 
 import numpy as np
 import xarray as xr
@@ -114,15 +114,14 @@ class Pes(OptimumCriterion):
         **keywords,
     ):
         super().__init__(domain, **keywords)
-        if mixed not in ("free", "zero", "path"):
-            raise ValueError(f"mixed must be 'free', 'zero' or 'path'; got {mixed!r}")
-        if boundary not in ("outward", "stationary"):
-            raise ValueError(f"boundary must be 'outward' or 'stationary'; got {boundary!r}")
-        if moments not in ("sampled", "ep"):
-            raise ValueError(f"moments must be 'sampled' or 'ep'; got {moments!r}")
-        self.moments: MomentMethod = moments
-        self.mixed: Mixed = mixed
-        self.boundary: Boundary = boundary
+        for name, value, kind in (
+            ("mixed", mixed, Mixed),
+            ("boundary", boundary, Boundary),
+            ("moments", moments, MomentMethod),
+        ):
+            if value not in get_args(kind):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}; got {value!r}")
+        self.mixed, self.boundary, self.moments = mixed, boundary, moments
 
     @override
     def check(self, ensemble):
@@ -212,12 +211,11 @@ def _scorer(
 def _conditioned(
     parts: Sequence[PlaceInformation], X: np.ndarray, gradient: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    return mean_over((*_in_user_units(part, X, gradient), len(part.keep)) for part in parts)
+    def of_one(part: PlaceInformation) -> tuple[np.ndarray, np.ndarray | None, int]:
+        value, slope = part(part.gp.x_map(X), gradient)
+        return value, None if slope is None else part.gp.x_map.pullback(X, slope), len(part.keep)
 
-
-def _in_user_units(part: PlaceInformation, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    value, slope = part(part.gp.x_map(X), gradient)
-    return value, None if slope is None else part.gp.x_map.pullback(X, slope)
+    return mean_over(map(of_one, parts))
 
 
 def pes(
@@ -252,7 +250,6 @@ def pes(
         The source of the hyperparameters, one of: a dict of unconstrained values by value-variable name (the posterior
         mean gives the paper's PES-NB); a :class:`LaplaceFit`, several or an Ensemble; or a trace of this model.
     minimize : bool
-        Look for the minimum.
     n_optima : int
         Total number of places x*: maximisers of sample paths, divided evenly between the hyperparameter draws.
     n_features : int

@@ -38,24 +38,21 @@ def pes_ground_truth(
 
     Parameters
     ----------
-    gpm : GPModel
-    bounds : list of (low, high)
-    point : dict
-        The hyperparameters: unconstrained values by value-variable name.
+    gpm, bounds, point, minimize, random_seed
+        As in :func:`pes`.
     n_grid : int
         Cells a side; n_grid ** D cells in all, at most 4,096.
     draws : int
+        Draws of the function. Memory: 4 bytes for each draw and cell.
     fewest : int
         Places of the maximum with fewer draws than these are left out; at least 10.
-    minimize : bool
-    random_seed : int or Generator, optional
 
     Returns
     -------
     xarray.Dataset
-        Over ``point``, the centres of the cells: ``x`` (point, input), ``information`` in nats,
-        ``standard_error``, its approximate Monte Carlo error, and ``probability`` that the maximum lies in the cell.
-        Attribute ``coverage`` is the probability of all places that were not left out.
+        Over ``point``, the centres of the cells: ``x`` (point, input), ``information`` in nats, ``standard_error``, its
+        approximate Monte Carlo error, and ``probability`` that the maximum lies in the cell. Attribute ``coverage`` is
+        the probability of all places that were not left out.
 
     Raises
     ------
@@ -66,8 +63,7 @@ def pes_ground_truth(
     -----
     Entropies by Ebrahimi's spacings (``scipy.stats.differential_entropy``), corrected by their bias for a Gaussian
     sample of the same size. Two errors remain: places of the maximum are resolved to a cell only, and the places left
-    out may differ from the others. Compare ranks, and differences with the standard error. Memory: 4 bytes for each
-    draw and cell.
+    out may differ from the others. Compare ranks, and differences with the standard error.
 
     References
     ----------
@@ -76,10 +72,7 @@ def pes_ground_truth(
     width = len(gpm.inputs)
     domain = read_domain(bounds, None, width)
     if not isinstance(n_grid, int | np.integer) or n_grid < 2 or n_grid**width > _MOST_CELLS:
-        raise ValueError(
-            f"n_grid must be at least 2, with n_grid ** {width} <= {_MOST_CELLS} cells; got {n_grid!r}: this is a "
-            "check for few inputs"
-        )
+        raise ValueError(f"n_grid must be at least 2, with n_grid ** {width} <= {_MOST_CELLS} cells; got {n_grid!r}")
     for name, value, least in (("draws", draws, 1), ("fewest", fewest, _FEWEST)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")

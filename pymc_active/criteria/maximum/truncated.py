@@ -20,15 +20,10 @@ _DEPENDENT = 1e-12
 def truncated_moments(
     mean: np.ndarray, covariance: np.ndarray, bound: np.ndarray, softness: np.ndarray, n: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Moments of N(mean, covariance) times Π Φ((z_i - bound_i) / √softness_i).
+    """Moments of N(mean, covariance) times Π Φ((z_i - bound_i) / √softness_i), with the arguments of :func:`propagate`.
 
-    Parameters
-    ----------
-    mean, covariance, bound, softness
-        As of :func:`propagate`; coordinates without variance need bounds of -inf.
-    n : int, optional
-        Draws, a power of two; by default 512 for up to three coordinates, else 2,048; up to 8,192 where fewer than 256
-        are effective.
+    Coordinates without variance need bounds of -inf. ``n`` draws, a power of two: by default 512 for up to three
+    coordinates, else 2,048; up to 8,192 where fewer than 256 are effective.
 
     Returns
     -------
