@@ -40,25 +40,15 @@ _ALIKE, _NEAR = 0.02, 0.5
 def structured_search(
     searcher: Searcher,
     rng: np.random.Generator,
-    *,
-    starts: Sequence[np.ndarray] = (),
-    n_restarts: int = 12,
+    starts: Sequence[np.ndarray],
+    n_restarts: int,
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
     """Modes of a :class:`~pymc_active.posterior.array.KernelPosterior`, not yet polished.
 
-    Parameters
-    ----------
-    searcher : Searcher
-    rng : Generator
-    starts : sequence of ndarray
-        Warm starts, best first.
-    n_restarts : int
-        Fresh starts, whose kinds depend on ``rng``. With one or two, the best three warm starts are followed (eight
-        with fewer than 30 data); with none, all are.
-    executor, advance
-        As in :func:`~pymc_active.laplace.modes.search.search`.
+    ``starts`` are warm starts, best first. The kinds of the ``n_restarts`` fresh starts depend on ``rng``. With one or
+    two of them, the best three warm starts are followed (eight with fewer than 30 data); with none, all are.
     """
     follows = bool(len(starts)) and n_restarts <= FOLLOW
     n_changes = int(_CHANGES * n_restarts)
