@@ -33,18 +33,11 @@ type Point = dict[str, np.ndarray]
 
 
 class FollowedModels:
-    """Models of the same observations, whose modes are followed from fit to fit.
-
-    Attributes
-    ----------
-    models : dict
-        Label -> GPModel.
-    starts : dict
-        Label -> modes of the model's last fit, unconstrained, from which the next one starts. Empty before the first.
-    """
+    """Models of the same observations by label, whose modes are followed from fit to fit."""
 
     def __init__(self, models: Mapping[Any, GPModel]):
         self.models = dict(models)
+        # Modes of each model's last fit, from which the next one starts.
         self.starts: dict[Any, list[Point]] = {}
 
     @property
@@ -73,17 +66,12 @@ class FollowedModels:
 
 
 class OneModel(FollowedModels):
-    """A single model, under the label :data:`ONLY`.
-
-    Attributes
-    ----------
-    last_search : int
-        Number of points at the last full search.
-    """
+    """A single model, under the label :data:`ONLY`."""
 
     def __init__(self, gpm: GPModel):
         super().__init__({ONLY: gpm})
         self.gpm = gpm
+        # Number of points at the last full search.
         self.last_search = -_SEARCH_EVERY
 
     def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
@@ -109,23 +97,8 @@ class OneModel(FollowedModels):
 class SeveralModels(FollowedModels):
     """Models which may join and leave.
 
-    Parameters
-    ----------
-    models : dict
-        Label -> GPModel.
-    prior : dict or sequence, optional
-        Prior weights, equal by default. Models that join have the mean weight.
-    explore_every : int
-        After this many told points neighbours of probable kernel expressions join, and improbable models leave.
-
-    Attributes
-    ----------
-    fits : dict
-        Label -> LaplaceFit of the last search.
-    explored : int
-        Number of points when neighbours last joined.
-    probabilities : dict
-        Number of points -> posterior probabilities over ``model``.
+    After every ``explore_every`` told points neighbours of probable kernel expressions join, and improbable models
+    leave. Prior weights are equal by default; models that join have the mean weight.
     """
 
     def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
@@ -134,7 +107,9 @@ class SeveralModels(FollowedModels):
         self.prior: Mapping[Any, float] | None
         self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
         self.fits: dict[Any, LaplaceFit] = {}
+        # Number of points when neighbours last joined.
         self.explored = len(self.y)
+        # Number of points -> posterior probabilities over ``model``.
         self.probabilities: dict[int, xr.DataArray] = {}
 
     def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
@@ -166,13 +141,7 @@ class SeveralModels(FollowedModels):
         return average
 
     def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
-        """The average of the models' fits; warns if that of the most probable model is doubtful.
-
-        Parameters
-        ----------
-        others : dict, optional
-            Label -> fit that replaces the last one.
-        """
+        """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful."""
         fits = self.fits | dict(others or {})
         if self.prior is None:
             return ModelAverage(fits)
@@ -272,13 +241,7 @@ def _fit(
 
 
 def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:
-    """Models by label: the keys of a dict, or their kernel expressions or descriptions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For fewer than two models, other objects, equal models, or models of different data.
-    """
+    """At least two distinct models of the same data by label: the keys of a dict, or kernel expressions."""
     if isinstance(models, Mapping):
         named = dict(models)
     else:

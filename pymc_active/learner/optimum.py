@@ -39,9 +39,6 @@ class Optimum(Summarized):
     regret : float
         Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths, at
         least 0.
-    fit : LaplaceFit or ModelAverage
-    domain : Domain
-    minimize : bool
     """
 
     x: Any
