@@ -208,7 +208,7 @@ class LaplaceFit(Summarized):
         """
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
-        gpm, n = self.gpm, len(self.y)
+        gpm = self.gpm
         values = {name: value[None] for name, value in gpm.constrain(self.draw(draws, random_seed)).items()}
         attrs = {name: value for name, value in self.diagnostics.items() if name != "warnings"}
         fit = xr.Dataset(
@@ -224,7 +224,7 @@ class LaplaceFit(Summarized):
             fit["covariance_matrix"] = (("rows", "columns"), self.covariance)
             fit["hessian"] = (("rows", "columns"), self.hessian)
             fit = fit.assign_coords(columns=self.labels)
-        posterior = to_dataset(gpm, values, ["chain", "draw"], n)
+        posterior = to_dataset(gpm, values, ["chain", "draw"], len(self.y))
         return xr.DataTree.from_dict({"posterior": posterior, "fit": fit, **data_groups(gpm, self.X, self.y)})
 
     @cached_property

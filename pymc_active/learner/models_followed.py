@@ -218,14 +218,9 @@ class SeveralModels(FollowedModels):
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
-        rows = {n: p.to_series() for n, p in self.probabilities.items()}
-        frame = pd.DataFrame(rows).T
-        return xr.DataArray(
-            frame.to_numpy(),
-            dims=("n_observations", "model"),
-            coords={"n_observations": frame.index.to_numpy(), "model": frame.columns.to_numpy()},
-            name="probability",
-        )
+        frame = pd.DataFrame({n: p.to_series() for n, p in self.probabilities.items()}).T
+        coords = {"n_observations": frame.index.to_numpy(), "model": frame.columns.to_numpy()}
+        return xr.DataArray(frame.to_numpy(), coords, list(coords), name="probability")
 
 
 def _fit(
@@ -256,9 +251,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
     for label, gpm in named.items():
         _check_model(gpm)
         if not (np.array_equal(gpm.X, first.X) and np.array_equal(gpm.y, first.y)):
-            raise ValueError(
-                f"models must hold the same data, but {first_label!r} and {label!r} differ: call set_data on each"
-            )
+            raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
     check_distinct(named)
     return named
 
@@ -291,9 +284,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneM
         if prior is not None or explore_every:
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
-            raise ValueError(
-                "learn='hyperparameters' needs a free parameter, but every parameter of this model is fixed"
-            )
+            raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
         return OneModel(gpm)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
@@ -304,8 +295,5 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneM
     if explore_every and any(gpm.expression is None for gpm in models.values()):
         raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
     if explore_every and not all(isinstance(label, str) for label in models):
-        raise ValueError(
-            "explore_every labels new models by their kernel expressions, so all labels must be text; got "
-            f"{list(models)}"
-        )
+        raise ValueError(f"explore_every names models by expressions, so all labels must be text; got {list(models)}")
     return SeveralModels(models, prior, int(explore_every))

@@ -10,7 +10,6 @@ import numpy as np
 
 from pymc_active.criteria.base import Criterion, is_lazy
 from pymc_active.criteria.by_name import FUNCTIONS, make_criterion
-from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
@@ -117,17 +116,11 @@ def new_state(
 def _read_criterion(
     criterion: str | AnyCriterion, candidates: Candidates, minimize: bool, random_seed: int, several: bool
 ) -> tuple[AnyCriterion | None, str]:
+    if criterion == "random":
+        return None, criterion
     if isinstance(criterion, str):
-        if criterion == "random":
-            return None, criterion
-
-        def domain() -> Domain:
-            return candidates.domain
-
-        made = make_criterion(
-            criterion, domain=domain, minimize=minimize, random_seed=random_seed, several_models=several
-        )
-        return made, criterion
+        options: dict[str, Any] = {"minimize": minimize, "random_seed": random_seed, "several_models": several}
+        return make_criterion(criterion, domain=lambda: candidates.domain, **options), criterion
     if not callable(criterion) and not isinstance(criterion, Criterion):
         raise ValueError(f"criterion must be a name or a callable; got {criterion!r}")
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))

@@ -136,11 +136,8 @@ class Verification:
         rows = [[known.get(label, nothing) for label in labels] for known in self.verdicts.values()]
         data = xr.Dataset(coords={"n_observations": np.array(list(self.verdicts), int)})
         for i, name in enumerate(Verdict._fields):
-            values = np.array([[verdict[i] for verdict in row] for row in rows])
-            if is_single:
-                data[name] = ("n_observations", values.reshape(len(rows)))
-            else:
-                data[name] = (("n_observations", "model"), values.reshape(len(rows), len(labels)))
+            values = np.array([[verdict[i] for verdict in row] for row in rows]).reshape(len(rows), len(labels))
+            data[name] = ("n_observations", values.ravel()) if is_single else (("n_observations", "model"), values)
         data["regret_ratio"] = ("n_observations", np.array([self.regret.get(n, np.nan) for n in self.verdicts]))
         return data if is_single else data.assign_coords(model=labels)
 

@@ -70,7 +70,7 @@ def structured_search(
             found.append(mode)
             advance()
 
-    collect(run(partial(_climb, searcher), starts))
+    collect(run(partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
     kinds = [_KINDS[(turn + i) % len(_KINDS)] for i in range(n_new)]
     collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
@@ -85,10 +85,6 @@ def structured_search(
     best_value = kept[0].log_posterior if kept else -np.inf
     n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
     return SearchResult(kept, len(found), sum(mode.n_evaluations for mode in found), n_best, False)
-
-
-def _climb(searcher: Searcher, theta: np.ndarray) -> Found:
-    return searcher.climb(theta, iterations=_ROUGH)
 
 
 def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:

@@ -28,7 +28,6 @@ from pymc_active.laplace.modes.search import (
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import EmbeddingSlice, Space, find_space
-from pymc_active.support.threads import one_blas_thread
 
 # Polished modes this close (prior sds) are one.
 _POLISHED = 0.05
@@ -69,20 +68,13 @@ class NoFiniteStartError(ValueError):
 
 
 def search_and_expand(
-    task: SearchTask,
-    *,
-    executor: Executor | None = None,
-    advance: Callable[..., None] = lambda *args: None,
+    task: SearchTask, executor: Executor | None = None, advance: Callable[..., None] = lambda *args: None
 ) -> FoundModes:
     """Search for the modes of a posterior and expand it at each; calls ``advance`` after every step.
 
-    Raises a ValueError if there is no start, and a :class:`NoFiniteStartError` if none is finite.
+    Raises a ValueError if there is no start, and a :class:`NoFiniteStartError` if none is finite. Limit BLAS to
+    one thread around it, as workers do.
     """
-    with one_blas_thread():
-        return _search_and_expand(task, executor, advance)
-
-
-def _search_and_expand(task: SearchTask, executor: Executor | None, advance: Callable[..., None]) -> FoundModes:
     _, _, starts, n_restarts, population, random_seed = task
     if int(n_restarts) != n_restarts or n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
