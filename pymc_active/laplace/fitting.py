@@ -63,8 +63,7 @@ def fit_laplace(
     progressbar : bool
     executor : concurrent.futures.Executor, optional
         Runs the restarts of models with an array route in processes, threads or a cluster (dask's
-        ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here, with
-        one warning.
+        ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here.
     compile_kwargs : dict, optional
         For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs, compiled this way. By default
         builders' models compile nothing, and other models use PyTensor without a JIT.
@@ -76,10 +75,9 @@ def fit_laplace(
 
     Raises
     ------
-    TypeError
-        If ``gpm`` is not a GPModel, or ``start`` not a point or fit.
-    ValueError
-        If a point has missing, unknown or wrongly shaped entries, or the posterior is not finite at any start.
+    TypeError, ValueError
+        If ``gpm`` is not a GPModel, ``start`` not a point or fit, a point has missing, unknown or wrongly shaped
+        entries, or the posterior is not finite at any start.
 
     Warns
     -----

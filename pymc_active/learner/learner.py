@@ -85,16 +85,15 @@ class Learner(Summarized):
         probability; each additional base kernel makes a neighbour a quarter as likely. Models with a probability below
         1e-4 leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it. Assign a
-        new one to the attribute ``executor`` if its processes died.
+        Runs the restarts of full mode searches, or the fits of several models; results do not depend on it. Assign
+        another one to the attribute ``executor`` if its processes died.
     verify : {"never", "sometimes"} or int
-        When to check the Laplace fit during the run by the Pareto k of its draws, which takes a second: after every
-        k-th told point (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first
-        fit always. Above 0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior
-        of the same model, which takes seconds to minutes, and the criterion is computed over their draws until a later
-        fit passes. Criteria that take no draws (``"random"``, functions) only record the result. Of several models,
-        those with a probability above 0.05 are verified; their probabilities remain Laplace's. See
-        :attr:`verification`, :attr:`traces` and, for a full comparison, :func:`pymc_active.check`.
+        When to check the Laplace fit by the Pareto k of its draws, which takes a second: after every k-th told point
+        (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first fit always. Above
+        0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior, which takes seconds
+        to minutes, and the criterion is computed over their draws until a later fit passes. Criteria that take no draws
+        (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
+        verified; their probabilities remain Laplace's. See :attr:`verification`, :attr:`traces`, and :func:`check`.
     random_seed : int or Generator, optional
         The same seed, data and answers give the same questions, bit for bit. None, the default, draws a fresh seed;
         :attr:`random_seed` holds it and :meth:`save` keeps it.
@@ -102,8 +101,7 @@ class Learner(Summarized):
     Attributes
     ----------
     notes : dict
-        Anything to keep beside the run, such as units or the name of an instrument. :meth:`save` writes it and
-        :meth:`load` brings it back, so it must fit into JSON.
+        Anything that fits into JSON and is to be saved with the run, such as units or the name of an instrument.
 
     Raises
     ------
@@ -330,12 +328,7 @@ class Learner(Summarized):
         y : array_like, shape (k,), or a number
         asked : array_like or DataFrame, shape (k, D) or (D,), optional
             The pending points that these answer, if the settings were rounded or missed. The model learns the measured
-            points, and the pending points are removed.
-
-        Raises
-        ------
-        ValueError
-            For NaN or wrong shapes, or if ``asked`` is not pending; nothing is added then.
+            points. A ValueError if one is not pending, as for NaN and wrong shapes; nothing is added then.
         """
         asked_for = self._questions
         X, labels = asked_for.read(x, "x")
