@@ -210,7 +210,7 @@ class LaplaceFit(Summarized):
             raise ValueError(f"draws must be at least 1; got {draws}")
         gpm = self.gpm
         values = {name: value[None] for name, value in gpm.constrain(self.draw(draws, random_seed)).items()}
-        attrs = {name: value for name, value in self.diagnostics.items() if name != "warnings"}
+        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
         fit = xr.Dataset(
             {
                 "mean_vector": ("rows", self.theta),
@@ -218,7 +218,7 @@ class LaplaceFit(Summarized):
                 "log_posterior": self.log_posterior,
             },
             coords={"rows": self.labels},
-            attrs={name: int(value) if isinstance(value, bool) else value for name, value in attrs.items()},
+            attrs=attrs,
         )
         if len(self.labels) <= _LARGEST_STORED:
             fit["covariance_matrix"] = (("rows", "columns"), self.covariance)

@@ -93,7 +93,8 @@ class Learner(Summarized):
         0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior, which takes seconds
         to minutes, and the criterion is computed over their draws until a later fit passes. Criteria that take no draws
         (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
-        verified; their probabilities remain Laplace's. See :attr:`verification`, :attr:`traces`, and :func:`check`.
+        verified; their probabilities remain Laplace's. See :attr:`verification`, :attr:`traces` and, for a full
+        comparison, :func:`pymc_active.check`.
     random_seed : int or Generator, optional
         The same seed, data and answers give the same questions, bit for bit. None, the default, draws a fresh seed;
         :attr:`random_seed` holds it and :meth:`save` keeps it.

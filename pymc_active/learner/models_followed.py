@@ -128,10 +128,10 @@ class SeveralModels(FollowedModels):
         fits: dict[Any, LaplaceFit] = {}
         new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
         known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
-        for models, restarts in ((known, n_restarts), (new, max(n_restarts, _FULL_SEARCH))):
-            if models:
-                start = {label: self.starts[label] for label in models if label in self.starts}
-                fits |= _fit(models, start, restarts, random_seed, executor)
+        if known:
+            fits |= _fit(known, self.starts, n_restarts, random_seed, executor)
+        if new:
+            fits |= _fit(new, {}, max(n_restarts, _FULL_SEARCH), random_seed, executor)
         if len(fits) < 2:
             missing = ", ".join(str(label) for label in self.models if label not in fits)
             raise ValueError(f"at least two models must have a fit, but these cannot be fitted: {missing}")
