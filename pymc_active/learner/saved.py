@@ -116,7 +116,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     models = _models(document["models"], model, X, y)
     if criterion is None:
         if not document["criterion_is_named"]:
-            raise ValueError(f"the file cannot hold your criterion {document['criterion']!r}: pass it as criterion=")
+            raise ValueError(f"a file cannot hold your own criterion, {document['criterion']!r}: pass it as criterion=")
         criterion = document["criterion"]
     memory = document["memory"]
     pool, bounds = _candidates(groups, document["table"], pool)
