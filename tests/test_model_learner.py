@@ -110,7 +110,7 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
     before = it.fit.probability
     batch = it.ask(4)
     assert len(np.unique(batch, axis=0)) == 4
-    assert_array_equal(it._conditioned_fit().weights, before)
+    assert_array_equal(it._fits._conditioned().weights, before)
 
 
 @pytest.mark.parametrize(
