@@ -35,7 +35,7 @@ def is_in_pool(x, pool=GRID):
     ("learn", "criterion", "score"),
     [
         ("function", None, uncertainty),
-        ("hyperparameters", None, lambda fit, X: bald(fit, X, method="draws")),
+        ("hyperparameters", None, lambda fit, X: bald(fit, X, method="draws", random_seed=0)),
         ("function", "bald", bald),
         ("function", "bald_modes", lambda fit, X: bald(fit, X, method="modes")),
         ("function", "bald_f", lambda fit, X: bald(fit, X, target="f")),

@@ -110,7 +110,7 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
     before = it.fit.probability
     batch = it.ask(4)
     assert len(np.unique(batch, axis=0)) == 4
-    assert_array_equal(it._conditioned_fit().weights, before)
+    assert_array_equal(it._fits._conditioned().weights, before)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_settings_that_make_no_sense_are_refused():
         Learner(models(["SE"])[0], criterion="bams", pool=POOL)
     with pytest.raises(ValueError, match="several models"):
         Learner(models(["SE"])[0], pool=POOL, explore_every=5)
-    with pytest.raises(ValueError, match="model_history is for learners of several models"):
+    with pytest.raises(AttributeError, match="model_history is for learners of several models"):
         Learner(models(["SE"])[0], pool=POOL).model_history  # noqa: B018
     with pytest.raises(ValueError, match="explore_every"):
         learner(explore_every=-1)

@@ -14,7 +14,7 @@ import pymc_active as pma
 from pymc_active.active import Learner, bald
 from pymc_active.laplace.draws.importance import pareto_k
 from pymc_active.laplace.draws.nuts import nuts
-from pymc_active.laplace.draws.trace_draws import TraceDraws
+from pymc_active.laplace.draws.posterior_draws import TraceDraws
 from pymc_active.learner import verification
 from pymc_active.learner.verification import Verdict, Verification, regret_ratio
 from pymc_active.models.traces import trace_thetas

@@ -29,15 +29,9 @@ class Curvature(NamedTuple):
 
 
 def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -> Curvature:
-    """Covariance (P, P) of a Hessian of the negative log posterior.
+    """Invert the Hessian (P, P) of a negative log posterior outside the orthonormal directions ``null`` (q, P).
 
-    Parameters
-    ----------
-    hessian : ndarray, shape (P, P)
-    null : ndarray, shape (q, P)
-        Orthonormal directions to leave out.
-    prior_precision : ndarray, shape (P, P)
-        Negative Hessian of the log prior, which sets the floor.
+    The negative Hessian of the log prior, ``prior_precision`` (P, P), sets the floor.
     """
     basis = np.linalg.qr(null.T, mode="complete")[0][:, len(null) :] if len(null) else None
     if basis is not None:
@@ -56,14 +50,8 @@ def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -
     if basis is not None:
         vectors = basis @ vectors
     n_floored = int(flat.sum())
-    return Curvature(
-        vectors / np.sqrt(values),
-        float(np.log(values).sum()),
-        smallest,
-        largest,
-        n_floored,
-        max(n_raised - n_floored, 0),
-    )
+    log_determinant, n_weak = float(np.log(values).sum()), max(n_raised - n_floored, 0)
+    return Curvature(vectors / np.sqrt(values), log_determinant, smallest, largest, n_floored, n_weak)
 
 
 def _is_positive_definite(matrix: np.ndarray) -> bool:

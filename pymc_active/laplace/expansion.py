@@ -18,20 +18,11 @@ LARGEST_DENSE = 5000
 
 
 class Expansion:
-    """Log posterior, gradient, exact Hessian, covariance and Laplace evidence at one point.
+    """Log posterior, gradient, exact Hessian, covariance and Laplace evidence at one point z (P',).
 
-    Parameters
-    ----------
-    space : FullSpace or RowSpace
-    z : ndarray, shape (P',)
-        The point. Gradient, Hessian and covariance are in the coordinates of ``space``; the attributes ``theta`` and
-        ``full_...`` are in the model's own parameters.
-
-    Attributes
-    ----------
-    log_multiplicity : float
-        Log of the number of copies of this mode under exchanges of like kernel terms, reduced where copies overlap.
-        ``log_evidence`` includes it. See :mod:`pymc_active.laplace.like_terms`.
+    Gradient, Hessian and covariance are in the coordinates of ``space``; ``theta`` and ``full_...`` are in the model's
+    own parameters. ``log_evidence`` includes ``log_multiplicity``, the log of the number of copies of this mode under
+    exchanges of like kernel terms, reduced where copies overlap (see :mod:`pymc_active.laplace.like_terms`).
     """
 
     def __init__(self, space: Space, z: np.ndarray):
@@ -136,8 +127,6 @@ class Expansion:
     def _full_null(self) -> np.ndarray:
         """Orthonormal directions of symmetry among the model's own parameters, (q, P)."""
         null = self.symmetry.directions.reshape(len(self.symmetry.directions), len(self.z))
-        if isinstance(self.space, FullSpace):
-            return null
         return np.linalg.qr((self.space.lift(self.z + null) - self.theta).T)[0].T
 
     def log_density(self, z: np.ndarray) -> float:

@@ -12,8 +12,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, ensemble_of_draws
-from pymc_active.laplace.draws.posterior_draws import PosteriorDraws
-from pymc_active.laplace.draws.trace_draws import TraceDraws
+from pymc_active.laplace.draws.posterior_draws import PosteriorDraws, TraceDraws
 from pymc_active.laplace.draws.weighted import WeightedDraws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
@@ -32,16 +31,10 @@ _LARGEST_STORED = 1000
 
 @dataclass(frozen=True, repr=False)
 class Mode(Summarized):
-    """One mode of the posterior.
+    """One mode of the posterior, as a point (value-variable name -> unconstrained array).
 
-    Attributes
-    ----------
-    point : dict
-        Value-variable name -> unconstrained array.
-    log_posterior, log_evidence : float
-        As in :class:`LaplaceFit`, nats.
-    weight : float
-        Share of the Laplace evidence of all modes.
+    ``log_posterior`` and ``log_evidence`` are as in :class:`LaplaceFit`, nats; ``weight`` is the share of the Laplace
+    evidence of all modes.
     """
 
     point: dict[str, np.ndarray]
@@ -105,9 +98,7 @@ class LaplaceFit(Summarized):
         self.expansions = expansions
         self._posterior_draws = PosteriorDraws(expansions, trace)
         best = expansions[0]
-        self.theta = best.theta
-        self.log_posterior = best.log_posterior
-        self.log_evidence = best.log_evidence
+        self.theta, self.log_posterior, self.log_evidence = best.theta, best.log_posterior, best.log_evidence
         evidence = np.array([e.log_evidence for e in expansions])
         weights = np.exp(evidence - logsumexp(evidence))
         self.modes = [
@@ -146,7 +137,7 @@ class LaplaceFit(Summarized):
             "weights of the modes": shares if len(self.modes) > 1 else None,
             "embedding": gpm.embedding and f"{gpm.embedding}, {' × '.join(map(str, gpm.shapes[gpm.embedding]))}",
             "directions of symmetry": d["n_symmetry"] or None,
-            "draws of a trace": trace and len(trace),
+            "draws of a trace": trace and len(trace.z),
         }
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
         table = parameter_table(gpm, self.best)
@@ -179,18 +170,12 @@ class LaplaceFit(Summarized):
 
     @property
     def hessian(self) -> np.ndarray:
-        """Hessian (P, P) of the NEGATIVE log posterior, exact.
-
-        Raises
-        ------
-        ValueError
-            For more than 5,000 parameters: predictions, criteria and draws need no dense matrix.
-        """
+        """Hessian (P, P) of the NEGATIVE log posterior, exact; a ValueError for more than 5,000 parameters."""
         return self.best.full_hessian
 
     @property
     def covariance(self) -> np.ndarray:
-        """Inverse Hessian (P, P); a pseudo-inverse over directions of symmetry. Raises as ``hessian`` does.
+        """Inverse Hessian (P, P), with no variance along directions of symmetry; raises as ``hessian`` does.
 
         No direction has more than 1.8 prior sds, see ``n_weak`` in ``diagnostics``.
         """
@@ -204,14 +189,9 @@ class LaplaceFit(Summarized):
         return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"], trace=trace)
 
     def with_draws(self, z: np.ndarray) -> LaplaceFit:
-        """The same fit with given draws, such as those of a trace, for ``method="draws"``.
+        """The same fit with given draws, such as those of a trace, for ``method="draws"``; :meth:`given` keeps them.
 
-        Modes, evidence and the other methods stay those of the Laplace approximation. :meth:`given` keeps the draws.
-
-        Parameters
-        ----------
-        z : ndarray, shape (S, P')
-            Equally weighted, all chains of a trace one after another, in the coordinates of ``best.space``.
+        The draws z (S, P') are equally weighted, all chains one after another, in the coordinates of ``best.space``.
         """
         if z.ndim != 2 or z.shape[1] != len(self.best.z):
             raise ValueError(f"z must have shape (S, {len(self.best.z)}); got {z.shape}")
@@ -222,24 +202,15 @@ class LaplaceFit(Summarized):
     def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
         """The fit and draws from its Gaussian, as ArviZ reads them.
 
-        Parameters
-        ----------
-        draws : int
-            Length of the one chain of independent draws from the highest mode's Gaussian, mapped to the user's space.
-            They do not move along directions of symmetry.
-        random_seed : int or Generator, optional
-
-        Returns
-        -------
-        xarray.DataTree
-            Groups ``posterior``, ``fit`` (``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix``, as
-            ``pm.find_MAP`` names them, and ``hessian``), ``observed_data``, ``constant_data``.
+        Groups ``posterior`` (one chain of independent draws from the highest mode's Gaussian, mapped to the user's
+        space; they do not move along directions of symmetry), ``fit`` (``mean_vector`` and, up to 1,000 parameters,
+        ``covariance_matrix``, as ``pm.find_MAP`` names them, and ``hessian``), ``observed_data``, ``constant_data``.
         """
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
-        gpm, n = self.gpm, len(self.y)
+        gpm = self.gpm
         values = {name: value[None] for name, value in gpm.constrain(self.draw(draws, random_seed)).items()}
-        attrs = {name: value for name, value in self.diagnostics.items() if name != "warnings"}
+        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
         fit = xr.Dataset(
             {
                 "mean_vector": ("rows", self.theta),
@@ -247,13 +218,13 @@ class LaplaceFit(Summarized):
                 "log_posterior": self.log_posterior,
             },
             coords={"rows": self.labels},
-            attrs={name: int(value) if isinstance(value, bool) else value for name, value in attrs.items()},
+            attrs=attrs,
         )
         if len(self.labels) <= _LARGEST_STORED:
             fit["covariance_matrix"] = (("rows", "columns"), self.covariance)
             fit["hessian"] = (("rows", "columns"), self.hessian)
             fit = fit.assign_coords(columns=self.labels)
-        posterior = to_dataset(gpm, values, ["chain", "draw"], n)
+        posterior = to_dataset(gpm, values, ["chain", "draw"], len(self.y))
         return xr.DataTree.from_dict({"posterior": posterior, "fit": fit, **data_groups(gpm, self.X, self.y)})
 
     @cached_property
@@ -283,10 +254,6 @@ class LaplaceFit(Summarized):
             For ``"draws"``, at least 2. Any first few of them come from different chains and represent all.
         random_seed : int or Generator, optional
             For ``"draws"``. The fit keeps the draws of an int, so that several criteria share them.
-
-        Returns
-        -------
-        Ensemble
         """
         best, data = self.best, (self.X, self.y)
         known: dict[str, Any] = {"center": self.theta, "log_evidence": self.log_evidence}
@@ -311,18 +278,10 @@ class LaplaceFit(Summarized):
     def weighted_draws(self, draws: int = 2000, random_seed: int | np.random.Generator | None = None) -> WeightedDraws:
         """Draws with importance weights: around all modes, around MCMC draws and, with few data, from the prior.
 
-        Parameters
-        ----------
-        draws : int
-            With fewer than 30 observations twice as many are added from the prior, if it is normal and there is no
-            embedding with more than ten parameters.
-        random_seed : int or Generator, optional
-
-        Returns
-        -------
-        WeightedDraws
-            ``z`` (S, P') in the coordinates of ``best.space``; ``log_weights`` (S,), whose exponentials average to the
-            evidence; ``effective_sample_size``; ``resample(draws, rng)`` for equally weighted draws.
+        With fewer than 30 observations, twice as many are added from the prior, if it is normal and there is no
+        embedding with more than ten parameters. The result has ``z`` (S, P') in the coordinates of ``best.space``;
+        ``log_weights`` (S,), whose exponentials average to the evidence; ``effective_sample_size``; and
+        ``resample(draws, rng)`` for equally weighted draws.
         """
         return self._posterior_draws.weighted(draws, random_seed)
 

@@ -40,32 +40,30 @@ def fit_laplace(
     ----------
     gpm : GPModel
     point : dict, optional
-        Value-variable name -> unconstrained value. With ``optimize=False`` the posterior is expanded at this point;
-        otherwise the point is an additional start.
+        Value-variable name -> unconstrained value: an additional start.
     optimize : bool
-        ``False`` searches for nothing and needs ``point``.
+        ``False`` searches for nothing and expands the posterior at ``point``.
     start : dict, LaplaceFit, or list of these, optional
         Warm starts: unconstrained points, or all modes of earlier fits. For a kernel expression, a fit of another
         expression will do: shared base kernels keep their parameters.
     n_restarts : int
-        Fresh starts. Embeddings and single stationary kernels anneal the noise and follow the mode (the *noise
-        ladder*). Sums and products of kernels alternate scans over the periods, a short ladder and changes to the best
-        modes (:mod:`pymc_active.laplace.modes.composite_kernels`); with warm starts, one or two fresh starts follow
-        just the three best warm modes, which is cheap.
+        Fresh starts. Embeddings and single stationary kernels anneal the noise and follow the mode (the *noise ladder*
+        of :mod:`pymc_active.laplace.modes.search`). Sums and products of kernels alternate several kinds of starts
+        (:mod:`pymc_active.laplace.modes.composite_kernels`); with warm starts, one or two fresh starts follow just the
+        three best warm modes, which is cheap.
     population : int, optional
-        Particles of the population annealing, which runs after the noise ladder
-        (:mod:`pymc_active.laplace.modes.search`). 0 never runs it, a number always. By default it uses at most 64
-        particles (fewer with few or very many data, few parameters or a model without an array route) and runs where
-        the other starts disagree: for embeddings always, unless there are warm starts and every ladder start ends at
-        the same mode as they do; for other models if fewer than two thirds of the ladder starts (single stationary
-        kernel: fewer than three starts) reach the best mode. Sums and products of kernels never use it.
+        Particles of the population annealing, which runs after the noise ladder. 0 never runs it, a number always. By
+        default it uses at most 64 particles (fewer with few or very many data, few parameters or a model without an
+        array route) and runs where the other starts disagree: for embeddings always, unless there are warm starts and
+        every ladder start ends at the same mode as they do; for other models if fewer than two thirds of the ladder
+        starts (single stationary kernel: fewer than three starts) reach the best mode. Sums and products of kernels
+        never use it.
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
     progressbar : bool
     executor : concurrent.futures.Executor, optional
         Runs the restarts of models with an array route in processes, threads or a cluster (dask's
-        ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here, with
-        one warning.
+        ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here.
     compile_kwargs : dict, optional
         For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs, compiled this way. By default
         builders' models compile nothing, and other models use PyTensor without a JIT.
@@ -77,10 +75,9 @@ def fit_laplace(
 
     Raises
     ------
-    TypeError
-        If ``gpm`` is not a GPModel, or ``start`` not a point or fit.
-    ValueError
-        If a point has missing, unknown or wrongly shaped entries, or the posterior is not finite at any start.
+    TypeError, ValueError
+        If ``gpm`` is not a GPModel, ``start`` not a point or fit, a point has missing, unknown or wrongly shaped
+        entries, or the posterior is not finite at any start.
 
     Warns
     -----
@@ -105,9 +102,7 @@ def fit_laplace(
     ['log_lengthscale[0]', 'log_outputscale', 'log_noise']
     """
     if not isinstance(gpm, GPModel):
-        raise TypeError(
-            f"fit_laplace takes a GPModel (see ard_gp, embedding_gp, from_marginal); got {type(gpm).__name__}"
-        )
+        raise TypeError(f"fit_laplace takes a GPModel (see ard_gp and from_marginal); got {type(gpm).__name__}")
     posterior = gpm.posterior(compile_kwargs)
     embedding = gpm.embedding_slice
     with one_blas_thread():

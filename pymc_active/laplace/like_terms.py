@@ -36,21 +36,11 @@ class _Term(NamedTuple):
 
 
 def log_multiplicity(posterior: Posterior, theta: np.ndarray) -> float:
-    """Log of the number of distinct images of ``theta`` under exchanges of like terms and factors.
+    """Log of the number of distinct images of ``theta`` (P,) under exchanges of like terms and factors.
 
     Terms (or factors) are alike if they are the same kernels of the same inputs, with the same priors and the same
     fixed values. k of them give k! images if their parameters all differ, fewer if some are equal. Whole subtrees
-    count, such as the terms of ``PER * SE + PER * SE``.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    theta : ndarray, shape (P,)
-
-    Returns
-    -------
-    float
-        To be added to the Laplace evidence, nats; 0 for a posterior without a kernel tree.
+    count, such as the terms of ``PER * SE + PER * SE``. 0 for a posterior without a kernel tree.
     """
     kernel = posterior.kernel
     if kernel is None or not kernel.parts:
@@ -60,23 +50,11 @@ def log_multiplicity(posterior: Posterior, theta: np.ndarray) -> float:
 
 
 def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) -> float:
-    """Log of the share of a mode's Gaussian that is nearer to the mode than to its copies.
+    """Log of the share of a mode's Gaussian that is nearer to the mode than to its copies; 0 far from them.
 
     The images of that region tile the space, so the number of copies times this share is the number of Gaussians that
-    the copies amount to: k! if they are far apart, 1 if they coincide.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    theta : ndarray, shape (P,)
-        The mode.
-    root : ndarray, shape (P, r)
-        Square root of the Gaussian's covariance.
-
-    Returns
-    -------
-    float
-        0 for modes without copies, or far from them.
+    the copies amount to: k! if they are far apart, 1 if they coincide. ``root`` (P, r) is a square root of the
+    Gaussian's covariance.
     """
     if not 0 < (log_images := log_multiplicity(posterior, theta)) < np.log(_MOST_COPIES) + 1e-9:
         return 0.0
@@ -114,18 +92,12 @@ def kernel_priors(posterior: Posterior) -> tuple | None:
 
 
 def exchanges(posterior: Posterior) -> list[np.ndarray]:
-    """Permutations of theta (P,) that exchange like terms or factors of a kernel, including the identity."""
+    """Permutations of theta (P,) that exchange like terms or factors of a kernel, the identity first."""
     kernel = posterior.kernel
-    identity = np.arange(posterior.n_parameters)
-    if kernel is None or not kernel.parts:
-        return [identity]
-    first, *others = _arrangements(kernel, posterior)
-    images = [identity]
-    for arrangement in others:
-        image = identity.copy()
-        image[first] = arrangement
-        images.append(image)
-    return images
+    arrangements = [[]] if kernel is None or not kernel.parts else _arrangements(kernel, posterior)
+    images = np.tile(np.arange(posterior.n_parameters), (len(arrangements), 1))
+    images[:, arrangements[0]] = arrangements
+    return list(images)
 
 
 def _arrangements(node: Node, posterior: Posterior) -> list[list[int]]:
@@ -157,13 +129,10 @@ def _read(node: Node, posterior: Posterior, scaled: np.ndarray) -> _Term:
 
 
 def _read_base(node: Node, posterior: Posterior, scaled: np.ndarray) -> _Term:
-    P = posterior.n_parameters
-    kinds: list[tuple] = []
-    values: list[float] = []
-    for role, index in node.roles.items():
-        if index < P:
-            kinds.append((role, *posterior.prior_kinds[index]))
-            values.append(float(scaled[index]))
-        else:
-            kinds.append((role, "fixed", float(posterior.constants[index - P])))
-    return _Term((*map(str, node.structure), *map(str, kinds)), tuple(values), 0.0)
+    P, roles = posterior.n_parameters, node.roles.items()
+    kinds = [
+        (role, *(posterior.prior_kinds[i] if i < P else ("fixed", float(posterior.constants[i - P]))))
+        for role, i in roles
+    ]
+    values = tuple(float(scaled[i]) for _, i in roles if i < P)
+    return _Term((*map(str, node.structure), *map(str, kinds)), values, 0.0)

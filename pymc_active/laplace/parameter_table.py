@@ -18,19 +18,10 @@ _STEP = 1e-5
 def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
     """Scalars and vectors of a model at the highest mode, by the delta method on the Laplace approximation.
 
-    Parameters
-    ----------
-    gpm : GPModel
-    best : Expansion
-        At the highest mode.
-
-    Returns
-    -------
-    DataFrame
-        One row for each entry, such as ``lengthscale[acid]``: ``mode``, ``sd`` and an ``89 % interval``, computed on
-        the log scale for positive quantities. The mean function's constant (its value where the scaled inputs are
-        zero) is in units of y, its slopes in units of y per unit of the input. Matrices such as an embedding's R are
-        left out, and so is ``log_noise`` if there is ``noise``.
+    One row for each entry, such as ``lengthscale[acid]``: ``mode``, ``sd`` and an ``89 % interval``, computed on the
+    log scale for positive quantities. The mean function's constant (its value where the scaled inputs are zero) is in
+    units of y, its slopes in units of y per unit of the input. Matrices such as an embedding's R are left out, and so
+    is ``log_noise`` if there is ``noise``.
     """
     theta, P = best.theta, len(best.theta)
     point = {name: values[0] for name, values in gpm.constrain(theta[None]).items()}
@@ -62,20 +53,17 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
                 low, high = value / factor, value * factor
             else:
                 low, high = value - _Z89 * sd, value + _Z89 * sd
-            known = not gradient.any()
             labels = gpm.inputs if mode.shape == (len(gpm.inputs),) else range(mode.size)
             row = f"{name}[{labels[index[0]]}]" if index else name
-            spread = ["0", "fixed"] if known else [f"{sd:.2g}", f"{low:.3g} to {high:.3g}"]
+            spread = [f"{sd:.2g}", f"{low:.3g} to {high:.3g}"] if gradient.any() else ["0", "fixed"]
             rows[row] = [f"{value:.4g}", *spread]
-    columns = ["mode", "sd", "89 % interval"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["mode", "sd", "89 % interval"])
 
 
 def _to_user(gpm: GPModel, name: str, index: tuple[int, ...]) -> tuple[float, float]:
     """Shift and scale to the user's units. Only a builder's mean needs them; other parameters have Deterministics."""
-    x_map, y_map = gpm.x_map, gpm.y_map
     if name == "mean_constant":
-        return float(y_map.shift), float(y_map.scale)
+        return float(gpm.y_map.shift), float(gpm.y_map.scale)
     if name == "mean_slope":
-        return 0.0, float(y_map.scale / np.broadcast_to(x_map.scale, len(gpm.inputs))[index])
+        return 0.0, float(gpm.y_map.scale / np.broadcast_to(gpm.x_map.scale, len(gpm.inputs))[index])
     return 0.0, 1.0

@@ -40,18 +40,13 @@ def fit_laplace_models[Label: Hashable](
     models : dict
         Label -> GPModel.
     start : dict, optional
-        Label -> ``start`` of :func:`fit_laplace`: points, earlier fits of the same model, or fits of models that share
-        base kernels with it.
-    n_restarts : int
-        Fresh starts of each model. One, together with ``start``, follows the known modes.
-    population : int, optional
-        As in :func:`fit_laplace`; by default none if modes are followed (``start`` and at most two restarts).
-    random_seed : int or Generator, optional
-        The same seed gives the same fits, bit for bit, with and without an executor.
+        Label -> ``start`` of :func:`fit_laplace`.
+    n_restarts, population, random_seed, progressbar
+        As in :func:`fit_laplace`, for each model. One restart, together with ``start``, follows the known modes. By
+        default no population runs if modes are followed (``start`` and at most two restarts).
     executor : concurrent.futures.Executor, optional
-        Runs one task for each model, in processes, threads or a cluster (dask's ``Client.get_executor()``). Models
-        without an array route are fitted here. The work of a killed process is repeated here, with one warning.
-    progressbar : bool
+        Runs one task for each model, in processes, threads or a cluster (dask's ``Client.get_executor()``); results do
+        not depend on it. Models without an array route are fitted here, and so are those of a killed process.
     errors : {"raise", "warn"}
         What to do with a model whose log posterior is not finite at any start: ``"warn"`` leaves it out.
 
@@ -67,10 +62,8 @@ def fit_laplace_models[Label: Hashable](
 
     Warns
     -----
-    DoubtfulFitWarning
-        Once, naming the models with doubtful fits.
-    ModelLeftOutWarning
-        Once, naming the models left out.
+    DoubtfulFitWarning, ModelLeftOutWarning
+        Once each, naming the models with doubtful fits and those left out.
     ExecutionWarning
         If a worker process died.
     """
@@ -79,11 +72,10 @@ def fit_laplace_models[Label: Hashable](
     for label, gpm in models.items():
         if not isinstance(gpm, GPModel):
             raise TypeError(f"fit_laplace_models takes GPModel objects; {label!r} is {type(gpm).__name__}")
-    start = {} if start is None else start
     if errors not in ("raise", "warn"):
         raise ValueError(f"errors must be 'raise' or 'warn'; got {errors!r}")
-    unknown = [label for label in start if label not in models]
-    if unknown:
+    start = start or {}
+    if unknown := [label for label in start if label not in models]:
         raise ValueError(f"start has unknown models: {', '.join(map(repr, unknown))}")
     if population is None and n_restarts <= _FOLLOW and start:
         population = 0

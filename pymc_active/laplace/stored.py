@@ -14,13 +14,10 @@ from pymc_active.support.threads import one_blas_thread
 
 
 def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
-    """The modes of a fit, with the diagnostics of the search as attributes.
+    """The modes of a fit, best first, with the diagnostics of the search as attributes.
 
-    Returns
-    -------
-    xarray.Dataset
-        Over ``mode``, best first: ``z``, in the coordinates of the expansion (the row space of an embedding with more
-        inputs than data, otherwise the model's own parameters), ``log_posterior``, ``log_evidence``, ``weight``.
+    ``z`` is in the coordinates of the expansion: the row space of an embedding with more inputs than data, otherwise
+    the model's own parameters.
     """
     found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
     return xr.Dataset(
@@ -35,13 +32,7 @@ def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
 
 
 def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
-    """The fit that :func:`fit_to_dataset` wrote; ``gpm`` must hold the data of that fit.
-
-    Raises
-    ------
-    ValueError
-        If the model has another number of parameters.
-    """
+    """The fit that :func:`fit_to_dataset` wrote; ``gpm`` must hold the data of that fit."""
     with one_blas_thread():
         space = find_space(gpm.posterior(), gpm.embedding_slice)
         modes, n = np.array(stored["z"].to_numpy(), float), space.posterior.n_parameters

@@ -48,8 +48,7 @@ def is_rotation_invariant(posterior: Posterior, z: np.ndarray, where: slice, sha
     value = posterior.value(z)
     rng = np.random.default_rng(0)
     # In one dimension the only other group element is -1.
-    rotations = [-np.eye(1)] if d == 1 else [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2)]
-    for rotation in rotations:
+    for rotation in [-np.eye(1)] if d == 1 else [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2)]:
         turned = z.copy()
         turned[where] = (rotation @ z[where].reshape(shape)).ravel()
         if abs(posterior.value(turned) - value) > 1e-7 * max(1.0, abs(value)):

@@ -48,13 +48,16 @@ class Candidates(Protocol):
     def choose(
         self, scorer: Scorer | None, measured: np.ndarray, pending: list[Choice], rng: np.random.Generator
     ) -> Choice:
-        """The next point: the largest score, or a random point without a scorer; pending ones are excluded."""
+        """The next point: the largest score, or a random point without a scorer; pending ones are excluded.
+
+        A box also excludes the points ``measured`` (n, D), unless they may repeat.
+        """
 
     def maximum(self, scorer: Scorer) -> Choice:
         """The point with the largest score, whether offered or not."""
 
     def show(self, choices: list[Choice]) -> Any:
-        """Choices as the user sees them."""
+        """Choices as the user sees them: rows of the array or data frame."""
 
     def find(self, X: np.ndarray) -> list[int]:
         """Rows of points (k, D), -1 for points outside the pool; each of several equal rows is found once."""
@@ -86,7 +89,6 @@ class Pool:
 
     @property
     def domain(self):
-        """All rows, offered or not."""
         return Domain(pool=self.X, labels=self.labels)
 
     def left(self, pending: Sequence[Choice] = ()) -> np.ndarray:
@@ -95,19 +97,15 @@ class Pool:
         return np.setdiff1d(rows, [choice.row for choice in pending])
 
     def n_left(self, pending):
-        """Rows that may be offered."""
         return len(self.left(pending))
 
     def places(self, n):
-        """Evenly spaced rows."""
         return self.X[np.unique(np.linspace(0, len(self.X) - 1, n).astype(int))]
 
     def labels_of(self, rows):
-        """Labels of a data frame, or row numbers."""
         return self.labels[list(rows)]
 
     def choose(self, scorer, measured, pending, rng):
-        """The row with the largest score."""
         left = self.left(pending)
         if scorer is None:
             row = int(rng.choice(left))
@@ -120,21 +118,19 @@ class Pool:
         return Choice(X[best], int(left[best]), float(score[best]))
 
     def maximum(self, scorer):
-        """The row with the largest score."""
         value = scorer.score(self.X)
         row = int(np.argmax(value))
         return Choice(self.X[row], row, float(value[row]))
 
     def show(self, choices):
-        """Rows of the array or data frame."""
         rows = [choice.row for choice in choices]
         return self.X[rows] if self.table is None else self.table.iloc[rows]
 
     def find(self, X):
-        """Among equal rows, those not offered yet come first."""
         offered, rows = self.offered.copy(), []
         for x in X:
             same = np.flatnonzero((self.X == x).all(1))
+            # Among equal rows, those not offered yet come first.
             row = int(same[np.argmin(offered[same])]) if len(same) else -1
             if row >= 0:
                 offered[row] = True
@@ -142,12 +138,10 @@ class Pool:
         return rows
 
     def reserve(self, choice):
-        """Its row is no longer offered."""
         if choice.row >= 0:
             self.offered[choice.row] = True
 
     def release(self, choice, others):
-        """Offer its row again, unless it was also measured."""
         # As many equal rows stay offered as have other measurements.
         n_offered = self.offered[(self.X == self.X[choice.row]).all(1)].sum()
         if n_offered > (others == self.X[choice.row]).all(1).sum():
@@ -169,23 +163,19 @@ class Box:
 
     @property
     def domain(self):
-        """The box."""
         return Domain(self.low, self.high)
 
     def n_left(self, pending):
-        """A box is never exhausted."""
         return np.inf
 
     def places(self, n):
-        """Uniform draws."""
         return np.random.default_rng(0).uniform(self.low, self.high, (n, len(self.low)))
 
     def labels_of(self, rows):
-        """Row numbers: points of a box have no labels."""
+        # Points of a box have no labels.
         return np.array(rows, int)
 
     def choose(self, scorer, measured, pending, rng):
-        """The best local maximum that was not measured or asked for before."""
         if scorer is None:
             return Choice(rng.uniform(self.low, self.high), -1, np.nan)
         taken = np.array([choice.x for choice in pending]).reshape(-1, len(self.low))
@@ -198,23 +188,20 @@ class Box:
         raise ValueError("every maximum of the criterion was measured already; pass repeat=True to repeat points")
 
     def maximum(self, scorer):
-        """The largest local maximum."""
         found = maximize(scorer, self.low, self.high, np.random.default_rng(0))
         return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):
-        """Choices as an array."""
         return np.reshape([choice.x for choice in choices], (-1, len(self.low)))
 
     def find(self, X):
-        """A box has no rows."""
         return [-1] * len(X)
 
     def reserve(self, choice):
-        """Nothing to mark: the data tell which points were measured."""
+        pass  # The data tell which points were measured.
 
     def release(self, choice, others):
-        """Nothing to unmark."""
+        pass
 
     def __repr__(self) -> str:
         return f"a box of {len(self.low)} inputs"

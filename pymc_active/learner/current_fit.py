@@ -25,29 +25,17 @@ _UNLIKELY = 0.05
 
 
 class CurrentFit:
-    """Makes the fits of a run.
-
-    Parameters
-    ----------
-    state : LearnerState
-        Its ``fit`` is the searched one.
-    executor : concurrent.futures.Executor, optional
-        Runs mode searches.
-    """
+    """Makes the fits of a run; the ``fit`` of its state is the searched one."""
 
     def __init__(self, state: LearnerState, executor: Executor | None):
         if executor is not None and not isinstance(executor, Executor):
             raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
         self.state, self.executor = state, executor
         self._over_draws = over_draws(state.criterion)
-        self._verified: LaplaceFit | ModelAverage | None = None
+        # The verified fit, None until it is made.
+        self.known: LaplaceFit | ModelAverage | None = None
         if state.fit is not None and not state.verification.is_due(len(state.subject.y)):
-            self._verified = state.fit
-
-    @property
-    def known(self) -> LaplaceFit | ModelAverage | None:
-        """The verified fit, None if it is not made yet."""
-        return self._verified
+            self.known = state.fit
 
     def searched(self) -> LaplaceFit | ModelAverage:
         """The fit before verification."""
@@ -60,13 +48,13 @@ class CurrentFit:
 
     def verified(self) -> LaplaceFit | ModelAverage:
         """The fit, with the draws of a trace if a due verification failed."""
-        if self._verified is None:
-            self._verified = self._verify(self.searched())
-        return self._verified
+        if self.known is None:
+            self.known = self._verify(self.searched())
+        return self.known
 
     def refit(self, fit: LaplaceFit | ModelAverage | None = None) -> None:
         """Discard the fit, or replace it by this one."""
-        self.state.fit, self._verified = fit, None
+        self.state.fit, self.known = fit, None
 
     def check_data(self) -> None:
         """Raise a ValueError if the model's data were changed elsewhere."""

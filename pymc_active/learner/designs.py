@@ -85,6 +85,5 @@ def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generat
     from scipy.stats import qmc
 
     low, high = read_bounds(bounds)
-    return qmc.scale(
-        qmc.LatinHypercube(len(low), rng=np.random.default_rng(random_seed)).random(_check_n(n)), low, high
-    )
+    unit = qmc.LatinHypercube(len(low), rng=np.random.default_rng(random_seed)).random(_check_n(n))
+    return qmc.scale(unit, low, high)

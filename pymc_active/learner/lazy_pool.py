@@ -14,13 +14,7 @@ from pymc_active.support.tables import read_inputs
 
 
 class LazyPool:
-    """Rows of a dask array, each offered once unless ``repeat``; keeps only the rows offered.
-
-    Raises
-    ------
-    ValueError
-        For an array that is empty, of the wrong width, or with an unknown number of rows.
-    """
+    """Rows of a dask array, each offered once unless ``repeat``; keeps only the rows offered."""
 
     def __init__(self, pool: Any, width: int, repeat: bool):
         if pool.ndim != 2 or pool.shape[1] != width:
@@ -38,7 +32,7 @@ class LazyPool:
 
     @property
     def domain(self):
-        """Refused: sample paths are maximised over all candidates together."""
+        # Sample paths are maximised over all candidates together.
         raise ValueError(
             "criteria of the maximum's place cannot use a dask array: pass bounds=[(low, high), ...] or an array, or "
             'choose another criterion, such as "expected_improvement"'
@@ -48,7 +42,6 @@ class LazyPool:
         return {choice.row for choice in pending} | (set() if self.repeat else set(self.offered))
 
     def n_left(self, pending):
-        """Number of rows that may be offered."""
         return len(self) - len(self._excluded(pending))
 
     def read(self, rows: Any) -> np.ndarray:
@@ -56,25 +49,22 @@ class LazyPool:
         return np.asarray(self.pool[rows].compute(), float)
 
     def places(self, n):
-        """Evenly spaced rows."""
         return self.read(np.unique(np.linspace(0, len(self) - 1, n).astype(int)))
 
     def labels_of(self, rows):
-        """The rows."""
         return np.array(rows, int)
 
     def choose(self, scorer, measured, pending, rng):
-        """The row with the largest score; each block is screened by itself."""
         excluded = self._excluded(pending)
         if scorer is None:
             row = int(rng.integers(len(self) - len(excluded)))
             for earlier in sorted(excluded):
                 row += earlier <= row
             return Choice(self.read(row), row, np.nan)
+        # Each block is screened by itself.
         return self._best(partial(screened, scorer), excluded)
 
     def maximum(self, scorer):
-        """The row with the largest score."""
         return self._best(scorer.score, set())
 
     def _best(self, score: Callable[[np.ndarray], np.ndarray], excluded: set[int]) -> Choice:
@@ -97,29 +87,26 @@ class LazyPool:
         return compute(*(task(block, start, *arguments) for block, start in zip(blocks, starts, strict=True)))
 
     def show(self, choices):
-        """Choices as an array."""
         return np.reshape([choice.x for choice in choices], (-1, self.pool.shape[1]))
 
     def find(self, X):
-        """Among equal rows, those not offered yet come first."""
         equal: list[list[int]] = [[] for _ in X]
         for block in self._map(_equal_rows, X) if len(X) else ():
             for i, row in block:
                 equal[i].append(row)
         offered, rows = dict(self.offered), []
         for x, same in zip(X, equal, strict=True):
+            # Among equal rows, those not offered yet come first.
             row = min(same, key=lambda row: row in offered, default=-1)
             offered[row] = x
             rows.append(row)
         return rows
 
     def reserve(self, choice):
-        """Its row is no longer offered."""
         if choice.row >= 0:
             self.offered[choice.row] = choice.x
 
     def release(self, choice, others):
-        """Offer its row again, unless it was also measured."""
         # As many equal rows stay offered as have other measurements.
         n_offered = sum(np.array_equal(x, choice.x) for x in self.offered.values())
         if n_offered > (others == choice.x).all(1).sum():

@@ -85,16 +85,16 @@ class Learner(Summarized):
         probability; each additional base kernel makes a neighbour a quarter as likely. Models with a probability below
         1e-4 leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of full mode searches, or the fits of several models. Results do not depend on it. Assign a
-        new one to the attribute ``executor`` if its processes died.
+        Runs the restarts of full mode searches, or the fits of several models; results do not depend on it. Assign
+        another one to the attribute ``executor`` if its processes died.
     verify : {"never", "sometimes"} or int
-        When to check the Laplace fit during the run by the Pareto k of its draws, which takes a second: after every
-        k-th told point (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first
-        fit always. Above 0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior
-        of the same model, which takes seconds to minutes, and the criterion is computed over their draws until a later
-        fit passes. Criteria that take no draws (``"random"``, functions) only record the result. Of several models,
-        those with a probability above 0.05 are verified; their probabilities remain Laplace's. See
-        :attr:`verification`, :attr:`traces` and, for a full comparison, :func:`pymc_active.check`.
+        When to check the Laplace fit by the Pareto k of its draws, which takes a second: after every k-th told point
+        (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first fit always. Above
+        0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior, which takes seconds
+        to minutes, and the criterion is computed over their draws until a later fit passes. Criteria that take no draws
+        (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
+        verified; their probabilities remain Laplace's. See :attr:`verification`, :attr:`traces` and, for a full
+        comparison, :func:`pymc_active.check`.
     random_seed : int or Generator, optional
         The same seed, data and answers give the same questions, bit for bit. None, the default, draws a fresh seed;
         :attr:`random_seed` holds it and :meth:`save` keeps it.
@@ -102,8 +102,7 @@ class Learner(Summarized):
     Attributes
     ----------
     notes : dict
-        Anything to keep beside the run, such as units or the name of an instrument. :meth:`save` writes it and
-        :meth:`load` brings it back, so it must fit into JSON.
+        Anything that fits into JSON and is to be saved with the run, such as units or the name of an instrument.
 
     Raises
     ------
@@ -148,17 +147,7 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
     ):
         state = new_state(
-            gpm,
-            learn,
-            criterion=criterion,
-            pool=pool,
-            bounds=bounds,
-            repeat=repeat,
-            minimize=minimize,
-            prior=prior,
-            explore_every=explore_every,
-            verify=verify,
-            random_seed=random_seed,
+            gpm, learn, criterion, pool, bounds, repeat, minimize, prior, explore_every, verify, random_seed
         )
         self._take(state, executor)
 
@@ -214,12 +203,9 @@ class Learner(Summarized):
 
     @property
     def pending(self) -> Any:
-        """Points asked for and not told yet, in the order asked and as :meth:`ask` shows them.
+        """Points asked for and not told yet (k, D), in the order asked and as :meth:`ask` shows them.
 
-        Returns
-        -------
-        ndarray or DataFrame, shape (k, D)
-            Every :meth:`ask` treats them as measured, with the predicted values, until they are told or forgotten.
+        Every :meth:`ask` treats them as measured, with the predicted values, until they are told or forgotten.
         """
         return self._questions.candidates.show(self._questions.pending)
 
@@ -248,20 +234,15 @@ class Learner(Summarized):
 
     @property
     def verification(self) -> xr.Dataset:
-        """The results of ``verify`` so far, one row for each verification.
+        """The results of ``verify`` over ``n_observations`` and, for several models, ``model`` (NaN if not verified).
 
-        Returns
-        -------
-        xarray.Dataset
-            Over ``n_observations``, and for several models also over ``model`` (NaN for those not verified).
-
-            * ``pareto_k``: shape of the tail of the importance weights of draws from the Laplace approximation.
-            * ``escalated``: whether the criterion used draws of a trace; ``rhat``, ``ess_bulk`` (the worst over its
-              predictive means at a hundred candidates) and the number of ``divergences`` of that trace.
-            * ``sampler_failed``: whether sampling was due but failed.
-            * ``regret_ratio``, over ``n_observations`` only: utility of the candidate that the unverified fit would
-              have chosen over that of the best, judged by the criterion over the trace; 1 is perfect. NaN until asked,
-              for boxes and dask arrays, and for ``thompson``.
+        * ``pareto_k``: shape of the tail of the importance weights of draws from the Laplace approximation.
+        * ``escalated``: whether the criterion used draws of a trace; ``rhat``, ``ess_bulk`` (the worst over its
+          predictive means at a hundred candidates) and the number of ``divergences`` of that trace.
+        * ``sampler_failed``: whether sampling was due but failed.
+        * ``regret_ratio``, over ``n_observations`` only: utility of the candidate that the unverified fit would have
+          chosen over that of the best, judged by the criterion over the trace; 1 is perfect. NaN until asked, for boxes
+          and dask arrays, and for ``thompson``.
         """
         return self._verification.dataset(isinstance(self._subject, OneModel))
 
@@ -287,14 +268,7 @@ class Learner(Summarized):
         return self._subject.history()
 
     def add_model(self, gpm: GPModel, label: Any = None) -> None:
-        """Add a model; it gets the data told so far.
-
-        Parameters
-        ----------
-        gpm : GPModel
-        label : optional
-            Default: its kernel expression.
-        """
+        """Add a model, labelled by its kernel expression by default; it gets the data told so far."""
         self._several("add_model").join(gpm, label)
         self._fits.refit()
 
@@ -322,18 +296,9 @@ class Learner(Summarized):
         return self._subject
 
     def ask(self, n: int = 1) -> Any:
-        """The next ``n`` points to measure.
+        """The next ``n`` points to measure, an ndarray or DataFrame (n, D); a ValueError if fewer are left.
 
         A batch is chosen greedily: pending points count as measured, with the predicted values.
-
-        Returns
-        -------
-        ndarray or DataFrame, shape (n, D)
-
-        Raises
-        ------
-        ValueError
-            If fewer than ``n`` candidates are left.
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
@@ -364,12 +329,7 @@ class Learner(Summarized):
         y : array_like, shape (k,), or a number
         asked : array_like or DataFrame, shape (k, D) or (D,), optional
             The pending points that these answer, if the settings were rounded or missed. The model learns the measured
-            points, and the pending points are removed.
-
-        Raises
-        ------
-        ValueError
-            For NaN or wrong shapes, or if ``asked`` is not pending; nothing is added then.
+            points. A ValueError if one is not pending, as for NaN and wrong shapes; nothing is added then.
         """
         asked_for = self._questions
         X, labels = asked_for.read(x, "x")
@@ -389,41 +349,17 @@ class Learner(Summarized):
         Parameters
         ----------
         x : array_like or DataFrame, shape (k, D) or (D,), optional
-            Some of :attr:`pending`, by default all. Labels distinguish equal rows of a pool.
-
-        Raises
-        ------
-        ValueError
-            If one of them is not pending; none is given up then.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pymc_active as pma
-        >>> pool = np.linspace(-3, 3, 50)[:, None]
-        >>> gpm = pma.ard_gp(pool[[10, 30]], np.sin(pool[[10, 30], 0]))
-        >>> learner = pma.active.Learner(gpm, pool=pool, criterion="random")
-        >>> x = learner.ask(3)
-        >>> learner.forget(x[1])
-        >>> np.array_equal(learner.pending, x[[0, 2]])
-        True
+            Some of :attr:`pending`, by default all. Labels distinguish equal rows of a pool. A ValueError if one of
+            them is not pending; none is given up then.
         """
         asked_for = self._questions
         positions = range(len(asked_for.pending)) if x is None else asked_for.find_pending(x, "x")
         asked_for.forget(positions, self.X)
 
     def expect(self, x: Any) -> None:
-        """Add pending points that this learner did not ask for.
+        """Add pending points x, (k, D) or (D,), such as candidates that another learner asked for.
 
-        Parameters
-        ----------
-        x : array_like or DataFrame, shape (k, D) or (D,)
-            Candidates, such as those that another learner asked for.
-
-        Raises
-        ------
-        ValueError
-            If one of them is not a row of the pool; none is added then.
+        A ValueError if one of them is not a row of the pool; none is added then.
         """
         self._questions.expect(x)
 
@@ -435,7 +371,7 @@ class Learner(Summarized):
         *,
         save_to: str | os.PathLike | None = None,
     ) -> None:
-        """Ask and tell ``n`` times.
+        """Ask and tell ``n`` times. If the oracle raises or returns NaN, all told is kept and the point stays pending.
 
         Parameters
         ----------
@@ -446,10 +382,6 @@ class Learner(Summarized):
         progressbar : bool
         save_to : path, optional
             File to :meth:`save` to after every answer. A killed run continues from it with the same questions.
-
-        Notes
-        -----
-        If the oracle raises or returns NaN, everything told before is kept, and the point stays pending.
         """
         if not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number >= 0; got {n!r}")
@@ -474,15 +406,14 @@ class Learner(Summarized):
         Parameters
         ----------
         path : path
-            netCDF, or a zip archive of zarr if it ends in ``.zarr``. An existing file stays intact until the new one is
-            complete. If several processes save to one file, the last wins.
+            netCDF, or a zip archive of zarr if it ends in ``.zarr`` (a ModuleNotFoundError if zarr is not installed).
+            An existing file stays intact until the new one is complete. If several processes save to one file, the last
+            wins.
 
         Raises
         ------
         ValueError
             For labels of columns or rows other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
-        ModuleNotFoundError
-            For zarr if it is not installed.
         """
         self._fits.check_data()
         write(path, to_contents(self._state), KIND, FORMAT_VERSION)
@@ -505,17 +436,14 @@ class Learner(Summarized):
         model : GPModel, or dict of label -> GPModel, optional
             The model, made as before, if the file cannot hold it: a model that no builder made, that was extended
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.
-        criterion : callable, optional
-            Your own criterion function, if the run used one.
-        pool : dask array, optional
-            The same dask array, if the run had one.
+        criterion, pool
+            Your own criterion function or dask array, if the run had one.
         executor : concurrent.futures.Executor, optional
             As for a new learner.
 
         Raises
         ------
-        FileNotFoundError
-        ValueError
+        FileNotFoundError, TypeError, ValueError
             If a model, criterion or pool is missing, or the model's parameters differ from the saved ones; for a file
             of another kind, of a newer version, or damaged.
         """
@@ -525,12 +453,9 @@ class Learner(Summarized):
     def recommend(self) -> Any:
         """The answer to the goal of the run.
 
-        Returns
-        -------
-        ndarray, DataFrame or label
-            For ``learn="model"``, the label of the most probable model after a :meth:`search` of all modes. Otherwise
-            the point of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged
-            over hyperparameter draws for ``learn="maximum"``. :meth:`optimum` adds its uncertainty.
+        For ``learn="model"``, the label of the most probable model after a :meth:`search` of all modes. Otherwise the
+        point (1, D) of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged
+        over hyperparameter draws for ``learn="maximum"``. :meth:`optimum` adds its uncertainty.
         """
         if self.learn == "model":
             return self.search().probability.idxmax().item()
@@ -544,32 +469,19 @@ class Learner(Summarized):
     def optimum(self, n_optima: int = 200) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
 
-        Parameters
-        ----------
-        n_optima : int
-            Number of sample paths that show this distribution; their hyperparameters are 20 draws from the fit.
+        ``n_optima`` sample paths show this distribution; their hyperparameters are 20 draws from the fit.
         """
         best = self._best()
-        return find_optimum(
-            self.fit,
-            best.x,
-            self._questions.candidates.show([best]),
-            self.domain,
-            self.minimize,
-            n_optima,
-            self.random_seed,
-        )
+        shown = self._questions.candidates.show([best])
+        return find_optimum(self.fit, best.x, shown, self.domain, self.minimize, n_optima, self.random_seed)
 
     def to_datatree(self, draws: int = 1000) -> xr.DataTree:
         """Everything as ArviZ reads it.
 
-        Returns
-        -------
-        xarray.DataTree
-            The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``: over
-            ``step``, the points told (``x``, ``y``), their ``pool_row`` (-1 outside the pool), ``label`` and ``score``
-            when asked. With several models also ``models``: their probabilities now and at each fit. With ``verify``
-            also :attr:`verification`.
+        The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``: over
+        ``step``, the points told (``x``, ``y``), their ``pool_row`` (-1 outside the pool), ``label`` and ``score`` when
+        asked. With several models also ``models``: their probabilities now and at each fit. With ``verify`` also
+        :attr:`verification`.
         """
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
         tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)
@@ -583,13 +495,7 @@ class Learner(Summarized):
         return tree
 
     def design(self, pending: bool = False) -> xr.Dataset:
-        """The group ``design`` of :meth:`to_datatree`.
-
-        Parameters
-        ----------
-        pending : bool
-            Append the pending points, with NaN as ``y``.
-        """
+        """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
         self._fits.check_data()
         told = self._questions.design(self.X[self.n_start :], self.y[self.n_start :], pending)
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)

@@ -33,18 +33,11 @@ type Point = dict[str, np.ndarray]
 
 
 class FollowedModels:
-    """Models of the same observations, whose modes are followed from fit to fit.
-
-    Attributes
-    ----------
-    models : dict
-        Label -> GPModel.
-    starts : dict
-        Label -> modes of the model's last fit, unconstrained, from which the next one starts. Empty before the first.
-    """
+    """Models of the same observations by label, whose modes are followed from fit to fit."""
 
     def __init__(self, models: Mapping[Any, GPModel]):
         self.models = dict(models)
+        # Modes of each model's last fit, from which the next one starts.
         self.starts: dict[Any, list[Point]] = {}
 
     @property
@@ -73,17 +66,12 @@ class FollowedModels:
 
 
 class OneModel(FollowedModels):
-    """A single model, under the label :data:`ONLY`.
-
-    Attributes
-    ----------
-    last_search : int
-        Number of points at the last full search.
-    """
+    """A single model, under the label :data:`ONLY`."""
 
     def __init__(self, gpm: GPModel):
         super().__init__({ONLY: gpm})
         self.gpm = gpm
+        # Number of points at the last full search.
         self.last_search = -_SEARCH_EVERY
 
     def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
@@ -109,23 +97,8 @@ class OneModel(FollowedModels):
 class SeveralModels(FollowedModels):
     """Models which may join and leave.
 
-    Parameters
-    ----------
-    models : dict
-        Label -> GPModel.
-    prior : dict or sequence, optional
-        Prior weights, equal by default. Models that join have the mean weight.
-    explore_every : int
-        After this many told points neighbours of probable kernel expressions join, and improbable models leave.
-
-    Attributes
-    ----------
-    fits : dict
-        Label -> LaplaceFit of the last search.
-    explored : int
-        Number of points when neighbours last joined.
-    probabilities : dict
-        Number of points -> posterior probabilities over ``model``.
+    After every ``explore_every`` told points neighbours of probable kernel expressions join, and improbable models
+    leave. Prior weights are equal by default; models that join have the mean weight.
     """
 
     def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
@@ -134,7 +107,9 @@ class SeveralModels(FollowedModels):
         self.prior: Mapping[Any, float] | None
         self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
         self.fits: dict[Any, LaplaceFit] = {}
+        # Number of points when neighbours last joined.
         self.explored = len(self.y)
+        # Number of points -> posterior probabilities over ``model``.
         self.probabilities: dict[int, xr.DataArray] = {}
 
     def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
@@ -153,10 +128,10 @@ class SeveralModels(FollowedModels):
         fits: dict[Any, LaplaceFit] = {}
         new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
         known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
-        for models, restarts in ((known, n_restarts), (new, max(n_restarts, _FULL_SEARCH))):
-            if models:
-                start = {label: self.starts[label] for label in models if label in self.starts}
-                fits |= _fit(models, start, restarts, random_seed, executor)
+        if known:
+            fits |= _fit(known, self.starts, n_restarts, random_seed, executor)
+        if new:
+            fits |= _fit(new, {}, max(n_restarts, _FULL_SEARCH), random_seed, executor)
         if len(fits) < 2:
             missing = ", ".join(str(label) for label in self.models if label not in fits)
             raise ValueError(f"at least two models must have a fit, but these cannot be fitted: {missing}")
@@ -166,13 +141,7 @@ class SeveralModels(FollowedModels):
         return average
 
     def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
-        """The average of the models' fits; warns if that of the most probable model is doubtful.
-
-        Parameters
-        ----------
-        others : dict, optional
-            Label -> fit that replaces the last one.
-        """
+        """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful."""
         fits = self.fits | dict(others or {})
         if self.prior is None:
             return ModelAverage(fits)
@@ -249,14 +218,9 @@ class SeveralModels(FollowedModels):
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
-        rows = {n: p.to_series() for n, p in self.probabilities.items()}
-        frame = pd.DataFrame(rows).T
-        return xr.DataArray(
-            frame.to_numpy(),
-            dims=("n_observations", "model"),
-            coords={"n_observations": frame.index.to_numpy(), "model": frame.columns.to_numpy()},
-            name="probability",
-        )
+        frame = pd.DataFrame({n: p.to_series() for n, p in self.probabilities.items()}).T
+        coords = {"n_observations": frame.index.to_numpy(), "model": frame.columns.to_numpy()}
+        return xr.DataArray(frame.to_numpy(), coords, list(coords), name="probability")
 
 
 def _fit(
@@ -272,13 +236,7 @@ def _fit(
 
 
 def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:
-    """Models by label: the keys of a dict, or their kernel expressions or descriptions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For fewer than two models, other objects, equal models, or models of different data.
-    """
+    """At least two distinct models of the same data by label: the keys of a dict, or kernel expressions."""
     if isinstance(models, Mapping):
         named = dict(models)
     else:
@@ -293,9 +251,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
     for label, gpm in named.items():
         _check_model(gpm)
         if not (np.array_equal(gpm.X, first.X) and np.array_equal(gpm.y, first.y)):
-            raise ValueError(
-                f"models must hold the same data, but {first_label!r} and {label!r} differ: call set_data on each"
-            )
+            raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
     check_distinct(named)
     return named
 
@@ -328,9 +284,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneM
         if prior is not None or explore_every:
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
-            raise ValueError(
-                "learn='hyperparameters' needs a free parameter, but every parameter of this model is fixed"
-            )
+            raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
         return OneModel(gpm)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
@@ -341,8 +295,5 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneM
     if explore_every and any(gpm.expression is None for gpm in models.values()):
         raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
     if explore_every and not all(isinstance(label, str) for label in models):
-        raise ValueError(
-            "explore_every labels new models by their kernel expressions, so all labels must be text; got "
-            f"{list(models)}"
-        )
+        raise ValueError(f"explore_every names models by expressions, so all labels must be text; got {list(models)}")
     return SeveralModels(models, prior, int(explore_every))

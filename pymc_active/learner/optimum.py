@@ -37,11 +37,7 @@ class Optimum(Summarized):
         ``x`` (path, input): maximisers of sample paths, which are draws of the maximum's place; ``f`` (path): their
         heights, in units of y.
     regret : float
-        Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths, at
-        least 0.
-    fit : LaplaceFit or ModelAverage
-    domain : Domain
-    minimize : bool
+        Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths.
     """
 
     x: Any
@@ -95,11 +91,10 @@ def find_optimum(
         gps = conditioned_gps(ensemble, n, minimize=minimize, random_seed=random_seed)
         found = sample_optima(gps, domain, n_optima, _FEATURES, np.random.default_rng((random_seed, len(fit.y))))
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
-        units = [float(o.gp.posterior.y_map.scale) for o in found]
         heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
         short = [
-            unit * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0])
-            for unit, o in zip(units, found, strict=True)
+            float(o.gp.posterior.y_map.scale) * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0])
+            for o in found
         ]
     p = mixture(as_ensemble(fit, method="draws", draws=32, random_seed=0), x[None])
     mean, variance = mixture_moments(p.means, p.variances, p.weights)

@@ -14,22 +14,7 @@ from pymc_active.support.tables import read_inputs
 
 
 class Questions:
-    """Points pending (asked for and not told), and points told since the start of a run.
-
-    Parameters
-    ----------
-    candidates : Candidates
-        The source of points.
-    inputs : list
-        Names of the D inputs.
-
-    Attributes
-    ----------
-    pending : list of Choice
-        In the order asked.
-    told : list of Choice
-        In the order told.
-    """
+    """Points pending (in the order asked) and told since the start of a run; ``inputs`` names the D inputs."""
 
     def __init__(self, candidates: Candidates, inputs: list):
         self.candidates, self.inputs = candidates, inputs
@@ -114,15 +99,7 @@ class Questions:
         self.pending = [choice for i, choice in enumerate(self.pending) if i not in positions]
 
     def design(self, X: np.ndarray, y: np.ndarray, pending: bool) -> xr.Dataset:
-        """The points told with their outputs, and on request the pending ones.
-
-        Parameters
-        ----------
-        X, y : ndarray, shapes (k, D) and (k,)
-            Points told since the start.
-        pending : bool
-            Append the pending points, with NaN as ``y``.
-        """
+        """The points X (k, D) told since the start with their outputs, and on request the pending ones with NaN."""
         missing = self.pending if pending else []
         choices = [*self.told, *missing]
         rows = np.array([choice.row for choice in choices], int)

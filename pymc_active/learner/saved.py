@@ -24,6 +24,8 @@ from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 2
+# Fields of a state that go into the file as they are.
+_PLAIN = ("learn", "criterion_is_named", "minimize", "repeat", "random_seed", "n_start", "notes")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
 _DEEPEST = 50
 # Errors that damaged contents cause, besides a ValueError that says more.
@@ -37,11 +39,6 @@ def to_contents(state: LearnerState) -> Contents:
     pending points; ``pool`` or ``box`` the candidates (``lazy_pool``, for a dask array, only the rows offered);
     ``modes/0``, ``modes/1``, ... the modes of each model, from which its next fit starts; ``verification`` the results
     of ``verify``. Nothing is fitted or sampled for this.
-
-    Raises
-    ------
-    ValueError
-        For labels of columns or rows other than text, numbers and dates, and for notes that JSON cannot hold.
     """
     _check_notes(state.notes)
     subject, questions, n_start = state.subject, state.questions, state.n_start
@@ -89,20 +86,14 @@ def to_contents(state: LearnerState) -> Contents:
         groups[f"modes/{number}"] = _modes(gpm, subject.starts.get(label, []), fits.get(label))
         models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm)})
     document = {
-        "learn": state.learn,
+        **{name: getattr(state, name) for name in _PLAIN},
         "criterion": state.criterion_name,
-        "criterion_is_named": state.criterion_is_named,
-        "minimize": state.minimize,
-        "repeat": state.repeat,
-        "random_seed": state.random_seed,
-        "n_start": state.n_start,
         "verify": state.verification.every,
         "generator": write_generator(state.rng),
         "table": table,
         "models": models,
         "is_fitted": bool(fits),
         "memory": _memory(subject),
-        "notes": state.notes,
     }
     return Contents(groups, document)
 
@@ -110,23 +101,14 @@ def to_contents(state: LearnerState) -> Contents:
 def from_contents(
     contents: Contents, model: GPModel | Mapping[Any, GPModel] | None, criterion: str | AnyCriterion | None, pool: Any
 ) -> LearnerState:
-    """The state in a file.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the file needs a model, criterion or pool that was not passed, for a model other than the saved one, and for
-        inconsistent contents.
-    """
+    """The state in a file; arguments and errors as for :meth:`Learner.load`."""
     try:
         return _from_contents(contents, model, criterion, pool)
     except _DAMAGE as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 
-def _from_contents(
-    contents: Contents, model: GPModel | Mapping[Any, GPModel] | None, criterion: str | AnyCriterion | None, pool: Any
-) -> LearnerState:
+def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) -> LearnerState:
     groups, document = contents
     X = np.array(groups["constant_data"]["X"].to_numpy(), float)
     [outcome] = groups["observed_data"].data_vars.values()
@@ -134,21 +116,22 @@ def _from_contents(
     models = _models(document["models"], model, X, y)
     if criterion is None:
         if not document["criterion_is_named"]:
-            raise ValueError(
-                f"the file cannot hold your own criterion, {document['criterion']!r}: pass it as criterion="
-            )
+            raise ValueError(f"a file cannot hold your own criterion, {document['criterion']!r}: pass it as criterion=")
         criterion = document["criterion"]
     memory = document["memory"]
+    pool, bounds = _candidates(groups, document["table"], pool)
     state = new_state(
         models if memory["is_several"] else models[ONLY],
         document["learn"],
-        criterion=criterion,
+        criterion,
+        pool,
+        bounds,
         repeat=bool(document["repeat"]),
         minimize=bool(document["minimize"]),
+        prior=None,
         explore_every=memory["explore_every"] if memory["is_several"] else 0,
         verify=document["verify"],
         random_seed=int(document["random_seed"]),
-        **_candidates(groups, document["table"], pool),
     )
     state.rng = read_generator(document["generator"])
     state.n_start = state.verification.n_start = int(document["n_start"])
@@ -238,30 +221,29 @@ def _with_data(gpm: Any, saved: dict[str, Any], X: np.ndarray, y: np.ndarray) ->
     """The user's model with the data of the file; its parameters must be those of the saved model."""
     if not isinstance(gpm, GPModel):
         raise TypeError(f"model must be a GPModel; got {type(gpm).__name__}")
-    shapes = {name: list(shape) for name, shape in gpm.shapes.items()}
+    shapes = _shapes(gpm)
     if shapes != saved["shapes"]:
-        raise ValueError(
-            f"the saved model has the parameters {_describe(saved['shapes'])}, but this one has {_describe(shapes)}"
-        )
+        before, now = (", ".join(f"{k} {tuple(v)}" for k, v in part.items()) for part in (saved["shapes"], shapes))
+        raise ValueError(f"the saved model has the parameters {before}, but this one has {now}")
     # A constant X can hold the data already, but cannot be set.
     if not (np.array_equal(gpm.X, X) and np.array_equal(gpm.y, y)):
         gpm.set_data(X, y)
     return gpm
 
 
-def _describe(shapes: dict[str, list[int]]) -> str:
-    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+def _shapes(gpm: GPModel) -> dict[str, list[int]]:
+    return {name: list(shape) for name, shape in gpm.shapes.items()}
 
 
 def _recipe(gpm: GPModel) -> dict[str, Any]:
-    shapes = {name: list(shape) for name, shape in gpm.shapes.items()}
     try:
-        return {"shapes": shapes, "recipe": gpm.recipe(), "reason": None}
+        return {"shapes": _shapes(gpm), "recipe": gpm.recipe(), "reason": None}
     except ValueError as error:
-        return {"shapes": shapes, "recipe": None, "reason": str(error)}
+        return {"shapes": _shapes(gpm), "recipe": None, "reason": str(error)}
 
 
-def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, given: Any) -> dict[str, Any]:
+def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, given: Any) -> tuple[Any, Any]:
+    """Pool and bounds of a learner, one of them None."""
     if "lazy_pool" in groups:
         n_rows, width = int(groups["lazy_pool"].attrs["n_rows"]), groups["constant_data"]["X"].shape[1]
         if given is None or not is_lazy(given) or given.shape != (n_rows, width):
@@ -270,14 +252,14 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
                 f"the file cannot hold its dask array of candidates, of shape ({n_rows}, {width}): make it as before "
                 f"and pass it as pool=; got {what}"
             )
-        return {"pool": given}
+        return given, None
     if given is not None:
         raise ValueError("pool= is for learners of a dask array; this file holds its candidates")
     if "box" in groups:
         ends = (groups["box"][name].to_numpy().tolist() for name in ("low", "high"))
-        return {"bounds": list(zip(*ends, strict=True))}
+        return None, list(zip(*ends, strict=True))
     X = np.array(groups["pool"]["X"].to_numpy(), float)
-    return {"pool": X if table is None else read_table(table, X)}
+    return X if table is None else read_table(table, X), None
 
 
 def _offered(group: xr.Dataset, candidates: LazyPool) -> dict[int, np.ndarray]:
@@ -294,10 +276,7 @@ def _choices(group: xr.Dataset) -> list[Choice]:
 
 def _fits(state: LearnerState) -> dict[Any, LaplaceFit]:
     """The fits to the current data, by label; empty if they are not made yet."""
-    fit = state.fit
-    if fit is None:
-        return {}
-    return {ONLY: fit} if isinstance(fit, LaplaceFit) else dict(fit)
+    return {ONLY: state.fit} if isinstance(state.fit, LaplaceFit) else dict(state.fit or {})
 
 
 def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | None) -> xr.Dataset:
@@ -331,10 +310,8 @@ def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, 
         group = groups[f"modes/{number}"]
         starts = np.array(group["start"].to_numpy(), float)
         if starts.shape[1] != gpm.n_parameters:
-            raise ValueError(
-                f"the file is damaged: the modes of {gpm.description} have {starts.shape[1]} parameters instead of "
-                f"{gpm.n_parameters}"
-            )
+            counts = f"{starts.shape[1]} parameters instead of {gpm.n_parameters}"
+            raise ValueError(f"the file is damaged: the modes of {gpm.description} have {counts}")
         if len(starts):
             subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
         # A model that could not be fitted has no modes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from pymc_active.criteria.base import Criterion, is_lazy
 from pymc_active.criteria.by_name import FUNCTIONS, make_criterion
-from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
@@ -19,7 +18,7 @@ from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels, r
 from pymc_active.learner.questions import Questions
 from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.model_average import ModelAverage, Prior
+from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.options import check_flag
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
@@ -36,26 +35,18 @@ class LearnerState:
 
     Attributes
     ----------
-    learn : {"function", "hyperparameters", "model", "maximum"}
     criterion : Criterion, callable or None
-        None for random points.
-    criterion_name : str
-    criterion_is_named : bool
-        Whether the name suffices to make it again.
-    minimize, repeat : bool
-    random_seed : int
+        None for random points. ``criterion_is_named`` tells whether ``criterion_name`` suffices to make it again.
     subject : OneModel or SeveralModels
         The models with the data told so far, and the modes of their last fits.
     questions : Questions
         The candidates, and the points asked and told.
-    verification : Verification
     n_start : int
         Number of points at the start.
     rng : Generator
         The generator of the choices.
     fit : LaplaceFit, ModelAverage or None
         The searched fit to the current data; None until it is made.
-    notes : dict
     """
 
     learn: str
@@ -75,18 +66,7 @@ class LearnerState:
 
 
 def new_state(
-    gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel],
-    learn: str,
-    *,
-    criterion: str | AnyCriterion | None = None,
-    pool: Any = None,
-    bounds: Any = None,
-    repeat: bool = False,
-    minimize: bool = False,
-    prior: Prior = None,
-    explore_every: int = 0,
-    verify: str | int = "never",
-    random_seed: int | np.random.Generator | None = None,
+    gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, explore_every, verify, random_seed
 ) -> LearnerState:
     """The state of a new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
@@ -94,9 +74,7 @@ def new_state(
     repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
     subject = read_subject(gpm, learn, prior, explore_every)
     if (pool is None) == (bounds is None):
-        raise ValueError(
-            "a learner chooses from a pool or from a box: pass either pool=X_pool or bounds=[(low, high), ...]"
-        )
+        raise ValueError("a learner chooses from a pool or a box: pass either pool=X_pool or bounds=[(low, high), ...]")
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:
         random_seed = int(random_seed)
     else:
@@ -104,7 +82,11 @@ def new_state(
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
     verification = Verification(verify, len(subject.y), random_seed)
     inputs = next(iter(subject.models.values())).inputs
-    candidates = _read_candidates(pool, bounds, inputs, repeat)
+    candidates: Candidates
+    if pool is None:
+        candidates = Box(bounds, len(inputs), repeat)
+    else:
+        candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
     _warn_about_scale(subject.models, candidates)
     if criterion is None:
         criterion = GOALS[learn]
@@ -131,26 +113,14 @@ def new_state(
     )
 
 
-def _read_candidates(pool: Any, bounds: Any, inputs: list, repeat: bool) -> Candidates:
-    if pool is None:
-        return Box(bounds, len(inputs), repeat)
-    return LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
-
-
 def _read_criterion(
     criterion: str | AnyCriterion, candidates: Candidates, minimize: bool, random_seed: int, several: bool
 ) -> tuple[AnyCriterion | None, str]:
+    if criterion == "random":
+        return None, criterion
     if isinstance(criterion, str):
-        if criterion == "random":
-            return None, criterion
-
-        def domain() -> Domain:
-            return candidates.domain
-
-        made = make_criterion(
-            criterion, domain=domain, minimize=minimize, random_seed=random_seed, several_models=several
-        )
-        return made, criterion
+        options: dict[str, Any] = {"minimize": minimize, "random_seed": random_seed, "several_models": several}
+        return make_criterion(criterion, domain=lambda: candidates.domain, **options), criterion
     if not callable(criterion) and not isinstance(criterion, Criterion):
         raise ValueError(f"criterion must be a name or a callable; got {criterion!r}")
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))

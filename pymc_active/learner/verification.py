@@ -42,30 +42,7 @@ class Verdict(NamedTuple):
 
 
 class Verification:
-    """When to verify, and the results.
-
-    Parameters
-    ----------
-    every : {"never", "sometimes"} or int
-        As ``verify`` of a learner.
-    n_start : int
-        Number of points at the start of the run.
-    random_seed : int
-
-    Attributes
-    ----------
-    verdicts : dict
-        Number of points -> label of a model -> Verdict.
-    regret : dict
-        Number of points -> true utility of the unverified choice, relative to the best.
-    chains : dict
-        Label of a model -> the trace used in place of its last fit; empty unless the run is escalated.
-
-    Raises
-    ------
-    ValueError
-        For any other ``every``.
-    """
+    """When to verify (``every`` is the argument ``verify`` of a learner), and the results."""
 
     def __init__(self, every: str | int, n_start: int, random_seed: int):
         if isinstance(every, int | np.integer) and not isinstance(every, bool) and every >= 1:
@@ -76,8 +53,11 @@ class Verification:
             )
         self.every = every
         self.n_start, self.random_seed = n_start, random_seed
+        # Number of points -> label of a model -> verdict.
         self.verdicts: dict[int, dict[Any, Verdict]] = {}
+        # Number of points -> true utility of the unverified choice, relative to the best.
         self.regret: dict[int, float] = {}
+        # Label of a model -> the trace used in place of its last fit; empty unless the run is escalated.
         self.chains: dict[Any, Chains] = {}
 
     def is_due(self, n: int) -> bool:
@@ -93,20 +73,9 @@ class Verification:
         return (n - self.n_start) // self.every > (last - self.n_start) // self.every
 
     def verify(self, fits: Mapping[Any, LaplaceFit], X: np.ndarray, may_escalate: bool) -> dict[Any, LaplaceFit]:
-        """Verify fits to the same data, and sample traces for those that fail.
+        """Verify fits to the same data; return those that failed with the draws of a trace, if they may escalate.
 
-        Parameters
-        ----------
-        fits : dict
-            By label.
-        X : ndarray, shape (m, D)
-            Points at which the predictions of a trace's chains are compared.
-        may_escalate : bool
-
-        Returns
-        -------
-        dict
-            Label -> the fit with the draws of its trace, for fits that got one.
+        The predictions of a trace's chains are compared at the points X (m, D).
         """
         self.chains = {}
         n = len(next(iter(fits.values())).y)
@@ -134,11 +103,7 @@ class Verification:
         """Warn once when a run first escalates, and once when the sampler first fails."""
         before = [verdict for known in self.verdicts.values() for verdict in known.values()]
         parts = []
-        doubtful = {label: v for label, v in verdicts.items() if v.escalated or v.sampler_failed}
-        which = " and ".join(
-            f"{fits[label].gpm.description} (Pareto k {v.pareto_k:.2f})" for label, v in doubtful.items()
-        )
-        escalated = [v for v in doubtful.values() if v.escalated]
+        escalated = [v for v in verdicts.values() if v.escalated]
         if escalated and not any(v.escalated for v in before):
             parts.append(
                 f"the criterion is computed over MCMC traces until k is below {PARETO_LIMIT}, which takes more data or "
@@ -156,6 +121,11 @@ class Verification:
                 "parameters may help"
             )
         if parts:
+            which = " and ".join(
+                f"{fits[label].gpm.description} (Pareto k {v.pareto_k:.2f})"
+                for label, v in verdicts.items()
+                if v.escalated or v.sampler_failed
+            )
             message = f"the Laplace fit of {which} to {n} points cannot be trusted: " + "; ".join(parts)
             warn_user(message, SamplingWarning)
 
@@ -166,11 +136,8 @@ class Verification:
         rows = [[known.get(label, nothing) for label in labels] for known in self.verdicts.values()]
         data = xr.Dataset(coords={"n_observations": np.array(list(self.verdicts), int)})
         for i, name in enumerate(Verdict._fields):
-            values = np.array([[verdict[i] for verdict in row] for row in rows])
-            if is_single:
-                data[name] = ("n_observations", values.reshape(len(rows)))
-            else:
-                data[name] = (("n_observations", "model"), values.reshape(len(rows), len(labels)))
+            values = np.array([[verdict[i] for verdict in row] for row in rows]).reshape(len(rows), len(labels))
+            data[name] = ("n_observations", values.ravel()) if is_single else (("n_observations", "model"), values)
         data["regret_ratio"] = ("n_observations", np.array([self.regret.get(n, np.nan) for n in self.verdicts]))
         return data if is_single else data.assign_coords(model=labels)
 
@@ -246,10 +213,9 @@ def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
     """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
     n_chains, n_draws, P = chains.z.shape
     thetas = fit.best.space.lift(chains.z.reshape(-1, P), np.random.default_rng(0))
-    values = fit.gpm.constrain(thetas)
-    posterior = {name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in values.items()}
-    sample_dims = ["chain", "draw"]
-    stats = xr.Dataset({"diverging": (sample_dims, chains.diverging)})
-    return xr.DataTree.from_dict(
-        {"posterior": to_dataset(fit.gpm, posterior, sample_dims, len(fit.y)), "sample_stats": stats}
-    )
+    values = {
+        name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in fit.gpm.constrain(thetas).items()
+    }
+    posterior = to_dataset(fit.gpm, values, ["chain", "draw"], len(fit.y))
+    stats = xr.Dataset({"diverging": (["chain", "draw"], chains.diverging)})
+    return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})

@@ -24,25 +24,11 @@ def trajectory(
     n_steps: int,
     rng: np.random.Generator,
 ) -> tuple[Place, float]:
-    """Propose by leapfrog steps, accept or stay.
+    """Propose by leapfrog steps, accept or stay; returns the place and the probability of acceptance.
 
-    Parameters
-    ----------
-    evaluate : callable
-        Log density and gradient.
-    start : Place
-    root : ndarray, shape (P,) or (P, q)
-        Square root of a covariance, which makes the density roughly a unit Gaussian; a vector is a diagonal.
-    step : float
-        In the coordinates of that Gaussian; jittered by up to 20 %.
-    n_steps : int
-    rng : Generator
-
-    Returns
-    -------
-    place : Place
-    probability : float
-        Of acceptance.
+    ``evaluate`` gives the log density and its gradient. ``root``, (P, q) or the diagonal (P,), is a square root of a
+    covariance in whose coordinates the density is roughly a unit Gaussian, and ``step`` is in these coordinates; it is
+    jittered by up to 20 %.
     """
     diagonal = root.ndim == 1
     momentum = np.asarray(rng.normal(size=root.shape[-1]))

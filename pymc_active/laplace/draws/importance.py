@@ -24,10 +24,10 @@ _DRAWS, _FEWER_DRAWS, _LARGE = 4000, 1000, 100
 
 
 class ImportanceEvidence(NamedTuple):
-    """An estimate of log p(y) and its standard error in nats, with two checks.
+    """An estimate of log p(y) and its standard error in nats, with two checks of the importance weights.
 
-    ``effective_sample_size`` is (sum w)² / sum w² of the importance weights. ``pareto_k`` is the shape of their tail;
-    above 0.7 a few draws dominate, and the standard error is too small.
+    ``effective_sample_size`` is (sum w)² / sum w²; ``pareto_k`` the shape of the tail. Above 0.7 a few draws dominate,
+    and the standard error is too small.
     """
 
     log_evidence: float
@@ -39,34 +39,11 @@ class ImportanceEvidence(NamedTuple):
 def importance_evidence(
     fit: LaplaceFit, draws: int = 2000, random_seed: int | np.random.Generator | None = None
 ) -> ImportanceEvidence:
-    """Log evidence from weighted draws around the modes of a fit, in nats.
+    """Log evidence from at least 100 weighted draws around the modes of a fit, in nats.
 
-    Parameters
-    ----------
-    fit : LaplaceFit
-    draws : int
-        Number of weighted draws, at least 100. Each is one evaluation of the posterior. With fewer than 30 points twice
-        as many from the prior are added.
-    random_seed : int or Generator, optional
-
-    Returns
-    -------
-    ImportanceEvidence
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``fit`` is not a LaplaceFit, for fewer than 100 draws, or if the posterior is not finite at any draw.
-
-    Notes
-    -----
-    Half of the draws come from Student-t proposals with 4 degrees of freedom, as wide as each mode's Gaussian or twice
-    as wide, shared out by the square roots of the modes' Laplace evidences. The others come from narrower proposals
-    around 64 MCMC draws from the same modes. The proposals are not adapted to the weights: adapting them to few draws
-    loses the tails, and the estimate is too low in spite of a large effective sample size.
-
-    The draws from the prior need a normal one, and no embedding with more than ten parameters. With few data much of
-    the evidence of a model with periods, or of an embedding whose mode has a lower rank, lies away from the modes.
+    Each draw is one evaluation of the posterior; a ValueError if it is not finite at any of them. The proposals are not
+    adapted to the weights: adapting them to few draws loses the tails, and the estimate is too low in spite of a large
+    effective sample size.
 
     References
     ----------

@@ -30,21 +30,9 @@ class Chains(NamedTuple):
 
 
 def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, random_seed: int) -> Chains:
-    """Sample a posterior with one chain from each start, one after another in this process.
+    """Sample a posterior with one chain from each start (chain, P'), one after another in this process.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    starts : ndarray, shape (chain, P')
-    tune, draws : int
-        For each chain.
-    random_seed : int
-        The same seed gives the same draws, bit for bit.
-
-    Raises
-    ------
-    pymc.exceptions.SamplingError
-        If the density is not finite at a start.
+    The same seed gives the same draws, bit for bit. A SamplingError of PyMC if the density is not finite at a start.
     """
     with pm.Model() as model, one_blas_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
         # The caller judges the draws.

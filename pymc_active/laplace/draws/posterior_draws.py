@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.laplace.draws.short_chains import particles
-from pymc_active.laplace.draws.trace_draws import TraceDraws
+from pymc_active.laplace.draws.short_chains import GOLDEN, particles
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data, weighted_draws
 from pymc_active.laplace.expansion import Expansion
+from pymc_active.posterior.full_space import Space
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
 # Weighted draws to resample from, and their effective sample size below which short chains are better.
@@ -19,15 +20,31 @@ _WEIGHTED, _ENOUGH = 2000, 10
 _AROUND = 64
 
 
+class TraceDraws(NamedTuple):
+    """Equally weighted draws z (S, P') of all chains one after another, in the coordinates of ``space``."""
+
+    z: np.ndarray
+    space: Space
+
+    def take(self, n: int, space: Space, rng: np.random.Generator) -> np.ndarray:
+        """Up to ``n`` evenly spaced draws in the coordinates of ``space``; the first few represent all.
+
+        ``space`` may differ from the draws' own, since more data span more of the inputs of an embedding; coordinates
+        outside the draws' own space come from the prior.
+        """
+        rows = np.unique(((np.arange(n) + 0.5) / n * len(self.z)).astype(int))
+        z = self.z[rows[np.argsort(np.arange(len(rows)) * GOLDEN % 1)]]
+        if space is self.space:
+            return z
+        # One at a time, since a lifted draw may be large.
+        return np.stack([space.shrink(self.space.lift(point, rng), rng) for point in z])
+
+
 class PosteriorDraws:
     """A source of draws from one posterior. It never changes; it keeps what it drew.
 
-    Parameters
-    ----------
-    expansions : sequence of Expansion
-        The modes, best first. Draws are in the coordinates of ``expansions[0].space``.
-    trace : TraceDraws, optional
-        Used in place of MCMC from the modes.
+    The modes come best first, and draws are in the coordinates of the best one's space. The draws of a trace, if given,
+    are used in place of MCMC from the modes.
     """
 
     def __init__(self, expansions: Sequence[Expansion], trace: TraceDraws | None = None):

@@ -18,27 +18,18 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
 
-# Degrees of freedom of the proposals.
-_DF = 4.0
-# Proposals for each chain.
-_OVERSAMPLING = 8
+# Degrees of freedom of the proposals, and their number for each chain.
+_DF, _OVERSAMPLING = 4.0, 8
 # Trajectories of each chain before its first draw, draws kept, and leapfrog steps per trajectory.
 _BURN_IN, _KEPT, _STEPS = 4, 4, 4
-_GOLDEN = 0.5 * (np.sqrt(5) - 1)
+# Multiples of the golden ratio, modulo 1, are spread evenly however many there are.
+GOLDEN = 0.5 * (np.sqrt(5) - 1)
 # Burn-in lasts up to this many trajectories until the step size suits.
 _LONGEST_BURN_IN = 12
 
 
 def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.Generator) -> np.ndarray:
-    """Equally weighted draws z from the posterior around the given modes, (n_particles, P').
-
-    Parameters
-    ----------
-    expansions : sequence of Expansion
-        Modes of one posterior, which share the draws by their Laplace evidences.
-    n_particles : int
-    rng : Generator
-    """
+    """Equally weighted draws z (n_particles, P') around modes of one posterior, which share them by evidence."""
     if not len(expansions[0].z):
         return np.empty((n_particles, 0))
     with one_blas_thread():
@@ -72,7 +63,7 @@ def _resample(
     weight = np.exp(np.concatenate(log_weights))
     chosen = systematic(weight / weight.sum(), n_chains, rng)
     # Rows come in the order of the modes; golden steps through them make the first few represent all.
-    chosen = chosen[np.argsort(np.argsort(np.arange(n_chains) * _GOLDEN % 1))]
+    chosen = chosen[np.argsort(np.argsort(np.arange(n_chains) * GOLDEN % 1))]
     return np.concatenate(z)[chosen], np.concatenate(mode)[chosen]
 
 

@@ -61,17 +61,9 @@ class WeightedDraws(NamedTuple):
 def weighted_draws(
     expansions: Sequence[Expansion], moved: np.ndarray, draws: int, rng: np.random.Generator
 ) -> WeightedDraws:
-    """Draw around the modes of a posterior, around some MCMC draws and, with few data, from the prior.
+    """Draw around the modes (the best first), around the MCMC draws ``moved`` (m, P') and from the prior.
 
-    Parameters
-    ----------
-    expansions : sequence of Expansion
-        The best mode first.
-    moved : ndarray, shape (m, P')
-        MCMC draws; half of the proposals are around these.
-    draws : int
-        With :func:`few data <prior_for_few_data>` twice as many are added from the prior.
-    rng : Generator
+    Half of the draws are around ``moved``; those from the prior, :func:`with few data <prior_for_few_data>`, are extra.
     """
     best = expansions[0]
     # Modes outside the row space of an embedding have other coordinates.
@@ -119,21 +111,18 @@ def _around(moved: np.ndarray, expansions: Sequence[Expansion], images: list[np.
 
 
 class _PriorProposal:
-    """The prior, which is invariant under exchanges of like terms and rotations of an embedding."""
+    """The prior as a :class:`_Proposal`; it is invariant under exchanges of like terms and rotations of R."""
 
     def __init__(self, prior: GaussianPrior):
         self.prior = prior
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws (count, P)."""
         return self.prior.mean + self.prior.sd * rng.normal(size=(count, len(self.prior.mean)))
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        """At the rows of z (S, P), (S,)."""
         return self.prior.values(z)
 
     def is_nearest(self, z: np.ndarray) -> np.ndarray:
-        """True for all draws."""
         return np.ones(len(z), bool)
 
 

@@ -40,25 +40,15 @@ _ALIKE, _NEAR = 0.02, 0.5
 def structured_search(
     searcher: Searcher,
     rng: np.random.Generator,
-    *,
-    starts: Sequence[np.ndarray] = (),
-    n_restarts: int = 12,
+    starts: Sequence[np.ndarray],
+    n_restarts: int,
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
     """Modes of a :class:`~pymc_active.posterior.array.KernelPosterior`, not yet polished.
 
-    Parameters
-    ----------
-    searcher : Searcher
-    rng : Generator
-    starts : sequence of ndarray
-        Warm starts, best first.
-    n_restarts : int
-        Fresh starts, whose kinds depend on ``rng``. With one or two, the best three warm starts are followed (eight
-        with fewer than 30 data); with none, all are.
-    executor, advance
-        As in :func:`~pymc_active.laplace.modes.search.search`.
+    ``starts`` are warm starts, best first. The kinds of the ``n_restarts`` fresh starts depend on ``rng``. With one or
+    two of them, the best three warm starts are followed (eight with fewer than 30 data); with none, all are.
     """
     follows = bool(len(starts)) and n_restarts <= FOLLOW
     n_changes = int(_CHANGES * n_restarts)
@@ -80,7 +70,7 @@ def structured_search(
             found.append(mode)
             advance()
 
-    collect(run(partial(_climb, searcher), starts))
+    collect(run(partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
     kinds = [_KINDS[(turn + i) % len(_KINDS)] for i in range(n_new)]
     collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
@@ -95,10 +85,6 @@ def structured_search(
     best_value = kept[0].log_posterior if kept else -np.inf
     n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
     return SearchResult(kept, len(found), sum(mode.n_evaluations for mode in found), n_best, False)
-
-
-def _climb(searcher: Searcher, theta: np.ndarray) -> Found:
-    return searcher.climb(theta, iterations=_ROUGH)
 
 
 def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:

@@ -69,22 +69,9 @@ def _small_distance(X: np.ndarray) -> float:
 def scan_periods(
     posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic, log_periods: np.ndarray, extra_noise: float = 0.0
 ) -> np.ndarray:
-    """Log posterior at each period, with the other parameters as in theta.
+    """Log posterior (m,) at each period of a base kernel, with the other parameters as in theta (P,).
 
-    Parameters
-    ----------
-    posterior : KernelPosterior
-    theta : ndarray, shape (P,)
-    leaf : Periodic
-        One of the base kernels of ``posterior.kernel``.
-    log_periods : ndarray, shape (m,)
-    extra_noise : float
-        Variance to add to the model's noise.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        -inf if K + noise is not positive definite.
+    ``extra_noise`` is a variance to add to the model's noise. -inf where K + noise is not positive definite.
     """
     full = np.concatenate([theta, posterior.constants])
     residual = posterior.residual(full)

@@ -24,8 +24,7 @@ from pymc_active.support.workers import run_calls
 # Additional noise of the ladder, as fractions of the sd of y.
 LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
 # The population starts where its particles move freely and ends where families no longer mix.
-HIGHEST, LOWEST = 0.6, 0.12
-N_LEVELS = 90
+HIGHEST, LOWEST, N_LEVELS = 0.6, 0.12, 90
 LEAPFROG_STEPS = 8
 # Spread of its particles at the start, in prior sds, and the number of families whose best particle is polished.
 _SPREAD, _FAMILIES = 0.5, 8
@@ -65,15 +64,9 @@ NO_SEARCH = SearchResult([])
 
 
 class Searcher:
-    """A posterior with the scale of each parameter; counts the evaluations in this process.
+    """A posterior with location and scale (P,) of its prior; counts the evaluations in this process.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    center, sd : ndarray, shape (P,)
-        Location and scale of the prior on the unconstrained space.
-    y_sd : float
-        Unit of the additional noise.
+    ``y_sd`` is the unit of the additional noise.
     """
 
     def __init__(self, posterior: Posterior, center: np.ndarray, sd: np.ndarray, y_sd: float):
@@ -98,13 +91,8 @@ class Searcher:
         options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
         if iterations is not None:
             options = {"maxiter": iterations, "gtol": 1e-2, "ftol": 1e-7}
-        result = minimize(
-            objective,
-            (z - self.center) / self.sd,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxcor": 20, **options},
-        )
+        options["maxcor"] = 20
+        result = minimize(objective, (z - self.center) / self.sd, jac=True, method="L-BFGS-B", options=options)
         value = -float(result.fun) if result.fun < 1e25 else -np.inf
         return Found(self.center + self.sd * result.x, value, bool(result.success), int(result.nfev))
 
@@ -134,14 +122,8 @@ def population(
 
     At each level the particles are reweighted by the ratio of the tempered posteriors, resampled systematically if
     the effective sample size is below half, and moved by one trajectory of Hamiltonian Monte Carlo each, whose step
-    size adapts to 70 % acceptance.
-
-    Returns
-    -------
-    particles : ndarray, shape (n_particles, P)
-        Approximate draws at the lowest level of noise, which is not yet the posterior itself.
-    families : list of int
-        The best particle of each surviving family, best first.
+    size adapts to 70 % acceptance. Returns the particles (n_particles, P), approximate draws at the lowest level of
+    noise, which is not yet the posterior itself, and the best particle of each surviving family, best first.
     """
     P, sd = len(searcher.center), searcher.sd
     particles = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
@@ -192,19 +174,11 @@ def search(
 ) -> SearchResult:
     """Search by warm starts, a noise ladder and plain climbs, then by a population if these disagree.
 
-    Parameters
-    ----------
-    starts : sequence of ndarray
-        Warm starts: modes found before.
-    n_restarts : int
-        Number of ladder starts; every fourth begins at a full prior draw, the others at 0.3 prior sds.
-    n_climbs : int
-        Plain climbs from a Latin hypercube over the prior, for models in which the ladder can hide small modes, such
-        as those of a period. For embeddings they seldom end well.
-    n_particles : int, optional
-        Size of the population; 0 never runs it. By default a population of at most 64 runs unless the share
-        ``agreement`` of the ladder starts reached the best mode (a few may agree on a wrong one). If the posterior
-        hides no modes, three starts of any kind suffice.
+    Of the ``n_restarts`` ladder starts, every fourth begins at a full prior draw, the others at 0.3 prior sds. The
+    ``n_climbs`` plain climbs begin on a Latin hypercube over the prior, for models in which the ladder can hide small
+    modes, such as those of a period; for embeddings they seldom end well. A population of 0 ``n_particles`` never runs.
+    By default one of at most 64 runs unless the share ``agreement`` of the ladder starts reached the best mode (a few
+    may agree on a wrong one). If the posterior hides no modes, three starts of any kind suffice.
     """
     # scipy.stats takes long to load.
     from scipy.stats import qmc
@@ -286,14 +260,8 @@ def newton(posterior: Posterior, z: np.ndarray, sd: np.ndarray) -> Found:
         except NotPositiveDefiniteError:
             return np.eye(len(u))
 
-    result = minimize(
-        objective,
-        np.zeros_like(z),
-        jac=True,
-        hess=hessian,
-        method="trust-exact",
-        options={"gtol": 1e-8, "maxiter": 100, "initial_trust_radius": 0.1},
-    )
+    options = {"gtol": 1e-8, "maxiter": 100, "initial_trust_radius": 0.1}
+    result = minimize(objective, np.zeros_like(z), jac=True, hess=hessian, method="trust-exact", options=options)
     # The trust region stalls when rounding hides the decrease; the gradient tells whether that is a mode.
     converged = np.abs(result.jac).max() < 1e-4
     return Found(z + sd * result.x, -float(result.fun), bool(converged))

@@ -28,7 +28,6 @@ from pymc_active.laplace.modes.search import (
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import EmbeddingSlice, Space, find_space
-from pymc_active.support.threads import one_blas_thread
 
 # Polished modes this close (prior sds) are one.
 _POLISHED = 0.05
@@ -41,19 +40,7 @@ _GAIN = 1e-6
 
 
 class SearchTask(NamedTuple):
-    """What to search. It can be pickled if its posterior can, as array posteriors can.
-
-    Attributes
-    ----------
-    posterior : Posterior
-    embedding : (slice, (d, D)) or None
-        Where in theta an embedding matrix sits.
-    starts : list of ndarray, shape (P,)
-        Warm starts.
-    n_restarts, population
-        As in :func:`~pymc_active.laplace.fitting.fit_laplace`.
-    random_seed : int or Generator
-    """
+    """What to search, from warm starts (P,) and as in ``fit_laplace``. It can be pickled if its posterior can."""
 
     posterior: Posterior
     embedding: EmbeddingSlice | None
@@ -81,48 +68,27 @@ class NoFiniteStartError(ValueError):
 
 
 def search_and_expand(
-    task: SearchTask,
-    *,
-    executor: Executor | None = None,
-    advance: Callable[..., None] = lambda *args: None,
+    task: SearchTask, executor: Executor | None = None, advance: Callable[..., None] = lambda *args: None
 ) -> FoundModes:
-    """Search for the modes of a posterior and expand it at each.
+    """Search for the modes of a posterior and expand it at each; calls ``advance`` after every step.
 
-    Parameters
-    ----------
-    task : SearchTask
-    executor : concurrent.futures.Executor, optional
-        Runs the restarts, unless the posterior has compiled functions, which can neither be pickled nor be used by two
-        threads at once.
-    advance : callable, optional
-        Called after every step.
-
-    Raises
-    ------
-    ValueError
-        If the posterior is not finite at any start, or there is no start.
+    Raises a ValueError if there is no start, and a :class:`NoFiniteStartError` if none is finite. Limit BLAS to
+    one thread around it, as workers do.
     """
-    with one_blas_thread():
-        return _search_and_expand(task, executor, advance)
-
-
-def _search_and_expand(task: SearchTask, executor: Executor | None, advance: Callable[..., None]) -> FoundModes:
     _, _, starts, n_restarts, population, random_seed = task
     if int(n_restarts) != n_restarts or n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
     space = find_space(task.posterior, task.embedding)
     posterior, embedding = space.posterior, space.embedding
     starts = [space.shrink(start) for start in starts]
-    if not isinstance(posterior, ArrayPosterior):
-        executor = None
+    # Compiled functions can neither be pickled nor be used by two threads at once.
+    executor = executor if isinstance(posterior, ArrayPosterior) else None
     center, sd = posterior.prior_scale()
     searcher, rng = Searcher(posterior, center, sd, posterior.noise_unit), np.random.default_rng(random_seed)
     is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
     if isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not population:
         is_near = same_place(posterior, _POLISHED)
-        result = structured_search(
-            searcher, rng, starts=starts, n_restarts=n_restarts, executor=executor, advance=advance
-        )
+        result = structured_search(searcher, rng, starts, n_restarts, executor, advance)
     else:
         result = search(
             searcher,

@@ -27,15 +27,7 @@ def starts_from_parent(
     """Starts (P,) of ``child`` from modes of ``parent``, best first.
 
     Base kernels of the same kind and inputs, the noise and the mean keep their parameters. The others are drawn anew
-    for each start.
-
-    Parameters
-    ----------
-    child, parent : KernelPosterior
-        Their priors must be on the same scales.
-    thetas : list of ndarray
-        Modes of the parent.
-    rng : Generator
+    for each start. The priors of child and parent must be on the same scales.
     """
     mine, theirs = child.kernel.leaves, parent.kernel.leaves
     is_factor = _are_factors(child.kernel)
@@ -43,8 +35,8 @@ def starts_from_parent(
     for theta in thetas[:_MODES]:
         known = np.concatenate([theta, parent.constants])
         for match in _matches(mine, theirs):
-            start = np.concatenate([child.prior.mean + 0.3 * child.prior.sd * rng.normal(size=child.n_parameters),
-                                    child.constants])  # fmt: skip
+            drawn = child.prior.mean + 0.3 * child.prior.sd * rng.normal(size=child.n_parameters)
+            start = np.concatenate([drawn, child.constants])
             for leaf, other, factor in zip(mine, match, is_factor, strict=True):
                 if other is not None:
                     start[list(leaf.roles.values())] = known[list(other.roles.values())]
