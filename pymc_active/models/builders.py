@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 
 from pymc_active.kernels import arrays
 from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
+from pymc_active.kernels.radial import PROFILES
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
@@ -257,12 +258,13 @@ class _Embedding(_OneKernel):
         return self._scaled(variables, Embedding(base, variables["R"], self.n_inputs))
 
     def array_posterior(self, X, y):
+        R = self.parameters.positions("R").tolist()
         return EmbeddingPosterior(
             X,
             y,
-            profile=self.profile,
+            profile=PROFILES[self.profile],
             shape=(self._n_components, self.n_inputs),
-            R_start=int(self.parameters.positions("R")[0]),
+            R=slice(R[0], R[-1] + 1),
             log_outputscale=self.parameters.position("log_outputscale"),
             **self._array_keywords(),
         )

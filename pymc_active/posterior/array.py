@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pymc_active.kernels.arrays import Node, Stationary, squared_distance
-from pymc_active.kernels.radial import PROFILES
+from pymc_active.kernels.radial import Profile
 from pymc_active.kernels.taylor import RadialLines, check_profile, check_twice_differentiable, lines
 from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.factor import LOG_2PI, Factor
@@ -23,43 +24,28 @@ _COMPLEX_STEP = 1e-30
 _SMALL, _STACKED = 30, 30_000
 
 
+@dataclass(eq=False, repr=False)
 class ArrayPosterior(Posterior):
     """Posterior with an array covariance, a mean linear in its parameters, and homoscedastic noise.
 
-    Parameters
-    ----------
-    X, y : ndarray, shapes (n, D) and (n,)
-        Data in the user's units; ``x_map`` and ``y_map`` take them to the units of the priors.
-    n_parameters : int
-        P.
-    constants : ndarray
-        Parameters that the user fixed; they follow theta.
-    prior : GaussianPrior
-    log_noise : int
-        Position of the log noise sd in (theta, constants).
-    mean_indices, mean_basis
-        The mean is ``mean_basis(X) @ theta[mean_indices]``.
+    It is made with X (n, D) and y (n,) in the user's units, and holds them in those of the priors.
     """
 
-    def __init__(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        *,
-        x_map: InputMap,
-        y_map: Affine,
-        n_parameters: int,
-        constants: np.ndarray,
-        prior: GaussianPrior,
-        log_noise: int,
-        mean_indices: np.ndarray,
-        mean_basis: Callable[[np.ndarray], np.ndarray],
-    ):
-        self.x_map: InputMap = x_map
-        self.y_map = y_map
-        self.n_parameters, self.constants, self.prior = n_parameters, constants, prior
-        self.log_noise, self.mean_indices, self.mean_basis = log_noise, mean_indices, mean_basis
-        self._set_data(X, y)
+    X: np.ndarray
+    y: np.ndarray
+    _: KW_ONLY
+    x_map: InputMap
+    y_map: Affine
+    n_parameters: int
+    constants: np.ndarray
+    prior: GaussianPrior
+    # Position of the log noise sd in (theta, constants); the mean is ``mean_basis(X) @ theta[mean_indices]``.
+    log_noise: int
+    mean_indices: np.ndarray
+    mean_basis: Callable[[np.ndarray], np.ndarray]
+
+    def __post_init__(self):
+        self._set_data(self.X, self.y)
 
     def _set_data(self, X, y):
         self.X, self.y = self.x_map(X), self.y_map(y)
@@ -179,14 +165,11 @@ class ArrayPosterior(Posterior):
         return gradient[: self.n_parameters]
 
 
+@dataclass(eq=False, repr=False)
 class KernelPosterior(ArrayPosterior):
     """Posterior with any covariance of few parameters, a :class:`~pymc_active.kernels.arrays.Node`."""
 
     kernel: Node
-
-    def __init__(self, X, y, *, kernel: Node, **keywords):
-        super().__init__(X, y, **keywords)
-        self.kernel = kernel
 
     @property
     def hides_modes(self):
@@ -243,8 +226,7 @@ class KernelPosterior(ArrayPosterior):
             return Moments(mean, variance, prior_variance, noise)
         half, B = factor.solve_many(at.K)
         variance = prior_variance - np.einsum("ij,ij->j", half, half)
-        dm = np.zeros((self.n_parameters, len(X_new)))
-        dV = np.zeros((self.n_parameters, len(X_new)))
+        dm, dV = np.zeros((2, self.n_parameters, len(X_new)))
         for i, t in at.tangents():
             if i < self.n_parameters:
                 dm[i] += factor.alpha @ t
@@ -274,7 +256,7 @@ class KernelPosterior(ArrayPosterior):
             return parts
         tangents, _ = self._tangents(state, full)
         P, n = len(tangents), len(self.y)
-        for direction, W, of_mean in ((directions[0], alpha, True), (directions[1], -2 * B, False)):
+        for direction, W, of_mean in zip(directions, (alpha, -2 * B), (True, False), strict=True):
             dG = (direction[:, :P] @ tangents.reshape(P, -1)).reshape(-1, n, n)
             change = np.einsum("jab,bj->aj", dG, alpha if of_mean else B)
             gradient = np.empty_like(X_new)
@@ -314,18 +296,19 @@ class _Embedded(NamedTuple):
     diagonal_noise: float
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddingPosterior(ArrayPosterior):
     """Posterior with the covariance outputscale² g(|R x - R x'|²), for a full R of shape (d, D).
 
     The likelihood depends on R through U = X Rᵀ only, so derivatives are taken in U (n, d) and multiplied by X at the
-    end. No array of size n x n x dD is formed.
+    end. No array of size n x n x dD is formed. ``R`` is a slice of (theta, constants), ``log_outputscale`` a position.
     """
 
-    def __init__(self, X, y, *, profile: str, shape: tuple[int, int], R_start: int, log_outputscale: int, **keywords):
-        super().__init__(X, y, **keywords)
-        self.profile, self.shape = PROFILES[profile], shape
-        self.R = slice(R_start, R_start + shape[0] * shape[1])
-        self.log_outputscale = log_outputscale
+    kernel = None
+    profile: Profile
+    shape: tuple[int, int]
+    R: slice
+    log_outputscale: int
 
     def embedding(self, theta: np.ndarray) -> np.ndarray:
         """R, shape (d, D)."""
@@ -367,8 +350,8 @@ class EmbeddingPosterior(ArrayPosterior):
         K *= variance
         k1 *= variance
         diagonal_noise = np.exp(2 * full[self.log_noise]) + extra_noise
-        extra = _Embedded(U, s, variance, K, k1, diagonal_noise)
-        return State(theta, self._factor(full, K.copy(), extra_noise), extra)
+        factor = self._factor(full, K.copy(), extra_noise)
+        return State(theta, factor, _Embedded(U, s, variance, K, k1, diagonal_noise))
 
     def _matrices(self, full):
         U = self.X @ full[:, self.R].reshape(-1, *self.shape).transpose(0, 2, 1)
@@ -388,7 +371,7 @@ class EmbeddingPosterior(ArrayPosterior):
     def likelihood_hessian(self, state):
         full, factor = self._extend(state.theta), state.factor
         U, s, variance, K, k1, _ = state.extra
-        (d, D), n = self.shape, len(self.y)
+        (d, D), n, P = self.shape, len(self.y), len(full)
         G_inverse, W, alpha = factor.inverse, factor.W, factor.alpha
         k2 = variance * self.profile(s, 2)[2]
         delta = [np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
@@ -399,7 +382,6 @@ class EmbeddingPosterior(ArrayPosterior):
         M = [S_k.T * alpha + np.diag(S_k @ alpha) for S_k in S]
         GM = [factor.solve(M_k) for M_k in M]
 
-        P = len(full)
         H = np.zeros((P, P))
         H_R = np.empty((d, D, d, D))
         Wk1, Wk2 = 2 * W * k1, 4 * W * k2
@@ -449,7 +431,7 @@ class EmbeddingPosterior(ArrayPosterior):
     def _moments(self, state, X_new, gradient):
         full, factor = self._extend(state.theta), state.factor
         U, _, variance, K, k1, diagonal_noise = state.extra
-        d, _ = self.shape
+        d, D = self.shape
         U_new = X_new @ full[self.R].reshape(self.shape).T
         k_new, *derivatives = self.profile(squared_distance(U, U_new), int(gradient))
         k_new *= variance
@@ -458,17 +440,16 @@ class EmbeddingPosterior(ArrayPosterior):
         noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
         mean = factor.alpha @ k_new
         if len(self.mean_indices):
-            mean = mean + basis @ full[self.mean_indices]
+            mean += basis @ full[self.mean_indices]
         if not gradient:
             return Moments(mean, variance - np.square(factor.half_solve(k_new)).sum(0), prior_variance, noise)
 
-        alpha, m, P = factor.alpha, len(X_new), self.n_parameters
+        alpha, P = factor.alpha, self.n_parameters
         half, B = factor.solve_many(k_new)
         predictive = variance - np.einsum("ij,ij->j", half, half)
-        dm, dV = np.zeros((m, len(full))), np.zeros((m, len(full)))
+        dm, dV = np.zeros((2, len(X_new), len(full)))
         [q] = derivatives
         q *= 2 * variance
-        D = self.X.shape[1]
         for k in range(d):
             S = 2 * k1 * np.subtract.outer(U[:, k], U[:, k])
             E = q * np.subtract.outer(U[:, k], U_new[:, k])  # dk(u_i, u*)/du_ik
@@ -514,10 +495,7 @@ class EmbeddingPosterior(ArrayPosterior):
         if directions is None:
             return parts
         S = [2 * k1 * np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
-        for direction, W, of_mean in (
-            (directions[0], np.broadcast_to(alpha, B.shape), True),
-            (directions[1], B, False),
-        ):
+        for direction, W, of_mean in zip(directions, (np.broadcast_to(alpha, B.shape), B), (True, False), strict=True):
             V = direction[:, self.R].reshape(-1, d, D)
             o = direction[:, self.log_outputscale]
             noise = 2 * np.exp(2 * full[self.log_noise]) * direction[:, self.log_noise]

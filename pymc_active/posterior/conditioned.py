@@ -17,19 +17,9 @@ _STEP = 1e-5
 
 
 class ConditionedGP:
-    """A Gaussian process given its data, in the kernel's units of X and y.
+    """A Gaussian process given data X (n, D) and y (n,), in the kernel's units, at hyperparameters theta (P,).
 
-    Parameters
-    ----------
-    posterior : Posterior
-        With the data.
-    theta : ndarray, shape (P,)
-    minimize : bool
-        Describe -f instead of f, so that the maximum is the minimum of f.
-
-    Attributes
-    ----------
-    X, y : ndarray, shapes (n, D) and (n,)
+    With ``minimize`` it describes -f, so that its maximum is the minimum of f.
     """
 
     def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False):
@@ -73,8 +63,7 @@ class ConditionedGP:
 
     def prior_mean_hessian(self, X: np.ndarray) -> np.ndarray:
         """Second derivatives of the mean function, (m, D, D)."""
-        m, D = X.shape
-        hessian = np.zeros((m, D, D))
+        hessian = np.zeros((*X.shape, X.shape[1]))
         if isinstance(self.posterior, ArrayPosterior):
             # Constant or linear.
             return hessian

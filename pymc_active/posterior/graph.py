@@ -40,14 +40,8 @@ _OPERANDS = 20
 class GPGraphs:
     """The symbolic parts of a marginal GP, as functions of the flat vector ``theta``.
 
-    Parameters
-    ----------
-    model, gp, name
-        A PyMC model, its ``pm.gp.Marginal`` and the name of the likelihood.
-    shapes : dict
-        Shapes of the value variables.
-    X_new : TensorVariable, optional
-        Points to predict at, shape (m, D); made if not given.
+    ``name`` is that of the likelihood, ``shapes`` are those of the value variables. Points to predict at, ``X_new``
+    (m, D), are an input unless given.
     """
 
     def __init__(self, model: pm.Model, gp: pm.gp.Marginal, name: str, shapes: dict, X_new=None):
@@ -68,15 +62,7 @@ class GPGraphs:
         outputs.append(model.logp(vars=others, jacobian=True))
         point = {key: np.zeros(shape) for key, shape in shapes.items()}
         joined, self.theta = join_nonshared_inputs(point=point, outputs=outputs, inputs=model.value_vars)
-        (
-            self.G,
-            self.mean,
-            self.cross,
-            self.prior_variance,
-            self.mean_new,
-            self.noise_variance,
-            self.log_prior,
-        ) = joined
+        self.G, self.mean, self.cross, self.prior_variance, self.mean_new, self.noise_variance, self.log_prior = joined
         self.X, self.y = X, pt.as_tensor_variable(model.rvs_to_values[likelihood])
         self.data = [v for v in graph_inputs([*joined, self.X, self.y]) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
@@ -231,17 +217,15 @@ def _default_mode():
 
 
 class GraphPosterior(Posterior):
-    """Posterior of any ``pm.gp.Marginal`` model.
+    """Posterior of any ``pm.gp.Marginal`` model, given X (n, D) and y (n,).
 
-    Parameters
-    ----------
-    X, y : ndarray, shapes (n, D) and (n,)
-    graphs : GPGraphs
-    X_data, y_data : SharedVariable or None
-        The variables in the model that hold X and y, if they can change.
-    compile_kwargs : dict, optional
-        For ``pytensor.function``. Default: the VM linker without JIT.
+    ``X_data`` and ``y_data`` are the model's variables that hold X and y, if they can change. ``compile_kwargs`` are
+    those of ``pytensor.function``; the default is the VM linker without JIT.
     """
+
+    kernel = None
+    constants = np.empty(0)
+    prior_kinds = ()
 
     def __init__(
         self,
@@ -275,8 +259,7 @@ class GraphPosterior(Posterior):
         return GraphLines(self._functions.lines, theta, a, b, self._data)
 
     def prior_mean(self, theta, X):
-        mean, gradient = self._functions.prior_mean(theta, X, *self._data)
-        return mean, gradient
+        return tuple(self._functions.prior_mean(theta, X, *self._data))
 
     def check_twice_differentiable(self):
         cov_func = self._functions.graphs.cov_func
@@ -323,7 +306,7 @@ class GraphPosterior(Posterior):
             return Moments(mean, prior_variance - np.square(factor.half_solve(cross)).sum(0), prior_variance, noise)
         half, B = factor.solve_many(cross)
         variance = prior_variance - np.einsum("ij,ij->j", half, half)
-        dm, dV = (np.empty((self.n_parameters, len(X_new))) for _ in range(2))
+        dm, dV = np.empty((2, self.n_parameters, len(X_new)))
         dG, dmu = self._all_tangents(state)
         for rows, directions in self._blocks(cross.size):
             d_cross, d_prior, d_mean = self._functions.predictive_tangents(state.theta, X_new, directions, *self._data)
