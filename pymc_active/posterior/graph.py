@@ -86,12 +86,17 @@ class GPGraphs:
         derivatives: list = [
             pushforward(expression, self.theta, direction, disconnected_outputs="ignore") for expression in expressions
         ]
-        vectorized: list = vectorize_graph(derivatives, {direction: directions})
-        # An expression that depends on no parameter is not vectorized.
-        return [
-            new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (directions.shape[0], *new.shape))
-            for old, new in zip(derivatives, vectorized, strict=True)
-        ]
+        return in_rows(derivatives, direction, directions)
+
+
+def in_rows(expressions: list, vector: TensorVariable, rows: TensorVariable) -> list:
+    """Expressions of a vector for each of some rows in its place, stacked in front."""
+    vectorized: list = vectorize_graph(expressions, {vector: rows})
+    # An expression that does not depend on the vector is not vectorized.
+    return [
+        new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (rows.shape[0], *new.shape))
+        for old, new in zip(expressions, vectorized, strict=True)
+    ]
 
 
 class _OneAtATime:
