@@ -63,10 +63,6 @@ def ard_gp(
         evidences include the Jacobian, -n log(scale of y). For data that cover a box only in part, pass
         ``x_scale=(low, high - low)``.
 
-    Returns
-    -------
-    GPModel
-
     Raises
     ------
     TypeError
@@ -235,23 +231,17 @@ class _Embedding(_OneKernel):
         if not 1 <= d <= D:
             raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
         if self._prior_scale is not None and "R" in self.parameters.priors:
-            raise ValueError(
-                "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
-            )
-        self._n_components = int(d)
-        self.parameters.coords["component"] = range(d)
-        self._R_sd = self._read_prior_scale(self._prior_scale)
-        self.parameters.add("R", 0.0, self._R_sd, "component", "input")
-        if not self.x_map.is_identity:
-            self.parameters.add_product("R_original_units", "R", 1 / self.x_map.scale)
-        self._add_outputscale()
-
-    def _read_prior_scale(self, given: Any) -> np.ndarray:
-        d, D = self._n_components, self.n_inputs
+            raise ValueError("prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one")
+        given = self._prior_scale
         sd = np.array(1.25 * np.sqrt(3 / D) if given is None else given, float)
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
             raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
-        return sd
+        self._n_components, self._R_sd = int(d), sd
+        self.parameters.coords["component"] = range(d)
+        self.parameters.add("R", 0.0, sd, "component", "input")
+        if not self.x_map.is_identity:
+            self.parameters.add_product("R_original_units", "R", 1 / self.x_map.scale)
+        self._add_outputscale()
 
     def covariance(self, variables):
         base = STATIONARY[self.profile](self._n_components, ls=1.0)
@@ -276,10 +266,7 @@ _BUILDERS: dict[str, Callable[..., GPModel]] = {f.__name__: f for f in (ard_gp, 
 def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
     """The model of a recipe (:meth:`GPModel.recipe`) with the given data, in the user's units.
 
-    Raises
-    ------
-    TypeError, ValueError, KeyError
-        If it is not a recipe.
+    Raises a TypeError, ValueError or KeyError if it is not a recipe.
     """
     builder = recipe["builder"]
     if builder not in _BUILDERS:
