@@ -113,22 +113,11 @@ class Expression:
         return [tuple(base for factors in chosen for base in factors) for chosen in product(*parts)]
 
     def neighbours(self, bases: Iterable[str | Expression] = _PAPER_BASES, n_inputs: int = 1) -> list[Expression]:
-        """The expressions one step of a search away.
+        """The distinct expressions one step of a search away: first sums, then products, then replacements.
 
         Every subexpression S is replaced by S + B, by S * B and, if S is a base kernel, by B, for every base kernel B.
-        Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours.
-
-        Parameters
-        ----------
-        bases : sequence of str or Base
-        n_inputs : int
-            With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ... With
-            one, ``SE[0]`` is ``SE``.
-
-        Returns
-        -------
-        list of Expression
-            Distinct, without the expression itself: first all sums, then products, then replacements.
+        Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours. ``bases`` and
+        ``n_inputs`` are those of :func:`grid`; with one input, ``SE[0]`` is ``SE``.
 
         Raises
         ------
@@ -404,8 +393,7 @@ def parse(text: str | Expression) -> Expression:
 
 class _Parser:
     def __init__(self, text: str):
-        self.text = text
-        self.position = 0
+        self.text, self.position = text, 0
 
     def parse(self) -> Expression:
         expression = self.sum()
@@ -415,10 +403,9 @@ class _Parser:
         return expression
 
     def error(self, problem: str) -> ValueError:
-        at = self.position + len(self.text[self.position :]) - len(self.text[self.position :].lstrip())
-        return ValueError(
-            f"cannot read the kernel expression at position {at}: {problem}\n  {self.text}\n  {' ' * at}^"
-        )
+        at = len(self.text) - len(self.text[self.position :].lstrip())
+        mark = f"  {self.text}\n  {' ' * at}^"
+        return ValueError(f"cannot read the kernel expression at position {at}: {problem}\n{mark}")
 
     def take(self, kind: str, accepted: str | None = None) -> str | None:
         match = _TOKEN.match(self.text, self.position)
@@ -431,16 +418,16 @@ class _Parser:
         return token
 
     def sum(self) -> Expression:
-        terms = [self.product()]
-        while self.take("op", "+"):
-            terms.append(self.product())
-        return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
+        return self.joined(Sum, "+", self.product)
 
     def product(self) -> Expression:
-        factors = [self.atom()]
-        while self.take("op", "*"):
-            factors.append(self.atom())
-        return Product(tuple(factors)) if len(factors) > 1 else factors[0]
+        return self.joined(Product, "*", self.atom)
+
+    def joined(self, kind: type[Sum] | type[Product], sign: str, read_part: Callable[[], Expression]) -> Expression:
+        parts = [read_part()]
+        while self.take("op", sign):
+            parts.append(read_part())
+        return kind(tuple(parts)) if len(parts) > 1 else parts[0]
 
     def atom(self) -> Expression:
         if self.take("op", "("):

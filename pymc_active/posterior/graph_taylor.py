@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import partial, reduce
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from pytensor.graph.replace import clone_replace, vectorize_graph
 
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.kernels.radial import ROOT_OFFSET, Profile, exp_quad, matern52
-from pymc_active.kernels.taylor import Polynomial, add, compose, multiply
+from pymc_active.kernels.taylor import Polynomial, combine, compose
 
 cov = pm.gp.cov
 
@@ -148,10 +148,8 @@ def _decompose(kernel, A, B, leaves: list):
     Multiplying polynomials is faster than differentiating and compiling graphs of products.
     """
     if isinstance(kernel, Rescaled | Embedding):
-        A, B = kernel._slice(A, B)
-        if isinstance(kernel, Rescaled):
-            return _decompose(kernel.base, (A - kernel.shift) / kernel.scale, (B - kernel.shift) / kernel.scale, leaves)
-        return _decompose(kernel.base, A @ kernel.R.T, B @ kernel.R.T, leaves)
+        A, B = map(kernel.map_inputs, kernel._slice(A, B))
+        return _decompose(kernel.base, A, B, leaves)
     if isinstance(kernel, cov.Add | cov.Prod):
         parts = [_decompose(factor, A, B, leaves) for factor in kernel._factor_list]
         return _SumOrProduct(parts, isinstance(kernel, cov.Add))
@@ -170,8 +168,7 @@ def _combine(structure, leaves: list[Polynomial], order: tuple[int, int]) -> Pol
     if isinstance(structure, _RadialLeaf):
         inner = leaves[structure.distance]
         return compose(structure.profile(inner[0, 0], sum(order)), inner, order)
-    parts = [_combine(part, leaves, order) for part in structure.parts]
-    return reduce(add if structure.is_sum else partial(multiply, order=order), parts)
+    return combine([_combine(part, leaves, order) for part in structure.parts], structure.is_sum, order)
 
 
 class LineGraphs:
