@@ -17,6 +17,7 @@ derivatives in theta to the last digit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,10 +77,9 @@ def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
 
 
 class Stationary(Node):
-    """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g², by groups of inputs.
+    """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g².
 
-    ``groups`` pairs the position of a log lengthscale with the input columns it scales. One group is isotropic; a group
-    for each input is ARD.
+    ``groups`` pairs the position of each log lengthscale with the input columns it scales: all of them, or one for ARD.
     """
 
     def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
@@ -121,22 +121,18 @@ class _StationaryAt:
         # Among the data the gradient is nearly always needed next; elsewhere seldom.
         values = node.profile(self.s, int(Z is None))
         self.K = self.variance * values[0]
-        self._k1 = self.variance * values[1] if Z is None else None
-        self._derivatives: list[np.ndarray] | None = None
+        if Z is None:
+            self.k1 = self.variance * values[1]
 
-    @property
+    @cached_property
     def k1(self):
         """First derivative of K in s."""
-        if self._k1 is None:
-            self._k1 = self.variance * self.node.profile(self.s, 1)[1]
-        return self._k1
+        return self.variance * self.node.profile(self.s, 1)[1]
 
-    @property
+    @cached_property
     def derivatives(self):
         """First and second derivative of K in s."""
-        if self._derivatives is None:
-            self._derivatives = [self.variance * g for g in self.node.profile(self.s, 2)[1:]]
-        return self._derivatives
+        return [self.variance * g for g in self.node.profile(self.s, 2)[1:]]
 
     def parts(self) -> Iterator[tuple[int, np.ndarray]]:
         """-1/2 ds/dlog lengthscale_g = s_g for every group, one (n, m) matrix at a time."""
