@@ -83,12 +83,9 @@ class Expression:
     def canonical(self, *, distributed: bool = False) -> Expression:
         """The canonical order: base kernels, then products, then sums, each in alphabetical order.
 
-        Parameters
-        ----------
-        distributed : bool
-            Write it as a sum of products of base kernels; equal terms are not merged. The covariance function is the
-            same if copies of a base kernel share its parameters. As a *model* the distributed form differs, because
-            each copy has its own parameters.
+        ``distributed`` makes it a sum of products of base kernels; equal terms are not merged. The covariance function
+        is the same if copies of a base kernel share its parameters. As a *model* the distributed form differs, because
+        each copy has its own parameters.
 
         Examples
         --------
@@ -154,13 +151,7 @@ class Expression:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Base(Expression):
-    """A base kernel, on all inputs or on the single input ``input``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name (the known ones are listed), or an input that is not a whole number from 0.
-    """
+    """A base kernel of :data:`BASE_KERNELS`, on all inputs or on one, ``input``, counted from 0."""
 
     children = ()
     name: str
@@ -260,25 +251,11 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 
 def grid(
-    bases: Iterable[str | Expression] = _PAPER_BASES,
-    extra: Iterable[str | Expression] = (),
-    *,
-    n_inputs: int = 1,
+    bases: Iterable[str | Expression] = _PAPER_BASES, extra: Iterable[str | Expression] = (), *, n_inputs: int = 1
 ) -> list[Expression]:
-    """Base kernels, sums and products of every two different ones, and extra expressions.
+    """Distinct base kernels, sums of every two, products of every two, and ``extra`` expressions, in this order.
 
-    Parameters
-    ----------
-    bases : sequence of str or Base
-    extra : sequence of str or Expression
-        Added at the end.
-    n_inputs : int
-        With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ...
-
-    Returns
-    -------
-    list of Expression
-        Distinct, in the order: base kernels, sums, products, extras.
+    With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ...
 
     Raises
     ------
@@ -301,13 +278,8 @@ def grid(
 def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
     """The 18 models that Malkomes & Garnett compared on a series.
 
-    The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and that of compositional kernel search.
-
-    Parameters
-    ----------
-    series : {"airline", "mauna_loa"}
-    rooted : bool
-        Replace LIN, which has a location, by LIN0, linear through the origin as in the authors' code.
+    The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and that of compositional kernel search. With
+    ``rooted``, LIN, which has a location, becomes LIN0, linear through the origin as in the authors' code.
 
     Raises
     ------
@@ -359,18 +331,10 @@ def _check_inputs(bases: Iterable[Base], n_inputs: int) -> None:
 
 
 def parse(text: str | Expression) -> Expression:
-    """Read a kernel expression.
+    """Read a kernel expression: base kernels (see :data:`BASE_KERNELS`) joined by ``+ * ( )``.
 
-    Parameters
-    ----------
-    text : str or Expression
-        Base kernels (see :data:`BASE_KERNELS`) joined by ``+ * ( )``. ``NAME[i]`` acts on input ``i``, counted from 0,
-        ``NAME`` on all inputs. An expression is returned as it is.
-
-    Returns
-    -------
-    Expression
-        A Base, Sum or Product; its ``str()`` reads back to the same tree.
+    ``NAME[i]`` acts on input ``i``, counted from 0, ``NAME`` on all inputs. ``str()`` of the result, a Base, Sum or
+    Product, reads back to the same tree. An expression is returned as it is.
 
     Raises
     ------

@@ -174,12 +174,6 @@ def embedding_gp(
         ``{"log_noise": pm.Normal.dist(np.log(0.03), 0.1)}``. If the prior of R is the same for every component,
         rotations of R leave the posterior unchanged.
 
-    Returns
-    -------
-    GPModel
-        Its Hessian takes derivatives in the d components and chains them through X; with more inputs than data, fits
-        run in the row space of X. Both are exact.
-
     Raises
     ------
     TypeError, ValueError

@@ -57,7 +57,8 @@ def composite_gp(
 ) -> GPModel:
     """A Gaussian process whose kernel is a sum and product of base kernels, such as ``"LIN + PER * RQ"``.
 
-    Use it for series and functions with structure: trends, periods, and patterns that change along the way.
+    Use it for series and functions with structure: trends, periods, and patterns that change along the way. Every
+    factor of a product has its own output scale: the data determine only their product, and the prior the rest.
 
     Parameters
     ----------
@@ -85,20 +86,11 @@ def composite_gp(
         * ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
         * ``mean_constant`` and ``mean_slope``: 0 / 1
 
-    Returns
-    -------
-    GPModel
-
     Raises
     ------
     TypeError, ValueError
         As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
         that X does not have.
-
-    Notes
-    -----
-    Every factor of a product has an output scale of its own. The data determine only their product, and the prior the
-    rest.
 
     References
     ----------

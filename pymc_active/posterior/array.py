@@ -56,7 +56,7 @@ class ArrayPosterior(Posterior):
 
     def residual(self, theta: np.ndarray) -> np.ndarray:
         """Scaled y minus the mean, for (theta, constants)."""
-        return self.y - self._basis @ theta[self.mean_indices] if len(self.mean_indices) else self.y
+        return self.y - self._basis @ theta[self.mean_indices]
 
     def _factor(self, theta, K, extra_noise):
         K.flat[:: len(K) + 1] += np.exp(2 * theta[self.log_noise]) + extra_noise
@@ -129,8 +129,7 @@ class ArrayPosterior(Posterior):
 
     def prior_mean(self, theta, X):
         full = self._extend(theta)
-        mean = self.mean_basis(X) @ full[self.mean_indices] if len(self.mean_indices) else np.zeros(len(X))
-        return mean, np.broadcast_to(self._mean_slope(full), X.shape)
+        return self.mean_basis(X) @ full[self.mean_indices], np.broadcast_to(self._mean_slope(full), X.shape)
 
     def prior_value_and_gradient(self, theta):
         return self.prior.value_and_gradient(theta)
@@ -158,10 +157,8 @@ class ArrayPosterior(Posterior):
         return self.prior.hessian(theta)
 
     def _add_noise_and_mean_gradient(self, gradient, theta, factor):
-        if self.log_noise < self.n_parameters:
-            gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
-        if len(self.mean_indices):
-            gradient[self.mean_indices] -= factor.alpha @ self._basis
+        gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
+        gradient[self.mean_indices] -= factor.alpha @ self._basis
         return gradient[: self.n_parameters]
 
 
@@ -195,17 +192,13 @@ class KernelPosterior(ArrayPosterior):
 
     def _tangents(self, state, full):
         """Derivatives of G (P, n, n) and of the mean (P, n)."""
-        n = len(self.y)
-        dG = np.zeros((self.n_parameters, n, n))
+        n, P = len(self.y), self.n_parameters
+        dG, dmu = np.zeros((len(full), n, n)), np.zeros((len(full), n))
         for i, t in state.extra.tangents():
-            if i < self.n_parameters:
-                dG[i] += t
-        if self.log_noise < self.n_parameters:
-            dG[self.log_noise].flat[:: n + 1] += 2 * np.exp(2 * full[self.log_noise])
-        dmu = np.zeros((self.n_parameters, n))
-        free = self.mean_indices < self.n_parameters
-        dmu[self.mean_indices[free]] = self._basis.T[free]
-        return dG, dmu
+            dG[i] += t
+        dG[self.log_noise].flat[:: n + 1] += 2 * np.exp(2 * full[self.log_noise])
+        dmu[self.mean_indices] = self._basis.T
+        return dG[:P], dmu[:P]
 
     def likelihood_hessian(self, state):
         full = self._extend(state.theta)
@@ -226,22 +219,20 @@ class KernelPosterior(ArrayPosterior):
             return Moments(mean, variance, prior_variance, noise)
         half, B = factor.solve_many(at.K)
         variance = prior_variance - np.einsum("ij,ij->j", half, half)
-        dm, dV = np.zeros((2, self.n_parameters, len(X_new)))
+        dm, dV = np.zeros((2, len(full), len(X_new)))
         for i, t in at.tangents():
-            if i < self.n_parameters:
-                dm[i] += factor.alpha @ t
-                dV[i] -= 2 * np.einsum("ij,ij->j", t, B)
+            dm[i] += factor.alpha @ t
+            dV[i] -= 2 * np.einsum("ij,ij->j", t, B)
         for i, t in diagonal_tangents:
-            if i < self.n_parameters:
-                dV[i] += t
+            dV[i] += t
         dG, dmu = self._tangents(state, full)
-        dm -= (dG @ factor.alpha + dmu) @ B
-        for i in range(self.n_parameters):
+        P = self.n_parameters
+        dm[:P] -= (dG @ factor.alpha + dmu) @ B
+        for i in range(P):
             if dG[i].any():
                 dV[i] += np.einsum("ij,ij->j", B, dG[i] @ B)
-        free = self.mean_indices < self.n_parameters
-        dm[self.mean_indices[free]] += basis.T[free]
-        return Moments(mean, variance, prior_variance, noise, dm.T, dV.T)
+        dm[self.mean_indices] += basis.T
+        return Moments(mean, variance, prior_variance, noise, dm[:P].T, dV[:P].T)
 
     def _input_gradients(self, state, X_new, directions):
         full, factor = self._extend(state.theta), state.factor
@@ -438,9 +429,7 @@ class EmbeddingPosterior(ArrayPosterior):
         basis = self.mean_basis(X_new)
         prior_variance = np.full(len(X_new), variance)
         noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
-        mean = factor.alpha @ k_new
-        if len(self.mean_indices):
-            mean += basis @ full[self.mean_indices]
+        mean = factor.alpha @ k_new + basis @ full[self.mean_indices]
         if not gradient:
             return Moments(mean, variance - np.square(factor.half_solve(k_new)).sum(0), prior_variance, noise)
 
@@ -470,8 +459,7 @@ class EmbeddingPosterior(ArrayPosterior):
         dV[:, o] = 2 * predictive - 2 * diagonal_noise * BB
         dm[:, s2] = -2 * noise_variance * (alpha @ B)
         dV[:, s2] = 2 * noise_variance * BB
-        if len(self.mean_indices):
-            dm[:, self.mean_indices] = basis - B.T @ self._basis
+        dm[:, self.mean_indices] = basis - B.T @ self._basis
         return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
 
     def _input_gradients(self, state, X_new, directions):

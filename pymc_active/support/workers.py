@@ -76,6 +76,6 @@ def _tell(executor: Executor, error: BrokenExecutor) -> None:
     reason = str(error).rstrip(".")
     warn_user(
         f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). The work is done "
-        "in this process, with the same result. Pass a new executor, or set learner.executor",
+        "in this process, slower and with the same result. Pass a new executor, or set learner.executor",
         ExecutionWarning,
     )
