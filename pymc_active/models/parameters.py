@@ -95,10 +95,8 @@ class Parameters:
         """Raise a ValueError for priors of parameters that the model does not have."""
         unknown = sorted(set(self.priors) - set(self._parameters))
         if unknown:
-            raise ValueError(
-                f"priors for unknown parameters: {', '.join(unknown)}; "
-                f"this model has {', '.join(sorted(self._parameters))}"
-            )
+            known = ", ".join(sorted(self._parameters))
+            raise ValueError(f"priors for unknown parameters: {', '.join(unknown)}; this model has {known}")
 
     def is_normal(self, name: str) -> bool:
         """Whether the parameter is free, with a plain normal prior."""
@@ -187,10 +185,9 @@ class Parameters:
 def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: tuple[str, ...]) -> _Parameter:
     if prior.type.ndim == 0 and shape:
         prior = change_dist_size(prior, shape)
-    if prior.type.ndim != len(shape) or any(
-        static not in (None, size) for static, size in zip(prior.type.shape, shape, strict=False)
-    ):
-        raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {prior.type.shape}")
+    given = prior.type.shape
+    if len(given) != len(shape) or any(known not in (None, n) for known, n in zip(given, shape, strict=True)):
+        raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {given}")
     if not np.issubdtype(prior.type.dtype, np.floating):
         raise ValueError(f"a Laplace approximation needs continuous parameters; the prior of {name} is discrete")
     folded, op = (), prior.owner.op

@@ -203,6 +203,6 @@ class PyMCSource(ModelSource):
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)
         graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
-        shared = (v if isinstance(v, SharedVariable) else None for v in (self.X_data, self.y_data))
-        self._posteriors[key] = GraphPosterior(*self.data, graphs, *shared, compile_kwargs)
+        holders = [v if isinstance(v, SharedVariable) else None for v in (self.X_data, self.y_data)]
+        self._posteriors[key] = GraphPosterior(*self.data, graphs, holders, compile_kwargs)
         return self._posteriors[key]

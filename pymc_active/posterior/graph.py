@@ -7,7 +7,7 @@ LAPACK. Nothing differentiates a Cholesky, and the graphs build in about a secon
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from threading import Lock
 from typing import Any
@@ -116,7 +116,7 @@ class _OneAtATime:
 class _Functions:
     """Compiled on first use. The model's data are arguments, so one compilation serves any data."""
 
-    def __init__(self, graphs: GPGraphs, compile_kwargs: dict, real: tuple = ()):
+    def __init__(self, graphs: GPGraphs, compile_kwargs: dict, real: Sequence):
         self.graphs, self.compile_kwargs = graphs, compile_kwargs
         # Other data may be fractional even where X and y are stored as whole numbers.
         self.inputs = [
@@ -224,7 +224,7 @@ def _default_mode():
 class GraphPosterior(Posterior):
     """Posterior of any ``pm.gp.Marginal`` model, given X (n, D) and y (n,).
 
-    ``X_data`` and ``y_data`` are the model's variables that hold X and y, if they can change. ``compile_kwargs`` are
+    ``holders`` are the model's variables that hold X and y, None for one that cannot change. ``compile_kwargs`` are
     those of ``pytensor.function``; the default is the VM linker without JIT.
     """
 
@@ -232,24 +232,15 @@ class GraphPosterior(Posterior):
     constants = np.empty(0)
     prior_kinds = ()
 
-    def __init__(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        graphs: GPGraphs,
-        X_data: SharedVariable | None,
-        y_data: SharedVariable | None,
-        compile_kwargs: dict | None = None,
-    ):
+    def __init__(self, X, y, graphs: GPGraphs, holders: Sequence[SharedVariable | None], compile_kwargs: dict | None):
         self.x_map = self.y_map = IDENTITY
         self.n_parameters = graphs.n_parameters
-        self._X_data, self._y_data = X_data, y_data
-        self._shared = graphs.data
-        self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, (X_data, y_data))
+        self._holders, self._shared = holders, graphs.data
+        self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, holders)
         self._set_data(X, y)
 
     def _set_data(self, X, y):
-        new = {self._X_data: X, self._y_data: y}
+        new = dict(zip(self._holders, (X, y), strict=True))
         self._data = [new[v] if v in new else v.get_value() for v in self._shared]
         self.X, self.y = (np.asarray(values, float) for values in self._functions.held(*self._data))
 
