@@ -79,7 +79,7 @@ def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
 class Stationary(Node):
     """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g².
 
-    ``groups`` pairs the position of each log lengthscale with the input columns it scales: all of them, or one for ARD.
+    ``groups`` pairs the position of each log lengthscale with the input columns it scales; ARD has a group per input.
     """
 
     def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):

@@ -158,7 +158,7 @@ class _Composite(Blueprint):
                 prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
                 dims = ("input",) if kind == "location" and base.input is None else ()
                 self.parameters.add(f"{kind}_{name}", *prior, *dims)
-            # That of its column; several columns share one on the scaled inputs.
+            # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.
             columns = self._columns(base)
             unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
             scale = "period" if base.name == "PER" else "lengthscale"

@@ -22,10 +22,6 @@ class GPModel(Summarized):
 
     Attributes
     ----------
-    model : pm.Model
-        An ordinary PyMC model in your units: sample it, plot it, extend it. That of a builder is made on first use,
-        since fits and predictions seldom need it.
-    gp : pm.gp.Marginal
     name : str
         Name of the likelihood in ``model``.
     description : str
@@ -60,12 +56,12 @@ class GPModel(Summarized):
 
     @property
     def model(self) -> pm.Model:
-        """The PyMC model."""
+        """An ordinary PyMC model in your units: sample it, plot it, extend it. A builder's is made on first use."""
         return self.source.make().model
 
     @property
     def gp(self) -> pm.gp.Marginal:
-        """Its Gaussian process."""
+        """The Gaussian process of :attr:`model`."""
         return self.source.make().gp
 
     @property

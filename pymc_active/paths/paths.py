@@ -170,7 +170,8 @@ class PosteriorPaths(Summarized):
             For a list of lists, which could be either; for malformed bounds; for a pool that does not fit the model.
         """
         bounds, pool = box_or_pool(where, bounds, pool)
-        return self._maximize_over(pool) if bounds is None else self._maximize_within(bounds, random_seed)
+        rng = np.random.default_rng(random_seed)
+        return self._maximize_over(pool) if bounds is None else self._maximize_within(bounds, rng)
 
     def _maximize_over(self, pool: Any) -> xr.Dataset:
         X = read_inputs(pool, "pool", inputs=self.inputs)
@@ -184,9 +185,8 @@ class PosteriorPaths(Summarized):
         }
         return xr.Dataset(variables, coords={"input": self.inputs})
 
-    def _maximize_within(self, bounds: Bounds, random_seed: int | np.random.Generator | None) -> xr.Dataset:
+    def _maximize_within(self, bounds: Bounds, rng: np.random.Generator) -> xr.Dataset:
         low, high = read_bounds(bounds, len(self.inputs))
-        rng = np.random.default_rng(random_seed)
         found = []
         for part in self.parts:
             x_map = part.gp.x_map

@@ -96,7 +96,7 @@ class RowSpace:
     def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The point of the row space next to theta (P,).
 
-        The data do not determine the weights of a candidate's rest: zero, or drawn from their prior by ``rng``.
+        The weights of a candidate's rest, which the data leave open, are zero, or drawn from their prior by ``rng``.
         """
         R = theta[self.source.R].reshape(self.source.shape) / self.scale
         rest = np.zeros(len(R)) if rng is None else rng.normal(size=len(R)) * self.posterior.prior.sd[self.where.start]
