@@ -225,7 +225,9 @@ class _Embedding(_OneKernel):
         if not 1 <= d <= D:
             raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
         if self._prior_scale is not None and "R" in self.parameters.priors:
-            raise ValueError("prior_scale is the sd of the default prior of R, which priors['R'] replaces: drop either")
+            raise ValueError(
+                "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
+            )
         given = self._prior_scale
         sd = np.array(1.25 * np.sqrt(3 / D) if given is None else given, float)
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
