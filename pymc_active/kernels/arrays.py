@@ -17,6 +17,7 @@ derivatives in theta to the last digit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,33 +28,18 @@ Tangents = list[tuple[int, np.ndarray]]
 
 
 class Node:
-    """A kernel with parameters at fixed positions of ``theta``.
+    """A kernel with parameters at fixed positions of ``theta``."""
 
-    Attributes
-    ----------
-    indices : ndarray
-        Positions of its parameters.
-    parts : sequence of Node
-        Terms of a sum, factors of a product; none for a base kernel.
-    """
-
-    indices: np.ndarray
+    # Terms of a sum, factors of a product; none for a base kernel.
     parts: Sequence[Node] = ()
+    # Of a base kernel: its parameters, such as "log_period", and their positions; what else identifies it.
+    roles: dict[str, int]
+    structure: tuple
 
     @property
     def leaves(self) -> list[Node]:
         """The base kernels, from left to right."""
         return [leaf for part in self.parts for leaf in part.leaves] if self.parts else [self]
-
-    @property
-    def roles(self) -> dict[str, int]:
-        """Parameters of a base kernel, such as ``"log_period"``, and their positions."""
-        raise NotImplementedError
-
-    @property
-    def structure(self) -> tuple:
-        """Identifies a base kernel apart from the positions of its parameters."""
-        raise NotImplementedError
 
     def at(self, theta: np.ndarray, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
         """Evaluate between the rows of ``X`` and of ``Z`` (default: ``X`` itself)."""
@@ -68,8 +54,10 @@ class Node:
         raise NotImplementedError
 
 
-def _role(name: str, number: int, of: int) -> str:
-    return name if of == 1 else f"{name}[{number}]"
+def _roles(name: str, indices: Sequence[int], log_outputscale: int) -> dict[str, int]:
+    """Roles of parameters with one name, numbered if they are several, and of the output scale."""
+    names = [name] if len(indices) == 1 else [f"{name}[{number}]" for number in range(len(indices))]
+    return dict(zip([*names, "log_outputscale"], [*indices, log_outputscale], strict=True))
 
 
 def _each(log_factors: np.ndarray) -> np.ndarray:
@@ -89,29 +77,21 @@ def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
 
 
 class Stationary(Node):
-    """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g², by groups of inputs.
+    """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g².
 
-    ``groups`` pairs the position of a log lengthscale with the input columns it scales. One group is isotropic; a group
-    for each input is ARD.
+    ``groups`` pairs the position of each log lengthscale with the input columns it scales; ARD has a group per input.
     """
 
     def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
         self.profile = PROFILES[profile]
         self.groups = [(index, np.asarray(columns)) for index, columns in groups]
         self.log_outputscale = log_outputscale
-        self.indices = np.array([index for index, _ in self.groups] + [log_outputscale])
+        indices = [index for index, _ in self.groups]
+        self.roles = _roles("log_lengthscale", indices, log_outputscale)
+        self.structure = (self.profile.__name__, *(tuple(columns.tolist()) for _, columns in self.groups))
         # Each column, and the position of its log lengthscale.
         self.columns = np.concatenate([columns for _, columns in self.groups])
-        self.column_indices = np.repeat(self.indices[:-1], [len(columns) for _, columns in self.groups])
-
-    @property
-    def roles(self):
-        lengthscales = {_role("log_lengthscale", g, len(self.groups)): i for g, (i, _) in enumerate(self.groups)}
-        return lengthscales | {"log_outputscale": self.log_outputscale}
-
-    @property
-    def structure(self):
-        return (self.profile.__name__, *(tuple(columns.tolist()) for _, columns in self.groups))
+        self.column_indices = np.repeat(indices, [len(columns) for _, columns in self.groups])
 
     def at(self, theta, X, Z=None):
         return _StationaryAt(self, theta, X, Z)
@@ -141,22 +121,18 @@ class _StationaryAt:
         # Among the data the gradient is nearly always needed next; elsewhere seldom.
         values = node.profile(self.s, int(Z is None))
         self.K = self.variance * values[0]
-        self._k1 = self.variance * values[1] if Z is None else None
-        self._derivatives: list[np.ndarray] | None = None
+        if Z is None:
+            self.k1 = self.variance * values[1]
 
-    @property
+    @cached_property
     def k1(self):
         """First derivative of K in s."""
-        if self._k1 is None:
-            self._k1 = self.variance * self.node.profile(self.s, 1)[1]
-        return self._k1
+        return self.variance * self.node.profile(self.s, 1)[1]
 
-    @property
+    @cached_property
     def derivatives(self):
         """First and second derivative of K in s."""
-        if self._derivatives is None:
-            self._derivatives = [self.variance * g for g in self.node.profile(self.s, 2)[1:]]
-        return self._derivatives
+        return [self.variance * g for g in self.node.profile(self.s, 2)[1:]]
 
     def parts(self) -> Iterator[tuple[int, np.ndarray]]:
         """-1/2 ds/dlog lengthscale_g = s_g for every group, one (n, m) matrix at a time."""
@@ -222,16 +198,9 @@ class RationalQuadratic(Stationary):
 
     def __init__(self, log_lengthscale: int, columns: np.ndarray, log_alpha: int, log_outputscale: int):
         super().__init__("ExpQuad", [(log_lengthscale, columns)], log_outputscale)
-        self.log_alpha = log_alpha
-        self.indices = np.array([log_lengthscale, log_alpha, log_outputscale])
-
-    @property
-    def roles(self):
-        return dict(zip(("log_lengthscale", "log_alpha", "log_outputscale"), self.indices.tolist(), strict=True))
-
-    @property
-    def structure(self):
-        return ("rational_quadratic", tuple(self.columns.tolist()))
+        self.log_lengthscale, self.log_alpha = log_lengthscale, log_alpha
+        self.roles = {"log_lengthscale": log_lengthscale, "log_alpha": log_alpha, "log_outputscale": log_outputscale}
+        self.structure = ("rational_quadratic", tuple(self.columns.tolist()))
 
     def at(self, theta, X, Z=None):
         return _RationalQuadraticAt(self, theta, X, Z)
@@ -242,7 +211,42 @@ class RationalQuadratic(Stationary):
         return np.exp(2 * thetas[:, self.log_outputscale, None, None] - alpha * log_t)
 
 
-class _RationalQuadraticAt:
+class _ExponentialAt:
+    """outputscale² exp(...) with two more parameters, by the derivatives of its logarithm."""
+
+    node: RationalQuadratic | Periodic
+    theta: np.ndarray
+    K: np.ndarray
+
+    def slopes(self) -> list[tuple[int, np.ndarray]]:
+        """Derivatives of log K in both parameters."""
+        raise NotImplementedError
+
+    def second_derivatives(self, WK: np.ndarray) -> tuple[float, float, float]:
+        """Those of <W, K> in the first, in both, and in the second, from W * K."""
+        raise NotImplementedError
+
+    def pullback(self, W):
+        WK = W * self.K
+        gradient = np.zeros(len(self.theta))
+        for index, slope in self.slopes():
+            gradient[index] = np.vdot(WK, slope)
+        gradient[self.node.log_outputscale] = 2 * WK.sum()
+        return gradient
+
+    def tangents(self):
+        return [*((index, self.K * slope) for index, slope in self.slopes()), (self.node.log_outputscale, 2 * self.K)]
+
+    def curvature(self, W):
+        i, j, o = self.node.roles.values()
+        H = np.zeros((len(self.theta), len(self.theta)))
+        H[o, :] = H[:, o] = 2 * self.pullback(W)
+        H[i, i], H[i, j], H[j, j] = self.second_derivatives(W * self.K)
+        H[j, i] = H[i, j]
+        return H
+
+
+class _RationalQuadraticAt(_ExponentialAt):
     def __init__(self, node, theta, X, Z):
         self.node, self.theta, self.X, self.Z = node, theta, X, Z
         [(index, columns)] = node.groups
@@ -256,41 +260,19 @@ class _RationalQuadraticAt:
     def input_pullback(self, W):
         return _pull_through_distance(self, -0.5 * W * self.K / self.t)
 
-    def factors(self):
-        """dlogK/dlog lengthscale and dlogK/dlog alpha."""
+    def slopes(self):
         half = self.s / (2 * self.t)
-        return 2 * half, half - self.alpha * self.log_t
+        return [(self.node.log_lengthscale, 2 * half), (self.node.log_alpha, half - self.alpha * self.log_t)]
 
-    def pullback(self, W):
-        node, WK = self.node, W * self.K
-        lengthscale, alpha = self.factors()
-        gradient = np.zeros(len(self.theta))
-        gradient[node.groups[0][0]] = np.vdot(WK, lengthscale)
-        gradient[node.log_alpha] = np.vdot(WK, alpha)
-        gradient[node.log_outputscale] = 2 * WK.sum()
-        return gradient
-
-    def tangents(self):
-        node = self.node
-        lengthscale, alpha = self.factors()
-        return [
-            (node.groups[0][0], self.K * lengthscale),
-            (node.log_alpha, self.K * alpha),
-            (node.log_outputscale, 2 * self.K),
-        ]
-
-    def curvature(self, W):
-        node, WK = self.node, W * self.K
-        i, a, o = node.groups[0][0], node.log_alpha, node.log_outputscale
-        lengthscale, alpha = self.factors()
+    def second_derivatives(self, WK):
+        (_, lengthscale), (_, alpha) = self.slopes()
         half = lengthscale / 2
-        H = np.zeros((len(self.theta), len(self.theta)))
-        H[o, :] = H[:, o] = 2 * self.pullback(W)
         # dlog lengthscale of s/t is -2 (s/t) / t; dlog alpha of it is (s/t)² / (2 alpha).
-        H[i, i] = np.vdot(WK, lengthscale * (lengthscale - 2 / self.t))
-        H[i, a] = H[a, i] = np.vdot(WK, lengthscale * alpha + 2 * half * half / self.alpha)
-        H[a, a] = np.vdot(WK, alpha * alpha + alpha + half * half / self.alpha)
-        return H
+        return (
+            np.vdot(WK, lengthscale * (lengthscale - 2 / self.t)),
+            np.vdot(WK, lengthscale * alpha + 2 * half * half / self.alpha),
+            np.vdot(WK, alpha * alpha + alpha + half * half / self.alpha),
+        )
 
 
 class Periodic(Node):
@@ -299,15 +281,8 @@ class Periodic(Node):
     def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
         self.log_lengthscale, self.log_period = log_lengthscale, log_period
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
-        self.indices = np.array([log_lengthscale, log_period, log_outputscale])
-
-    @property
-    def roles(self):
-        return dict(zip(("log_lengthscale", "log_period", "log_outputscale"), self.indices.tolist(), strict=True))
-
-    @property
-    def structure(self):
-        return ("periodic", tuple(self.columns.tolist()))
+        self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
+        self.structure = ("periodic", tuple(self.columns.tolist()))
 
     def at(self, theta, X, Z=None):
         return _PeriodicAt(self, theta, X, Z)
@@ -325,7 +300,7 @@ class Periodic(Node):
         return np.exp(s, out=s)
 
 
-class _PeriodicAt:
+class _PeriodicAt(_ExponentialAt):
     def __init__(self, node, theta, X, Z):
         self.node, self.theta = node, theta
         Z = X if Z is None else Z
@@ -357,39 +332,21 @@ class _PeriodicAt:
             gradient[:, column] = 2 * self.w * self.scale * (WK * sine).sum(0)
         return gradient
 
-    def period_derivatives(self, order=1):
-        """ds/dlog period and its own derivative."""
-        first = sum(-4 * self.w * a * sine for a, sine, _ in self.angles())
-        if order == 1:
-            return first
-        return first, sum(4 * self.w * a * (sine + 2 * a * cosine) for a, sine, cosine in self.angles())
+    def period_slope(self):
+        """ds/dlog period."""
+        return sum(-4 * self.w * a * sine for a, sine, _ in self.angles())
 
-    def pullback(self, W):
-        node, WK = self.node, W * self.K
-        gradient = np.zeros(len(self.theta))
-        gradient[node.log_lengthscale] = np.vdot(WK, self.s)
-        gradient[node.log_period] = -0.5 * np.vdot(WK, self.period_derivatives())
-        gradient[node.log_outputscale] = 2 * WK.sum()
-        return gradient
+    def slopes(self):
+        return [(self.node.log_lengthscale, self.s), (self.node.log_period, -0.5 * self.period_slope())]
 
-    def tangents(self):
-        node = self.node
-        return [
-            (node.log_lengthscale, self.K * self.s),
-            (node.log_period, -0.5 * self.K * self.period_derivatives()),
-            (node.log_outputscale, 2 * self.K),
-        ]
-
-    def curvature(self, W):
-        node, WK = self.node, W * self.K
-        i, p, o = node.log_lengthscale, node.log_period, node.log_outputscale
-        first, second = self.period_derivatives(2)
-        H = np.zeros((len(self.theta), len(self.theta)))
-        H[o, :] = H[:, o] = 2 * self.pullback(W)
-        H[i, i] = np.vdot(WK, self.s * (self.s - 2))
-        H[i, p] = H[p, i] = np.vdot(WK, first * (1 - 0.5 * self.s))
-        H[p, p] = np.vdot(WK, 0.25 * first * first - 0.5 * second)
-        return H
+    def second_derivatives(self, WK):
+        first = self.period_slope()
+        second = sum(4 * self.w * a * (sine + 2 * a * cosine) for a, sine, cosine in self.angles())
+        return (
+            np.vdot(WK, self.s * (self.s - 2)),
+            np.vdot(WK, first * (1 - 0.5 * self.s)),
+            np.vdot(WK, 0.25 * first * first - 0.5 * second),
+        )
 
 
 class Linear(Node):
@@ -398,18 +355,8 @@ class Linear(Node):
     def __init__(self, columns: np.ndarray, location: np.ndarray | None, log_outputscale: int):
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.location = None if location is None else np.asarray(location)
-        self.indices = np.concatenate([[] if location is None else self.location, [log_outputscale]]).astype(int)
-
-    @property
-    def roles(self):
-        locations = [] if self.location is None else self.location.tolist()
-        return {_role("location", d, len(locations)): i for d, i in enumerate(locations)} | {
-            "log_outputscale": self.log_outputscale
-        }
-
-    @property
-    def structure(self):
-        return ("linear" if self.location is not None else "rooted linear", tuple(self.columns.tolist()))
+        self.roles = _roles("location", [] if self.location is None else self.location.tolist(), log_outputscale)
+        self.structure = ("rooted linear" if location is None else "linear", tuple(self.columns.tolist()))
 
     def centred(self, theta, X):
         return X[..., self.columns] - (0.0 if self.location is None else theta[self.location])
@@ -455,8 +402,8 @@ class _LinearAt:
     def tangents(self):
         tangents = [(self.node.log_outputscale, 2 * self.K)]
         if self.node.location is not None:
-            for d, index in enumerate(self.node.location):
-                tangents.append((int(index), -self.variance * np.add.outer(self.A[:, d], self.B[:, d])))
+            columns = zip(self.node.location.tolist(), self.A.T, self.B.T, strict=True)
+            tangents += [(index, -self.variance * np.add.outer(a, b)) for index, a, b in columns]
         return tangents
 
     def curvature(self, W):
@@ -473,7 +420,6 @@ class Add(Node):
 
     def __init__(self, parts: Sequence[Node]):
         self.parts = list(parts)
-        self.indices = np.concatenate([part.indices for part in parts])
 
     def at(self, theta, X, Z=None):
         return _AddAt([part.at(theta, X, Z) for part in self.parts])
@@ -511,7 +457,6 @@ class Multiply(Node):
         self.left, self.right = left, right
         # A product of products is one product.
         self.parts = [f for side in (left, right) for f in (side.parts if isinstance(side, Multiply) else (side,))]
-        self.indices = np.concatenate([left.indices, right.indices])
 
     def at(self, theta, X, Z=None):
         return _MultiplyAt(self, self.left.at(theta, X, Z), self.right.at(theta, X, Z))

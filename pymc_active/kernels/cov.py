@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,26 @@ def check_kernel(kernel: str) -> None:
         raise ValueError(f"unknown kernel {kernel!r}; the known ones are {', '.join(sorted(STATIONARY))}")
 
 
-class Embedding(pm.gp.cov.Covariance):
+class _Mapped(pm.gp.cov.Covariance):
+    """A kernel on a function of the inputs."""
+
+    base: pm.gp.cov.BaseCovariance
+
+    @abstractmethod
+    def map_inputs(self, X: Any) -> TensorVariable:
+        """What the base kernel sees of the rows of X."""
+
+    def full(self, X: Any, Xs: Any = None) -> TensorVariable:
+        """Covariance matrix between the rows of X and Xs."""
+        X, Xs = self._slice(X, Xs)
+        return self.base(self.map_inputs(X), None if Xs is None else self.map_inputs(Xs))
+
+    def diag(self, X: Any) -> TensorVariable:
+        """Prior variance at the rows of X."""
+        return self.base(self.map_inputs(self._slice(X)[0]), diag=True)
+
+
+class Embedding(_Mapped):
     r"""A kernel on a linear embedding of the inputs, :math:`k(x, x') = k_0(xR^T, x'R^T)`.
 
     An ordinary PyMC covariance: it adds, multiplies and nests with others of the same ``input_dim``. With an
@@ -66,30 +86,18 @@ class Embedding(pm.gp.cov.Covariance):
         rows, columns = self.R.type.shape
         if columns not in (None, input_dim) or rows not in (None, base.input_dim):
             raise ValueError(
-                f"R must have shape ({base.input_dim}, {input_dim}): a row for each component of the base kernel, "
-                f"a column for each input; got ({rows}, {columns}). Transpose it if rows are inputs."
+                f"R must have shape ({base.input_dim}, {input_dim}), a row for each component and a column for each "
+                f"input; got ({rows}, {columns}). Transpose it if rows are inputs."
             )
 
-    def full(self, X: Any, Xs: Any = None) -> TensorVariable:
-        """Covariance matrix between the rows of X and Xs."""
-        X, Xs = self._slice(X, Xs)
-        return self.base(X @ self.R.T, None if Xs is None else Xs @ self.R.T)
-
-    def diag(self, X: Any) -> TensorVariable:
-        """Prior variance at the rows of X."""
-        X, _ = self._slice(X)
-        return self.base(X @ self.R.T, diag=True)
+    def map_inputs(self, X):
+        return X @ self.R.T
 
 
-class Rescaled(pm.gp.cov.Covariance):
-    """A kernel on affinely rescaled inputs, ``base((X - shift) / scale)``.
+class Rescaled(_Mapped):
+    """A kernel on affinely rescaled inputs, ``base((X - shift) / scale)``, with shift and scale (input_dim,).
 
     Builders use it for ``x_scale``: the model keeps the user's X, and the kernel sees the scaled inputs.
-
-    Parameters
-    ----------
-    base : pm.gp.cov.BaseCovariance
-    shift, scale : array_like, shape (input_dim,)
     """
 
     def __init__(self, base: pm.gp.cov.BaseCovariance, shift: Any, scale: Any):
@@ -97,12 +105,5 @@ class Rescaled(pm.gp.cov.Covariance):
         self.shift, self.scale = np.asarray(shift, float), np.asarray(scale, float)
         super().__init__(input_dim=len(self.scale))
 
-    def full(self, X: Any, Xs: Any = None) -> TensorVariable:
-        """Covariance matrix between the rows of X and Xs."""
-        X, Xs = self._slice(X, Xs)
-        return self.base((X - self.shift) / self.scale, None if Xs is None else (Xs - self.shift) / self.scale)
-
-    def diag(self, X: Any) -> TensorVariable:
-        """Prior variance at the rows of X."""
-        X, _ = self._slice(X)
-        return self.base((X - self.shift) / self.scale, diag=True)
+    def map_inputs(self, X):
+        return (X - self.shift) / self.scale

@@ -84,12 +84,9 @@ class Expression:
     def canonical(self, *, distributed: bool = False) -> Expression:
         """The canonical order: base kernels, then products, then sums, each in alphabetical order.
 
-        Parameters
-        ----------
-        distributed : bool
-            Write it as a sum of products of base kernels; equal terms are not merged. The covariance function is the
-            same if copies of a base kernel share its parameters. As a *model* the distributed form differs, because
-            each copy has its own parameters.
+        ``distributed`` makes it a sum of products of base kernels; equal terms are not merged. The covariance function
+        is the same if copies of a base kernel share its parameters. As a *model* the distributed form differs, because
+        each copy has its own parameters.
 
         Examples
         --------
@@ -114,22 +111,11 @@ class Expression:
         return [tuple(base for factors in chosen for base in factors) for chosen in product(*parts)]
 
     def neighbours(self, bases: Iterable[str | Expression] = _PAPER_BASES, n_inputs: int = 1) -> list[Expression]:
-        """The expressions one step of a search away.
+        """The distinct expressions one step of a search away: first sums, then products, then replacements.
 
         Every subexpression S is replaced by S + B, by S * B and, if S is a base kernel, by B, for every base kernel B.
-        Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours.
-
-        Parameters
-        ----------
-        bases : sequence of str or Base
-        n_inputs : int
-            With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ... With
-            one, ``SE[0]`` is ``SE``.
-
-        Returns
-        -------
-        list of Expression
-            Distinct, without the expression itself: first all sums, then products, then replacements.
+        Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours. ``bases`` and
+        ``n_inputs`` are those of :func:`grid`; with one input, ``SE[0]`` is ``SE``.
 
         Raises
         ------
@@ -166,13 +152,7 @@ class Expression:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Base(Expression):
-    """A base kernel, on all inputs or on the single input ``input``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name (the known ones are listed), or an input that is not a whole number from 0.
-    """
+    """A base kernel of :data:`BASE_KERNELS`, on all inputs or on one, ``input``, counted from 0."""
 
     children = ()
     name: str
@@ -272,25 +252,11 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 
 def grid(
-    bases: Iterable[str | Expression] = _PAPER_BASES,
-    extra: Iterable[str | Expression] = (),
-    *,
-    n_inputs: int = 1,
+    bases: Iterable[str | Expression] = _PAPER_BASES, extra: Iterable[str | Expression] = (), *, n_inputs: int = 1
 ) -> list[Expression]:
-    """Base kernels, sums and products of every two different ones, and extra expressions.
+    """Distinct base kernels, sums of every two, products of every two, and ``extra`` expressions, in this order.
 
-    Parameters
-    ----------
-    bases : sequence of str or Base
-    extra : sequence of str or Expression
-        Added at the end.
-    n_inputs : int
-        With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ...
-
-    Returns
-    -------
-    list of Expression
-        Distinct, in the order: base kernels, sums, products, extras.
+    With several inputs, a base kernel without an index stands for one on each: ``SE[0]``, ``SE[1]``, ...
 
     Raises
     ------
@@ -313,13 +279,8 @@ def grid(
 def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
     """The 18 models that Malkomes & Garnett compared on a series.
 
-    The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and that of compositional kernel search.
-
-    Parameters
-    ----------
-    series : {"airline", "mauna_loa"}
-    rooted : bool
-        Replace LIN, which has a location, by LIN0, linear through the origin as in the authors' code.
+    The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and that of compositional kernel search. With
+    ``rooted``, LIN, which has a location, becomes LIN0, linear through the origin as in the authors' code.
 
     Raises
     ------
@@ -371,18 +332,10 @@ def _check_inputs(bases: Iterable[Base], n_inputs: int) -> None:
 
 
 def parse(text: str | Expression) -> Expression:
-    """Read a kernel expression.
+    """Read a kernel expression: base kernels (see :data:`BASE_KERNELS`) joined by ``+ * ( )``.
 
-    Parameters
-    ----------
-    text : str or Expression
-        Base kernels (see :data:`BASE_KERNELS`) joined by ``+ * ( )``. ``NAME[i]`` acts on input ``i``, counted from 0,
-        ``NAME`` on all inputs. An expression is returned as it is.
-
-    Returns
-    -------
-    Expression
-        A Base, Sum or Product; its ``str()`` reads back to the same tree.
+    ``NAME[i]`` acts on input ``i``, counted from 0, ``NAME`` on all inputs. ``str()`` of the result, a Base, Sum or
+    Product, reads back to the same tree. An expression is returned as it is.
 
     Raises
     ------
@@ -405,8 +358,7 @@ def parse(text: str | Expression) -> Expression:
 
 class _Parser:
     def __init__(self, text: str):
-        self.text = text
-        self.position = 0
+        self.text, self.position = text, 0
 
     def parse(self) -> Expression:
         expression = self.sum()
@@ -416,10 +368,9 @@ class _Parser:
         return expression
 
     def error(self, problem: str) -> ValueError:
-        at = self.position + len(self.text[self.position :]) - len(self.text[self.position :].lstrip())
-        return ValueError(
-            f"cannot read the kernel expression at position {at}: {problem}\n  {self.text}\n  {' ' * at}^"
-        )
+        at = len(self.text) - len(self.text[self.position :].lstrip())
+        mark = f"  {self.text}\n  {' ' * at}^"
+        return ValueError(f"cannot read the kernel expression at position {at}: {problem}\n{mark}")
 
     def take(self, kind: str, accepted: str | None = None) -> str | None:
         match = _TOKEN.match(self.text, self.position)
@@ -432,16 +383,16 @@ class _Parser:
         return token
 
     def sum(self) -> Expression:
-        terms = [self.product()]
-        while self.take("op", "+"):
-            terms.append(self.product())
-        return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
+        return self.joined(Sum, "+", self.product)
 
     def product(self) -> Expression:
-        factors = [self.atom()]
-        while self.take("op", "*"):
-            factors.append(self.atom())
-        return Product(tuple(factors)) if len(factors) > 1 else factors[0]
+        return self.joined(Product, "*", self.atom)
+
+    def joined(self, kind: type[Sum] | type[Product], sign: str, read_part: Callable[[], Expression]) -> Expression:
+        parts = [read_part()]
+        while self.take("op", sign):
+            parts.append(read_part())
+        return kind(tuple(parts)) if len(parts) > 1 else parts[0]
 
     def atom(self) -> Expression:
         if self.take("op", "("):

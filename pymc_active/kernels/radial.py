@@ -60,12 +60,7 @@ def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1]
 
 
-PROFILES: dict[str, Profile] = {
-    "ExpQuad": exp_quad,
-    "Matern12": matern12,
-    "Matern32": matern32,
-    "Matern52": matern52,
-}
+PROFILES: dict[str, Profile] = {"ExpQuad": exp_quad, "Matern12": matern12, "Matern32": matern32, "Matern52": matern52}
 
 # How often functions with these kernels can be differentiated, in mean square.
 MEAN_SQUARE_DERIVATIVES: dict[Profile, int] = {exp_quad: 4, matern12: 0, matern32: 1, matern52: 2}

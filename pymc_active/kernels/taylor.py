@@ -7,7 +7,7 @@ polynomials; exactly, also where both points are the same.
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import partial, reduce, singledispatch
 from itertools import product
 from typing import Protocol
 
@@ -49,8 +49,8 @@ def check_profile(profile: Profile) -> None:
     """As :func:`check_twice_differentiable`, for one stationary kernel."""
     if MEAN_SQUARE_DERIVATIVES[profile] < 2:
         raise ValueError(
-            f"functions with the kernel {profile.__name__} have no second derivative, so maxima have no curvature: use "
-            '"ExpQuad", "Matern52" or a rational quadratic kernel, or a criterion that needs no curvature '
+            f"functions with the kernel {profile.__name__} have no second derivative: use "
+            '"ExpQuad", "Matern52" or a rational quadratic kernel, or a criterion that needs no curvature of maxima '
             '("max_value_entropy", "expected_improvement")'
         )
 
@@ -68,6 +68,11 @@ def multiply(p: Polynomial, q: Polynomial, order: tuple[int, int]) -> Polynomial
 def add(p: Polynomial, q: Polynomial) -> Polynomial:
     """Sum of polynomials."""
     return {**p, **{key: p[key] + value if key in p else value for key, value in q.items()}}
+
+
+def combine(parts: list[Polynomial], is_sum: bool, order: tuple[int, int]) -> Polynomial:
+    """Sum or truncated product of polynomials."""
+    return reduce(add if is_sum else partial(multiply, order=order), parts)
 
 
 def compose(derivatives: tuple[np.ndarray, ...], inner: Polynomial, order: tuple[int, int]) -> Polynomial:
@@ -110,7 +115,6 @@ class RadialLines:
         return self._derivatives[: order + 1]
 
     def along(self, u, v, order):
-        """See :class:`Lines`."""
         inner: Polynomial = {(0, 0): self.s}
         u = None if u is None or not order[0] else self.turn(u)
         v = None if v is None or not order[1] else self.turn(v)
@@ -195,31 +199,18 @@ class _LinearLines:
     def along(self, u, v, order):
         total: Polynomial = {}
         for k, column in enumerate(self.columns):
-            left = _line(
-                self.variance * self.a[..., k], None if u is None else self.variance * u[..., column], None, order
-            )
+            in_s = None if u is None else self.variance * u[..., column]
+            left = _line(self.variance * self.a[..., k], in_s, None, order)
             right = _line(self.b[..., k], None, None if v is None else v[..., column], order)
             total = add(total, multiply(left, right, order))
         return total
 
 
+@lines.register(Add)
+@lines.register(Multiply)
 class _CombinedLines:
-    def __init__(self, parts: list[Lines], is_sum: bool):
-        self.parts, self.is_sum = parts, is_sum
+    def __init__(self, node, theta, a, b):
+        self.parts, self.is_sum = [lines(part, theta, a, b) for part in node.parts], isinstance(node, Add)
 
     def along(self, u, v, order):
-        polynomials = [part.along(u, v, order) for part in self.parts]
-        total = polynomials[0]
-        for p in polynomials[1:]:
-            total = add(total, p) if self.is_sum else multiply(total, p, order)
-        return total
-
-
-@lines.register
-def _(node: Add, theta, a, b):
-    return _CombinedLines([lines(part, theta, a, b) for part in node.parts], is_sum=True)
-
-
-@lines.register
-def _(node: Multiply, theta, a, b):
-    return _CombinedLines([lines(part, theta, a, b) for part in node.parts], is_sum=False)
+        return combine([part.along(u, v, order) for part in self.parts], self.is_sum, order)

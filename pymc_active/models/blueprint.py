@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,6 @@ class Blueprint(ModelSource):
 
     Making a PyMC model takes fifty times as long as evaluating the posterior with arrays, so it is made on first use;
     at once only inside the user's ``pm.Model``, and for priors and mean functions that only PyMC can evaluate.
-
-    Parameters
-    ----------
-    X, y, mean, priors, x_scale, y_scale
-        As in :func:`pymc_active.ard_gp`.
     """
 
     name = "y"
@@ -122,7 +118,7 @@ class Blueprint(ModelSource):
             "prior": prior,
             "log_noise": parameters.position("log_noise"),
             "mean_indices": np.concatenate([np.empty(0, int), *positions]),
-            "mean_basis": {"zero": _no_basis, "constant": _constant_basis, "linear": _linear_basis}[self.mean],
+            "mean_basis": partial(_mean_basis, self.mean),
         }
 
     # The model and its data.
@@ -156,8 +152,7 @@ class Blueprint(ModelSource):
     def data(self):
         if self._made is not None:
             return self._made.data
-        X, y = map(data_value, self._data)
-        return X, y
+        return tuple(map(data_value, self._data))
 
     def set_data(self, X, y):
         if self._made is not None:
@@ -240,16 +235,10 @@ def _copy_arrays(priors: Any) -> Any:
     return {name: prior.copy() if isinstance(prior, np.ndarray) else prior for name, prior in priors.items()}
 
 
-def _no_basis(X: np.ndarray) -> np.ndarray:
-    return np.empty((len(X), 0))
-
-
-def _constant_basis(X: np.ndarray) -> np.ndarray:
-    return np.ones((len(X), 1))
-
-
-def _linear_basis(X: np.ndarray) -> np.ndarray:
-    return np.column_stack([np.ones(len(X)), X])
+def _mean_basis(mean: str, X: np.ndarray) -> np.ndarray:
+    """Functions (n, 0), (n, 1) or (n, 1 + D) whose combinations are the mean."""
+    functions = {"zero": [], "constant": [np.ones(len(X))], "linear": [np.ones(len(X)), X]}
+    return np.column_stack([np.empty((len(X), 0)), *functions[mean]])
 
 
 def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine, scaled_inputs: str) -> None:
@@ -267,9 +256,5 @@ def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine
         if strange.any():
             problems.append(f"{remedy} ({what} reaches {size.max():.3g})")
     if problems:
-        warn_user(
-            "the default priors assume data of roughly unit scale, centred near zero; these are not. Pass "
-            + " and ".join(problems)
-            + ", or your own priors",
-            ScaleWarning,
-        )
+        message = "the default priors assume data of roughly unit scale, centred near zero; these are not. Pass "
+        warn_user(message + " and ".join(problems) + ", or your own priors", ScaleWarning)

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 
 from pymc_active.kernels import arrays
 from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
+from pymc_active.kernels.radial import PROFILES
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
@@ -61,10 +62,6 @@ def ard_gp(
         The map is taken from X and y now, and does not change when data are added. Results stay in your units;
         evidences include the Jacobian, -n log(scale of y). For data that cover a box only in part, pass
         ``x_scale=(low, high - low)``.
-
-    Returns
-    -------
-    GPModel
 
     Raises
     ------
@@ -177,12 +174,6 @@ def embedding_gp(
         ``{"log_noise": pm.Normal.dist(np.log(0.03), 0.1)}``. If the prior of R is the same for every component,
         rotations of R leave the posterior unchanged.
 
-    Returns
-    -------
-    GPModel
-        Its Hessian takes derivatives in the d components and chains them through X; with more inputs than data, fits
-        run in the row space of X. Both are exact.
-
     Raises
     ------
     TypeError, ValueError
@@ -237,32 +228,29 @@ class _Embedding(_OneKernel):
             raise ValueError(
                 "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
             )
-        self._n_components = int(d)
-        self.parameters.coords["component"] = range(d)
-        self._R_sd = self._read_prior_scale(self._prior_scale)
-        self.parameters.add("R", 0.0, self._R_sd, "component", "input")
-        if not self.x_map.is_identity:
-            self.parameters.add_product("R_original_units", "R", 1 / self.x_map.scale)
-        self._add_outputscale()
-
-    def _read_prior_scale(self, given: Any) -> np.ndarray:
-        d, D = self._n_components, self.n_inputs
+        given = self._prior_scale
         sd = np.array(1.25 * np.sqrt(3 / D) if given is None else given, float)
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
             raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
-        return sd
+        self._n_components, self._R_sd = int(d), sd
+        self.parameters.coords["component"] = range(d)
+        self.parameters.add("R", 0.0, sd, "component", "input")
+        if not self.x_map.is_identity:
+            self.parameters.add_product("R_original_units", "R", 1 / self.x_map.scale)
+        self._add_outputscale()
 
     def covariance(self, variables):
         base = STATIONARY[self.profile](self._n_components, ls=1.0)
         return self._scaled(variables, Embedding(base, variables["R"], self.n_inputs))
 
     def array_posterior(self, X, y):
+        R = self.parameters.positions("R").tolist()
         return EmbeddingPosterior(
             X,
             y,
-            profile=self.profile,
+            profile=PROFILES[self.profile],
             shape=(self._n_components, self.n_inputs),
-            R_start=int(self.parameters.positions("R")[0]),
+            R=slice(R[0], R[-1] + 1),
             log_outputscale=self.parameters.position("log_outputscale"),
             **self._array_keywords(),
         )
@@ -274,10 +262,7 @@ _BUILDERS: dict[str, Callable[..., GPModel]] = {f.__name__: f for f in (ard_gp, 
 def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
     """The model of a recipe (:meth:`GPModel.recipe`) with the given data, in the user's units.
 
-    Raises
-    ------
-    TypeError, ValueError, KeyError
-        If it is not a recipe.
+    Raises a TypeError, ValueError or KeyError if it is not a recipe.
     """
     builder = recipe["builder"]
     if builder not in _BUILDERS:

@@ -34,18 +34,15 @@ _COMPOSITE_PRIORS = {
 _PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
 # The noise prior of the toolbox all but fixes the noise, so the wide one is the default.
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
-# Parameters of each base kernel besides its log_outputscale.
-_PARAMETERS: dict[str, tuple[str, ...]] = {
-    "LIN": ("location",),
-    "LIN0": (),
-    "MAT12": ("log_lengthscale",),
-    "MAT32": ("log_lengthscale",),
-    "MAT52": ("log_lengthscale",),
-    "PER": ("log_lengthscale", "log_period"),
-    "RQ": ("log_lengthscale", "log_alpha"),
-    "SE": ("log_lengthscale",),
-}
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
+# Parameters of each base kernel.
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "LIN": ("location", "log_outputscale"),
+    "LIN0": ("log_outputscale",),
+    "PER": ("log_lengthscale", "log_period", "log_outputscale"),
+    "RQ": ("log_lengthscale", "log_alpha", "log_outputscale"),
+    **dict.fromkeys(_STATIONARY_NAMES, ("log_lengthscale", "log_outputscale")),
+}
 
 
 def composite_gp(
@@ -60,7 +57,8 @@ def composite_gp(
 ) -> GPModel:
     """A Gaussian process whose kernel is a sum and product of base kernels, such as ``"LIN + PER * RQ"``.
 
-    Use it for series and functions with structure: trends, periods, and patterns that change along the way.
+    Use it for series and functions with structure: trends, periods, and patterns that change along the way. Every
+    factor of a product has its own output scale: the data determine only their product, and the prior the rest.
 
     Parameters
     ----------
@@ -88,20 +86,11 @@ def composite_gp(
         * ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
         * ``mean_constant`` and ``mean_slope``: 0 / 1
 
-    Returns
-    -------
-    GPModel
-
     Raises
     ------
     TypeError, ValueError
         As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
         that X does not have.
-
-    Notes
-    -----
-    Every factor of a product has an output scale of its own. The data determine only their product, and the prior the
-    rest.
 
     References
     ----------
@@ -164,25 +153,20 @@ class _Composite(Blueprint):
             if base.input is not None and base.input >= self.n_inputs:
                 raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {self.n_inputs - 1}")
         for base, name in zip(self._bases, self._names, strict=True):
-            self._add_base(base, name)
+            for kind in _PARAMETERS[base.name]:
+                is_periodic_lengthscale = base.name == "PER" and kind == "log_lengthscale"
+                prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
+                dims = ("input",) if kind == "location" and base.input is None else ()
+                self.parameters.add(f"{kind}_{name}", *prior, *dims)
+            # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.
+            columns = self._columns(base)
+            unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
+            scale = "period" if base.name == "PER" else "lengthscale"
+            if f"log_{scale}" in _PARAMETERS[base.name]:
+                self.parameters.add_exponential(f"{scale}_{name}", f"log_{scale}_{name}", unit)
 
     def _columns(self, base: Base) -> np.ndarray:
         return np.arange(self.n_inputs) if base.input is None else np.array([base.input])
-
-    def _add_base(self, base: Base, name: str) -> None:
-        columns, parameters = self._columns(base), self.parameters
-        # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.
-        unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
-        for kind in _PARAMETERS[base.name]:
-            is_periodic_lengthscale = base.name == "PER" and kind == "log_lengthscale"
-            prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
-            dims = ("input",) if kind == "location" and base.input is None else ()
-            parameters.add(f"{kind}_{name}", *prior, *dims)
-        parameters.add(f"log_outputscale_{name}", *_COMPOSITE_PRIORS["log_outputscale"])
-        if base.name == "PER":
-            parameters.add_exponential(f"period_{name}", f"log_period_{name}", unit)
-        elif "log_lengthscale" in _PARAMETERS[base.name]:
-            parameters.add_exponential(f"lengthscale_{name}", f"log_lengthscale_{name}", unit)
 
     def covariance(self, variables):
         cov = self._pymc_covariance(self.expression, iter(self._names), variables)
@@ -249,17 +233,8 @@ def _spelled_out(priors: Any, bases: list[Base], base_names: list[str]) -> Any:
     """Priors by the names of parameters, from keys that may set every kernel of a kind, or every kernel."""
     if not isinstance(priors, Mapping):
         return priors
-    names = [
-        f"{kind}_{name}"
-        for base, name in zip(bases, base_names, strict=True)
-        for kind in (*_PARAMETERS[base.name], "log_outputscale")
-    ]
-    known = {
-        key
-        for base, kinds in _PARAMETERS.items()
-        for kind in (*kinds, "log_outputscale")
-        for key in (kind, f"{kind}_{base}")
-    }
+    names = [f"{kind}_{name}" for base, name in zip(bases, base_names, strict=True) for kind in _PARAMETERS[base.name]]
+    known = {key for base, kinds in _PARAMETERS.items() for kind in kinds for key in (kind, f"{kind}_{base}")}
     general = {key for key in priors if key in known and key not in names}
     chosen = {key: _copy(prior) for key, prior in priors.items() if key not in general}
     for name in names:

@@ -20,17 +20,8 @@ class GPModel(Summarized):
 
     Made by :func:`ard_gp`, :func:`embedding_gp`, :func:`composite_gp` or :func:`from_marginal`.
 
-    Parameters
-    ----------
-    source : ModelSource
-        A builder's blueprint, or a PyMC model.
-
     Attributes
     ----------
-    model : pm.Model
-        An ordinary PyMC model in your units: sample it, plot it, extend it. That of a builder is made on first use,
-        since fits and predictions seldom need it.
-    gp : pm.gp.Marginal
     name : str
         Name of the likelihood in ``model``.
     description : str
@@ -65,12 +56,12 @@ class GPModel(Summarized):
 
     @property
     def model(self) -> pm.Model:
-        """The PyMC model."""
+        """An ordinary PyMC model in your units: sample it, plot it, extend it. A builder's is made on first use."""
         return self.source.make().model
 
     @property
     def gp(self) -> pm.gp.Marginal:
-        """Its Gaussian process."""
+        """The Gaussian process of :attr:`model`."""
         return self.source.make().gp
 
     @property
@@ -89,13 +80,7 @@ class GPModel(Summarized):
         return self.source.data[1]
 
     def with_expression(self, expression: str | Expression) -> GPModel:
-        """A :func:`composite_gp` with another kernel, and the current data, scales, mean and priors of this one.
-
-        Raises
-        ------
-        ValueError
-            If this model has no kernel expression.
-        """
+        """The same :func:`composite_gp` with another kernel: its current data, scales, mean and priors."""
         return GPModel(self.source.with_expression(parse(expression)))
 
     def recipe(self) -> dict[str, Any]:
@@ -104,31 +89,21 @@ class GPModel(Summarized):
         Raises
         ------
         ValueError
-            If no builder made the model, if its PyMC model was extended, or if the mean function or a prior is more
-            than a name with numbers.
+            If no builder made the model, it was extended, or its mean or a prior is more than a name with numbers.
         """
         return self.source.recipe()
 
     def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
-        """The log posterior given the current data.
+        """The log posterior given the current data, by arrays if the model allows it.
 
-        Parameters
-        ----------
-        compile_kwargs : dict, optional
-            For ``pytensor.function``. Default: by arrays if the model allows it, else by graphs that need no compiler.
-            Graphs are compiled once, for any data.
+        Otherwise, or with ``compile_kwargs`` for ``pytensor.function``, by graphs, compiled once for any data.
         """
         return self.source.posterior(compile_kwargs)
 
     def set_data(self, X: Any, y: Any) -> None:
-        """Replace the data, in your units. Any number of rows; nothing is recompiled.
+        """Replace the data by X (n, D) and y (n,), in your units. Any number of rows; nothing is recompiled.
 
         Earlier fits keep the data they were made with.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, D)
-        y : array_like, shape (n,)
 
         Raises
         ------
@@ -164,18 +139,10 @@ class GPModel(Summarized):
         return sum(map(math.prod, self.shapes.values()))
 
     def flatten(self, point: dict[str, Any]) -> np.ndarray:
-        """Theta (P,) from a dict of unconstrained values.
-
-        Raises
-        ------
-        ValueError
-            For missing, unknown or wrongly shaped entries.
-        """
+        """Theta (P,) from unconstrained values by name; a ValueError for missing, unknown or misshapen entries."""
         shapes = self.shapes
         if set(point) != set(shapes):
-            raise ValueError(
-                f"a point needs exactly the unconstrained value variables {sorted(shapes)}; got {sorted(point)}"
-            )
+            raise ValueError(f"a point needs exactly the value variables {sorted(shapes)}; got {sorted(point)}")
         parts = [np.empty(0)]
         for name, shape in shapes.items():
             value = np.asarray(point[name], float)
@@ -207,17 +174,7 @@ class GPModel(Summarized):
         return None
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of all free variables and Deterministics, in your space, for each theta.
-
-        Parameters
-        ----------
-        thetas : ndarray, shape (S, P)
-
-        Returns
-        -------
-        dict
-            Variable name -> array of shape (S, ...).
-        """
+        """All free variables and Deterministics in your space, by name, (S, ...) for thetas (S, P)."""
         return self.source.constrain(thetas)
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:

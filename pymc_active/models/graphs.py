@@ -24,14 +24,7 @@ __all__ = ["MGPMoments", "PredictiveGraphs", "hessian", "log_posterior", "mgp_mo
 
 
 class PredictiveGraphs(NamedTuple):
-    """Latent moments at m points and their gradients in theta.
-
-    Attributes
-    ----------
-    mean, variance : TensorVariable, shape (m,)
-        In units of y and their squares.
-    mean_gradient, variance_gradient : TensorVariable, shape (m, P)
-    """
+    """Latent moments (m,) in units of y and their squares, and their gradients in theta (m, P)."""
 
     mean: TensorVariable
     variance: TensorVariable
@@ -40,12 +33,9 @@ class PredictiveGraphs(NamedTuple):
 
 
 class MGPMoments(NamedTuple):
-    """Moments of the marginal GP at m points.
+    """Moments of the marginal GP (m,) in units of y and their squares.
 
-    Attributes
-    ----------
-    f_mean, f_variance, y_variance : TensorVariable, shape (m,)
-        In units of y and their squares; ``y_variance`` adds the noise at the given hyperparameters.
+    ``y_variance`` adds the noise at the given hyperparameters.
     """
 
     f_mean: TensorVariable
@@ -133,14 +123,7 @@ def hessian(gpm: GPModel) -> TensorVariable:
 
 
 def predictive(gpm: GPModel, X_new: Any) -> PredictiveGraphs:
-    """Latent predictions given the hyperparameters.
-
-    Parameters
-    ----------
-    gpm : GPModel
-    X_new : array_like or TensorVariable, shape (m, D)
-        In your units.
-    """
+    """Latent predictions given the hyperparameters, at an array or TensorVariable ``X_new`` (m, D) in your units."""
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     return PredictiveGraphs(*algebra.in_value_variables(algebra.predictive()))
 
@@ -156,10 +139,6 @@ def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
     X_new : array_like or TensorVariable, shape (m, D)
     covariance : array_like or TensorVariable, shape (P, P)
         Of the unconstrained parameters, ordered as ``gpm.labels``.
-
-    Returns
-    -------
-    MGPMoments
     """
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     p = algebra.predictive()

@@ -120,6 +120,5 @@ def _check_noise(source: PyMCSource, X: np.ndarray) -> None:
     if shape != (len(probe),):
         raise ValueError(
             "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "
-            f"only ({shape}). Pass a scalar sigma or a covariance function of X, e.g. pm.gp.cov.WhiteNoise(sigma) or "
-            "your own pm.gp.cov.Covariance."
+            f"only ({shape}). Pass a scalar sigma or a covariance function of X, e.g. pm.gp.cov.WhiteNoise(sigma)."
         )

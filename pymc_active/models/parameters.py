@@ -48,17 +48,8 @@ class _Parameter:
 class Parameters:
     """Parameters in order. The vector (theta, constants) holds the free ones, then those that the user fixed.
 
-    Parameters
-    ----------
-    coords : dict
-        Dimension name -> labels; the shape of a parameter follows from its dims.
-    priors : dict, optional
-        Parameter name -> a distribution, or a number that fixes it.
-
-    Raises
-    ------
-    TypeError
-        If ``priors`` is not a dict.
+    ``coords`` has labels by dimension; the shape of a parameter follows from its dims. ``priors`` has a distribution
+    or a number that fixes the parameter, by name.
     """
 
     def __init__(self, coords: dict[str, Sequence], priors: Priors):
@@ -73,13 +64,7 @@ class Parameters:
         return name in self._parameters
 
     def add(self, name: str, mean: Any, sd: Any, *dims: str) -> None:
-        """A parameter with the user's prior or fixed value; by default its prior is Normal(mean, sd).
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the user's prior is neither a continuous distribution nor a number, or has another shape.
-        """
+        """A parameter with the user's prior or fixed value; by default its prior is Normal(mean, sd)."""
         shape = tuple(len(self.coords[dim]) for dim in dims)
         if name not in self.priors:
             self._parameters[name] = _Parameter(shape, dims, (NormalRV.name, np.array(mean), np.array(sd)))
@@ -110,10 +95,8 @@ class Parameters:
         """Raise a ValueError for priors of parameters that the model does not have."""
         unknown = sorted(set(self.priors) - set(self._parameters))
         if unknown:
-            raise ValueError(
-                f"priors for unknown parameters: {', '.join(unknown)}; "
-                f"this model has {', '.join(sorted(self._parameters))}"
-            )
+            known = ", ".join(sorted(self._parameters))
+            raise ValueError(f"priors for unknown parameters: {', '.join(unknown)}; this model has {known}")
 
     def is_normal(self, name: str) -> bool:
         """Whether the parameter is free, with a plain normal prior."""
@@ -155,9 +138,8 @@ class Parameters:
     @property
     def constants(self) -> np.ndarray:
         """The fixed values."""
-        return np.concatenate(
-            [np.empty(0), *(p.value.ravel() for p in self._parameters.values() if p.value is not None)]
-        )
+        fixed = [p.value.ravel() for p in self._parameters.values() if p.value is not None]
+        return np.concatenate([np.empty(0), *fixed])
 
     def gaussian_prior(self) -> GaussianPrior:
         """The prior of theta, if every free parameter has a plain normal prior."""
@@ -203,10 +185,9 @@ class Parameters:
 def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: tuple[str, ...]) -> _Parameter:
     if prior.type.ndim == 0 and shape:
         prior = change_dist_size(prior, shape)
-    if prior.type.ndim != len(shape) or any(
-        static not in (None, size) for static, size in zip(prior.type.shape, shape, strict=False)
-    ):
-        raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {prior.type.shape}")
+    given = prior.type.shape
+    if len(given) != len(shape) or any(known not in (None, n) for known, n in zip(given, shape, strict=True)):
+        raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {given}")
     if not np.issubdtype(prior.type.dtype, np.floating):
         raise ValueError(f"a Laplace approximation needs continuous parameters; the prior of {name} is discrete")
     folded, op = (), prior.owner.op

@@ -31,22 +31,8 @@ def write_recipe(
 ) -> dict[str, Any]:
     """The call of a builder as JSON values, with scales as they were frozen.
 
-    Parameters
-    ----------
-    builder : str
-        Its name.
-    options : dict
-        The arguments that only this builder has, as JSON values.
-    mean, priors
-        As the user gave them.
-    inputs : list
-        Names of the D inputs.
-    x_map, y_map : Affine
-
-    Raises
-    ------
-    ValueError
-        If the mean or a prior is more than a name with numbers.
+    ``options`` are the arguments that only this builder has, as JSON values. Raises a ValueError if the mean or a
+    prior is more than a name with numbers.
     """
     if not isinstance(mean, str):
         raise ValueError(f"its mean is a {type(mean).__name__} object")
@@ -66,10 +52,7 @@ def write_recipe(
 def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
     """Names of the inputs, and the keyword arguments of the builder, from what :func:`write_recipe` wrote.
 
-    Raises
-    ------
-    TypeError, ValueError, KeyError
-        If it is not a recipe.
+    Raises a TypeError, ValueError or KeyError if it is not a recipe.
     """
     options, priors = dict(recipe["options"]), recipe["priors"]
     if isinstance(priors, dict):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,23 +16,20 @@ import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
-from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_active.kernels.expressions import Expression
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.graph import GPGraphs, GraphPosterior
+from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
 from pymc_active.support.scaling import Affine, fit_scale
 
 
 class ModelSource(ABC):
-    """What a :class:`GPModel` is made of. Data are checked before they arrive here, and are in the user's units.
+    """What a :class:`GPModel` is made of, with attributes like its own.
 
-    Attributes
-    ----------
-    name, description, inputs, x_map, y_map, embedding, expression
-        As those of :class:`GPModel`.
+    Data are checked before they arrive here, and are in the user's units.
     """
 
     name: str
@@ -103,72 +102,51 @@ def _hashable(value: Any) -> Any:
     return value if isinstance(value, Hashable) else repr(value)
 
 
+@dataclass(eq=False, repr=False)
 class PyMCSource(ModelSource):
-    """A PyMC model, its GP and its data.
+    """A PyMC model, its GP and its data: shared variables if they can be replaced.
 
-    Parameters
-    ----------
-    model : pm.Model
-    gp : pm.gp.Marginal
-    name : str
-        Name of the likelihood.
-    X_data, y_data
-        The data in the model: shared variables if they can be replaced.
-    inputs : list
-        Names of the columns of X.
-    embedding : str, optional
-        Name of the value variable that is an embedding matrix.
+    ``name`` is that of the likelihood, ``embedding`` that of a value variable that is an embedding matrix.
     """
+
+    model: pm.Model
+    gp: pm.gp.Marginal
+    name: str
+    X_data: Any
+    y_data: Any
+    inputs: list
+    embedding: str | None = None
 
     is_made = True
 
-    def __init__(
-        self,
-        model: pm.Model,
-        gp: pm.gp.Marginal,
-        name: str,
-        X_data: Any,
-        y_data: Any,
-        inputs: list,
-        embedding: str | None = None,
-    ):
-        self.model, self.gp, self.name, self.inputs = model, gp, name, inputs
-        self._variables, self._embedding = {"X": X_data, "y": y_data}, embedding
+    def __post_init__(self):
         X, y = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
-        self._shapes: dict[str, tuple[int, ...]] | None = None
-        self._constrain: Callable | None = None
         self._posteriors: dict[Any, GraphPosterior] = {}
 
     @property
     def description(self):
         return self.name
 
-    @property
-    def embedding(self):
-        return self._embedding
-
     def make(self):
         return self
 
     @property
     def data(self):
-        X, y = (np.asarray(data_value(variable), float) for variable in self._variables.values())
-        return X, y
+        return tuple(np.asarray(data_value(variable), float) for variable in (self.X_data, self.y_data))
 
     def set_data(self, X, y):
-        given = {"X": X, "y": y}
-        for what, variable in self._variables.items():
+        for what, variable in (("X", self.X_data), ("y", self.y_data)):
             if not isinstance(variable, SharedVariable):
                 state = "a constant" if _is_constant(variable) else "computed from other data"
                 raise ValueError(
-                    "set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X) with a column for "
-                    f"each input; {what} is {state} here, so it cannot be replaced. Everything else works."
+                    f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); {what} is {state} "
+                    "here, so it cannot be replaced. Everything else works."
                 )
         stored, coords = {}, {}
-        for what, variable in self._variables.items():
-            name, values = variable.name, given[what].astype(variable.type.dtype)
-            if values.dtype.kind in "iu" and not np.array_equal(values, given[what]):
+        for variable, given in ((self.X_data, X), (self.y_data, y)):
+            name, values = variable.name, given.astype(variable.type.dtype)
+            if values.dtype.kind in "iu" and not np.array_equal(values, given):
                 raise ValueError(
                     f"{name} is stored as whole numbers ({values.dtype}), and the new values are not whole: write "
                     f"pm.Data({name!r}, values.astype(float)) in the model."
@@ -184,36 +162,30 @@ class PyMCSource(ModelSource):
         """Names of the free variables."""
         return [variable.name for variable in self.model.free_RVs]
 
-    @property
+    @cached_property
     def shapes(self):
-        if self._shapes is None:
-            shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
-            if any(None in shape for shape in shapes.values()):
-                # Dims that come from coordinates leave no static shapes; PyMC compiles to find them.
-                shapes = {name: np.shape(self.model.initial_point()[name]) for name in shapes}
-            self._shapes = shapes
-        return self._shapes
+        shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
+        if any(None in shape for shape in shapes.values()):
+            # Dims that come from coordinates leave no static shapes; PyMC compiles to find them.
+            shapes = {name: np.shape(self.model.initial_point()[name]) for name in shapes}
+        return shapes
 
     def constrain(self, thetas):
-        variables = self.model.unobserved_RVs
-        if self._constrain is None:
-            values = self.model.replace_rvs_by_values(variables)
-            point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
-            outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
-            batch = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
-            # A Deterministic of fixed parameters depends on no parameter, and is not vectorized.
-            vectorized = [
-                new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (batch.shape[0], *new.shape))
-                for old, new in zip(outputs, vectorize_graph(outputs, {theta: batch}), strict=True)
-            ]
-            self._constrain = pytensor.function([batch], vectorized, mode=vm_mode(), on_unused_input="ignore")
-        values = map(np.asarray, self._constrain(thetas))
-        return dict(zip((variable.name for variable in variables), values, strict=True))
+        names = [variable.name for variable in self.model.unobserved_RVs]
+        return dict(zip(names, map(np.asarray, self._constrain(thetas)), strict=True))
+
+    @cached_property
+    def _constrain(self) -> Callable:
+        values = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
+        point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
+        outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
+        thetas = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
+        vectorized = in_rows(outputs, theta, thetas)
+        return pytensor.function([thetas], vectorized, mode=vm_mode(), on_unused_input="ignore")
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """See :meth:`GPModel.unconstrain`."""
-        rvs = self.model.free_RVs
-        transforms = self.model.rvs_to_transforms
+        rvs, transforms = self.model.free_RVs, self.model.rvs_to_transforms
         if not any(transforms[rv] is not None for rv in rvs):
             return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)
         inputs = {rv: rv.type(name=rv.name) for rv in rvs}
@@ -223,8 +195,7 @@ class PyMCSource(ModelSource):
         function = pytensor.function(
             list(inputs.values()), clone_replace(outputs, inputs), mode=vm_mode(), on_unused_input="ignore"
         )
-        columns = [values[rv.name] for rv in rvs]
-        rows = [function(*row) for row in zip(*columns, strict=True)]
+        rows = [function(*row) for row in zip(*(values[rv.name] for rv in rvs), strict=True)]
         return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
 
     def posterior(self, compile_kwargs=None):
@@ -232,6 +203,6 @@ class PyMCSource(ModelSource):
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)
         graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
-        shared = (v if isinstance(v, SharedVariable) else None for v in self._variables.values())
-        self._posteriors[key] = GraphPosterior(*self.data, graphs, *shared, compile_kwargs)
+        holders = [v if isinstance(v, SharedVariable) else None for v in (self.X_data, self.y_data)]
+        self._posteriors[key] = GraphPosterior(*self.data, graphs, holders, compile_kwargs)
         return self._posteriors[key]

@@ -27,15 +27,7 @@ def check_trace(trace: Any) -> None:
 
 
 def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
-    """Unconstrained draws (S, P) of a trace, chains one after another.
-
-    Raises
-    ------
-    TypeError
-        If it is not a DataTree.
-    ValueError
-        If it has no group ``posterior``, or its parameters are not those of the model.
-    """
+    """Unconstrained draws (S, P) of a trace, chains one after another; a ValueError if it is not of this model."""
     check_trace(trace)
     if "posterior" not in trace.children:
         raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}")
@@ -48,10 +40,7 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
         name: posterior[name].transpose("chain", "draw", ...).to_numpy().reshape(-1, *posterior[name].shape[2:])
         for name in names
     }
-    thetas = gpm.unconstrain(stacked)
-    if thetas.shape[1] != gpm.n_parameters:
-        raise ValueError(
-            f"the trace was not drawn from this model: it has {thetas.shape[1]} parameters, the model has "
-            f"{gpm.n_parameters}"
-        )
+    thetas, n = gpm.unconstrain(stacked), gpm.n_parameters
+    if thetas.shape[1] != n:
+        raise ValueError(f"the trace was not drawn from this model: it has {thetas.shape[1]} parameters instead of {n}")
     return thetas

@@ -146,12 +146,7 @@ def _(node: Multiply, theta, n_inputs):
 class Waves:
     """Σ_f p(x) (a_f cos(w_f x) + b_f sin(w_f x)), with p(x) a product of linear ``factors``.
 
-    Parameters
-    ----------
-    factors : sequence of (column, centre)
-    frequencies : ndarray, shape (F, D)
-    cosine, sine : ndarray, shape (S, F)
-        Weights of S functions.
+    ``frequencies`` are (F, D); ``cosine`` and ``sine`` (S, F) are the weights of S functions.
     """
 
     def __init__(self, factors: Factors, frequencies: np.ndarray, cosine: np.ndarray, sine: np.ndarray):
@@ -165,7 +160,6 @@ class Waves:
         return self.frequencies[:, i] * self.frequencies[:, j]
 
     def value(self, X):
-        """See :class:`Functions`."""
         out = np.empty((len(self.cosine), len(X)))
         for rows in cache_blocks(len(X), len(self.frequencies) // 4):
             cosine, sine = cosine_and_sine(X[rows] @ self.frequencies.T)
@@ -175,7 +169,6 @@ class Waves:
         return out
 
     def derivatives(self, X, which):
-        """See :class:`Functions`."""
         m, D = X.shape
         value, gradient, upper = np.empty(m), np.empty((m, D)), np.empty((m, len(self._pairs[0])))
         for rows in cache_blocks(m, len(self.frequencies)):
@@ -217,24 +210,15 @@ def cosine_and_sine(phase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Groups:
-    """Functions in groups; each is the sum of the parts of its group.
-
-    Parameters
-    ----------
-    groups : list of list of Functions
-    sizes : list of int
-        Numbers of functions.
-    """
+    """Functions in groups of given sizes; each function is the sum of the parts of its group."""
 
     def __init__(self, groups: list[list[Functions]], sizes: list[int]):
         self.groups, self.ends = groups, np.cumsum([0, *sizes])
 
     def value(self, X):
-        """See :class:`Functions`."""
         return np.concatenate([sum(part.value(X) for part in group) for group in self.groups])
 
     def derivatives(self, X, which):
-        """See :class:`Functions`."""
         m, D = X.shape
         out = np.zeros(m), np.zeros((m, D)), np.zeros((m, D, D))
         owners = np.searchsorted(self.ends, which, side="right") - 1
@@ -255,11 +239,7 @@ class Features(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Draws from a prior with mean zero, the sum of ``parts``, with diagnostics of their quality.
-
-    ``diagnostics`` has ``n_features``; for a basis also ``missed_variance``, the mean share of the prior variance in
-    the box that it misses.
-    """
+    """Draws from a prior with mean zero, the sum of ``parts``; see :class:`~pymc_active.paths.Paths`."""
 
     parts: list[Functions]
     diagnostics: dict[str, float]
@@ -270,20 +250,13 @@ def draw_prior(
 ) -> Prior:
     """Functions from the prior of a Gaussian process, on features that about 25 of them share.
 
-    Parameters
-    ----------
-    gp : ConditionedGP
-        Its data join the candidates for a basis.
-    n_paths, n_features : int
-        Features are cosines and sines, or points of a basis that all functions share, half as many.
-    rng : Generator
-    low, high : ndarray, shape (D,)
-        The box that matters, in the kernel's units.
+    Features are cosines and sines, or, half as many, points of a basis that all functions share. The box that matters
+    reaches from ``low`` to ``high`` (D,), in the kernel's units.
     """
-    posterior, n_inputs = gp.posterior, len(low)
+    posterior = gp.posterior
     full = np.concatenate([gp.theta, posterior.constants])
     if isinstance(posterior, KernelPosterior):
-        found = terms(posterior.kernel, full, n_inputs)
+        found = terms(posterior.kernel, full, len(low))
     elif isinstance(posterior, EmbeddingPosterior):
         spectrum = radial_spectrum(posterior.profile, posterior.embedding(gp.theta))
         found = [Term(np.exp(2 * full[posterior.log_outputscale]), (), (spectrum,))]
@@ -375,8 +348,8 @@ def draw_on_basis(
     missed = float(np.maximum(1 - np.square(known).sum(0).sum() / gp.prior_variance(test).sum(), 0.0))
     if missed > _MISSED:
         warn_user(
-            f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box: the "
-            "kernel varies fast, and paths are too smooth far from the data. Raise n_features, or narrow the bounds.",
+            f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box, so "
+            "paths are too smooth far from the data. Raise n_features, or narrow the bounds.",
             SamplingWarning,
         )
     weights = solve_triangular(L, rng.normal(size=(rank, n_paths)), lower=True, trans="T").T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import singledispatch
 from itertools import combinations
 from typing import Protocol
@@ -39,29 +40,21 @@ def cache_blocks(n_points: int, width: int) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
+@dataclass(frozen=True, eq=False)
 class KernelSums:
-    """S functions Σ_i weight_i k(x, z_i).
+    """S functions Σ_i weight_i k(x, z_i) with the kernel of ``gp``, the rows of Z (n, D), and weights (S, n)."""
 
-    Parameters
-    ----------
-    gp : ConditionedGP
-        With the kernel k.
-    Z : ndarray, shape (n, D)
-    weights : ndarray, shape (S, n)
-    """
-
-    def __init__(self, gp: ConditionedGP, Z: np.ndarray, weights: np.ndarray):
-        self.gp, self.Z, self.weights = gp, Z, weights
+    gp: ConditionedGP
+    Z: np.ndarray
+    weights: np.ndarray
 
     def value(self, X: np.ndarray) -> np.ndarray:
-        """See :class:`Functions`."""
         out = np.empty((len(self.weights), len(X)))
         for rows in cache_blocks(len(X), self.Z.size // 8):
             out[:, rows] = self.weights @ self.gp.covariance(X[rows], self.Z).T
         return out
 
     def derivatives(self, X: np.ndarray, which: np.ndarray) -> Derivatives:
-        """See :class:`Functions`."""
         m, D = X.shape
         out = np.empty(m), np.empty((m, D)), np.empty((m, D, D))
         # Arrays stay in the cache; a compiled graph is called as seldom as possible.
@@ -172,10 +165,11 @@ class _Linear:
         return gradient, np.zeros((*gradient.shape, gradient.shape[1]))
 
 
+@near.register(Add)
 class _Sum:
-    def __init__(self, parts: list[Near]):
-        self.parts = parts
-        self.K = np.sum([part.K for part in parts], axis=0)
+    def __init__(self, node: Add, theta, x, Z):
+        self.parts = [near(part, theta, x, Z) for part in node.parts]
+        self.K = np.sum([part.K for part in self.parts], axis=0)
 
     def slopes(self):
         return np.sum([part.slopes() for part in self.parts], axis=0)
@@ -185,14 +179,10 @@ class _Sum:
         return sum(gradients), sum(hessians)
 
 
-@near.register
-def _(node: Add, theta, x, Z):
-    return _Sum([near(part, theta, x, Z) for part in node.parts])
-
-
+@near.register(Multiply)
 class _Product:
-    def __init__(self, parts: list[Near]):
-        self.parts = parts
+    def __init__(self, node: Multiply, theta, x, Z):
+        self.parts = [near(part, theta, x, Z) for part in node.parts]
         self.K = self._without()
 
     def _without(self, *left_out: int) -> np.ndarray:
@@ -214,11 +204,6 @@ class _Product:
             cross = slopes[i].swapaxes(1, 2) @ ((weights * self._without(i, j))[..., None] * slopes[j])
             hessian += cross + cross.swapaxes(1, 2)
         return gradient, hessian
-
-
-@near.register
-def _(node: Multiply, theta, x, Z):
-    return _Product([near(part, theta, x, Z) for part in node.parts])
 
 
 class _AlongAxes:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.spatial import cKDTree
 
+from pymc_active.paths.kernel_sums import Functions
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.support.threads import one_blas_thread
 
@@ -35,58 +36,29 @@ _SLOPE, _ROUNDING = 1e-9, 1e-9
 _FLAT = 1e-12
 
 
-class Climbable(Protocol):
+class Climbable(Functions, Protocol):
     """S functions with derivatives; see :class:`pymc_active.paths.Paths`."""
 
     gp: ConditionedGP
     n_paths: int
     embedding: np.ndarray | None
 
-    def value(self, X: np.ndarray) -> np.ndarray:
-        """All functions at all points, (S, m)."""
-        ...
-
-    def derivatives(self, X: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Value, gradient and Hessian of function ``which[i]`` at row i."""
-        ...
-
 
 class PathMaxima(NamedTuple):
-    """Global maxima of S paths in a box.
-
-    Attributes
-    ----------
-    X, values : ndarray, shapes (S, D) and (S,)
-    free : ndarray of bool, shape (S, D)
-        False where the maximum lies on a bound (exactly) and the path still rises across it.
-    slopes : ndarray, shape (S, D)
-        The gradient: nearly zero where free.
-    diagnostics : dict
-        ``converged`` (S,), whether the free slopes vanish; ``n_starts`` of all paths; ``n_evaluations`` of derivatives.
-    """
+    """Global maxima X (S, D) of S paths in a box, and their values (S,)."""
 
     X: np.ndarray
     values: np.ndarray
+    # (S, D): False where the maximum lies on a bound (exactly) and the path still rises across it.
     free: np.ndarray
+    # The gradient (S, D): nearly zero where free.
     slopes: np.ndarray
+    # ``converged`` (S,), whether the free slopes vanish; ``n_starts`` of all paths; ``n_evaluations`` of derivatives.
     diagnostics: dict[str, Any]
 
 
-def maximize_paths(
-    paths: Climbable,
-    low: np.ndarray,
-    high: np.ndarray,
-    rng: np.random.Generator,
-) -> PathMaxima:
-    """Find the global maximum of every path in a box.
-
-    Parameters
-    ----------
-    paths : Paths
-    low, high : ndarray, shape (D,)
-        In the kernel's units, like all results.
-    rng : Generator
-    """
+def maximize_paths(paths: Climbable, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> PathMaxima:
+    """Find the global maximum of every path in a box from ``low`` to ``high`` (D,), all in the kernel's units."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     D, width = len(low), high - low
 
@@ -106,7 +78,7 @@ def maximize_paths(
         climb.run(_STEPS)
         order = np.lexsort((-climb.value, climb.which))
         best = order[np.searchsorted(climb.which[order], np.arange(paths.n_paths))]
-    free = ~climb.is_outward()[best]
+    free = ~_outward(climb.Z[best], climb.gradient[best])
     slopes = climb.gradient[best] / width
     diagnostics = {"converged": climb.converged()[best], "n_starts": len(which), "n_evaluations": climb.n_evaluations}
     return PathMaxima(place(climb.Z[best]), climb.value[best], free, slopes, diagnostics)
@@ -199,14 +171,9 @@ class _Climb:
         for name in ("Z", "which", "scale", "radius", "value", "gradient", "hessian"):
             setattr(self, name, getattr(self, name)[rows])
 
-    def is_outward(self) -> np.ndarray:
-        """Inputs on a bound across which the path rises, (P, D)."""
-        return _outward(self.Z, self.gradient)
-
     def converged(self) -> np.ndarray:
         """Whether slopes vanish where the place can move, (P,)."""
-        slopes = np.where(self.is_outward(), 0.0, np.abs(self.gradient))
-        return slopes.max(1) <= _SLOPE * self.scale
+        return _free_slope(self.Z, self.gradient) <= _SLOPE * self.scale
 
     def run(self, n_steps: int) -> None:
         """Climb for some steps, or until all are at a maximum."""
@@ -226,10 +193,8 @@ class _Climb:
         gain = new[0] - self.value[rows]
         # Near the top, gains are rounding errors, and slopes decide.
         lost = np.maximum(np.abs(gain), np.abs(predicted)) <= _ROUNDING * self.scale[rows]
-        slopes = [
-            np.where(_outward(*place), 0.0, np.abs(place[1])).max(1) for place in ((Z, gradient), (there, new[1]))
-        ]
-        better = np.where(lost, slopes[1] < slopes[0], gain > 0) & np.isfinite(new[0])
+        is_flatter = _free_slope(there, new[1]) < _free_slope(Z, gradient)
+        better = np.where(lost, is_flatter, gain > 0) & np.isfinite(new[0])
         length = np.abs(step).max(1)
         poor = ~better | (~lost & (gain < 0.25 * predicted))
         good = better & (gain > 0.75 * predicted) & (length > 0.5 * radius)
@@ -240,7 +205,13 @@ class _Climb:
 
 
 def _outward(Z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Inputs on a bound across which the path rises, (P, D)."""
     return ((Z == 0) & (gradient < 0)) | ((Z == 1) & (gradient > 0))
+
+
+def _free_slope(Z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The largest slope along which a place can move, (P,)."""
+    return np.where(_outward(Z, gradient), 0.0, np.abs(gradient)).max(1)
 
 
 def newton_step(Z: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, radius: np.ndarray) -> np.ndarray:

@@ -32,24 +32,15 @@ from pymc_active.support.threads import one_blas_thread
 
 
 class Paths:
-    """Draws of the latent function of one Gaussian process given its data, in the kernel's units.
+    """S draws of the latent function of one Gaussian process given its data, in the kernel's units.
 
-    Parameters
-    ----------
-    gp : ConditionedGP
-    n_paths : int
-        S.
-    n_features : int
-        Features of the prior, shared by about 25 paths: cosines and sines of half as many frequencies.
-    rng : Generator
-    low, high : ndarray, shape (D,), optional
-        The box that matters; by default that of the data.
+    The box that matters, from ``low`` to ``high`` (D,), is by default that of the data.
 
     Attributes
     ----------
     diagnostics : dict
         ``n_features``; for a kernel without a known spectral density also ``missed_variance``, the mean share of the
-        prior variance that the features miss.
+        prior variance in the box that the features miss.
     embedding : ndarray of shape (d, D), or None
         R, if the paths are functions of R x.
     """
@@ -110,7 +101,6 @@ class PosteriorPaths(Summarized):
     ----------
     parts : list of Paths
         The paths of each draw of the hyperparameters, in the kernel's units.
-    n_paths : int
     diagnostics : list of dict
         Those of each part; see :class:`Paths`.
     """
@@ -161,11 +151,7 @@ class PosteriorPaths(Summarized):
         Parameters
         ----------
         where : list of (low, high), or ndarray, DataFrame of shape (m, D)
-            A list of tuples is a box, an array or data frame a pool.
-        bounds : list of (low, high), optional
-            The box, by name.
-        pool : array_like of shape (m, D), optional
-            The pool, by name.
+            A list of tuples is a box, an array or data frame a pool; ``bounds`` or ``pool`` pass them by name.
         random_seed : int or Generator, optional
             Places the starts of the search in a box.
 

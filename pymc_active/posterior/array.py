@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pymc_active.kernels.arrays import Node, Stationary, squared_distance
-from pymc_active.kernels.radial import PROFILES
+from pymc_active.kernels.radial import Profile
 from pymc_active.kernels.taylor import RadialLines, check_profile, check_twice_differentiable, lines
 from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.factor import LOG_2PI, Factor
@@ -23,43 +24,28 @@ _COMPLEX_STEP = 1e-30
 _SMALL, _STACKED = 30, 30_000
 
 
+@dataclass(eq=False, repr=False)
 class ArrayPosterior(Posterior):
     """Posterior with an array covariance, a mean linear in its parameters, and homoscedastic noise.
 
-    Parameters
-    ----------
-    X, y : ndarray, shapes (n, D) and (n,)
-        Data in the user's units; ``x_map`` and ``y_map`` take them to the units of the priors.
-    n_parameters : int
-        P.
-    constants : ndarray
-        Parameters that the user fixed; they follow theta.
-    prior : GaussianPrior
-    log_noise : int
-        Position of the log noise sd in (theta, constants).
-    mean_indices, mean_basis
-        The mean is ``mean_basis(X) @ theta[mean_indices]``.
+    It is made with X (n, D) and y (n,) in the user's units, and holds them in those of the priors.
     """
 
-    def __init__(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        *,
-        x_map: InputMap,
-        y_map: Affine,
-        n_parameters: int,
-        constants: np.ndarray,
-        prior: GaussianPrior,
-        log_noise: int,
-        mean_indices: np.ndarray,
-        mean_basis: Callable[[np.ndarray], np.ndarray],
-    ):
-        self.x_map: InputMap = x_map
-        self.y_map = y_map
-        self.n_parameters, self.constants, self.prior = n_parameters, constants, prior
-        self.log_noise, self.mean_indices, self.mean_basis = log_noise, mean_indices, mean_basis
-        self._set_data(X, y)
+    X: np.ndarray
+    y: np.ndarray
+    _: KW_ONLY
+    x_map: InputMap
+    y_map: Affine
+    n_parameters: int
+    constants: np.ndarray
+    prior: GaussianPrior
+    # Position of the log noise sd in (theta, constants); the mean is ``mean_basis(X) @ theta[mean_indices]``.
+    log_noise: int
+    mean_indices: np.ndarray
+    mean_basis: Callable[[np.ndarray], np.ndarray]
+
+    def __post_init__(self):
+        self._set_data(self.X, self.y)
 
     def _set_data(self, X, y):
         self.X, self.y = self.x_map(X), self.y_map(y)
@@ -70,7 +56,7 @@ class ArrayPosterior(Posterior):
 
     def residual(self, theta: np.ndarray) -> np.ndarray:
         """Scaled y minus the mean, for (theta, constants)."""
-        return self.y - self._basis @ theta[self.mean_indices] if len(self.mean_indices) else self.y
+        return self.y - self._basis @ theta[self.mean_indices]
 
     def _factor(self, theta, K, extra_noise):
         K.flat[:: len(K) + 1] += np.exp(2 * theta[self.log_noise]) + extra_noise
@@ -143,8 +129,7 @@ class ArrayPosterior(Posterior):
 
     def prior_mean(self, theta, X):
         full = self._extend(theta)
-        mean = self.mean_basis(X) @ full[self.mean_indices] if len(self.mean_indices) else np.zeros(len(X))
-        return mean, np.broadcast_to(self._mean_slope(full), X.shape)
+        return self.mean_basis(X) @ full[self.mean_indices], np.broadcast_to(self._mean_slope(full), X.shape)
 
     def prior_value_and_gradient(self, theta):
         return self.prior.value_and_gradient(theta)
@@ -172,21 +157,16 @@ class ArrayPosterior(Posterior):
         return self.prior.hessian(theta)
 
     def _add_noise_and_mean_gradient(self, gradient, theta, factor):
-        if self.log_noise < self.n_parameters:
-            gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
-        if len(self.mean_indices):
-            gradient[self.mean_indices] -= factor.alpha @ self._basis
+        gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
+        gradient[self.mean_indices] -= factor.alpha @ self._basis
         return gradient[: self.n_parameters]
 
 
+@dataclass(eq=False, repr=False)
 class KernelPosterior(ArrayPosterior):
     """Posterior with any covariance of few parameters, a :class:`~pymc_active.kernels.arrays.Node`."""
 
     kernel: Node
-
-    def __init__(self, X, y, *, kernel: Node, **keywords):
-        super().__init__(X, y, **keywords)
-        self.kernel = kernel
 
     @property
     def hides_modes(self):
@@ -212,17 +192,13 @@ class KernelPosterior(ArrayPosterior):
 
     def _tangents(self, state, full):
         """Derivatives of G (P, n, n) and of the mean (P, n)."""
-        n = len(self.y)
-        dG = np.zeros((self.n_parameters, n, n))
+        n, P = len(self.y), self.n_parameters
+        dG, dmu = np.zeros((len(full), n, n)), np.zeros((len(full), n))
         for i, t in state.extra.tangents():
-            if i < self.n_parameters:
-                dG[i] += t
-        if self.log_noise < self.n_parameters:
-            dG[self.log_noise].flat[:: n + 1] += 2 * np.exp(2 * full[self.log_noise])
-        dmu = np.zeros((self.n_parameters, n))
-        free = self.mean_indices < self.n_parameters
-        dmu[self.mean_indices[free]] = self._basis.T[free]
-        return dG, dmu
+            dG[i] += t
+        dG[self.log_noise].flat[:: n + 1] += 2 * np.exp(2 * full[self.log_noise])
+        dmu[self.mean_indices] = self._basis.T
+        return dG[:P], dmu[:P]
 
     def likelihood_hessian(self, state):
         full = self._extend(state.theta)
@@ -243,23 +219,20 @@ class KernelPosterior(ArrayPosterior):
             return Moments(mean, variance, prior_variance, noise)
         half, B = factor.solve_many(at.K)
         variance = prior_variance - np.einsum("ij,ij->j", half, half)
-        dm = np.zeros((self.n_parameters, len(X_new)))
-        dV = np.zeros((self.n_parameters, len(X_new)))
+        dm, dV = np.zeros((2, len(full), len(X_new)))
         for i, t in at.tangents():
-            if i < self.n_parameters:
-                dm[i] += factor.alpha @ t
-                dV[i] -= 2 * np.einsum("ij,ij->j", t, B)
+            dm[i] += factor.alpha @ t
+            dV[i] -= 2 * np.einsum("ij,ij->j", t, B)
         for i, t in diagonal_tangents:
-            if i < self.n_parameters:
-                dV[i] += t
+            dV[i] += t
         dG, dmu = self._tangents(state, full)
-        dm -= (dG @ factor.alpha + dmu) @ B
-        for i in range(self.n_parameters):
+        P = self.n_parameters
+        dm[:P] -= (dG @ factor.alpha + dmu) @ B
+        for i in range(P):
             if dG[i].any():
                 dV[i] += np.einsum("ij,ij->j", B, dG[i] @ B)
-        free = self.mean_indices < self.n_parameters
-        dm[self.mean_indices[free]] += basis.T[free]
-        return Moments(mean, variance, prior_variance, noise, dm.T, dV.T)
+        dm[self.mean_indices] += basis.T
+        return Moments(mean, variance, prior_variance, noise, dm[:P].T, dV[:P].T)
 
     def _input_gradients(self, state, X_new, directions):
         full, factor = self._extend(state.theta), state.factor
@@ -274,7 +247,7 @@ class KernelPosterior(ArrayPosterior):
             return parts
         tangents, _ = self._tangents(state, full)
         P, n = len(tangents), len(self.y)
-        for direction, W, of_mean in ((directions[0], alpha, True), (directions[1], -2 * B, False)):
+        for direction, W, of_mean in zip(directions, (alpha, -2 * B), (True, False), strict=True):
             dG = (direction[:, :P] @ tangents.reshape(P, -1)).reshape(-1, n, n)
             change = np.einsum("jab,bj->aj", dG, alpha if of_mean else B)
             gradient = np.empty_like(X_new)
@@ -314,18 +287,19 @@ class _Embedded(NamedTuple):
     diagonal_noise: float
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddingPosterior(ArrayPosterior):
     """Posterior with the covariance outputscale² g(|R x - R x'|²), for a full R of shape (d, D).
 
     The likelihood depends on R through U = X Rᵀ only, so derivatives are taken in U (n, d) and multiplied by X at the
-    end. No array of size n x n x dD is formed.
+    end. No array of size n x n x dD is formed. ``R`` is a slice of (theta, constants), ``log_outputscale`` a position.
     """
 
-    def __init__(self, X, y, *, profile: str, shape: tuple[int, int], R_start: int, log_outputscale: int, **keywords):
-        super().__init__(X, y, **keywords)
-        self.profile, self.shape = PROFILES[profile], shape
-        self.R = slice(R_start, R_start + shape[0] * shape[1])
-        self.log_outputscale = log_outputscale
+    kernel = None
+    profile: Profile
+    shape: tuple[int, int]
+    R: slice
+    log_outputscale: int
 
     def embedding(self, theta: np.ndarray) -> np.ndarray:
         """R, shape (d, D)."""
@@ -367,8 +341,8 @@ class EmbeddingPosterior(ArrayPosterior):
         K *= variance
         k1 *= variance
         diagonal_noise = np.exp(2 * full[self.log_noise]) + extra_noise
-        extra = _Embedded(U, s, variance, K, k1, diagonal_noise)
-        return State(theta, self._factor(full, K.copy(), extra_noise), extra)
+        factor = self._factor(full, K.copy(), extra_noise)
+        return State(theta, factor, _Embedded(U, s, variance, K, k1, diagonal_noise))
 
     def _matrices(self, full):
         U = self.X @ full[:, self.R].reshape(-1, *self.shape).transpose(0, 2, 1)
@@ -388,7 +362,7 @@ class EmbeddingPosterior(ArrayPosterior):
     def likelihood_hessian(self, state):
         full, factor = self._extend(state.theta), state.factor
         U, s, variance, K, k1, _ = state.extra
-        (d, D), n = self.shape, len(self.y)
+        (d, D), n, P = self.shape, len(self.y), len(full)
         G_inverse, W, alpha = factor.inverse, factor.W, factor.alpha
         k2 = variance * self.profile(s, 2)[2]
         delta = [np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
@@ -399,7 +373,6 @@ class EmbeddingPosterior(ArrayPosterior):
         M = [S_k.T * alpha + np.diag(S_k @ alpha) for S_k in S]
         GM = [factor.solve(M_k) for M_k in M]
 
-        P = len(full)
         H = np.zeros((P, P))
         H_R = np.empty((d, D, d, D))
         Wk1, Wk2 = 2 * W * k1, 4 * W * k2
@@ -449,26 +422,23 @@ class EmbeddingPosterior(ArrayPosterior):
     def _moments(self, state, X_new, gradient):
         full, factor = self._extend(state.theta), state.factor
         U, _, variance, K, k1, diagonal_noise = state.extra
-        d, _ = self.shape
+        d, D = self.shape
         U_new = X_new @ full[self.R].reshape(self.shape).T
         k_new, *derivatives = self.profile(squared_distance(U, U_new), int(gradient))
         k_new *= variance
         basis = self.mean_basis(X_new)
         prior_variance = np.full(len(X_new), variance)
         noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
-        mean = factor.alpha @ k_new
-        if len(self.mean_indices):
-            mean = mean + basis @ full[self.mean_indices]
+        mean = factor.alpha @ k_new + basis @ full[self.mean_indices]
         if not gradient:
             return Moments(mean, variance - np.square(factor.half_solve(k_new)).sum(0), prior_variance, noise)
 
-        alpha, m, P = factor.alpha, len(X_new), self.n_parameters
+        alpha, P = factor.alpha, self.n_parameters
         half, B = factor.solve_many(k_new)
         predictive = variance - np.einsum("ij,ij->j", half, half)
-        dm, dV = np.zeros((m, len(full))), np.zeros((m, len(full)))
+        dm, dV = np.zeros((2, len(X_new), len(full)))
         [q] = derivatives
         q *= 2 * variance
-        D = self.X.shape[1]
         for k in range(d):
             S = 2 * k1 * np.subtract.outer(U[:, k], U[:, k])
             E = q * np.subtract.outer(U[:, k], U_new[:, k])  # dk(u_i, u*)/du_ik
@@ -489,8 +459,7 @@ class EmbeddingPosterior(ArrayPosterior):
         dV[:, o] = 2 * predictive - 2 * diagonal_noise * BB
         dm[:, s2] = -2 * noise_variance * (alpha @ B)
         dV[:, s2] = 2 * noise_variance * BB
-        if len(self.mean_indices):
-            dm[:, self.mean_indices] = basis - B.T @ self._basis
+        dm[:, self.mean_indices] = basis - B.T @ self._basis
         return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
 
     def _input_gradients(self, state, X_new, directions):
@@ -514,10 +483,7 @@ class EmbeddingPosterior(ArrayPosterior):
         if directions is None:
             return parts
         S = [2 * k1 * np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
-        for direction, W, of_mean in (
-            (directions[0], np.broadcast_to(alpha, B.shape), True),
-            (directions[1], B, False),
-        ):
+        for direction, W, of_mean in zip(directions, (np.broadcast_to(alpha, B.shape), B), (True, False), strict=True):
             V = direction[:, self.R].reshape(-1, d, D)
             o = direction[:, self.log_outputscale]
             noise = 2 * np.exp(2 * full[self.log_noise]) * direction[:, self.log_noise]

@@ -73,9 +73,9 @@ class Posterior(ABC):
 
     # If known: the covariance as a tree of kernels, the fixed parameters that follow theta, and what distinguishes the
     # prior of each entry of theta from those of the others.
-    kernel: Node | None = None
-    constants: np.ndarray = np.empty(0)
-    prior_kinds: Sequence[tuple] = ()
+    kernel: Node | None
+    constants: np.ndarray
+    prior_kinds: Sequence[tuple]
 
     @abstractmethod
     def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:
@@ -94,12 +94,7 @@ class Posterior(ABC):
 
     @abstractmethod
     def state(self, theta: np.ndarray, extra_noise: float = 0.0) -> State:
-        """Factorise the data covariance, with ``extra_noise`` (a variance) on its diagonal.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-        """
+        """Factorise the data covariance with ``extra_noise``, a variance; may raise NotPositiveDefiniteError."""
 
     @abstractmethod
     def likelihood_gradient(self, state: State) -> np.ndarray:
@@ -128,10 +123,7 @@ class Posterior(ABC):
         mean_directions: np.ndarray | None = None,
         variance_directions: np.ndarray | None = None,
     ) -> InputGradients | None:
-        """Derivatives of :meth:`moments` in the rows of ``X_new`` (user's units), or None without formulas for them.
-
-        Directions are (m, P).
-        """
+        """Derivatives of :meth:`moments` in the rows of ``X_new`` and along directions (m, P); None if not known."""
         return None
 
     @abstractmethod
@@ -147,10 +139,7 @@ class Posterior(ABC):
         return
 
     def prior_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """Location and sd of the prior on the unconstrained space, (P,) each, from its mode and curvature.
-
-        Flat directions get an sd of one.
-        """
+        """Mode of the prior of theta (P,), and its sds (P,) from the curvature there: one in flat directions."""
 
         def objective(theta):
             value, gradient = self.prior_value_and_gradient(theta)
@@ -209,26 +198,11 @@ class Posterior(ABC):
 
 
 def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:
-    """The part of the likelihood Hessian that is made of first derivatives.
+    """The first-derivative terms (P, P) of the likelihood Hessian, from those of G (P, n, n) and of the mean (P, n).
 
-    Parameters
-    ----------
-    factor : Factor
-        Of G.
-    dG : ndarray, shape (P, n, n)
-        Derivatives of G, symmetric.
-    dmu : ndarray, shape (P, n)
-        Derivatives of the mean.
-
-    Returns
-    -------
-    ndarray, shape (P, P)
-        vᵀG⁻¹v' with v = dG alpha + dmu, minus half the trace of G⁻¹dG G⁻¹dG'.
+    vᵀG⁻¹v' with v = dG alpha + dmu, minus half the trace of G⁻¹dG G⁻¹dG'.
     """
     v = dG @ factor.alpha + dmu
     half = factor.half_solve(v.T)
-    GdG = factor.inverse @ dG
-    P, n = dmu.shape
-    flat = GdG.reshape(P, n * n)
-    transposed = GdG.transpose(0, 2, 1).reshape(P, n * n)
-    return half.T @ half - 0.5 * flat @ transposed.T
+    GdG, (P, n) = factor.inverse @ dG, dmu.shape
+    return half.T @ half - 0.5 * GdG.reshape(P, n * n) @ GdG.transpose(0, 2, 1).reshape(P, n * n).T

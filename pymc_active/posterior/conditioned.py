@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -17,19 +18,9 @@ _STEP = 1e-5
 
 
 class ConditionedGP:
-    """A Gaussian process given its data, in the kernel's units of X and y.
+    """A Gaussian process given data X (n, D) and y (n,), in the kernel's units, at hyperparameters theta (P,).
 
-    Parameters
-    ----------
-    posterior : Posterior
-        With the data.
-    theta : ndarray, shape (P,)
-    minimize : bool
-        Describe -f instead of f, so that the maximum is the minimum of f.
-
-    Attributes
-    ----------
-    X, y : ndarray, shapes (n, D) and (n,)
+    With ``minimize`` it describes -f, so that its maximum is the minimum of f.
     """
 
     def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False):
@@ -73,14 +64,11 @@ class ConditionedGP:
 
     def prior_mean_hessian(self, X: np.ndarray) -> np.ndarray:
         """Second derivatives of the mean function, (m, D, D)."""
-        m, D = X.shape
-        hessian = np.zeros((m, D, D))
         if isinstance(self.posterior, ArrayPosterior):
             # Constant or linear.
-            return hessian
+            return np.zeros((*X.shape, X.shape[1]))
         # Only the gradient of a user's mean function is known.
-        for i, step in enumerate(np.diag(self._steps(X))):
-            hessian[:, i] = (self.prior_mean(X + step)[1] - self.prior_mean(X - step)[1]) / (2 * step[i])
+        hessian = self._central_differences(lambda points: self.prior_mean(points)[1], X)
         return 0.5 * (hessian + hessian.swapaxes(1, 2))
 
     def lines(self, a: np.ndarray, b: np.ndarray) -> Lines:
@@ -112,16 +100,15 @@ class ConditionedGP:
 
     def noise_variance_gradient(self, X: np.ndarray) -> np.ndarray:
         """Derivatives of :meth:`noise_variance` in the rows of X, (m, D)."""
-        gradient = np.zeros(X.shape)
-        if self._constant_noise is None:
-            for i, step in enumerate(np.diag(self._steps(X))):
-                gradient[:, i] = (self.noise_variance(X + step) - self.noise_variance(X - step)) / (2 * step[i])
-        return gradient
+        if self._constant_noise is not None:
+            return np.zeros(X.shape)
+        return self._central_differences(self.noise_variance, X)
 
-    def _steps(self, X: np.ndarray) -> np.ndarray:
-        """Step of central differences for each input, (D,)."""
+    def _central_differences(self, function: Callable[[np.ndarray], np.ndarray], X: np.ndarray) -> np.ndarray:
+        """Derivatives (m, D, ...) of a function of the rows of X."""
         width = np.ptp(np.concatenate([self.X, X]), axis=0)
-        return _STEP * np.where(width > 0, width, 1.0)
+        steps = np.diag(_STEP * np.where(width > 0, width, 1.0))
+        return np.stack([(function(X + h) - function(X - h)) / (2 * h[i]) for i, h in enumerate(steps)], axis=1)
 
     def moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent posterior mean and variance (m,)."""

@@ -20,22 +20,14 @@ class EmbeddedMap:
     R: np.ndarray
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
-        """Map rows."""
         return self.x_map(value) @ self.R.T
 
     def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Gradient in the rows, from that in u."""
         return self.x_map.pullback(value, gradient @ self.R)
 
 
 class EmbeddedGP(ConditionedGP):
-    """The same process in d inputs, so that covariances cost no more than d inputs do.
-
-    Parameters
-    ----------
-    gp : ConditionedGP
-        Its posterior is an :class:`EmbeddingPosterior` whose mean does not depend on the inputs.
-    """
+    """The process ``gp`` in d inputs, so that covariances cost no more than d inputs do; see :meth:`applies_to`."""
 
     def __init__(self, gp: ConditionedGP):
         super().__init__(gp.posterior, gp.theta, gp.sign < 0)
@@ -56,12 +48,10 @@ class EmbeddedGP(ConditionedGP):
 
     @property
     def x_map(self):
-        """From the user's inputs to u."""
         return EmbeddedMap(self.posterior.x_map, self.R)
 
     @property
     def factor(self):
-        """That of the process in all inputs: the data covariance is the same."""
         return self.source.factor
 
     @cached_property
@@ -69,16 +59,13 @@ class EmbeddedGP(ConditionedGP):
         return self.source._constant_noise
 
     def to_user(self, X):
-        """Raises, because many x have the same u."""
         raise NotImplementedError("many inputs x have the same embedded inputs u")
 
     def prior_mean(self, X):
-        """The constant mean (m,) and its gradient, zero (m, d)."""
         mean, _ = self.source.prior_mean(np.zeros((len(X), self.source.X.shape[1])))
         return mean, np.zeros(X.shape)
 
     def lines(self, a, b):
-        """The prior kernel along lines in u."""
         posterior = self.posterior
         assert isinstance(posterior, EmbeddingPosterior)
         return posterior.lines_between(self.theta, a - b, lambda direction: direction)

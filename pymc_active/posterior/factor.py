@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import lapack
 
@@ -15,45 +17,34 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 class Factor:
     """G = L Lᵀ, with alpha = G⁻¹ residual and, on demand, G⁻¹. Overwrites a C-contiguous G.
 
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If G is not numerically positive definite.
+    Raises NotPositiveDefiniteError if G is not numerically positive definite.
     """
-
-    __slots__ = ("L", "_W", "_inverse", "alpha", "nll", "residual")
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
         # G is symmetric, so its transposed view is G in LAPACK's order.
         self.L, info = lapack.dpotrf(G.T, lower=1, clean=1, overwrite_a=1)
         if info != 0 or not np.isfinite(self.L[-1, -1]):
             raise NotPositiveDefiniteError(
-                f"K + noise of shape {G.shape} is not positive definite (leading minor {info}). Rows of X may repeat, "
-                "the noise may be too small, or a lengthscale far too long: give log_noise a prior that keeps it away "
-                "from zero."
+                f"K + noise of shape {G.shape} is not positive definite (leading minor {info}): rows of X may repeat, "
+                "or the noise be too small. Give log_noise a prior that keeps it away from zero."
             )
         self.residual = residual
         self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]
         self.nll = 0.5 * (residual @ self.alpha + len(residual) * LOG_2PI) + np.log(np.diagonal(self.L)).sum()
-        self._inverse: np.ndarray | None = None
-        self._W: np.ndarray | None = None
 
-    @property
+    @cached_property
     def inverse(self) -> np.ndarray:
         """G⁻¹, symmetric."""
-        if self._inverse is None:
-            # dpotri fills one triangle and leaves the other, which is zero here.
-            lower = lapack.dpotri(self.L, lower=1)[0]
-            self._inverse = lower + lower.T
-            self._inverse.flat[:: len(lower) + 1] *= 0.5
-        return self._inverse
+        # dpotri fills one triangle and leaves the other, which is zero here.
+        lower = lapack.dpotri(self.L, lower=1)[0]
+        inverse = lower + lower.T
+        inverse.flat[:: len(lower) + 1] *= 0.5
+        return inverse
 
-    @property
+    @cached_property
     def W(self) -> np.ndarray:
         """G⁻¹ - alpha alphaᵀ: twice the derivative of the negative log likelihood in G."""
-        if self._W is None:
-            self._W = self.inverse - self.alpha[:, None] * self.alpha
-        return self._W
+        return self.inverse - self.alpha[:, None] * self.alpha
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """G⁻¹ B."""

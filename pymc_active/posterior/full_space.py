@@ -16,18 +16,9 @@ type EmbeddingSlice = tuple[slice, tuple[int, int]]
 
 
 class FullSpace:
-    """All parameters of a model, with the interface of :class:`~pymc_active.posterior.row_space.RowSpace`.
+    """All parameters of a model, with the interface of :class:`~pymc_active.posterior.row_space.RowSpace`."""
 
-    Attributes
-    ----------
-    source, posterior : Posterior
-        The same one.
-    embedding : (slice, (d, D)) or None
-        Where in z an embedding matrix sits.
-    log_complement : float
-        0: nothing lies outside.
-    """
-
+    # Nothing lies outside.
     log_complement = 0.0
 
     def __init__(self, posterior: Posterior, embedding: EmbeddingSlice | None = None):
@@ -35,11 +26,9 @@ class FullSpace:
         self.embedding = embedding
 
     def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Theta itself."""
         return theta
 
     def lift(self, z: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The coordinates themselves."""
         return z
 
 
@@ -49,12 +38,7 @@ type Space = FullSpace | RowSpace
 def find_space(posterior: Posterior, embedding: EmbeddingSlice | None, theta: np.ndarray | None = None) -> Space:
     """The row space of an embedding's data where that is exact and smaller, else all parameters.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    embedding : (slice, (d, D)) or None
-    theta : ndarray, shape (P,), optional
-        A point that must lie in the row space.
+    A point theta (P,) must lie in the row space.
     """
     rows = row_space(posterior, theta)
     return FullSpace(posterior, embedding) if rows is None else rows

@@ -7,7 +7,7 @@ LAPACK. Nothing differentiates a Cholesky, and the graphs build in about a secon
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from threading import Lock
 from typing import Any
@@ -40,14 +40,8 @@ _OPERANDS = 20
 class GPGraphs:
     """The symbolic parts of a marginal GP, as functions of the flat vector ``theta``.
 
-    Parameters
-    ----------
-    model, gp, name
-        A PyMC model, its ``pm.gp.Marginal`` and the name of the likelihood.
-    shapes : dict
-        Shapes of the value variables.
-    X_new : TensorVariable, optional
-        Points to predict at, shape (m, D); made if not given.
+    ``name`` is that of the likelihood, ``shapes`` are those of the value variables. Points to predict at, ``X_new``
+    (m, D), are an input unless given.
     """
 
     def __init__(self, model: pm.Model, gp: pm.gp.Marginal, name: str, shapes: dict, X_new=None):
@@ -68,15 +62,7 @@ class GPGraphs:
         outputs.append(model.logp(vars=others, jacobian=True))
         point = {key: np.zeros(shape) for key, shape in shapes.items()}
         joined, self.theta = join_nonshared_inputs(point=point, outputs=outputs, inputs=model.value_vars)
-        (
-            self.G,
-            self.mean,
-            self.cross,
-            self.prior_variance,
-            self.mean_new,
-            self.noise_variance,
-            self.log_prior,
-        ) = joined
+        self.G, self.mean, self.cross, self.prior_variance, self.mean_new, self.noise_variance, self.log_prior = joined
         self.X, self.y = X, pt.as_tensor_variable(model.rvs_to_values[likelihood])
         self.data = [v for v in graph_inputs([*joined, self.X, self.y]) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
@@ -100,12 +86,17 @@ class GPGraphs:
         derivatives: list = [
             pushforward(expression, self.theta, direction, disconnected_outputs="ignore") for expression in expressions
         ]
-        vectorized: list = vectorize_graph(derivatives, {direction: directions})
-        # An expression that depends on no parameter is not vectorized.
-        return [
-            new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (directions.shape[0], *new.shape))
-            for old, new in zip(derivatives, vectorized, strict=True)
-        ]
+        return in_rows(derivatives, direction, directions)
+
+
+def in_rows(expressions: list, vector: TensorVariable, rows: TensorVariable) -> list:
+    """Expressions of a vector for each of some rows in its place, stacked in front."""
+    vectorized: list = vectorize_graph(expressions, {vector: rows})
+    # An expression that does not depend on the vector is not vectorized.
+    return [
+        new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (rows.shape[0], *new.shape))
+        for old, new in zip(expressions, vectorized, strict=True)
+    ]
 
 
 class _OneAtATime:
@@ -125,7 +116,7 @@ class _OneAtATime:
 class _Functions:
     """Compiled on first use. The model's data are arguments, so one compilation serves any data."""
 
-    def __init__(self, graphs: GPGraphs, compile_kwargs: dict, real: tuple = ()):
+    def __init__(self, graphs: GPGraphs, compile_kwargs: dict, real: Sequence):
         self.graphs, self.compile_kwargs = graphs, compile_kwargs
         # Other data may be fractional even where X and y are stored as whole numbers.
         self.inputs = [
@@ -231,36 +222,25 @@ def _default_mode():
 
 
 class GraphPosterior(Posterior):
-    """Posterior of any ``pm.gp.Marginal`` model.
+    """Posterior of any ``pm.gp.Marginal`` model, given X (n, D) and y (n,).
 
-    Parameters
-    ----------
-    X, y : ndarray, shapes (n, D) and (n,)
-    graphs : GPGraphs
-    X_data, y_data : SharedVariable or None
-        The variables in the model that hold X and y, if they can change.
-    compile_kwargs : dict, optional
-        For ``pytensor.function``. Default: the VM linker without JIT.
+    ``holders`` are the model's variables that hold X and y, None for one that cannot change. ``compile_kwargs`` are
+    those of ``pytensor.function``; the default is the VM linker without JIT.
     """
 
-    def __init__(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        graphs: GPGraphs,
-        X_data: SharedVariable | None,
-        y_data: SharedVariable | None,
-        compile_kwargs: dict | None = None,
-    ):
+    kernel = None
+    constants = np.empty(0)
+    prior_kinds = ()
+
+    def __init__(self, X, y, graphs: GPGraphs, holders: Sequence[SharedVariable | None], compile_kwargs: dict | None):
         self.x_map = self.y_map = IDENTITY
         self.n_parameters = graphs.n_parameters
-        self._X_data, self._y_data = X_data, y_data
-        self._shared = graphs.data
-        self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, (X_data, y_data))
+        self._holders, self._shared = holders, graphs.data
+        self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, holders)
         self._set_data(X, y)
 
     def _set_data(self, X, y):
-        new = {self._X_data: X, self._y_data: y}
+        new = dict(zip(self._holders, (X, y), strict=True))
         self._data = [new[v] if v in new else v.get_value() for v in self._shared]
         self.X, self.y = (np.asarray(values, float) for values in self._functions.held(*self._data))
 
@@ -275,8 +255,7 @@ class GraphPosterior(Posterior):
         return GraphLines(self._functions.lines, theta, a, b, self._data)
 
     def prior_mean(self, theta, X):
-        mean, gradient = self._functions.prior_mean(theta, X, *self._data)
-        return mean, gradient
+        return tuple(self._functions.prior_mean(theta, X, *self._data))
 
     def check_twice_differentiable(self):
         cov_func = self._functions.graphs.cov_func
@@ -323,7 +302,7 @@ class GraphPosterior(Posterior):
             return Moments(mean, prior_variance - np.square(factor.half_solve(cross)).sum(0), prior_variance, noise)
         half, B = factor.solve_many(cross)
         variance = prior_variance - np.einsum("ij,ij->j", half, half)
-        dm, dV = (np.empty((self.n_parameters, len(X_new))) for _ in range(2))
+        dm, dV = np.empty((2, self.n_parameters, len(X_new)))
         dG, dmu = self._all_tangents(state)
         for rows, directions in self._blocks(cross.size):
             d_cross, d_prior, d_mean = self._functions.predictive_tangents(state.theta, X_new, directions, *self._data)

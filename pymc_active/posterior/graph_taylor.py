@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import partial, reduce
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from pytensor.graph.replace import clone_replace, vectorize_graph
 
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.kernels.radial import ROOT_OFFSET, Profile, exp_quad, matern52
-from pymc_active.kernels.taylor import Polynomial, add, compose, multiply
+from pymc_active.kernels.taylor import Polynomial, combine, compose
 
 cov = pm.gp.cov
 
@@ -148,10 +148,8 @@ def _decompose(kernel, A, B, leaves: list):
     Multiplying polynomials is faster than differentiating and compiling graphs of products.
     """
     if isinstance(kernel, Rescaled | Embedding):
-        A, B = kernel._slice(A, B)
-        if isinstance(kernel, Rescaled):
-            return _decompose(kernel.base, (A - kernel.shift) / kernel.scale, (B - kernel.shift) / kernel.scale, leaves)
-        return _decompose(kernel.base, A @ kernel.R.T, B @ kernel.R.T, leaves)
+        A, B = map(kernel.map_inputs, kernel._slice(A, B))
+        return _decompose(kernel.base, A, B, leaves)
     if isinstance(kernel, cov.Add | cov.Prod):
         parts = [_decompose(factor, A, B, leaves) for factor in kernel._factor_list]
         return _SumOrProduct(parts, isinstance(kernel, cov.Add))
@@ -170,19 +168,13 @@ def _combine(structure, leaves: list[Polynomial], order: tuple[int, int]) -> Pol
     if isinstance(structure, _RadialLeaf):
         inner = leaves[structure.distance]
         return compose(structure.profile(inner[0, 0], sum(order)), inner, order)
-    parts = [_combine(part, leaves, order) for part in structure.parts]
-    return reduce(add if structure.is_sum else partial(multiply, order=order), parts)
+    return combine([_combine(part, leaves, order) for part in structure.parts], structure.is_sum, order)
 
 
 class LineGraphs:
     """The covariance between points that move along lines, as a function of ``theta``.
 
-    Parameters
-    ----------
-    cov_func : pm.gp.cov.BaseCovariance
-        Not changed.
-    join : callable
-        Turns expressions of the model's variables into functions of the flat vector theta.
+    ``join`` turns expressions of the model's variables into functions of the flat vector theta.
     """
 
     def __init__(self, cov_func, join: Callable[[list], list]):
@@ -233,7 +225,6 @@ class LineFunction(NamedTuple):
     order: tuple[int, int]
 
     def __call__(self, *arguments) -> Polynomial:
-        """Taylor coefficients."""
         leaves: list[Polynomial] = [{} for _ in range(1 + self.keys[-1][0])]
         for (leaf, i, j), value in zip(self.keys, self.function(*arguments), strict=True):
             leaves[leaf][i, j] = value / (math.factorial(i) * math.factorial(j))
@@ -243,14 +234,7 @@ class LineFunction(NamedTuple):
 class GraphLines:
     """A covariance between points ``a`` (n, 1, D) and ``b`` (m, D), or row by row if both are (m, D).
 
-    Parameters
-    ----------
-    compiled : callable
-        The :class:`LineFunction` of an order, between all rows or row by row.
-    theta : ndarray, shape (P,)
-    a, b : ndarray
-    data : list
-        Values of the model's data.
+    ``compiled(order, by_row)`` is the :class:`LineFunction` for that; ``data`` are the values of the model's data.
     """
 
     def __init__(self, compiled: Callable[[tuple[int, int], bool], LineFunction], theta, a, b, data: list):
@@ -258,7 +242,6 @@ class GraphLines:
         self.a, self.b = np.asarray(a, float), np.asarray(b, float)
 
     def along(self, u, v, order):
-        """See :class:`pymc_active.kernels.taylor.Lines`."""
         order = (0 if u is None else order[0], 0 if v is None else order[1])
         u = np.zeros(self.a.shape[-1]) if u is None else np.asarray(u, float)
         v = np.zeros(self.b.shape[-1]) if v is None else np.asarray(v, float)
@@ -268,8 +251,7 @@ class GraphLines:
             several = [np.broadcast_to(d, front + np.broadcast_shapes(d.shape[-3:], (1, 1, 1))) for d in (u, v)]
             parts = [self.along(*(d[i] for d in several), order) for i in np.ndindex(front)]
             return {key: np.stack([p[key] for p in parts]).reshape(shape[:-1]) for key in parts[0]}
-        between_all = self.a.ndim == 3 and (u.ndim < 2 or u.shape[-2] == 1) and (v.ndim < 3 or v.shape[0] == 1)
-        if between_all:
+        if self.a.ndim == 3 and (u.ndim < 2 or u.shape[-2] == 1) and (v.ndim < 3 or v.shape[0] == 1):
             (n, m, D), A, B = shape, self.a[:, 0], self.b
             u = u[:, 0] if u.ndim == 3 else u
             v = v[0] if v.ndim == 3 else v
@@ -283,13 +265,12 @@ class GraphLines:
         blocks = []
         for start in range(0, max(len(B), 1), step):
             part = slice(start, start + step)
+            points = [rows[part, None] for rows in (A, B, U, V)] if by_row else [A, B[part], U, V[part]]
+            coefficients = function(self.theta, *points, *self.data)
             if by_row:
-                points = [rows[part, None] for rows in (A, B, U, V)]
-                coefficients = function(self.theta, *points, *self.data)
                 # A coefficient that does not depend on the rows has no axis for them.
                 blocks.append({k: np.broadcast_to(c.reshape(-1), len(B[part])) for k, c in coefficients.items()})
             else:
-                coefficients = function(self.theta, A, B[part], U, V[part], *self.data)
                 blocks.append({k: np.broadcast_to(c, (len(A), len(B[part]))) for k, c in coefficients.items()})
         return {key: np.concatenate([block[key] for block in blocks], axis=-1) for key in blocks[0]}
 
@@ -307,10 +288,7 @@ def _covariances(value) -> Iterator:
 def check_known(cov_func) -> bool:
     """Raise a ValueError if functions with this covariance are known to have no second derivative.
 
-    Returns
-    -------
-    bool
-        Whether all its parts are known. If not, try :func:`check_numerically`.
+    Return whether all its parts are known; if not, try :func:`check_numerically`.
     """
     parts = list(_covariances(cov_func))
     for part in parts:
@@ -322,13 +300,7 @@ def check_known(cov_func) -> bool:
 def check_numerically(cov_func, lines: Callable, X: np.ndarray) -> None:
     """Raise a ValueError unless derivatives where points meet are finite and agree with those close by.
 
-    Parameters
-    ----------
-    cov_func : pm.gp.cov.BaseCovariance
-    lines : callable
-        The :class:`GraphLines` between points, row by row.
-    X : ndarray, shape (n, D)
-        Inputs; a few are tried, along each axis.
+    ``lines(a, b)`` are the :class:`GraphLines` row by row. A few of the inputs X (n, D) are tried, along each axis.
     """
     unit = np.ptp(X, axis=0)
     unit = np.where(unit > 0, unit, 1.0)
@@ -366,7 +338,7 @@ def _custom(cov_func) -> str:
 def not_twice_differentiable(name: str) -> ValueError:
     """The error for kernels whose functions are rough."""
     return ValueError(
-        f"functions with the kernel {name} have no second derivative, or its graph does not give it where points meet, "
-        "so maxima have no curvature: use pm.gp.cov.ExpQuad, Matern52 or RatQuad, write your kernel with squares of "
-        'differences, or use a criterion that needs no curvature ("max_value_entropy", "expected_improvement")'
+        f"functions with the kernel {name} have no second derivative, or its graph does not give it where points meet: "
+        "use ExpQuad, Matern52 or RatQuad, write your kernel with squares of differences, or use a criterion that "
+        'needs no curvature of maxima ("max_value_entropy", "expected_improvement")'
     )

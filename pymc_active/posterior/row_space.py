@@ -23,14 +23,8 @@ from pymc_active.support.scaling import InputMap
 class Projection:
     """Map from the user's inputs to the r + 1 coordinates: those in the row space, and the length of the rest.
 
-    Parameters
-    ----------
-    x_map : InputMap
-        From the user's units to those of the priors.
-    scale : ndarray, shape (D,)
-        Prior sd of each column of R over the geometric mean of these.
-    basis : ndarray, shape (D, r)
-        Orthonormal; spans the scaled data.
+    ``scale`` (D,) is the prior sd of each column of R over the geometric mean of these. The orthonormal ``basis``
+    (D, r) spans the scaled data.
     """
 
     def __init__(self, x_map: InputMap, scale: np.ndarray, basis: np.ndarray):
@@ -61,14 +55,8 @@ class Projection:
 class RowSpace:
     """The posterior in its row space, and the way back.
 
-    Attributes
-    ----------
-    source : EmbeddingPosterior
-        In all D inputs.
-    posterior : EmbeddingPosterior
-        In r + 1 inputs; its log density is that of ``source`` at the lifted point.
-    log_complement : float
-        Log of the Gaussian integral outside the row space: add it to a Laplace evidence of ``posterior``.
+    ``source`` has all D inputs, ``posterior`` r + 1; its log density is that of ``source`` at the lifted point. Add
+    ``log_complement``, the log of the Gaussian integral outside the row space, to a Laplace evidence of ``posterior``.
     """
 
     def __init__(self, source: EmbeddingPosterior, R: np.ndarray | None = None):
@@ -84,7 +72,6 @@ class RowSpace:
 
         self.source, self.scale, self.basis = source, scale, basis
         self.where, self.shape = slice(source.R.start, source.R.start + d * (r + 1)), (d, r + 1)
-
         mean, sds = self._replace(source.prior.mean, 0.0), self._replace(source.prior.sd, mean_sd)
         prior = GaussianPrior(mean, sds)
         outside = d * (D - r - 1)
@@ -109,8 +96,7 @@ class RowSpace:
     def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The point of the row space next to theta (P,).
 
-        The weights of a candidate's rest, about which the data say nothing, are zero, or drawn from their prior by
-        ``rng``.
+        The weights of a candidate's rest, which the data leave open, are zero, or drawn from their prior by ``rng``.
         """
         R = theta[self.source.R].reshape(self.source.shape) / self.scale
         rest = np.zeros(len(R)) if rng is None else rng.normal(size=len(R)) * self.posterior.prior.sd[self.where.start]
@@ -137,10 +123,8 @@ class RowSpace:
         (d, D), where = self.source.shape, self.where
         frame = self.scale[:, None] * self.basis
         lift = np.zeros((self.source.n_parameters, self.posterior.n_parameters))
-        for i in range(where.start):
-            lift[i, i] = 1.0
-        for i in range(where.stop, self.posterior.n_parameters):
-            lift[i + self.source.R.stop - where.stop, i] = 1.0
+        lift[: where.start, : where.start] = np.eye(where.start)
+        lift[self.source.R.stop :, where.stop :] = np.eye(self.posterior.n_parameters - where.stop)
         outside = self.posterior.prior.sd[where.start] ** 2 * (np.diag(self.scale**2) - frame @ frame.T)
         result = np.zeros((self.source.n_parameters,) * 2)
         for k in range(d):

@@ -241,7 +241,7 @@ class _Centred(Node):
     """Kernel of f(x) minus its average over the data; between the data (uncentred) and new points (centred)."""
 
     def __init__(self, kernel: Node, X: np.ndarray):
-        self.kernel, self.X, self.indices = kernel, X, kernel.indices
+        self.kernel, self.X = kernel, X
 
     def at(self, theta, X, Z=None):
         return _CentredAt(self.kernel.at(theta, X, X if Z is None else Z), self.kernel.at(theta, X, self.X))

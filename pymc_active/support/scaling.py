@@ -45,16 +45,7 @@ IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
 
 
 def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
-    """The affine map of ``x_scale`` or ``y_scale``, frozen on the given values.
-
-    A constant input column gets a scale of one.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, a list of intervals, a shift or scale of the wrong shape, a scale that is not positive, or
-        a constant y.
-    """
+    """The affine map of ``x_scale`` or ``y_scale``, frozen on the given values; a constant input has a scale of one."""
     shape = values.shape[1:]
     if scale is None:
         return Affine(np.zeros(shape), np.ones(shape), is_identity=True)
@@ -73,16 +64,15 @@ def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
         }[scale]
         if shape == () and not width > 0:
             raise ValueError(
-                f"{what}={scale!r} needs at least two different values of y; they are all {values[0]}. "
-                f"Give {what}=(shift, scale) from what you know about y."
+                f"{what}={scale!r} needs at least two different values of y; they are all {values[0]}. Write "
+                f"{what}=(shift, scale)."
             )
         return Affine(np.asarray(shift), np.where(width > 0, width, 1.0))
     try:
         shift, width = (np.broadcast_to(np.asarray(part, float), shape) for part in scale)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{what} as a pair must be (shift, scale), numbers or arrays of shape {shape}; got {scale!r}"
-        ) from None
+        message = f"{what} as a pair must be (shift, scale), numbers or arrays of shape {shape}; got {scale!r}"
+        raise ValueError(message) from None
     if not (np.isfinite(shift).all() and np.isfinite(width).all() and (width > 0).all()):
         raise ValueError(f"{what}=(shift, scale) needs finite shifts and positive scales; got {scale!r}")
     return Affine(shift, width)

@@ -13,17 +13,10 @@ Bounds = Sequence[tuple[float, float]]
 
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
-    """A float matrix (n, D) from an array, a data frame or a DataArray.
+    """A float matrix (n, D) from an array, a data frame or a DataArray, with the columns ``inputs`` in their order.
 
-    Columns that are named like a model's ``inputs`` are put in their order.
-
-    Raises
-    ------
-    TypeError
-        If the values are not real numbers.
-    ValueError
-        If X is not two-dimensional, is empty, holds NaN, infinity or masked values, does not have ``width`` columns,
-        has other column names than ``inputs``, or is a DataArray whose first dimension is ``input``.
+    Raises a TypeError if the values are not real numbers, and a ValueError if they are not finite, if X is not a
+    matrix of ``width`` columns and at least one row, or if its column names are not ``inputs``.
     """
     if isinstance(X, xr.DataArray) and X.ndim == 2 and X.dims[0] == "input":
         raise ValueError(f"{what} must have a row for each point; its dimensions are {X.dims}: write {what}.T")
@@ -39,11 +32,9 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
         hint = f"For a single input write {what}[:, None]."
         if isinstance(X, pd.Series):
             hint = "A single input of a data frame is frame[[column]], a single point frame.iloc[[row]]."
-        raise ValueError(
-            f"{what} must be a matrix with a row for each point and a column for each input; got shape {values.shape}. "
-            + hint
-        )
-    if values.shape[0] == 0 or values.shape[1] == 0:
+        expected = "a matrix with a row for each point and a column for each input"
+        raise ValueError(f"{what} must be {expected}; got shape {values.shape}. {hint}")
+    if not values.size:
         raise ValueError(f"{what} is empty: expected at least one row and one column; got shape {values.shape}")
     if width is not None and values.shape[1] != width:
         raise ValueError(f"{what} must have {width} columns, as the model's X has; got shape {values.shape}")
@@ -64,10 +55,9 @@ def _without_numbers(X: Any) -> str:
     """The columns of a data frame that are not numbers, and what to do about them."""
     if not isinstance(X, pd.DataFrame):
         return ""
-    columns = [str(name) for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
-    if not columns:
-        return ""
-    return f" (see {', '.join(columns)}: leave such columns out, or write them as numbers, e.g. by pd.get_dummies)"
+    columns = ", ".join(str(name) for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype))
+    remedy = "leave such columns out, or write them as numbers, e.g. by pd.get_dummies"
+    return f" (see {columns}: {remedy})" if columns else ""
 
 
 def _as_floats(values: Any) -> np.ndarray:
@@ -127,13 +117,7 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
 
 
 def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends of a box, (D,) each.
-
-    Raises
-    ------
-    ValueError
-        Unless bounds are finite pairs (low, high) with low < high, ``width`` of them.
-    """
+    """Lower and upper ends (D,) of a box; a ValueError unless bounds are finite pairs low < high, ``width`` of them."""
     try:
         box = np.asarray(bounds, float)
     except (TypeError, ValueError):
@@ -157,10 +141,7 @@ def _column_labels(X: Any) -> list | None:
 def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
     """Put the columns of a data frame or DataArray in the order of a model's inputs; return anything else as it is.
 
-    Raises
-    ------
-    ValueError
-        If the names of both are text, and differ. Numbers that differ are taken for mere positions.
+    Raises a ValueError if the names of both are text, and differ. Numbers that differ are taken for mere positions.
     """
     labels, inputs = _column_labels(X), list(inputs)
     if labels is None or labels == inputs or np.ndim(X) != 2:
@@ -178,16 +159,10 @@ def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
 
 
 def input_labels(X: Any, n_inputs: int) -> list:
-    """Names of the input columns: those of a data frame or DataArray, else 0, 1, ...
-
-    Raises
-    ------
-    ValueError
-        If names repeat.
-    """
+    """Distinct names of the input columns: those of a data frame or DataArray, else 0, 1, ..."""
     labels = _column_labels(X)
     if labels is None:
-        labels = list(range(n_inputs))
+        return list(range(n_inputs))
     if len(set(labels)) != len(labels):
         repeated = sorted({str(label) for label in labels if labels.count(label) > 1})
         raise ValueError(f"input names must be unique; these repeat: {', '.join(repeated)}")
@@ -197,12 +172,8 @@ def input_labels(X: Any, n_inputs: int) -> list:
 def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, Any]:
     """Bounds and pool, one of them None: given by name, or as one argument ``where``.
 
-    Raises
-    ------
-    TypeError
-        Unless exactly one of the three is given.
-    ValueError
-        If ``where`` is a list whose rows are not tuples: they could be intervals or points.
+    Raises a TypeError unless exactly one of the three is given, and a ValueError if ``where`` is a list whose rows are
+    not tuples: they could be intervals or points.
     """
     if sum(given is not None for given in (where, bounds, pool)) != 1:
         raise TypeError("pass one source of points: bounds=[(low, high), ...] or pool=X_pool")

@@ -15,19 +15,10 @@ _told: WeakSet[Executor] = WeakSet()
 
 
 class Call[Result]:
-    """One call in another process or thread.
+    """One call in another process or thread, of a function without side effects.
 
-    Parameters
-    ----------
-    executor : concurrent.futures.Executor
-    function, *arguments
-        Pickled if the executor has processes. The call must have no side effects, and not depend on when it is made.
-
-    Warns
-    -----
-    ExecutionWarning
-        Once for a broken executor, such as a process pool one of whose processes was killed. The call is then made in
-        this process. An executor that restarts its workers, such as dask's, gives no warning.
+    A broken executor, such as a process pool one of whose processes was killed, gives one ExecutionWarning, and the
+    call is made in this process. An executor that restarts its workers, such as dask's, gives no warning.
     """
 
     def __init__(self, executor: Executor, function: Callable[..., Result], *arguments: Any):
@@ -84,8 +75,7 @@ def _tell(executor: Executor, error: BrokenExecutor) -> None:
     _told.add(executor)
     reason = str(error).rstrip(".")
     warn_user(
-        f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). Nothing is lost: "
-        "the work is done in this process, slower and with the same result. To use several processes again, pass a "
-        "new executor, or set learner.executor",
+        f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). The work is done "
+        "in this process, slower and with the same result. Pass a new executor, or set learner.executor",
         ExecutionWarning,
     )
