@@ -16,6 +16,8 @@ from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenc
 from pymc_active.criteria.maximize_in_box import extreme_corners, maximize
 from pymc_active.criteria.screening import prepare
 
+pytestmark = pytest.mark.slow
+
 BOX = [(-1.0, 1.0)] * 3
 
 
@@ -236,7 +238,7 @@ def test_run_tells_and_reports_what_was_asked():
     assert_array_equal(design["pool_row"], [-1, -1])
     assert np.isfinite(design["score"]).all()
     assert len(active.asked_labels) == 0
-    assert repr(active).endswith("6 points, 2 asked, a box of 2 inputs>")
+    assert "points 6; told after the start 2; candidates a box of 2 inputs" in repr(active)
     active.tell([[5.0, 5.0]], 0.3)
     assert np.isnan(active.to_datatree(draws=2)["design"]["score"][-1])
 

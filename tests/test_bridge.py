@@ -15,6 +15,8 @@ from pymc_active.laplace.draws.importance import importance_evidence
 from pymc_active.posterior.row_space import RowSpace
 from pymc_active.predictions.bridge_sampling import _Quotient, bridge_evidence
 
+pytestmark = pytest.mark.slow
+
 BOXES = {skewed: ((-6, -5), (6, 5)), two_alike: ((-8, -8), (4, 4)), reflected: ((-9, -9), (9, 9))}
 
 

@@ -23,6 +23,8 @@ from pymc_active.predictions.bridge_sampling import bridge_evidence
 from pymc_active.predictions.model_average import summed_over_modes
 from pymc_active.predictions.moments import draw_moments
 
+pytestmark = pytest.mark.slow
+
 NEW = np.linspace(-3, 3, 7)[:, None]
 POOL = np.linspace(-4, 4, 9)[:, None]
 # The criteria that are checked unless others are named.

@@ -18,6 +18,8 @@ from pymc_active.active import Learner
 from pymc_active.command_line.options import Settings
 from pymc_active.learner import verification
 
+pytestmark = pytest.mark.slow
+
 rng = np.random.default_rng(0)
 POOL = pd.DataFrame(
     {

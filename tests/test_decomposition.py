@@ -17,6 +17,8 @@ from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.structure.decompose import additive_terms, decompose
 from pymc_active.support.numbers import plus_minus
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(1990, 2002, size=30))
 Y = 50 + 3 * (X - 1995) + 4 * np.sin(2 * np.pi * X / 1.7) * (1 + 0.1 * (X - 1990)) + 0.5 * RNG.normal(size=30)

@@ -11,6 +11,8 @@ import pymc_active as pma
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.graph import GraphPosterior
 
+pytestmark = pytest.mark.slow
+
 
 def data(n=12, D=3):
     """Smooth noisy outputs of inputs in the box."""

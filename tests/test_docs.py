@@ -16,7 +16,10 @@ from test_imports import LAYERS
 ROOT = Path(__file__).parent.parent
 NAMESPACES = ("", "active", "cov", "datasets", "graphs", "kernels", "plots", "problems", "search")
 
-pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="a source archive has no documentation")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="a source archive has no documentation"),
+]
 
 
 def public_names() -> dict[str, object]:

@@ -161,7 +161,7 @@ def test_many_inputs_use_the_draws_of_the_fit(fit, monkeypatch):
 
 
 def test_bad_input(fit, trace):
-    with pytest.raises(TypeError, match="a LaplaceFit or a DataTree of draws; got int"):
+    with pytest.raises(TypeError, match="a LaplaceFit, an Ensemble or a DataTree of draws; got int"):
         pma.relevance(3)
     with pytest.raises(ValueError, match="pass model=gpm"):
         pma.relevance(trace)

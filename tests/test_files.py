@@ -27,6 +27,8 @@ from pymc_active.models.builders import rebuild
 from pymc_active.support import files
 from pymc_active.support.labels import read_index, write_index
 
+pytestmark = pytest.mark.slow
+
 # What a file of a learner says that it is.
 KIND, VERSION = "pymc_active.active.Learner", 2
 GRID = np.linspace(-3, 3, 25)[:, None]

@@ -13,6 +13,8 @@ import pymc_active as pma
 from pymc_active.posterior import graph_taylor
 from pymc_active.posterior.graph import _default_mode
 
+pytestmark = pytest.mark.slow
+
 cov = pm.gp.cov
 RNG = np.random.default_rng(20260101)
 X = RNG.uniform(-1, 1, size=(6, 2))

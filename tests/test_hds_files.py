@@ -12,6 +12,8 @@ from pymc_active.relevant_inputs.evaluations import EvaluationError
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
 
+pytestmark = pytest.mark.slow
+
 SCALES = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
 
 

@@ -13,6 +13,8 @@ from pymc_active.relevant_inputs.baselines.gp_ucb import _Surrogate, gp_ucb, reg
 from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
 from pymc_active.relevant_inputs.search import hds, hds_then_optimize
 
+pytestmark = pytest.mark.slow
+
 mpl.use("agg")
 
 SCALES = {"bandwidth": 0.8, "signal_variance": 1.0, "noise_variance": 1e-3}

@@ -19,6 +19,8 @@ from pymc_active.relevant_inputs.search import hds
 from pymc_active.relevant_inputs.state import HDSState
 from pymc_active.relevant_inputs.verdicts import conclude
 
+pytestmark = pytest.mark.slow
+
 SCALES = {"bandwidth": 0.1, "signal_variance": 1.0, "noise_variance": 0.1}
 SMOOTH = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
 # For functions that are no draws of the assumed process, or whose inputs are not all found.

@@ -15,6 +15,8 @@ from pymc_active.laplace.like_terms import exchanges
 from pymc_active.predictions import model_average
 from pymc_active.predictions.model_average import summed_over_modes
 
+pytestmark = pytest.mark.slow
+
 
 def fit(gpm, **keywords):
     options = {"n_restarts": 4, "population": 0, "random_seed": 1, "progressbar": False}

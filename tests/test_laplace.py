@@ -22,6 +22,8 @@ from pymc_active.laplace.symmetry import log_orbit_volume, log_sphere_surface
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.graph import GraphPosterior
 
+pytestmark = pytest.mark.slow
+
 
 def data(n=15, D=2, seed=1, noise=0.1):
     rng = np.random.default_rng(seed)

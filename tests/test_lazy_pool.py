@@ -9,6 +9,8 @@ from numpy.testing import assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner
 
+pytestmark = pytest.mark.slow
+
 dask = pytest.importorskip("dask", reason="only the dask extra brings it")
 da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
 

@@ -20,6 +20,8 @@ from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments, marginal_moments
 
+pytestmark = pytest.mark.slow
+
 NEW = np.linspace(-2, 2, 7)[:, None]
 
 

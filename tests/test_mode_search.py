@@ -20,6 +20,8 @@ from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.threads import one_blas_thread
 
+pytestmark = pytest.mark.slow
+
 PERIOD = 0.13
 
 

@@ -18,6 +18,8 @@ from pymc_active.laplace.modes import task
 from pymc_active.learner import models_followed as refitting
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 
+pytestmark = pytest.mark.slow
+
 POOL = np.linspace(0, 1, 60)[:, None]
 START = [10, 45]
 ERROR = 0.1 * np.random.default_rng(0).normal(size=len(POOL))

@@ -17,6 +17,8 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GraphPosterior
 
+pytestmark = pytest.mark.slow
+
 
 def data(n=10, D=2, seed=1):
     rng = np.random.default_rng(seed)

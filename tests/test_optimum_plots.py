@@ -17,6 +17,8 @@ import pymc_active as pma
 from pymc_active import plots
 from pymc_active.active import Learner
 
+pytestmark = pytest.mark.slow
+
 POOL = pd.DataFrame(
     np.random.default_rng(2).uniform(0, 1, (30, 2)),
     columns=["acid", "heat"],

@@ -470,7 +470,7 @@ def test_draws_of_a_trace_share_the_maxima():
     assert_array_equal(one, pes(gpm, T, point=alone, n_optima=20, **options))
 
     wide = posterior.assign(log_lengthscale=(["chain", "draw", "input3"], rng.normal(size=(2, 8, 3))))
-    with pytest.raises(ValueError, match="not drawn from this model: it has 5 parameters, the model has 4"):
+    with pytest.raises(ValueError, match="not drawn from this model: it has 5 parameters instead of 4"):
         pes(gpm, T, trace=xr.DataTree.from_dict({"posterior": wide}), **options)
     with pytest.raises(ValueError, match="it lacks log_noise"):
         pes(gpm, T, trace=xr.DataTree.from_dict({"posterior": posterior.drop_vars("log_noise")}), **options)

@@ -20,6 +20,8 @@ import pymc_active as pma
 from pymc_active import plots
 from pymc_active.structure.decompose import decompose
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(20260301)
 X = RNG.uniform(-1, 1, size=(25, 4))
 Y = np.sin(2 * X[:, 0] - X[:, 1]) + 0.5 * X[:, 2] + 0.05 * RNG.normal(size=25)

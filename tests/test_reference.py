@@ -18,6 +18,8 @@ import pymc_active as pma
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy
 from pymc_active.posterior.compile_mode import vm_mode
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "reference"
 
 

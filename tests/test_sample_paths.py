@@ -15,6 +15,8 @@ from pymc_active.paths.features import Waves, draw_on_basis, draw_waves, spread,
 from pymc_active.paths.maximizers import newton_step
 from pymc_active.posterior.conditioned import ConditionedGP
 
+pytestmark = pytest.mark.slow
+
 NOISE = 0.1
 
 
@@ -485,7 +487,7 @@ def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
         ({"draws": 1.5}, "draws must be a positive whole number"),
         ({"bounds": [(1, 0), (0, 1)]}, "low < high"),
         ({"bounds": [(0, 1)]}, "2 pairs"),
-        ({"point": None}, "point=, fit= or trace="),
+        ({"point": None}, "exactly one of point=, fit= and trace="),
     ],
 )
 def test_bad_input_is_refused(yield_model, keywords, message):

@@ -19,6 +19,8 @@ from pymc_active.criteria.screening import screened
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.learner.lazy_pool import LazyPool
 
+pytestmark = pytest.mark.slow
+
 da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
 distributed = pytest.importorskip("distributed", reason="only the dask extra brings it")
 

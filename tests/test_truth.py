@@ -23,6 +23,8 @@ from pymc_active.information.mixture_entropy import (
 )
 from pymc_active.laplace.draws.importance import pareto_k
 
+pytestmark = pytest.mark.slow
+
 CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())
 
 

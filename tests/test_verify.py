@@ -21,6 +21,8 @@ from pymc_active.models.traces import trace_thetas
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.predictions.predict import posterior_mean
 
+pytestmark = pytest.mark.slow
+
 GRID = np.linspace(-3, 3, 25)[:, None]
 FEW, MANY = [2, 8, 14, 20, 24], list(range(0, 25, 2))
 # The posterior of few data under wide priors is far from any Gaussian.
