@@ -38,15 +38,14 @@ def plot_check(
     metric : {"skl", "skl_mixture", "skl_y"}
         Divergence of the predictions, for one model.
     axes, figsize : as in :mod:`pymc_active.plots`
-        The verdict is written into new figures only.
+        One Axes for each panel. The verdict is written into new figures only.
 
-    Returns
-    -------
-    ndarray of matplotlib Axes
-        One for each panel. One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at
-        the median); log evidence by estimator, relative to the reference, with bars of two standard errors; R-hat by
-        variable; Pareto k of the Laplace draws; with a pool, the true utility of the picks by criterion. Several
-        models: probabilities and evidences by estimator, Pareto k by model, and the picks.
+    Notes
+    -----
+    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median); log
+    evidence by estimator, relative to the reference, with bars of two standard errors; R-hat by variable; Pareto k of
+    the Laplace draws; with a pool, the true utility of the picks by criterion. Several models: probabilities and
+    evidences by estimator, Pareto k by model, and the picks.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children

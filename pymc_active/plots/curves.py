@@ -21,8 +21,6 @@ def plot_learning_curves(
 ) -> Axes:
     """Error against the number of points: the mean over repetitions, with the band of their quartiles.
 
-    Methods are labelled at the ends of their lines.
-
     Parameters
     ----------
     curves : xarray.Dataset or DataArray
@@ -32,9 +30,8 @@ def plot_learning_curves(
         Variable of a Dataset; needed if it has several.
     reference : float or dict, optional
         Horizontal lines, by label: ``{"noise floor": 0.1}``.
-    log : bool
-        A logarithmic y axis.
-    ax : as in :mod:`pymc_active.plots`
+    log, ax
+        A logarithmic y axis; the Axes, as in :mod:`pymc_active.plots`.
     """
     if isinstance(curves, xr.Dataset):
         if metric is None and len(curves.data_vars) == 1:
