@@ -35,12 +35,8 @@ _VAGUE = {
 class PriorSensitivity(Summarized):
     """The posterior over models under several sets of hyperpriors; see :func:`prior_sensitivity`.
 
-    Attributes
-    ----------
-    table : xarray.Dataset
-        Over (``prior``, ``model``): ``probability``, ``log_evidence`` (nats, summed over modes), ``doubtful``.
-    fits : dict
-        Name of the priors -> expression -> LaplaceFit.
+    ``table`` holds, over (``prior``, ``model``): ``probability``, ``log_evidence`` (nats, summed over modes),
+    ``doubtful``. ``fits`` are by the name of the priors, then by expression.
     """
 
     table: xr.Dataset
@@ -72,6 +68,9 @@ def prior_sensitivity(
 ) -> PriorSensitivity:
     """Compare kernels under several hyperpriors, to see whether the answer depends on them.
 
+    Each model is also searched from its modes under the other priors, so that a failed search does not look like an
+    effect of the priors.
+
     Parameters
     ----------
     X, y, mean, x_scale, y_scale
@@ -84,12 +83,7 @@ def prior_sensitivity(
     fits : dict of LaplaceFit, optional
         Earlier fits, such as ``learner.fit``. The modes of fits of the same expressions are starts under every prior.
     random_seed, progressbar, executor, fit_keywords
-        As in :func:`pymc_active.fit_laplace_models`, with more keywords for it. Keep its 20 restarts: with few of
-        them, a search that fails looks like an effect of the priors.
-
-    Returns
-    -------
-    PriorSensitivity
+        As in :func:`pymc_active.fit_laplace_models`, with more keywords for it. Keep its 20 restarts: few may fail.
 
     Raises
     ------
@@ -97,20 +91,12 @@ def prior_sensitivity(
         As :func:`composite_gp` and :func:`model_posterior`; for fewer than two kernels, equal kernels, and unknown
         names of priors or parameters.
 
-    Notes
-    -----
-    Each model is also searched from its modes under the other priors, so that a failed search does not look like an
-    effect of the priors.
-
     Examples
     --------
     >>> import numpy as np
     >>> import pymc_active as pma
-    >>> x = np.linspace(0, 1, 15)
-    >>> found = pma.search.prior_sensitivity(
-    ...     x[:, None], 2 * x, ["SE", "LIN"], random_seed=1, progressbar=False, fit_keywords={"n_restarts": 2}
-    ... )
-    >>> found.table.probability.dims
+    >>> x, quick = np.linspace(0, 1, 15), {"fit_keywords": {"n_restarts": 2}, "random_seed": 1, "progressbar": False}
+    >>> pma.search.prior_sensitivity(x[:, None], 2 * x, ["SE", "LIN"], **quick).table.probability.dims
     ('prior', 'model')
     """
     if isinstance(expressions, str | Expression):
