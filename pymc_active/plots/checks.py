@@ -31,21 +31,19 @@ def plot_check(
 ) -> np.ndarray:
     """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below.
 
+    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median), or another
+    ``metric`` of them; log evidence by estimator, relative to the reference, with bars of two standard errors; R-hat
+    by variable; Pareto k of the Laplace draws; with a pool, the true utility of the picks by criterion. Several
+    models: probabilities and evidences by estimator, Pareto k by model, and the picks. Each panel has one of the
+    Axes.
+
     Parameters
     ----------
     tree : xarray.DataTree
         From :func:`pymc_active.check`, of one model or several.
     metric : {"skl", "skl_mixture", "skl_y"}
-        Divergence of the predictions, for one model.
     axes, figsize : as in :mod:`pymc_active.plots`
-        One Axes for each panel. The verdict is written into new figures only.
-
-    Notes
-    -----
-    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median); log
-    evidence by estimator, relative to the reference, with bars of two standard errors; R-hat by variable; Pareto k of
-    the Laplace draws; with a pool, the true utility of the picks by criterion. Several models: probabilities and
-    evidences by estimator, Pareto k by model, and the picks.
+        The verdict is written into new figures only.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children

@@ -87,17 +87,11 @@ def plot_relevance(
 ) -> Axes:
     """Importance of each input: medians and 89 % intervals of draws from the Laplace approximation.
 
-    For an embedding the ``loading`` of :func:`pymc_active.relevance`, else 1 / lengthscale, both for scaled inputs
-    (``x_scale``).
-
-    Parameters
-    ----------
-    labels : sequence, optional
-        Of the inputs; default those of X. More than ten increasing numbers, such as wavelengths, give a curve with a
-        band; consecutive integers only number the inputs.
-    var_name : str
-        For models without an embedding: the variable with one lengthscale per input, in the units of X.
-    fit, draws, random_seed, ax : as in :mod:`pymc_active.plots`
+    For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale of the variable
+    ``var_name``, which has one lengthscale per input in the units of X. Both refer to the scaled inputs
+    (``x_scale``). ``labels`` of the inputs are by default those of X. More than ten increasing numbers, such as
+    wavelengths, give a curve with a band; consecutive integers only number the inputs. The rest is as in
+    :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_relevance")
     gpm = fit.gpm

@@ -154,15 +154,9 @@ def plot_model_posterior(
 ) -> Axes:
     """Posterior probabilities of models over a run.
 
-    Parameters
-    ----------
-    history : xarray.DataArray
-        Probabilities over ``n_observations`` and ``model``, such as ``learner.model_history``; NaN where a model had
-        not been added yet.
-    n_models, highlight
-        The models with the highest probability at any time, and those with these labels, get a colour and a name. The
-        others are grey.
-    ax : as in :mod:`pymc_active.plots`
+    ``history`` holds them over ``n_observations`` and ``model``, as ``learner.model_history`` does; NaN where a model
+    had not been added yet. The ``n_models`` with the highest probability at any time, and those with the labels
+    ``highlight``, get a colour and a name. The others are grey.
     """
     check_result(history, xr.DataArray, "plot_model_posterior", "an xarray DataArray over n_observations and model")
     if set(history.dims) != {"n_observations", "model"}:
