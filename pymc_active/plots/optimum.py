@@ -36,10 +36,8 @@ def plot_optimum(
     ``optimum.samples``, each a possible place of the maximum. Axes, by shape:
 
     * One input: (2, 1). The posterior with the data and the height of each possible maximum; below, its place.
-    * Two inputs: (1, 1). The posterior mean as a map, with the possible places. The colour bar is the figure's last
-      Axes.
-    * More: (2, D). As for one input, along each input through the recommended point. Data are drawn faintly because
-      they do not lie on these lines.
+    * Two inputs: (1, 1). The posterior mean as a map, with the possible places. Its colour bar has the last Axes.
+    * More: (2, D). As for one input, along each input through the recommended point. Data off these lines are faint.
     * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f.
 
     Parameters
@@ -49,8 +47,7 @@ def plot_optimum(
     units, y_unit : sequence of str or dict by input, and str, optional
         Of the inputs and of y.
     labels, n_candidates
-        For a pool: labels of its rows (default: its own), and how many rows are shown, those most likely to be the
-        best.
+        For a pool: labels of its rows (default: its own), and how many of those most likely to be the best are shown.
     n_points : int, optional
         Points of the grid along each input. Default: 200, or 60 for a map.
     axes, figsize : as in :mod:`pymc_active.plots`

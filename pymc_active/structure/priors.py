@@ -23,7 +23,7 @@ from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring
 
-# The wide priors of composite_gp with twice the sd: hardly anything is known about the scale of the input.
+# The wide priors of composite_gp for inputs in [0, 1], with twice the sd of all lengthscales and periods.
 _VAGUE = {
     "log_lengthscale": (np.log(0.1), 2.0),
     "log_lengthscale_PER": (np.log(2.0), 2 * np.sqrt(0.5)),
@@ -105,7 +105,8 @@ def prior_sensitivity(
     if len(trees) < 2 or len(set(trees)) < len(trees):
         raise ValueError(f"expressions must hold two or more different kernels; got {list(map(str, trees))}")
     if priors is None:
-        priors = {"wide": "wide", "toolbox": "toolbox", "vague": vague_priors()}
+        vague = {name: pm.Normal.dist(*mean_and_sd) for name, mean_and_sd in _VAGUE.items()}
+        priors = {"wide": "wide", "toolbox": "toolbox", "vague": vague}
     if not isinstance(priors, Mapping) or not priors:
         raise TypeError(f"priors must be a dict, name -> set of priors, with at least one entry; got {priors!r}")
     if fits is not None and not isinstance(fits, Mapping):
@@ -157,8 +158,3 @@ def _modes(fits: Sequence[Mapping[str, LaplaceFit]], label: str, gpm: GPModel) -
     """Modes of a model under all priors so far, without those that lack a parameter because a prior fixed it."""
     points = [mode.point for members in fits if label in members for mode in members[label].modes]
     return [point for point in points if set(point) == set(gpm.shapes)]
-
-
-def vague_priors() -> dict[str, Any]:
-    """The wide priors with the sds of all lengthscales and periods doubled, for inputs in [0, 1]."""
-    return {name: pm.Normal.dist(mean, sd) for name, (mean, sd) in _VAGUE.items()}
