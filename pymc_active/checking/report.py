@@ -42,8 +42,8 @@ def check(
     fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit
         Of several models, each one is checked, and so is their comparison.
     trace : xarray.DataTree, optional
-        From :func:`sample`. Default: sampled here by NUTS, with the defaults of :func:`sample`. For several models a
-        dict by label; models that are missing, or None, are sampled here.
+        From :func:`sample`, by default sampled here with its defaults (NUTS). For several models a dict by label;
+        models that are missing, or None, are sampled here.
     X_new : array_like, shape (m, D), optional
         Points to compare at. Default: the pool, else the inputs of the data.
     pool : array_like, shape (m', D), optional
@@ -56,10 +56,8 @@ def check(
         and ``"expected_improvement"``), and ``"max_value_entropy"`` and ``"pes"``, which take some seconds, if there
         are at most six inputs and the y differ. Default for several models: ``"bams"``, ``"bams_modes"``,
         ``"bams_draws"`` and ``"committee"``.
-    bounds : list of (low, high), optional
-        Box in which criteria such as ``"pes"`` look for the maximum. Default: they look in the pool.
-    minimize : bool
-        Whether the criteria that look for the maximum look for the minimum.
+    bounds, minimize : list of (low, high), optional, and bool
+        Box in which criteria such as ``"pes"`` look for the maximum (or minimum). Default: they look in the pool.
     random_seed : int or Generator, optional
         For a trace sampled here, for weighted draws, and for criteria that draw.
 
@@ -73,9 +71,9 @@ def check(
         * ``predictions``: over ``approximation`` (map, bbq, mgp, and the mixtures over modes and draws of the fit, by
           their first two moments) and ``point``, in nats: ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p
           the Gaussian that has the moments of the trace's mixture; ``skl_mixture``, the same with the exact mixture,
-          by quadrature over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``, -log q(y) (its
-          expectation under the trace without ``y_new``). The moments are ``f_mean``, ``f_variance`` and
-          ``y_variance``, those of the trace ``true_f_mean``, ``true_f_variance`` and ``true_y_variance``.
+          by quadrature over at most 400 draws; ``skl_y``, as ``skl`` for an observation; ``nll``, -log q(y). The
+          moments are ``f_mean``, ``f_variance`` and ``y_variance``, those of the trace the same with ``true_``
+          before.
         * ``trace_diagnostics``: ``rhat`` and ``ess_bulk`` of every free variable and of the predictive means at
           X_new, the worst over their entries; ``largest_rhat`` and ``smallest_ess`` over variables without a
           symmetry; ``n_divergences``, ``n_draws``, ``n_chains``.
@@ -107,7 +105,8 @@ def check(
 
     References
     ----------
-    .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1. Vehtari et al. (2021, 2024) for R-hat and Pareto k.
+    .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1. Vehtari et al. (2021, 2024) for R-hat and Pareto
+       k.
     """
     if isinstance(random_seed, np.random.Generator):
         random_seed = int(random_seed.integers(2**31))

@@ -32,13 +32,12 @@ def bald_probit(
     Parameters
     ----------
     fit : ProbitFit
-        From :func:`pymc_active.fit_probit`.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
         Candidates in the user's units. A dask array is scored lazily, block by block.
     target : {"f", "hyperparameters"}
         What to learn about. ``"f"``: the latent function with its hyperparameters, :math:`h(\bar p) - E[h(\Phi(f))]`,
-        where h is the entropy of a label. With ``method="map"`` this is the criterion of Houlsby et al., but by
-        quadrature where they approximate the integral. ``"hyperparameters"``: only these, :math:`h(\bar p) -
+        where h is the entropy of a label. With ``method="map"`` this is the criterion of Houlsby et al. (2011), but
+        by quadrature where they approximate the integral. ``"hyperparameters"``: only these, :math:`h(\bar p) -
         E[h(p_s)]` with :math:`p_s` the probability given the hyperparameters; much smaller.
     method, draws, random_seed
         Hyperparameters to average over, as in :meth:`ProbitFit.predict`.
@@ -53,18 +52,13 @@ def bald_probit(
     ValueError
         For ``target="hyperparameters"`` with ``method="map"``, which leaves nothing to learn.
 
-    References
-    ----------
-    .. [1] Houlsby et al. (2011), Bayesian active learning for classification and preference learning.
-
     Examples
     --------
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(-3, 3, 12)[:, None]
     >>> fit = pma.fit_probit(pma.probit_gp(x, x[:, 0] > 0.5), random_seed=1, progressbar=False)
-    >>> score = pma.active.bald_probit(fit, np.array([[-2.0], [2.0], [6.0]]))
-    >>> int(score.argmax("point"))
+    >>> int(pma.active.bald_probit(fit, np.array([[-2.0], [2.0], [6.0]])).argmax("point"))
     2
     """
     if not isinstance(fit, ProbitFit):

@@ -36,13 +36,13 @@ class ProbitFit(Summarized):
     """A GP classifier fitted to its data. Returned by :func:`fit_probit`.
 
     Given hyperparameters, the latent function is Gaussian (Laplace's method or expectation propagation). The
-    hyperparameters are Gaussian on the log scale, at the highest mode.
+    hyperparameters are Gaussian on the log scale, at the highest mode. Source: Rasmussen & Williams (2006), chapter 3
+    and section 5.5.
 
     Attributes
     ----------
-    gp : ProbitGP
     X, labels : ndarray
-        The data of the fit; the model may hold others by now.
+        The data of the fit; the model ``gp`` may hold others by now.
     theta, covariance : ndarray, shapes (P,) and (P, P)
         Mode and covariance of the hyperparameters.
     log_likelihood, log_posterior, log_evidence : float
@@ -52,10 +52,6 @@ class ProbitFit(Summarized):
         ``converged``, ``latent_converged``, ``gradient_norm`` (nats per prior sd), ``n_starts``, ``n_best`` (starts
         that reached the mode), ``n_floored`` (directions without positive curvature, given an sd of 1.8 prior sds),
         ``warnings``.
-
-    References
-    ----------
-    .. [1] Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, chapter 3 and section 5.5.
     """
 
     def __init__(self, gp: ProbitGP, posterior: ProbitPosterior, theta: np.ndarray, diagnostics: dict[str, Any]):
@@ -134,7 +130,7 @@ class ProbitFit(Summarized):
         draws: int = 32,
         random_seed: int | np.random.Generator | None = None,
     ) -> xr.Dataset:
-        """Predict the probability of yes, averaged over the hyperparameters.
+        """Probability of yes, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.
 
         Parameters
         ----------
@@ -143,13 +139,6 @@ class ProbitFit(Summarized):
         method : {"cubature", "draws", "map"}
             Average over 2P hyperparameters, sqrt(P) sds from the mode along each principal axis of their Gaussian;
             over ``draws`` draws from it; or take the mode alone.
-        draws, random_seed : int, and int or Generator
-            For ``"draws"``.
-
-        Returns
-        -------
-        xarray.Dataset
-            ``probability``, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.
         """
         X = read_inputs(X_new, "X_new", inputs=self.gp.inputs)
         means, variances = self.latent(X, self.hyperparameters(method, draws, random_seed))
@@ -176,19 +165,13 @@ def fit_probit(
 
     Parameters
     ----------
-    gp : ProbitGP
     approximation : {"laplace", "ep"}
-        Of the latent function. Expectation propagation gives probabilities closer to the exact ones [1]_ and takes
-        longer. Those of Laplace's method are too close to one half; the designs are nearly the same.
+        Of the latent function. Expectation propagation gives probabilities closer to the exact ones (Kuss & Rasmussen
+        2005) and takes longer. Those of Laplace's method are too close to one half; the designs are nearly the same.
     start : dict or ProbitFit, optional
         One more start: values by name, or an earlier fit.
-    n_restarts, random_seed : int, and int or Generator
+    n_restarts : int
         Starts drawn from the prior, besides its mean.
-    progressbar : bool
-
-    Returns
-    -------
-    ProbitFit
 
     Raises
     ------
@@ -199,10 +182,6 @@ def fit_probit(
     -----
     DoubtfulFitWarning
         If the search, or the approximation of the latent function, did not converge.
-
-    References
-    ----------
-    .. [1] Kuss & Rasmussen (2005), Assessing approximate inference for binary Gaussian process classification.
 
     Examples
     --------

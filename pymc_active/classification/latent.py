@@ -87,10 +87,8 @@ class LatentGaussian(ABC):
 class LatentMode(LatentGaussian):
     """Laplace's approximation: the mode ``f`` (n,) and curvature of the latent function.
 
-    References
-    ----------
-    .. [1] Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, algorithms 3.1 and 5.1. The sign of s2
-       in 5.1 is the opposite of that in the text's derivation: dW/df is minus the third derivative.
+    Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, algorithms 3.1 and 5.1. The sign of s2 in
+    5.1 is the opposite of that in the text's derivation: dW/df is minus the third derivative.
     """
 
     def __init__(self, K: np.ndarray, mean: float, sign: np.ndarray):
@@ -134,9 +132,7 @@ class LatentMode(LatentGaussian):
 class LatentEP(LatentGaussian):
     """Expectation propagation: sites match the moments of each label's factor, and all are updated at once.
 
-    References
-    ----------
-    .. [1] Rasmussen & Williams (2006), algorithms 3.5, 3.6 and 5.2, with eqs. 3.73 and 3.74 for the evidence.
+    Rasmussen & Williams (2006), algorithms 3.5, 3.6 and 5.2, with eqs. 3.73 and 3.74 for the evidence.
     """
 
     def __init__(self, K: np.ndarray, mean: float, sign: np.ndarray):

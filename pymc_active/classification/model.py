@@ -43,10 +43,6 @@ def probit_gp(
         As in :func:`pymc_active.ard_gp`, but normal distributions or numbers only, for ``log_lengthscale`` (D,):
         Normal(log √D, 1), ``log_outputscale``: Normal(0, 1), and ``mean_constant``: Normal(0, 1).
 
-    Returns
-    -------
-    ProbitGP
-
     Raises
     ------
     TypeError, ValueError
@@ -58,8 +54,7 @@ def probit_gp(
 
     >>> import numpy as np
     >>> import pymc_active as pma
-    >>> X = np.array([[-2.0], [2.0]])
-    >>> gp = pma.probit_gp(X, [False, True])
+    >>> gp = pma.probit_gp([[-2.0], [2.0]], [False, True])
     >>> pool = np.linspace(-2, 2, 81)[:, None]
     >>> for _ in range(3):
     ...     fit = pma.fit_probit(gp, random_seed=1, progressbar=False)
@@ -86,13 +81,8 @@ def probit_gp(
 class ProbitGP(Summarized):
     """A GP classifier and its data, which :func:`pymc_active.fit_probit` fits. Made by :func:`pymc_active.probit_gp`.
 
-    Attributes
-    ----------
-    X : ndarray, shape (n, D)
-        Inputs, in the user's units.
-    labels : ndarray of bool, shape (n,)
-    inputs : list
-        Names of the columns of X.
+    ``X`` (n, D) holds the inputs in the user's units, ``inputs`` the names of its columns, and ``labels`` (n,)
+    booleans.
     """
 
     def __init__(

@@ -3,22 +3,17 @@
 Every function takes the object first. Another object raises a TypeError; unknown inputs, variables or rows, arrays of
 the wrong shape and a wrong number of Axes raise a ValueError. Intervals are central 89 % intervals, ArviZ's default.
 Colours are those of Okabe and Ito, which colour-blind readers can distinguish. ``plt.style.use(plots.STYLE)`` gives
-other pictures the same look.
+other pictures the same look. These arguments mean the same everywhere:
 
-These arguments mean the same everywhere:
-
-ax : matplotlib Axes, optional
-    Pictures with one panel draw on it, by default on a new one, and return it.
-axes : array of Axes, optional
-    Pictures with several panels draw on these, as many as they return by default. ``figsize`` (width, height) is the
-    size of a new figure in inches.
+ax, axes : matplotlib Axes, or an array of them, optional
+    Pictures draw on these, by default on new ones, and return them. ``figsize`` (width, height) is the size of a new
+    figure in inches.
 input : int or label
     The input along the x axis, by position or by name.
 X, y : array_like, shapes (m, D) and (m,), optional
     Points to show, in the user's units. Default: the data of the fit.
 highlight : array_like of int or bool, optional
-    Rows of X to ring, such as those that were asked for; with ``number=True`` they are numbered 1, 2, ... in this
-    order.
+    Rows of X to ring, such as those asked for; with ``number=True`` they are numbered 1, 2, ... in this order.
 draws, random_seed : int, and int or Generator
     Draws from the Laplace approximation.
 """

@@ -33,17 +33,11 @@ from pymc_active.structure.priors import PriorSensitivity
 
 @singledispatch
 def plot(result: Any, **keywords: Any) -> Any:
-    """Plot a result with the function that suits it.
+    """Plot a result with the function that suits it, which takes the keywords and returns its Axes.
 
-    Parameters
-    ----------
-    result : object
-        A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions
-        (:func:`plot_predictions`). A :class:`~pymc_active.active.Learner`: the same, with the points told ringed and
-        numbered; with several models, their posterior over the run (:func:`plot_model_posterior`). Any other result:
-        its own picture.
-    **keywords
-        For the function that draws, whose Axes are returned.
+    A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions (:func:`plot_predictions`). A
+    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered; with several models,
+    their posterior over the run (:func:`plot_model_posterior`). Any other result: its own picture.
     """
     known = sorted(kind.__name__ for kind in plot.registry if kind is not object)
     raise TypeError(f"there is no picture of {type(result).__name__}; plot takes {', '.join(known)}")

@@ -29,24 +29,14 @@ _COLOURS = {"laplace": VERMILION, "importance": BLUE, "bridge": GREEN}
 def plot_check(
     tree: xr.DataTree, *, metric: str = "skl", axes: Any = None, figsize: tuple[float, float] | None = None
 ) -> np.ndarray:
-    """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below.
+    """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below (in new figures only).
 
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        From :func:`pymc_active.check`, of one model or several.
-    metric : {"skl", "skl_mixture", "skl_y"}
-        Divergence of the predictions, for one model.
-    axes, figsize : as in :mod:`pymc_active.plots`
-        The verdict is written into new figures only.
-
-    Returns
-    -------
-    ndarray of matplotlib Axes
-        One for each panel. One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at
-        the median); log evidence by estimator, relative to the reference, with bars of two standard errors; R-hat by
-        variable; Pareto k of the Laplace draws; with a pool, the true utility of the picks by criterion. Several
-        models: probabilities and evidences by estimator, Pareto k by model, and the picks.
+    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median), or another
+    ``metric`` of them, "skl_mixture" or "skl_y"; log evidence by estimator, relative to the reference, with bars of
+    two standard errors; R-hat by variable; Pareto k of the Laplace draws; with a pool, the true utility of the picks
+    by criterion. Several models: probabilities and evidences by estimator, Pareto k by model, and the picks. Each
+    panel has one of the Axes. The tree comes from :func:`pymc_active.check`; the rest is as in
+    :mod:`pymc_active.plots`.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children

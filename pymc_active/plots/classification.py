@@ -23,23 +23,15 @@ def plot_probability(
 ) -> Axes:
     """Probability of yes along one input, or as a map over two, with the labels.
 
+    Along one input the band is the central 89 % interval of Φ(f). Over two, both answers are equally likely on the
+    line. ``method`` is as in :meth:`ProbitFit.predict`, and ``n_points`` of the grid along each input are by default
+    200 for one input and 60 for two.
+
     Parameters
     ----------
-    fit : ProbitFit
     inputs : an input, or a sequence of one or two, optional
         By position or by name. Default: the first two, or the only one. The others stay at the median of the data;
         the labels are then drawn faintly because they do not lie on this slice.
-    method : {"cubature", "draws", "map"}
-        As in :meth:`ProbitFit.predict`.
-    n_points : int, optional
-        Points of the grid along each input. Default: 200 for one, 60 for two.
-    ax : as in :mod:`pymc_active.plots`
-
-    Returns
-    -------
-    matplotlib Axes
-        Along one input the band is the central 89 % interval of Φ(f). Over two inputs, both answers are equally
-        likely on the line.
     """
     check_result(fit, ProbitFit, "plot_probability", "a ProbitFit, made by fit_probit")
     names = fit.gp.inputs

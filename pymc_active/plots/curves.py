@@ -21,20 +21,9 @@ def plot_learning_curves(
 ) -> Axes:
     """Error against the number of points: the mean over repetitions, with the band of their quartiles.
 
-    Methods are labelled at the ends of their lines.
-
-    Parameters
-    ----------
-    curves : xarray.Dataset or DataArray
-        Over ``n``, and over ``method`` and ``split`` if there are several. NaN are left out. ``attrs["units"]`` goes
-        to the y axis.
-    metric : str, optional
-        Variable of a Dataset; needed if it has several.
-    reference : float or dict, optional
-        Horizontal lines, by label: ``{"noise floor": 0.1}``.
-    log : bool
-        A logarithmic y axis.
-    ax : as in :mod:`pymc_active.plots`
+    ``curves`` are over ``n``, and over ``method`` and ``split`` if there are several. NaN are left out, and
+    ``attrs["units"]`` goes to the y axis, logarithmic with ``log``. A Dataset with several variables needs a
+    ``metric``, the name of one. ``reference`` draws horizontal lines, by label: ``{"noise floor": 0.1}``.
     """
     if isinstance(curves, xr.Dataset):
         if metric is None and len(curves.data_vars) == 1:

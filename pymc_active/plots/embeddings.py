@@ -31,24 +31,13 @@ def plot_embedding(
     number: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Points in the plane that the model has learned, coloured by y.
+    """Points in the plane that the model has learned, coloured by y, or in grey for X without y.
 
     The plane is turned to the principal axes of R (its singular vectors, the largest first, the largest weight of
-    each positive): the model does not know any rotation or reflection of it.
-
-    Parameters
-    ----------
-    fit : LaplaceFit
-        Of a model with an embedding.
-    X, y, highlight, number, ax : as in :mod:`pymc_active.plots`
-        X without y is drawn in grey.
-
-    Returns
-    -------
-    matplotlib Axes
-        For one component u against y, with the central 89 % interval of ``predict(fit, x)`` where x is the point of
-        least norm, in scaled inputs, that goes to u. For more than two components the first two. The colour bar is
-        the figure's last Axes.
+    each positive): the model does not know any rotation or reflection of it. One component u is drawn against y, with
+    the central 89 % interval of ``predict(fit, x)`` where x is the point of least norm, in scaled inputs, that goes
+    to u. Of more than two components the first two are drawn. The colour bar is the figure's last Axes. X, y,
+    highlight, number and ax are as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_embedding")
     R = principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
@@ -98,21 +87,11 @@ def plot_relevance(
 ) -> Axes:
     """Importance of each input: medians and 89 % intervals of draws from the Laplace approximation.
 
-    Parameters
-    ----------
-    fit : LaplaceFit
-    labels : sequence, optional
-        Of the inputs; default those of X. More than ten increasing numbers, such as wavelengths, give a curve with a
-        band; consecutive integers only number the inputs.
-    var_name : str
-        For models without an embedding: the variable with one lengthscale per input, in the units of X.
-    draws, random_seed, ax : as in :mod:`pymc_active.plots`
-
-    Returns
-    -------
-    matplotlib Axes
-        For an embedding the ``loading`` of :func:`pymc_active.relevance`, else 1 / lengthscale. Both refer to the
-        scaled inputs (``x_scale``).
+    For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale of the variable
+    ``var_name``, which has one lengthscale per input in the units of X. Both refer to the scaled inputs
+    (``x_scale``). ``labels`` of the inputs are by default those of X. More than ten increasing numbers, such as
+    wavelengths, give a curve with a band; consecutive integers only number the inputs. The rest is as in
+    :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_relevance")
     gpm = fit.gpm
@@ -169,21 +148,10 @@ def plot_loadings(
     """Correlations of the learned components with the inputs over the rows of X, with 89 % bands.
 
     If inputs are strongly correlated, as neighbouring wavelengths are, many R give the same components, so single
-    entries of R mean little. The correlations show what the components measure.
-
-    Parameters
-    ----------
-    fit : LaplaceFit
-        Of a model with an embedding.
-    labels : sequence, optional
-        Increasing numbers, one for each input. Default: those of X.
-    X, draws, random_seed, ax : as in :mod:`pymc_active.plots`
-        Each draw of R is rotated to match the mode (orthogonal Procrustes).
-
-    Returns
-    -------
-    matplotlib Axes
-        A curve with a band for each component, on the principal axes of R at the mode.
+    entries of R mean little. The correlations show what the components measure: a curve with a band for each
+    component, on the principal axes of R at the mode, to which each draw of R is rotated (orthogonal Procrustes).
+    ``labels`` are increasing numbers, one for each input, by default those of X. The rest is as in
+    :mod:`pymc_active.plots`.
     """
     from scipy.linalg import orthogonal_procrustes
 
@@ -228,13 +196,8 @@ def plot_subspace_angles(
 ) -> Axes:
     """Certainty of the learned subspace: medians and 89 % intervals of its angles to the mode or to a reference.
 
-    Grey marks are the medians for random subspaces, which is what an unknown embedding would give.
-
-    Parameters
-    ----------
-    source, reference, model, draws, random_seed
-        As in :func:`pymc_active.subspace_angles`.
-    ax : as in :mod:`pymc_active.plots`
+    Grey marks are the medians for random subspaces, which is what an unknown embedding would give. Arguments are
+    those of :func:`pymc_active.subspace_angles`, and ``ax`` as in :mod:`pymc_active.plots`.
     """
     angles = subspace_angles(source, reference, model=model, draws=draws, random_seed=random_seed)
     low, middle, high = angles.angle.sel(summary=["lower", "median", "upper"]).to_numpy()
@@ -260,13 +223,7 @@ def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = No
     """Log evidence of each number of components, with the posterior probabilities.
 
     Nats below the largest are linear down to ten, then logarithmic. Hollow points are doubtful fits or poor
-    evidences.
-
-    Parameters
-    ----------
-    result : EmbeddingDimension
-        From :func:`pymc_active.search.embedding_dimension`.
-    ax : as in :mod:`pymc_active.plots`
+    evidences. The result comes from :func:`pymc_active.search.embedding_dimension`.
     """
     check_result(result, EmbeddingDimension, "plot_embedding_dimension", "the result of embedding_dimension")
     table = result.table.sortby("n_components")

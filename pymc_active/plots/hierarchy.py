@@ -24,13 +24,9 @@ _LETTER, _MARGIN = 0.075, 0.16
 def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the nodes of :func:`pymc_active.active.hds`, down to ``max_depth``, coloured by their log likelihood ratio.
 
-    Each box has a node's inputs and, below, its number of evaluations. Red boxes are active and blue ones inactive, on
-    a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or contradicted
-    nodes. TypeError for another object than an HDSResult.
-
-    References
-    ----------
-    .. [1] Chen, Castro & Krause (2012), figure 1.
+    Each box has a node's inputs and, below, its number of evaluations. Red boxes are active and blue ones inactive,
+    on a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or contradicted
+    nodes. As in Chen, Castro & Krause (2012), figure 1.
     """
     if not isinstance(result, HDSResult):
         raise TypeError(f"plot_search_tree takes the result of hds; got {type(result).__name__}")

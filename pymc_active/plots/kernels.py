@@ -27,17 +27,10 @@ def plot_decomposition(
 ) -> np.ndarray:
     """The posterior with the data, one panel for each additive component, and the residuals.
 
-    Bands are central 89 % intervals of the function, and of the noise in the last panel. The mean function has no
-    panel.
-
-    Parameters
-    ----------
-    decomposition : Decomposition
-        From :func:`pymc_active.decompose`.
-    data : bool
-        Show the data in the first panel, and in the others the component at the data plus the residual.
-    input, axes, figsize : as in :mod:`pymc_active.plots`
-        With several inputs, points replace the curves.
+    Bands (with several inputs, bars) are central 89 % intervals of the function, and of the noise in the last panel.
+    The mean function has no panel. ``data`` shows the data in the first panel, and in the others the component at the
+    data plus the residual. The result comes from :func:`pymc_active.decompose`; the rest is as in
+    :mod:`pymc_active.plots`.
     """
     check_result(decomposition, Decomposition, "plot_decomposition", "the result of decompose")
     fit, table = decomposition.fit, decomposition.components
@@ -94,15 +87,8 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     """The evidence of all kernels of a search over its levels, with lines from the parents of the best.
 
     The y axis has nats below the best (half the difference in BIC, if that was the criterion). Hollow points are
-    doubtful fits.
-
-    Parameters
-    ----------
-    result : StructureSearch
-        From :func:`pymc_active.search.compositional_kernel_search`.
-    n_labels : int
-        How many kernels are named at each level, the best ones.
-    ax : as in :mod:`pymc_active.plots`
+    doubtful fits. The best ``n_labels`` kernels of each level are named. The result comes from
+    :func:`pymc_active.search.compositional_kernel_search`.
     """
     check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
     is_evidence = result.criterion == "evidence"
@@ -132,18 +118,11 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
 
 
 def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes | None = None) -> Axes:
-    """Log evidences of models, the best first, with their posterior probabilities.
+    """Log evidences of up to ``n`` models, the best first, with their posterior probabilities.
 
-    Nats below the best are linear up to ten, then logarithmic. Hollow points are doubtful fits.
-
-    Parameters
-    ----------
-    posterior : xarray.DataArray or Dataset
-        From :func:`pymc_active.active.model_posterior`, or the table of a search: the probability, ``log_evidence``
-        and ``doubtful`` over ``model``.
-    n : int
-        Largest number of models shown.
-    ax : as in :mod:`pymc_active.plots`
+    Nats below the best are linear up to ten, then logarithmic. Hollow points are doubtful fits. ``posterior`` comes
+    from :func:`pymc_active.active.model_posterior` or is the table of a search: the probability, ``log_evidence`` and
+    ``doubtful`` over ``model``.
     """
     check_result(posterior, (xr.DataArray, xr.Dataset), "plot_evidence", "what model_posterior returns")
     table = posterior.reset_coords() if isinstance(posterior, xr.Dataset) else posterior.to_dataset(name="probability")
@@ -175,16 +154,9 @@ def plot_model_posterior(
 ) -> Axes:
     """Posterior probabilities of models over a run.
 
-    Parameters
-    ----------
-    history : xarray.DataArray
-        Probabilities over ``n_observations`` and ``model``, such as ``learner.model_history``; NaN where a model had
-        not been added yet.
-    n_models : int
-        How many models get a colour and a name: those with the highest probability at any time. The others are grey.
-    highlight : sequence of labels, optional
-        Models to name whatever their probabilities.
-    ax : as in :mod:`pymc_active.plots`
+    ``history`` holds them over ``n_observations`` and ``model``, as ``learner.model_history`` does; NaN where a model
+    had not been added yet. The ``n_models`` with the highest probability at any time, and those with the labels
+    ``highlight``, get a colour and a name. The others are grey.
     """
     check_result(history, xr.DataArray, "plot_model_posterior", "an xarray DataArray over n_observations and model")
     if set(history.dims) != {"n_observations", "model"}:
@@ -214,15 +186,8 @@ def plot_model_posterior(
 def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | None = None) -> Axes:
     """The posterior over models under each set of hyperpriors, as a heat map.
 
-    A frame marks the best model under each set of priors, an asterisk a doubtful fit.
-
-    Parameters
-    ----------
-    result : PriorSensitivity
-        From :func:`pymc_active.search.prior_sensitivity`.
-    n : int
-        How many models are shown: those with the highest average probability.
-    ax : as in :mod:`pymc_active.plots`
+    A frame marks the best model under each set of priors, an asterisk a doubtful fit. The ``n`` models with the
+    highest average probability are shown. The result comes from :func:`pymc_active.search.prior_sensitivity`.
     """
     check_result(result, PriorSensitivity, "plot_prior_sensitivity", "the result of prior_sensitivity")
     order = np.argsort(-result.table.probability.mean("prior").to_numpy(), kind="stable")[:n]

@@ -32,32 +32,25 @@ def plot_optimum(
 ) -> np.ndarray:
     """The recommended point, the posterior around it, and where else the maximum (or minimum) of f may be.
 
+    Bands and bars are central 89 % intervals of f with the hyperparameters marginalised. Histograms and clouds show
+    ``optimum.samples``, each a possible place of the maximum. Axes, by shape:
+
+    * One input: (2, 1). The posterior with the data and the height of each possible maximum; below, its place.
+    * Two inputs: (1, 1). The posterior mean as a map, with the possible places. Its colour bar has the last Axes.
+    * More: (2, D). As for one input, along each input through the recommended point. Data off these lines are faint.
+    * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f.
+
     Parameters
     ----------
     optimum : Optimum
         From :meth:`Learner.optimum`.
     units, y_unit : sequence of str or dict by input, and str, optional
         Of the inputs and of y.
-    labels : sequence, optional
-        Labels for the rows of a pool. Default: those of the pool.
-    n_candidates : int
-        For a pool: how many rows are shown, those most likely to be the best.
+    labels, n_candidates
+        For a pool: labels of its rows (default: its own), and how many of those most likely to be the best are shown.
     n_points : int, optional
         Points of the grid along each input. Default: 200, or 60 for a map.
     axes, figsize : as in :mod:`pymc_active.plots`
-
-    Returns
-    -------
-    ndarray of matplotlib Axes
-        Bands and bars are central 89 % intervals of f with the hyperparameters marginalised. Histograms and clouds
-        show ``optimum.samples``, each a possible place of the maximum.
-
-        * One input: (2, 1). The posterior with the data and the height of each possible maximum; below, its place.
-        * Two inputs: (1, 1). The posterior mean as a map, with the possible places. The colour bar is the figure's
-          last Axes.
-        * More: (2, D). As for one input, along each input through the recommended point. Data are drawn faintly
-          because they do not lie on these lines.
-        * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f.
     """
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:

@@ -27,22 +27,10 @@ def plot_parameters(
 ) -> np.ndarray:
     """Medians, 50 % and 89 % intervals of the parameters on their natural scale.
 
-    Parameters
-    ----------
-    fit : LaplaceFit
-    trace : xarray.DataTree, optional
-        MCMC draws of the same model, shown beside the Laplace approximation.
-    var_names : sequence of str, optional
-        Default: scalars and vectors in the user's units; ``log_noise`` only if the model has no ``noise``, and never
-        matrices such as an embedding's R.
-    draws, random_seed, axes, figsize : as in :mod:`pymc_active.plots`
-        One Axes may serve all parameters.
-
-    Returns
-    -------
-    ndarray of matplotlib Axes
-        Variables with positive draws only on a logarithmic axis, then the others on a linear one; one Axes if all are
-        of one kind, or if one was given.
+    Variables with positive draws only are on a logarithmic axis, then the others on a linear one; one Axes if all are
+    of one kind, or if one was given. A ``trace`` with MCMC draws of the same model is shown beside the Laplace
+    approximation. ``var_names`` are by default scalars and vectors in the user's units; ``log_noise`` only if the
+    model has no ``noise``, and never matrices such as an embedding's R. The rest is as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_parameters")
     posterior = fit.to_datatree(draws, random_seed)["posterior"].to_dataset()

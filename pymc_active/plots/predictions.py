@@ -35,27 +35,17 @@ def plot_predictions(
 ) -> Axes:
     """Data and predictions along one input, with the hyperparameters marginalised (MGP) and fixed (MAP).
 
+    Central 89 % intervals of f or y, the ``target``: a band for ``predict(fit, grid, method="mgp")``, dashed lines
+    for ``"map"``, and red lines for a ``trace`` with MCMC draws of the same model (by the exact moments of the
+    mixture over its draws). For several models: the band of their average, and the mean of each model with a weight
+    of at least 0.02 if there is more than one.
+
     Parameters
     ----------
-    fit : LaplaceFit or ModelAverage
     input : int or label
         The others stay at the median of the data, which are drawn faintly because they do not lie on this slice.
-    limits : (low, high), optional
-        Range of that input. Default: a tenth beyond the data on either side.
-    n_points : int
-        Points of the grid.
-    target : {"f", "y"}
-        Bands of the latent function or of a new observation.
-    trace : xarray.DataTree, optional
-        MCMC draws of the same model; their band is shown beside the others.
-    X, y, highlight, number, ax : as in :mod:`pymc_active.plots`
-
-    Returns
-    -------
-    matplotlib Axes
-        Central 89 % intervals: a band for ``predict(fit, grid, method="mgp")``, dashed lines for ``"map"``, and red
-        lines for the trace (by the exact moments of the mixture over its draws). For several models: the band of
-        their average, and the mean of each model with a weight of at least 0.02 if there is more than one.
+    limits, n_points
+        Range (low, high) of that input, by default a tenth beyond the data on either side; points of the grid.
 
     Raises
     ------

@@ -34,28 +34,23 @@ def plot_utility(
 ) -> Axes:
     """Utility of each candidate by a criterion, with the best candidates and the data marked.
 
+    One input gives a curve, one ``input`` of several a cloud, both with data as ticks along the bottom. Two inputs
+    give a filled contour map if the candidates are a grid, else coloured points; the colour bar is the figure's last
+    Axes. More give a ranking of the best dozen candidates by their labels.
+
     Parameters
     ----------
     utility : xarray.DataArray, or dict of name -> DataArray
         What a criterion such as :func:`pymc_active.active.bald` returns, over ``point``. Several criteria with the
         same units and candidates are compared along one input. ``attrs["units"]`` goes to the axis.
     X : array_like or DataFrame, shape (m, D), optional
-        The candidates, in the user's units. Without them, or with more than two inputs and no ``input``, the picture
-        is a ranking.
+        The candidates, in the user's units. Without them the picture is a ranking.
     data : array_like of shape (k, D), or an object with such an ``X``, optional
         Points measured already, such as those of a fit, a :class:`ModelAverage` or a :class:`Learner`.
     picks : int or sequence of int
         How many of the best candidates to mark, or the rows to mark, numbered in their order.
     input, ax : as in :mod:`pymc_active.plots`
         Candidates may differ in the other inputs.
-
-    Returns
-    -------
-    matplotlib Axes
-        * One input: a curve. One ``input`` of several: a cloud. Data are ticks along the bottom.
-        * Two inputs: a filled contour map if the candidates are a grid, else coloured points. The colour bar is the
-          figure's last Axes.
-        * More: a ranking of the best dozen candidates by their labels.
 
     Examples
     --------

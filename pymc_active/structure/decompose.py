@@ -40,20 +40,20 @@ class Decomposition(Summarized):
 
     Attributes
     ----------
-    fit : LaplaceFit
     X_new : ndarray, shape (m, D)
         Where the components were evaluated, in the user's units.
     components : xarray.Dataset
         In units of y, variances in their squares. Over (``component``, ``point``): ``mean`` and ``variance``. Over
         ``point``: ``mean_function`` (of the prior, plus what centring took from the components), and ``f_mean`` and
         ``f_variance`` of the whole function; the means of the components and the mean function add up to ``f_mean``.
-        With the hyperparameters at the mode: ``mean_at_data`` over (``component``, ``obs``), and the ``residual`` over
-        ``obs``. Over ``component``: its ``share`` of the variance of y, its ``amplitude`` (sd of its mean at the data)
-        and ``description``.
+        With the hyperparameters at the mode: ``mean_at_data`` over (``component``, ``obs``), and the ``residual``
+        over ``obs``. Over ``component``: ``share`` of the variance of y, ``amplitude`` (sd of its mean at the data),
+        ``description``.
     mean_function, noise : str
         What was added to the components, in words; sd of the noise, in units of y.
     mean_function_share, residual_share : float
-        Shares of the variance of y. That of the mean function is zero, up to rounding, unless it depends on the inputs.
+        Shares of the variance of y. That of the mean function is zero, up to rounding, unless it depends on the
+        inputs.
     """
 
     fit: LaplaceFit
@@ -91,8 +91,10 @@ def decompose(
     r"""Split the posterior into the additive components of its kernel, and describe each in words.
 
     The kernel is multiplied out into a sum of products, :math:`k = \sum_c k_c`; products from one bracket share its
-    parameters. Given all data, component c has mean :math:`k_c(x, X) G^{-1} (y - \mu)` and variance
-    :math:`k_c(x, x) - k_c(x, X) G^{-1} k_c(X, x)` with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`.
+    parameters. Given all data, component c has mean :math:`k_c(x, X) G^{-1} (y - \mu)` and variance :math:`k_c(x, x)
+    - k_c(x, X) G^{-1} k_c(X, x)` with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`. Its share is cov(its mean at the
+    data, y) / var(y), likewise for the mean function and the residual. Shares add up to one; that of a component that
+    works against the others is negative. The largest share comes first.
 
     Parameters
     ----------
@@ -104,32 +106,20 @@ def decompose(
     method : {"bbq", "map", "mgp", "draws"}
         How uncertain hyperparameters enter the variances. ``"map"`` ignores them. ``"bbq"`` adds the delta method's
         :math:`\partial m^T \Sigma \partial m`. ``"mgp"``, the default of :func:`predict`, also multiplies the
-        variance by 4/3, which is meant for predictions. ``"draws"`` gives exact moments of the mixture over posterior
-        draws around the best mode.
+        variance by 4/3, which is meant for predictions. ``"draws"`` gives exact moments of the mixture over ``draws``
+        posterior draws around the best mode.
     centred : bool
         Subtract from each component its average over the data, and add these averages to the mean function: the data
         determine the shape of a component far better than its level, which it shares with all others. ``False`` gives
         the formulas above.
     unit, y_unit : str or dict, optional
         Units of the input and of y for the words, such as ``"years"``; for several inputs a dict by label.
-    draws, random_seed : int, and int or Generator
-        For ``method="draws"``.
-
-    Returns
-    -------
-    Decomposition
-        Prints as a report. ``components`` and ``descriptions`` list the largest share of the variance first.
 
     Raises
     ------
     TypeError, ValueError
         If the model has no array kernel (from_marginal, embedding_gp, priors that are not plain normals, a
         ``pm.gp.mean.Mean``); for another object, unknown methods or units, or points of the wrong shape.
-
-    Notes
-    -----
-    The share of a component is cov(its mean at the data, y) / var(y), likewise for the mean function and the residual.
-    Shares add up to one; that of a component that works against the others is negative.
 
     References
     ----------

@@ -23,16 +23,12 @@ from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulF
 
 @dataclass(frozen=True, repr=False)
 class EmbeddingDimension(Summarized):
-    """The evidence of each number of components; see :func:`embedding_dimension`.
+    """The ``fits`` by number of components and their evidences; see :func:`embedding_dimension`.
 
-    Attributes
-    ----------
-    fits : dict
-        Number of components -> LaplaceFit.
-    table : xarray.Dataset
-        Over ``n_components``: ``probability``, ``log_evidence`` (nats, summed over modes), ``log_posterior`` (of the
-        best mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), ``evidence_is_poor`` (the smallest
-        singular value of R is below its posterior sd, where Laplace's evidence can be some nats too low).
+    ``table`` holds, over ``n_components``: ``probability``, ``log_evidence`` (nats, summed over modes),
+    ``log_posterior`` (of the best mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), and
+    ``evidence_is_poor`` (the smallest singular value of R is below its posterior sd, where Laplace's evidence can be
+    some nats too low).
     """
 
     fits: dict[int, LaplaceFit]
@@ -68,7 +64,7 @@ def embedding_dimension(
 
     Parameters
     ----------
-    X, y
+    X, y, **keywords
         As in :func:`embedding_gp`.
     n_components : sequence of int, optional
         Candidates. Default: 1, 2 and 3, but no more than there are inputs.
@@ -77,12 +73,6 @@ def embedding_dimension(
     random_seed, progressbar, executor, fit_keywords
         As in :func:`fit_laplace`, with more keywords for it, e.g. ``{"n_restarts": 4, "population": 16}`` for a
         cheaper search.
-    **keywords
-        For :func:`embedding_gp`: ``kernel``, ``mean``, ``prior_scale``, ``priors``, ``x_scale``, ``y_scale``.
-
-    Returns
-    -------
-    EmbeddingDimension
 
     Raises
     ------
@@ -112,11 +102,8 @@ def embedding_dimension(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(40, 4))
     >>> y = np.sin(2 * X[:, 0] - 2 * X[:, 1]) + 0.1 * rng.normal(size=40)
-    >>> quick = {"n_restarts": 4, "population": 0}
-    >>> found = pma.search.embedding_dimension(
-    ...     X, y, (1, 2), random_seed=1, progressbar=False, fit_keywords=quick
-    ... )
-    >>> found.best.gpm.description
+    >>> quick = {"random_seed": 1, "progressbar": False, "fit_keywords": {"n_restarts": 4, "population": 0}}
+    >>> pma.search.embedding_dimension(X, y, (1, 2), **quick).best.gpm.description
     'embedding_gp(ExpQuad, d=1)'
     """
     if n_components is None:

@@ -35,19 +35,10 @@ _SHOWN = 10
 class StructureSearch(Summarized):
     """The kernels that a search fitted; see :func:`compositional_kernel_search`.
 
-    Attributes
-    ----------
-    table : xarray.Dataset
-        Over ``model``, labelled by its expression, in the order of fitting: ``level``, ``parent``, ``probability``
-        (among all fitted models), ``log_evidence`` (nats, summed over modes), ``log_posterior`` (of the best mode),
-        ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit that failed (its numbers are
-        NaN).
-    fits : dict
-        Expression as text -> LaplaceFit.
-    criterion : {"evidence", "bic"}
-        Ranks the fits.
-    stopped : str
-        Why the search ended.
+    ``table`` is over ``model``, labelled by its expression as the ``fits`` are, in the order of fitting: ``level``,
+    ``parent``, ``probability`` (among all fitted models), ``log_evidence`` (nats, summed over modes),
+    ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
+    that failed (its numbers are NaN). ``criterion`` ranks the fits, and ``stopped`` says why the search ended.
     """
 
     table: xr.Dataset
@@ -119,8 +110,8 @@ def compositional_kernel_search(
     first_level : str, Expression or sequence, optional
         Kernels of the first level, in place of the bases.
     depth, beam, budget : int
-        Largest numbers of levels, of kernels expanded at each level (the best ones; 1 is greedy, as in the paper), and
-        of kernels fitted (default: no limit).
+        Largest numbers of levels, of kernels expanded at each level (the best ones; 1 is greedy, as in the paper),
+        and of kernels fitted (default: no limit).
     criterion : {"evidence", "bic"}
         ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest :math:`-2 \log p(y
         \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters (mean and noise
@@ -131,11 +122,6 @@ def compositional_kernel_search(
     random_seed, progressbar, executor, fit_keywords
         As in :func:`pymc_active.fit_laplace_models`, with more keywords for it, such as ``{"n_restarts": 4}``. The
         same seed gives the same search, with and without an executor.
-
-    Returns
-    -------
-    StructureSearch
-        ``pma.decompose(result.best)`` describes the kernel.
 
     Raises
     ------
@@ -154,22 +140,17 @@ def compositional_kernel_search(
     -----
     No kernel is fitted twice, in whatever order it is written. Redundant kernels are left out: products with the same
     squared exponential twice, which is again a squared exponential, and sums of three lines, or of two through the
-    origin. Each fit also starts from the modes of its parent. A fit that raises is recorded and skipped.
-
-    References
-    ----------
-    .. [1] Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel search.
+    origin. Each fit also starts from the modes of its parent. A fit that raises is recorded and skipped. Source:
+    Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel search.
 
     Examples
     --------
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(0, 1, 30)
-    >>> noise = 0.1 * np.random.default_rng(0).normal(size=30)
-    >>> found = pma.search.compositional_kernel_search(
-    ...     x[:, None], np.sin(20 * x) + noise, bases=("PER", "LIN"), depth=1, random_seed=1, progressbar=False
-    ... )
-    >>> found.best.gpm.description
+    >>> y = np.sin(20 * x) + 0.1 * np.random.default_rng(0).normal(size=30)
+    >>> quick = {"bases": ("PER", "LIN"), "depth": 1, "random_seed": 1, "progressbar": False}
+    >>> pma.search.compositional_kernel_search(x[:, None], y, **quick).best.gpm.description
     'composite_gp(PER)'
     """
     values = read_inputs(X)

@@ -23,7 +23,7 @@ from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring
 
-# The wide priors of composite_gp with twice the sd: hardly anything is known about the scale of the input.
+# The wide priors of composite_gp for inputs in [0, 1], with twice the sd of all lengthscales and periods.
 _VAGUE = {
     "log_lengthscale": (np.log(0.1), 2.0),
     "log_lengthscale_PER": (np.log(2.0), 2 * np.sqrt(0.5)),
@@ -35,12 +35,8 @@ _VAGUE = {
 class PriorSensitivity(Summarized):
     """The posterior over models under several sets of hyperpriors; see :func:`prior_sensitivity`.
 
-    Attributes
-    ----------
-    table : xarray.Dataset
-        Over (``prior``, ``model``): ``probability``, ``log_evidence`` (nats, summed over modes), ``doubtful``.
-    fits : dict
-        Name of the priors -> expression -> LaplaceFit.
+    ``table`` holds, over (``prior``, ``model``): ``probability``, ``log_evidence`` (nats, summed over modes),
+    ``doubtful``. ``fits`` are by the name of the priors, then by expression.
     """
 
     table: xr.Dataset
@@ -72,6 +68,9 @@ def prior_sensitivity(
 ) -> PriorSensitivity:
     """Compare kernels under several hyperpriors, to see whether the answer depends on them.
 
+    Each model is also searched from its modes under the other priors, so that a failed search does not look like an
+    effect of the priors.
+
     Parameters
     ----------
     X, y, mean, x_scale, y_scale
@@ -84,12 +83,7 @@ def prior_sensitivity(
     fits : dict of LaplaceFit, optional
         Earlier fits, such as ``learner.fit``. The modes of fits of the same expressions are starts under every prior.
     random_seed, progressbar, executor, fit_keywords
-        As in :func:`pymc_active.fit_laplace_models`, with more keywords for it. Keep its 20 restarts: with few of
-        them, a search that fails looks like an effect of the priors.
-
-    Returns
-    -------
-    PriorSensitivity
+        As in :func:`pymc_active.fit_laplace_models`, with more keywords for it. Keep its 20 restarts: few may fail.
 
     Raises
     ------
@@ -97,20 +91,12 @@ def prior_sensitivity(
         As :func:`composite_gp` and :func:`model_posterior`; for fewer than two kernels, equal kernels, and unknown
         names of priors or parameters.
 
-    Notes
-    -----
-    Each model is also searched from its modes under the other priors, so that a failed search does not look like an
-    effect of the priors.
-
     Examples
     --------
     >>> import numpy as np
     >>> import pymc_active as pma
-    >>> x = np.linspace(0, 1, 15)
-    >>> found = pma.search.prior_sensitivity(
-    ...     x[:, None], 2 * x, ["SE", "LIN"], random_seed=1, progressbar=False, fit_keywords={"n_restarts": 2}
-    ... )
-    >>> found.table.probability.dims
+    >>> x, quick = np.linspace(0, 1, 15), {"fit_keywords": {"n_restarts": 2}, "random_seed": 1, "progressbar": False}
+    >>> pma.search.prior_sensitivity(x[:, None], 2 * x, ["SE", "LIN"], **quick).table.probability.dims
     ('prior', 'model')
     """
     if isinstance(expressions, str | Expression):
@@ -119,7 +105,8 @@ def prior_sensitivity(
     if len(trees) < 2 or len(set(trees)) < len(trees):
         raise ValueError(f"expressions must hold two or more different kernels; got {list(map(str, trees))}")
     if priors is None:
-        priors = {"wide": "wide", "toolbox": "toolbox", "vague": vague_priors()}
+        vague = {name: pm.Normal.dist(*mean_and_sd) for name, mean_and_sd in _VAGUE.items()}
+        priors = {"wide": "wide", "toolbox": "toolbox", "vague": vague}
     if not isinstance(priors, Mapping) or not priors:
         raise TypeError(f"priors must be a dict, name -> set of priors, with at least one entry; got {priors!r}")
     if fits is not None and not isinstance(fits, Mapping):
@@ -171,8 +158,3 @@ def _modes(fits: Sequence[Mapping[str, LaplaceFit]], label: str, gpm: GPModel) -
     """Modes of a model under all priors so far, without those that lack a parameter because a prior fixed it."""
     points = [mode.point for members in fits if label in members for mode in members[label].modes]
     return [point for point in points if set(point) == set(gpm.shapes)]
-
-
-def vague_priors() -> dict[str, Any]:
-    """The wide priors with the sds of all lengthscales and periods doubled, for inputs in [0, 1]."""
-    return {name: pm.Normal.dist(mean, sd) for name, (mean, sd) in _VAGUE.items()}

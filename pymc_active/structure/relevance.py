@@ -35,9 +35,7 @@ def relevance(
     Parameters
     ----------
     source : LaplaceFit, Ensemble or xarray.DataTree
-        A fit of a model with an embedding, or a trace of draws from it; all draws are used.
-    model : GPModel
-        The model of a trace.
+        A fit of a model with an embedding, or a trace of draws from it (all are used), which needs its ``model``.
     draws, random_seed : int, and int or Generator
         Draws from the Laplace approximation at the highest mode.
     ci_prob : float
@@ -50,7 +48,8 @@ def relevance(
 
         * ``loading``: the norm of the input's column of R, :math:`\|R_{\cdot j}\|`. For :func:`embedding_gp`, the
           components move by this many lengthscales when the input moves by one **scaled** unit (``x_scale``), so
-          inputs can be compared; ``loading / unit`` is the same per unit of the user's.
+          inputs can be compared; ``loading / unit`` is the same per unit of the user's. A norm is never negative, so
+          the interval of an input that does not matter is small but does not reach zero.
         * ``leverage``: the input's share in the embedding's subspace, the diagonal of the projector onto the rows of
           R, :math:`P = R^T (RR^T)^{-1} R`. Each is between 0 and 1, and they add up to d. Weak components count as
           much as strong ones, and rescaling an input changes its leverage.
@@ -61,10 +60,6 @@ def relevance(
     ------
     TypeError, ValueError
         For another object, a trace without ``model`` or from another model, or a model without an embedding.
-
-    Notes
-    -----
-    A norm is never negative, so the interval of an input that does not matter is small but does not reach zero.
 
     Examples
     --------
@@ -77,6 +72,8 @@ def relevance(
     >>> fit = pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
     >>> int(pma.relevance(fit).loading.sel(summary="median").idxmax())
     1
+    >>> bool(pma.subspace_angles(fit, [[0, 1, 0]]).angle.sel(summary="upper") < 10)
+    True
     """
     gpm, R = embedding_draws(source, model, draws, random_seed)
     rows = _orthonormal_rows(R)
@@ -104,14 +101,12 @@ def subspace_angles(
 
     Parameters
     ----------
-    source : LaplaceFit, Ensemble or xarray.DataTree
-        As in :func:`relevance`.
+    source, model, draws, random_seed, ci_prob
+        As in :func:`relevance`, which has an example.
     reference : array_like, shape (d', D), optional
         Rows that span another subspace, such as a true R, for the **scaled** inputs (``x_scale``), as R itself is.
         Multiply weights for the user's units by ``relevance(source).unit``. Default: for a fit, R at its mode; for a
         trace, the mean subspace of its draws (the leading d eigenvectors of the average projector).
-    model, draws, random_seed, ci_prob
-        As in :func:`relevance`.
 
     Returns
     -------
@@ -125,19 +120,6 @@ def subspace_angles(
     ------
     TypeError, ValueError
         As :func:`relevance`; for a reference of the wrong width or without a direction.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc_active as pma
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, size=(30, 3))
-    >>> y = np.sin(3 * X[:, 1]) + 0.1 * rng.normal(size=30)
-    >>> gpm = pma.embedding_gp(X, y, n_components=1)
-    >>> fit = pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
-    >>> angle = pma.subspace_angles(fit, [[0, 1, 0]]).angle
-    >>> bool(angle.sel(summary="upper") < 10)
-    True
     """
     gpm, R = embedding_draws(source, model, draws, random_seed)
     rows = _orthonormal_rows(R)
