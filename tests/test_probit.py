@@ -327,7 +327,7 @@ def test_information_is_near_the_approximation_of_houlsby(fit, pool):
 
 
 def test_function_tells_of_its_hyperparameters(fit, pool):
-    f, hyperparameters = (bald_probit(fit, pool, target=target) for target in ("f", "hyperparameters"))
+    f, hyperparameters = (bald_probit(fit, pool, about=about) for about in ("f", "hyperparameters"))
     assert (hyperparameters <= f + 1e-12).all()
     assert hyperparameters.max() > 1e-3
     assert f.max() < np.log(2)
@@ -468,9 +468,9 @@ def test_bad_calls_are_refused(fit, pool):
         (lambda: fit.predict(pool[:, :1]), ValueError, "2 columns"),
         (lambda: fit.predict(pool, method="mgp"), ValueError, "cubature, draws, map"),
         (lambda: bald_probit(fit.gp, pool), TypeError, "ProbitFit"),
-        (lambda: bald_probit(fit, pool, target="y"), ValueError, "'f' or 'hyperparameters'"),
+        (lambda: bald_probit(fit, pool, about="y"), ValueError, "'f' or 'hyperparameters'"),
         (
-            lambda: bald_probit(fit, pool, target="hyperparameters", method="map"),
+            lambda: bald_probit(fit, pool, about="hyperparameters", method="map"),
             ValueError,
             "takes the hyperparameters as known",
         ),

@@ -22,7 +22,7 @@ def bald_probit(
     fit: ProbitFit,
     X_pool: Any,
     *,
-    target: Literal["f", "hyperparameters"] = "f",
+    about: Literal["f", "hyperparameters"] = "f",
     method: Literal["cubature", "draws", "map"] = "cubature",
     draws: int = 32,
     random_seed: int | np.random.Generator | None = None,
@@ -34,7 +34,7 @@ def bald_probit(
     fit : ProbitFit
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
         Candidates in the user's units. A dask array is scored lazily, block by block.
-    target : {"f", "hyperparameters"}
+    about : {"f", "hyperparameters"}
         What to learn about. ``"f"``: the latent function with its hyperparameters, :math:`h(\bar p) - E[h(\Phi(f))]`,
         where h is the entropy of a label. With ``method="map"`` this is the criterion of Houlsby et al. (2011), but
         by quadrature where they approximate the integral. ``"hyperparameters"``: only these, :math:`h(\bar p) -
@@ -50,7 +50,7 @@ def bald_probit(
     Raises
     ------
     ValueError
-        For ``target="hyperparameters"`` with ``method="map"``, which leaves nothing to learn.
+        For ``about="hyperparameters"`` with ``method="map"``, which leaves nothing to learn.
 
     Examples
     --------
@@ -63,9 +63,9 @@ def bald_probit(
     """
     if not isinstance(fit, ProbitFit):
         raise TypeError(f"bald_probit takes a ProbitFit, made by fit_probit; got {type(fit).__name__}")
-    if target not in ("f", "hyperparameters"):
-        raise ValueError(f"target must be 'f' or 'hyperparameters'; got {target!r}")
-    if target == "hyperparameters" and method == "map":
+    if about not in ("f", "hyperparameters"):
+        raise ValueError(f"about must be 'f' or 'hyperparameters'; got {about!r}")
+    if about == "hyperparameters" and method == "map":
         raise ValueError("method='map' takes the hyperparameters as known: choose 'cubature' or 'draws'")
     # The same draws for every block of a lazy pool.
     thetas = fit.hyperparameters(method, draws, random_seed)
@@ -74,7 +74,7 @@ def bald_probit(
         means, variances = fit.latent(X, thetas)
         scaled = means / np.sqrt(1 + variances)
         yes, no = ndtr(scaled), ndtr(-scaled)
-        conditional = _entropy(yes, no) if target == "hyperparameters" else expected_entropy(means, variances)
+        conditional = _entropy(yes, no) if about == "hyperparameters" else expected_entropy(means, variances)
         return np.maximum(_entropy(yes.mean(0), no.mean(0)) - conditional.mean(0), 0.0)
 
     gp: Any = fit.gp

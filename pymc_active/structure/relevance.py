@@ -174,14 +174,15 @@ def embedding_draws(
         return gpm, R.reshape(draws, *shape)
     if not isinstance(source, Ensemble | xr.DataTree):
         raise TypeError(f"source must be a LaplaceFit, an Ensemble or a DataTree of draws; got {type(source).__name__}")
-    if model is None and not isinstance(source, Ensemble):
+    gpm = source.gpm if isinstance(source, Ensemble) else model
+    if gpm is None:
         raise ValueError("a trace needs the model it came from: pass model=gpm")
-    ensemble = as_ensemble(source, model=model)
-    where, shape = embedding_of(ensemble.gpm)
+    where, shape = embedding_of(gpm)
+    ensemble = as_ensemble(source, model=gpm)
     thetas = ensemble.thetas
     if np.ptp(ensemble.weights) > 0:
         thetas = thetas[np.random.default_rng(random_seed).choice(len(thetas), draws, p=ensemble.weights)]
-    return ensemble.gpm, thetas[:, where].reshape(len(thetas), *shape)
+    return gpm, thetas[:, where].reshape(len(thetas), *shape)
 
 
 def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
