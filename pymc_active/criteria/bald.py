@@ -56,11 +56,7 @@ def bald(
     Returns
     -------
     xarray.DataArray
-        Over ``point``; larger is better.
-
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), eqs. 20-21.
+        Over ``point``; larger is better (Garnett, Osborne & Hennig 2014, eqs. 20-21).
 
     Examples
     --------
@@ -128,17 +124,9 @@ def uncertainty(
 ) -> xr.DataArray:
     """Uncertainty sampling: the sd of the latent function at each candidate, in units of y.
 
-    Its maximiser also maximises the entropy H[f], the first term of BALD (Garnett, Osborne & Hennig 2014, section 4).
-
-    Parameters
-    ----------
-    fit, X_pool, model, method, draws, random_seed
-        As in :func:`bald`, and any method of :func:`pymc_active.predict`; with several models: the sd of their average.
-
-    Returns
-    -------
-    xarray.DataArray
-        Over ``point``; larger is better.
+    Arguments are as in :func:`bald`, with any method of :func:`pymc_active.predict`; several models give the sd of
+    their average. The maximiser also maximises the entropy H[f], the first term of BALD (Garnett, Osborne & Hennig
+    2014, section 4).
     """
     return Uncertainty(method, draws, random_seed).over(fit, X_pool, model)
 

@@ -65,19 +65,10 @@ class Part(NamedTuple):
 class Ensemble:
     """Weighted hyperparameters of one model, or of several.
 
-    Attributes
-    ----------
-    parts : tuple of Part
-    X, y : ndarray, shapes (n, D) and (n,)
-        The data that the members are conditioned on, in the user's units.
-    method : {"map", "bbq", "mgp", "modes", "draws", "cubature", "trace", "point"}
-        How it was made.
-    gpm : GPModel
-        The model; with several, the most probable one.
-    center : ndarray, shape (P,)
-        Hyperparameters of ``gpm`` at its highest mode, or the first member.
-    log_evidence, log_evidence_error : float
-        Log p(y) and its standard error, in nats; NaN where unknown.
+    ``X`` (n, D) and ``y`` (n,) are the data that the members are conditioned on, in the user's units; ``method`` is one
+    of ``METHODS``, "trace" or "point"; ``gpm`` is the model or the most probable one, and ``center`` (P,) its
+    hyperparameters at its highest mode, or the first member. ``log_evidence`` and its standard error are in nats, NaN
+    where unknown.
     """
 
     parts: tuple[Part, ...]
@@ -118,15 +109,10 @@ class Ensemble:
 
     @property
     def thetas(self) -> np.ndarray:
-        """Unconstrained hyperparameters of the members (S, P), in the order of ``labels``.
+        """Unconstrained hyperparameters of the members (S, P), in the order of ``labels``; not for several models.
 
         With an embedding of more inputs than data, the part of R outside the row space of the data is zero, the mean of
         its prior.
-
-        Raises
-        ------
-        ValueError
-            For several models, whose hyperparameters differ.
         """
         if self.n_models > 1:
             raise ValueError(

@@ -42,25 +42,13 @@ def as_ensemble(
     weigh: Callable[[ModelAverage], ModelAverage] | None = None,
     what: str = "as_ensemble",
 ) -> Ensemble:
-    """Weighted hyperparameters from any source.
+    """Weighted hyperparameters from any source; a TypeError or ValueError for what cannot be one.
 
-    Parameters
-    ----------
-    source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, DataTree or dict
-        An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models of
-        zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by value-variable
-        name one point; both are conditioned on the data that ``model`` holds now.
-    model : GPModel, optional
-        Required for a trace or a point.
-    method, draws, random_seed
-        How to approximate the posterior of a fit, as in :func:`pymc_active.predict`.
-    weigh, what
-        A function that changes the weights of several models; the name of the caller, for messages.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For any other source, an unknown method, or a trace or point without ``model``.
+    An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities, which
+    ``weigh`` may change; models of zero weight are left out. A trace contributes all its draws, a dict of unconstrained
+    values by value-variable name one point; both need ``model`` and are conditioned on the data that it holds now.
+    ``method``, ``draws`` and ``random_seed`` are those of :func:`pymc_active.predict`; ``what`` names the caller in
+    messages.
     """
     if isinstance(source, Ensemble):
         return source

@@ -184,13 +184,7 @@ class GPGivenMaxima:
         return np.einsum("msq,qdms->md", weights, B)
 
     def _condition(
-        self,
-        mean: np.ndarray,
-        V: np.ndarray,
-        target: np.ndarray,
-        best: np.ndarray,
-        noise: np.ndarray,
-        used: np.ndarray,
+        self, mean: np.ndarray, V: np.ndarray, target: np.ndarray, best: np.ndarray, noise: np.ndarray, used: np.ndarray
     ) -> None:
         """Impose the equality constraints, then the sites that are used."""
         c = self.n_known

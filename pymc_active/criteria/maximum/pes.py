@@ -114,11 +114,8 @@ class Pes(OptimumCriterion):
         **keywords,
     ):
         super().__init__(domain, **keywords)
-        for name, value, kind in (
-            ("mixed", mixed, Mixed),
-            ("boundary", boundary, Boundary),
-            ("moments", moments, MomentMethod),
-        ):
+        options = {"mixed": (mixed, Mixed), "boundary": (boundary, Boundary), "moments": (moments, MomentMethod)}
+        for name, (value, kind) in options.items():
             if value not in get_args(kind):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}; got {value!r}")
         self.mixed, self.boundary, self.moments = mixed, boundary, moments
@@ -250,12 +247,9 @@ def pes(
         The source of the hyperparameters, one of: a dict of unconstrained values by value-variable name (the posterior
         mean gives the paper's PES-NB); a :class:`LaplaceFit`, several or an Ensemble; or a trace of this model.
     minimize : bool
-    n_optima : int
-        Total number of places x*: maximisers of sample paths, divided evenly between the hyperparameter draws.
-    n_features : int
-        Random features of a path's prior part.
-    draws : int
-        Hyperparameter draws taken from ``fit`` or ``trace``.
+    n_optima, n_features, draws : int
+        Total number of places x* (maximisers of sample paths, divided evenly between the hyperparameter draws), random
+        features of a path's prior part, and hyperparameter draws taken from ``fit`` or ``trace``.
     mixed : {"free", "zero", "path"}
         What to assume of the mixed second derivatives at x*. The paper proposes ``"path"`` (those of the path) and
         ``"zero"``, which invent a little information once data accumulate: with 20 points rank correlations with the
@@ -291,14 +285,10 @@ def pes(
 
     Notes
     -----
-    Constraints at each x*: C1, f has a local maximum there; C2, f(x*) exceeds the largest observation in the box (or at
-    a candidate); C3, f(x) < f(x*). A model of :func:`from_marginal`, whose kernel is a compiled graph, takes several
-    times as long as an ``ard_gp``.
-
-    References
-    ----------
-    .. [1] Hernandez-Lobato, Hoffman & Ghahramani (2014), Predictive entropy search for efficient global optimization of
-       black-box functions, eq. 10.
+    Eq. 10 of Hernandez-Lobato, Hoffman & Ghahramani (2014), Predictive entropy search for efficient global optimization
+    of black-box functions. Constraints at each x*: C1, f has a local maximum there; C2, f(x*) exceeds the largest
+    observation in the box (or at a candidate); C3, f(x) < f(x*). A model of :func:`from_marginal`, whose kernel is a
+    compiled graph, takes several times as long as an ``ard_gp``.
 
     Examples
     --------
