@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.inference.ensemble import Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
@@ -88,13 +89,7 @@ class Bams(MomentCriterion):
 
     name, units = "bams", "nats"
 
-    def __init__(
-        self,
-        weights: str = "posterior",
-        method: str = "mgp",
-        draws: int = 128,
-        random_seed: int | np.random.Generator | None = None,
-    ):
+    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 128, random_seed: Seed = None):
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
         super().__init__(method, draws, random_seed)

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
-from pymc_active.inference.ensemble import GAUSSIAN_METHODS
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.predictions.ensembles import Source
@@ -69,13 +69,7 @@ class ExpectedImprovement(MomentCriterion):
 
     name, units = "expected_improvement", "log of units of y"
 
-    def __init__(
-        self,
-        minimize: bool = False,
-        method: str = "mgp",
-        draws: int = 128,
-        random_seed: int | np.random.Generator | None = None,
-    ):
+    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: Seed = None):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
         # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S,).
@@ -146,12 +140,7 @@ class UpperConfidenceBound(MomentCriterion):
     name, units = "upper_confidence_bound", "units of y"
 
     def __init__(
-        self,
-        beta: float = 4.0,
-        minimize: bool = False,
-        method: str = "mgp",
-        draws: int = 128,
-        random_seed: int | np.random.Generator | None = None,
+        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: Seed = None
     ):
         super().__init__(method, draws, random_seed)
         if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):

@@ -22,6 +22,8 @@ GAUSSIAN_METHODS = ("map", "bbq", "mgp")
 MIXTURE_METHODS = ("modes", "draws", "cubature")
 METHODS = GAUSSIAN_METHODS + MIXTURE_METHODS
 
+Seed = int | np.random.Generator | None
+
 
 class LocalGaussian(Protocol):
     """A Gaussian approximation around one mode, such as a Laplace expansion."""
@@ -147,10 +149,7 @@ def _equal(n: int) -> np.ndarray:
 def ensemble_of_draws(
     gpm: GPModel, data: tuple[np.ndarray, np.ndarray], space: Space, z: np.ndarray, method: str, **keywords: Any
 ) -> Ensemble:
-    """Equally weighted draws z (S, P') for one model and its data (X, y), in the user's units.
-
-    ``keywords`` are further attributes of :class:`Ensemble`; by default ``center`` is the first draw.
-    """
+    """Equally weighted draws z (S, P') for one model and its data (X, y); by default ``center`` is the first draw."""
     keywords = {"center": space.lift(z[0])} | keywords
     return Ensemble((Part(gpm, space, z, _equal(len(z))),), *data, method, gpm, **keywords)
 

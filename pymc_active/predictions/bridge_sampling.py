@@ -18,6 +18,7 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
+from pymc_active.inference.ensemble import Seed
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.laplace.symmetry import is_rotation_invariant, log_sphere_surface
@@ -47,9 +48,7 @@ class BridgeEvidence(NamedTuple):
     problem: str = ""
 
 
-def bridge_evidence(
-    fit: LaplaceFit, trace: xr.DataTree, random_seed: int | np.random.Generator | None = None
-) -> BridgeEvidence:
+def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: Seed = None) -> BridgeEvidence:
     r"""Log evidence from MCMC draws, in nats; a ValueError if the trace was not drawn from the model of the fit.
 
     The mixture has one component for each mode of ``fit`` that ``trace``, from :func:`pymc_active.sample`, visits often

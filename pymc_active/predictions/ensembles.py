@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import xarray as xr
 
-from pymc_active.inference.ensemble import METHODS, Ensemble, ensemble_of_draws, ensemble_of_models
+from pymc_active.inference.ensemble import METHODS, Ensemble, Seed, ensemble_of_draws, ensemble_of_models
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
@@ -38,7 +38,7 @@ def as_ensemble(
     model: GPModel | None = None,
     method: str = "mgp",
     draws: int = 128,
-    random_seed: int | np.random.Generator | None = None,
+    random_seed: Seed = None,
     weigh: Callable[[ModelAverage], ModelAverage] | None = None,
     what: str = "as_ensemble",
 ) -> Ensemble:
@@ -77,9 +77,7 @@ def as_ensemble(
     return _of_models(average if weigh is None else weigh(average), method, draws, random_seed)
 
 
-def _of_models(
-    average: ModelAverage, method: str, draws: int, random_seed: int | np.random.Generator | None
-) -> Ensemble:
+def _of_models(average: ModelAverage, method: str, draws: int, random_seed: Seed) -> Ensemble:
     used = np.flatnonzero(average.weights)
     fits = list(average.values())
     members = [fits[k].ensemble_by(method, draws, random_seed) for k in used]

@@ -143,7 +143,7 @@ class Pes(OptimumCriterion):
             "constraints": "C1, C2 and C3" if not self.domain.is_pool else "C2 and C3",
         }
         if 2 * n_failed > self.n_optima:
-            return self._fall_back(ensemble, optima, n_failed, gps, told)
+            return self._fall_back(ensemble, optima, gps, told)
         return _scorer(ensemble, optima, parts, told)
 
     def _maxima(self, optima: OptimizedPaths) -> GPGivenMaxima:
@@ -168,12 +168,7 @@ class Pes(OptimumCriterion):
         )
 
     def _fall_back(
-        self,
-        ensemble: Ensemble,
-        optima: list[OptimizedPaths],
-        n_failed: int,
-        gps: Sequence[ConditionedGP],
-        told: dict[str, Any],
+        self, ensemble: Ensemble, optima: list[OptimizedPaths], gps: Sequence[ConditionedGP], told: dict[str, Any]
     ) -> OptimumScorer:
         """Use C3 alone; if that also fails, the maximum's height; if that is not finite, the expected improvement."""
         parts = [PlaceInformation(GPGivenMaxima(o.gp, o.maxima, derivatives=False)) for o in optima]
@@ -188,8 +183,8 @@ class Pes(OptimumCriterion):
             units = "log of units of y"
             scorer = OptimumScorer(ensemble, optima, partial(log_expected_improvement, gps), units, self.n_optima, told)
         warn_user(
-            f"expectation propagation failed for {n_failed} of {self.n_optima} places of the maximum, so pes uses "
-            f"other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
+            f"expectation propagation failed for {told['n_dropped']} of {self.n_optima} places of the maximum, so pes "
+            f"uses other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
             "log_noise a prior that keeps it away from zero, or remove repeated points.",
             DoubtfulFitWarning,
         )
@@ -273,9 +268,8 @@ def pes(
     Raises
     ------
     TypeError, ValueError
-        For no candidates and no bounds, malformed bounds, hyperparameters from none or two sources or from another
-        model, equal observations, or, with bounds, a kernel whose functions have no second derivative (Matérn 1/2 and
-        3/2).
+        For no candidates and no bounds, malformed bounds, hyperparameters from none or two sources or another model,
+        equal observations, or, with bounds, a kernel without second derivatives (Matérn 1/2 and 3/2).
 
     Warns
     -----
