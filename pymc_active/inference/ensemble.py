@@ -47,10 +47,9 @@ class LocalGaussian(Protocol):
 class Part(NamedTuple):
     """Members of an ensemble that belong to one model and one space.
 
-    ``z`` (k, P') are hyperparameters in the coordinates of ``space``, and ``within`` (k,) their weights within the
-    model, which sum to one over all its parts. ``share`` is the weight of the model, ``owner`` its number. ``local``
-    holds the Gaussian around each member, and is empty if the members themselves represent the posterior; ``rule``
-    ("map", "bbq" or "mgp") says how predictions marginalise over it.
+    ``z`` (k, P') are hyperparameters in the coordinates of ``space``, ``within`` (k,) their weights within the model
+    (one in total over its parts), ``share`` and ``owner`` the model's weight and number. ``local`` holds the Gaussian
+    around each member, if any; ``rule`` ("map", "bbq" or "mgp") says how predictions marginalise over it.
     """
 
     gpm: GPModel
@@ -117,9 +116,7 @@ class Ensemble:
         its prior.
         """
         if self.n_models > 1:
-            raise ValueError(
-                f"the {self.n_models} models have different hyperparameters: use ensemble.of_model(k).thetas"
-            )
+            raise ValueError(f"{self.n_models} models have different hyperparameters: use ensemble.of_model(k).thetas")
         return np.concatenate([part.space.lift(part.z) for part in self.parts])
 
     @property

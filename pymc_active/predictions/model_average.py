@@ -147,10 +147,8 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
         )
     best = int(np.argmax(probability.values))
     if probability.doubtful.values[best]:
-        problems.append(
-            f"model {labels[best]!r} is the most probable, but its fit is doubtful: "
-            + "; ".join(find_problems(members[best]))
-        )
+        doubts = "; ".join(find_problems(members[best]))
+        problems.append(f"model {labels[best]!r} is the most probable, but its fit is doubtful: {doubts}")
     if "pareto_k" in probability.coords:
         is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)
         which = ", ".join(
@@ -260,10 +258,8 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         self._fits = dict(zip(labels, members, strict=True))
         for label, fit in self._fits.items():
             if not np.array_equal(fit.X, members[0].X):
-                raise ValueError(
-                    f"the fits {labels[0]!r} and {label!r} have different X: give every model of an average the same "
-                    "inputs (model_posterior does not need it)"
-                )
+                both = f"{labels[0]!r} and {label!r}"
+                raise ValueError(f"the fits {both} have different X: give every model of an average the same inputs")
         self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
         self.probability = model_posterior(
             self._fits, prior=self.prior.tolist(), evidence=evidence, draws=draws, random_seed=random_seed

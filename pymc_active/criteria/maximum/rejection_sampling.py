@@ -81,9 +81,7 @@ def pes_ground_truth(
     counts = np.bincount(place, minlength=len(X))
     groups = np.flatnonzero(counts >= fewest)
     if not len(groups):
-        raise ValueError(
-            f"of {draws} draws no place of the maximum has {fewest}; raise draws, or lower fewest or n_grid"
-        )
+        raise ValueError(f"of {draws} draws no place of the maximum has {fewest}: raise draws or lower fewest, n_grid")
     entropies = np.stack([_sample_entropy(noisy[place == cell], rng) for cell in groups])
     share = counts[groups] / counts[groups].sum()
     before = gaussian_entropy(variance + gp.noise_variance(gp.x_map(X)))
