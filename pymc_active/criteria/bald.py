@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
-from pymc_active.inference.ensemble import MIXTURE_METHODS
+from pymc_active.inference.ensemble import MIXTURE_METHODS, Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
@@ -36,11 +36,10 @@ def bald(
     ----------
     fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
         With several models: the information about model and hyperparameters together; :func:`bams` counts the model
-        alone. A trace, which needs its ``model``, gives the mixture over its draws.
+        alone. A trace gives the mixture over its draws.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)
         Candidates in the user's units. A dask array is scored lazily, block by block, in the memory of one block;
         ``scores.data.argmax()`` is the best row, also lazily.
-    model : GPModel, optional
     target : {"y", "f"}
         ``"y"``: include the noise in both variances, for the information in an *observation*. ``"f"``: the paper's
         latent function. On nearly noise-free data the latent ratio degenerates and prefers points where both variances
@@ -50,17 +49,13 @@ def bald(
         the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
         includes the information about the mode. ``"draws"`` decides most like MCMC: over 50 problems its pick had 0.96
         of the largest true information, that of ``"mgp"`` 0.79.
-    draws, random_seed
-        For ``method="draws"``: draws from the posterior of each fit, and a seed (int or Generator).
+    model, draws, random_seed
+        The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed.
 
     Returns
     -------
     xarray.DataArray
-        Over ``point``; larger is better.
-
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), eqs. 20-21.
+        Over ``point``; larger is better (Garnett, Osborne & Hennig 2014, eqs. 20-21).
 
     Examples
     --------
@@ -80,13 +75,7 @@ class Bald(MomentCriterion):
     name, units = "bald", "nats"
     methods = ("mgp", "bbq", *MIXTURE_METHODS)
 
-    def __init__(
-        self,
-        target: str = "y",
-        method: str = "mgp",
-        draws: int = 128,
-        random_seed: int | np.random.Generator | None = None,
-    ):
+    def __init__(self, target: str = "y", method: str = "mgp", draws: int = 128, random_seed: Seed = None):
         if target not in ("y", "f"):
             raise ValueError(f"target must be 'y' or 'f'; got {target!r}")
         super().__init__(method, draws, random_seed)
@@ -128,17 +117,9 @@ def uncertainty(
 ) -> xr.DataArray:
     """Uncertainty sampling: the sd of the latent function at each candidate, in units of y.
 
-    Its maximiser also maximises the entropy H[f], the first term of BALD (Garnett, Osborne & Hennig 2014, section 4).
-
-    Parameters
-    ----------
-    fit, X_pool, model, method, draws, random_seed
-        As in :func:`bald`, and any method of :func:`pymc_active.predict`; with several models: the sd of their average.
-
-    Returns
-    -------
-    xarray.DataArray
-        Over ``point``; larger is better.
+    Arguments are as in :func:`bald`, with any method of :func:`pymc_active.predict`; several models give the sd of
+    their average. The maximiser also maximises the entropy H[f], the first term of BALD (Garnett, Osborne & Hennig
+    2014, section 4).
     """
     return Uncertainty(method, draws, random_seed).over(fit, X_pool, model)
 

@@ -32,29 +32,25 @@ def bald_from_trace(
     group: str = "posterior",
     compile_kwargs: dict | None = None,
 ) -> xr.DataArray:
-    r"""Expected information about all parameters of a model from measuring each candidate, in nats.
+    r"""Expected information about all parameters of a ``pm.Model`` from measuring each candidate, in nats.
 
-    For any ``pm.Model``: a hierarchical regression, a saturation curve, a logistic or Poisson model. The mutual
-    information of an outcome and everything that its distribution depends on,
+    The mutual information of an outcome and everything that its distribution depends on,
 
     .. math:: I(y^*; \theta) = H\Big[\frac1S \sum_s p(y^* \mid \theta_s)\Big] - \frac1S \sum_s H[p(y^* \mid \theta_s)],
 
-    with the entropies of counts by sums and of continuous outcomes by quadrature (within 1e-6 nats).
+    (Houlsby, Huszár, Ghahramani & Lengyel 2011, Bayesian active learning for classification and preference learning,
+    eq. 2), with the entropies of counts by sums and of continuous outcomes by quadrature (within 1e-6 nats).
 
     Parameters
     ----------
-    trace : xarray.DataTree
-        Draws from the model, such as those of ``pm.sample``.
-    model : pm.Model
-        Its inputs must be ``pm.Data``. It is not changed.
+    trace, model : xarray.DataTree, pm.Model
+        Draws from the model, whose inputs must be ``pm.Data``. It is not changed.
     X_pool : array_like, DataFrame, DataArray, dask array or dict, shape (m, D) or (m,)
         Candidates, shaped like the model's ``pm.Data`` of inputs. If several ``pm.Data`` have one row per observation
         (an exposure, the index of a group): a dict, name -> array. A dask array is scored lazily, block by block.
-    observed : str, optional
-        The variable to measure, if the model observes several. Its distribution must be Normal, StudentT, Bernoulli,
-        Binomial or Poisson.
-    data : str, optional
-        The ``pm.Data`` that candidates replace, if there are several.
+    observed, data : str, optional
+        The variable to measure (Normal, StudentT, Bernoulli, Binomial or Poisson), and the ``pm.Data`` that candidates
+        replace, if the model has several.
     draws, random_seed
         How many draws to use: evenly spaced over each chain, or at random if a seed (int or Generator) is given.
     group : str
@@ -71,11 +67,10 @@ def bald_from_trace(
 
     Raises
     ------
-    TypeError
-        For another distribution (hurdle, censored, custom), or a ``pm.gp.Marginal``, for which use :func:`bald`.
-    ValueError
-        If the variable to measure or its inputs are ambiguous or constant; if it depends on variables that the trace
-        lacks or that have one value per observation; or if the candidates do not fit.
+    TypeError, ValueError
+        For another distribution (hurdle, censored, custom), or a ``pm.gp.Marginal``, for which use :func:`bald`; if the
+        variable to measure or its inputs are ambiguous or constant, or depend on variables that the trace lacks or that
+        have one value per observation; or if the candidates do not fit.
 
     Warns
     -----
@@ -88,11 +83,6 @@ def bald_from_trace(
     also its influence function, so the standard error is that of their mean. ``bias`` is χ²/(2S), where χ² is the mean
     of ∫ p_s²/p̄ minus one: the first order for S independent draws, at least (e^I - 1)/(2S). It is not added to the
     value.
-
-    References
-    ----------
-    .. [1] Houlsby, Huszár, Ghahramani & Lengyel (2011), Bayesian active learning for classification and preference
-       learning, eq. 2.
 
     Examples
     --------
@@ -130,9 +120,8 @@ def bald_from_trace(
                 kl, chi_square = likelihood.outcome.divergences(*parameters)
                 error = standard_error(kl.reshape(n_chains, -1, kl.shape[1]))
                 # Quadrature may leave -1e-9 where nothing can be learned.
-                out[rows] = np.stack(
-                    [np.maximum(kl.mean(0), 0.0), error, np.maximum(chi_square, 0.0) / (2 * n_draws)], axis=1
-                )
+                columns = np.maximum(kl.mean(0), 0.0), error, np.maximum(chi_square, 0.0) / (2 * n_draws)
+                out[rows] = np.stack(columns, axis=1)
         return out
 
     attrs = {"units": "nats", "draws": n_draws, "outcome": likelihood.outcome.name}

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.inference.ensemble import Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
@@ -37,10 +38,8 @@ def bams(
     ----------
     fits : dict, list of LaplaceFit or ModelAverage
         One fit of each model, all of the same data.
-    X_pool, draws, random_seed
-        As in :func:`bald`.
-    prior : dict or list, optional
-        Prior weights of the models, as in :func:`model_posterior`.
+    X_pool, draws, random_seed, prior
+        As in :func:`bald` and :func:`model_posterior`.
     weights : {"posterior", "tempered", "uniform"}
         The model probabilities p_k. ``"posterior"`` gives the information itself. Early on the posterior may be certain
         of a wrong model, so that no candidate seems informative; ``"tempered"`` uses the normalised square roots of the
@@ -53,16 +52,8 @@ def bams(
     Returns
     -------
     xarray.DataArray
-        Over ``point``; larger is better.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :class:`pymc_active.ModelAverage`, and for unknown weights or methods.
-
-    References
-    ----------
-    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes, eqs. 4-6.
+        Over ``point``; larger is better (Malkomes & Garnett 2015, Active Structure Discovery for Gaussian Processes,
+        eqs. 4-6). Raises as :class:`pymc_active.ModelAverage`, and for unknown weights or methods.
 
     Examples
     --------
@@ -87,19 +78,8 @@ def committee(
 ) -> xr.DataArray:
     """Query by committee: entropy of the equally weighted mixture of the models' predictives for y*, in nats.
 
-    Parameters
-    ----------
-    fits, X_pool, method, draws, random_seed
-        As in :func:`bams`.
-
-    Returns
-    -------
-    xarray.DataArray
-        Over ``point``; larger is better. A differential entropy may be negative.
-
-    References
-    ----------
-    .. [1] Malkomes & Garnett (2015), footnote 4; Seung, Opper & Sompolinsky (1992).
+    Arguments are as in :func:`bams`; larger is better, and a differential entropy may be negative (Malkomes & Garnett
+    2015, footnote 4; Seung, Opper & Sompolinsky 1992).
     """
     return Committee(method, draws, random_seed).over(as_model_average(fits), X_pool)
 
@@ -109,13 +89,7 @@ class Bams(MomentCriterion):
 
     name, units = "bams", "nats"
 
-    def __init__(
-        self,
-        weights: str = "posterior",
-        method: str = "mgp",
-        draws: int = 128,
-        random_seed: int | np.random.Generator | None = None,
-    ):
+    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 128, random_seed: Seed = None):
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
         super().__init__(method, draws, random_seed)

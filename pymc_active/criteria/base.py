@@ -12,7 +12,7 @@ from typing import Any, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.inference.ensemble import METHODS, Ensemble
+from pymc_active.inference.ensemble import METHODS, Ensemble, Seed
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble
@@ -77,7 +77,7 @@ class MomentCriterion(Criterion):
 
     methods: tuple[str, ...] = METHODS
 
-    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: int | np.random.Generator | None = None):
+    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: Seed = None):
         if method not in self.methods:
             raise ValueError(f"method must be one of {', '.join(self.methods)}; got {method!r}")
         self.method, self.draws, self.random_seed = method, draws, random_seed
@@ -212,8 +212,7 @@ def score_pool(
 def relative_utility(name: str, utility: np.ndarray, pick: int) -> float:
     """Utility at a pick as a share of the largest; 1 if no candidate has any.
 
-    Expected improvement comes as its logarithm. Upper confidence bounds and committee entropies have no natural zero
-    and are measured from the lowest value in the pool.
+    Expected improvement comes as its logarithm; criteria without a natural zero are measured from their lowest value.
     """
     if name == "expected_improvement":
         return float(np.exp(utility[pick] - utility.max()))

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
-from pymc_active.inference.ensemble import GAUSSIAN_METHODS
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.predictions.ensembles import Source
@@ -31,24 +31,16 @@ def expected_improvement(
 ) -> xr.DataArray:
     r"""Log of the expected improvement over the best posterior mean at the data.
 
-    Parameters
-    ----------
-    fit, X_pool, model, method, draws, random_seed
-        As in :func:`bald`. ``"map"``, ``"bbq"`` and ``"mgp"`` use one Gaussian with the marginal mean and variance (of
-        the models' average). The other methods, and a trace, average each component's improvement over its own best
-        mean.
-    minimize : bool
-        Improve downwards.
+    Arguments are as in :func:`bald`; ``minimize`` improves downwards. ``"map"``, ``"bbq"`` and ``"mgp"`` use one
+    Gaussian with the marginal mean and variance (of the models' average). The other methods, and a trace, average each
+    component's improvement over its own best mean.
 
     Returns
     -------
     xarray.DataArray
         :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z), the argument in
-        units of y. The logarithm keeps a useful gradient where improvement is unlikely.
-
-    References
-    ----------
-    .. [1] Jones, Schonlau & Welch (1998); Ament et al. (2023) for the logarithm.
+        units of y (Jones, Schonlau & Welch 1998). The logarithm keeps a useful gradient where improvement is unlikely
+        (Ament et al. 2023).
     """
     return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool, model)
 
@@ -66,22 +58,8 @@ def upper_confidence_bound(
 ) -> xr.DataArray:
     """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize``, sqrt(beta) sds minus the mean.
 
-    Parameters
-    ----------
-    fit, X_pool, model, method, draws, random_seed
-        As in :func:`bald`, and any method of :func:`pymc_active.predict`; a mixture enters by its mean and variance.
-    beta : float
-        Finite, not negative.
-    minimize : bool
-
-    Returns
-    -------
-    xarray.DataArray
-        Over ``point``; larger is better.
-
-    References
-    ----------
-    .. [1] Srinivas et al. (2010), eq. 6.
+    Arguments are as in :func:`bald`, with any method of :func:`pymc_active.predict`; a mixture enters by its mean and
+    variance. ``beta`` is finite and not negative (Srinivas et al. 2010, eq. 6).
     """
     return UpperConfidenceBound(beta, minimize, method, draws, random_seed).over(fit, X_pool, model)
 
@@ -91,13 +69,7 @@ class ExpectedImprovement(MomentCriterion):
 
     name, units = "expected_improvement", "log of units of y"
 
-    def __init__(
-        self,
-        minimize: bool = False,
-        method: str = "mgp",
-        draws: int = 128,
-        random_seed: int | np.random.Generator | None = None,
-    ):
+    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: Seed = None):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
         # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S,).
@@ -168,12 +140,7 @@ class UpperConfidenceBound(MomentCriterion):
     name, units = "upper_confidence_bound", "units of y"
 
     def __init__(
-        self,
-        beta: float = 4.0,
-        minimize: bool = False,
-        method: str = "mgp",
-        draws: int = 128,
-        random_seed: int | np.random.Generator | None = None,
+        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: Seed = None
     ):
         super().__init__(method, draws, random_seed)
         if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):

@@ -1,8 +1,7 @@
 """Maximise a criterion over a box: score seeds, then climb from the best of them by L-BFGS-B.
 
-Garnett, Osborne & Hennig (2014, section 4.1) search the low-dimensional U = {R x} and map each u back to its surest x
-(:mod:`pymc_active.criteria.surest_input`), which is seldom the most informative one. Here U only provides seeds: its
-vertices are the images of the corners x = sign(Rᵀw).
+Garnett, Osborne & Hennig (2014, section 4.1) search U = {R x} and map each u back to its surest x, which is seldom the
+most informative one. Here U only provides seeds: its vertices are the images of the corners x = sign(Rᵀw).
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     Gaussian posterior of R. Use it to illustrate a place in the embedded space. To choose measurements, maximise a
     criterion in x (``Learner(bounds=...)``): the surest x is seldom the most informative one.
 
+    Source: Garnett, Osborne & Hennig (2014), section 4.1.
+
     Parameters
     ----------
     fit : LaplaceFit
@@ -29,21 +31,12 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     u : array_like, shape (d,)
         In the coordinates of :math:`u = R x`, x scaled by ``x_scale``.
     bounds : list of (low, high)
-        In the user's units.
-
-    Returns
-    -------
-    ndarray, shape (D,)
-        In the user's units.
+        In the user's units, as is the x (D,) returned.
 
     Raises
     ------
     TypeError, ValueError
         For anything but a fit of one model with an embedding, or if no x in the box goes to ``u``.
-
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), section 4.1.
 
     Examples
     --------

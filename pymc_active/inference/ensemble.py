@@ -22,6 +22,8 @@ GAUSSIAN_METHODS = ("map", "bbq", "mgp")
 MIXTURE_METHODS = ("modes", "draws", "cubature")
 METHODS = GAUSSIAN_METHODS + MIXTURE_METHODS
 
+Seed = int | np.random.Generator | None
+
 
 class LocalGaussian(Protocol):
     """A Gaussian approximation around one mode, such as a Laplace expansion."""
@@ -45,10 +47,9 @@ class LocalGaussian(Protocol):
 class Part(NamedTuple):
     """Members of an ensemble that belong to one model and one space.
 
-    ``z`` (k, P') are hyperparameters in the coordinates of ``space``, and ``within`` (k,) their weights within the
-    model, which sum to one over all its parts. ``share`` is the weight of the model, ``owner`` its number. ``local``
-    holds the Gaussian around each member, and is empty if the members themselves represent the posterior; ``rule``
-    ("map", "bbq" or "mgp") says how predictions marginalise over it.
+    ``z`` (k, P') are hyperparameters in the coordinates of ``space``, ``within`` (k,) their weights within the model
+    (one in total over its parts), ``share`` and ``owner`` the model's weight and number. ``local`` holds the Gaussian
+    around each member, if any; ``rule`` ("map", "bbq" or "mgp") says how predictions marginalise over it.
     """
 
     gpm: GPModel
@@ -65,19 +66,10 @@ class Part(NamedTuple):
 class Ensemble:
     """Weighted hyperparameters of one model, or of several.
 
-    Attributes
-    ----------
-    parts : tuple of Part
-    X, y : ndarray, shapes (n, D) and (n,)
-        The data that the members are conditioned on, in the user's units.
-    method : {"map", "bbq", "mgp", "modes", "draws", "cubature", "trace", "point"}
-        How it was made.
-    gpm : GPModel
-        The model; with several, the most probable one.
-    center : ndarray, shape (P,)
-        Hyperparameters of ``gpm`` at its highest mode, or the first member.
-    log_evidence, log_evidence_error : float
-        Log p(y) and its standard error, in nats; NaN where unknown.
+    ``X`` (n, D) and ``y`` (n,) are the data that the members are conditioned on, in the user's units; ``method`` is one
+    of ``METHODS``, "trace" or "point"; ``gpm`` is the model or the most probable one, and ``center`` (P,) its
+    hyperparameters at its highest mode, or the first member. ``log_evidence`` and its standard error are in nats, NaN
+    where unknown.
     """
 
     parts: tuple[Part, ...]
@@ -118,20 +110,13 @@ class Ensemble:
 
     @property
     def thetas(self) -> np.ndarray:
-        """Unconstrained hyperparameters of the members (S, P), in the order of ``labels``.
+        """Unconstrained hyperparameters of the members (S, P), in the order of ``labels``; not for several models.
 
         With an embedding of more inputs than data, the part of R outside the row space of the data is zero, the mean of
         its prior.
-
-        Raises
-        ------
-        ValueError
-            For several models, whose hyperparameters differ.
         """
         if self.n_models > 1:
-            raise ValueError(
-                f"the {self.n_models} models have different hyperparameters: use ensemble.of_model(k).thetas"
-            )
+            raise ValueError(f"{self.n_models} models have different hyperparameters: use ensemble.of_model(k).thetas")
         return np.concatenate([part.space.lift(part.z) for part in self.parts])
 
     @property
@@ -161,10 +146,7 @@ def _equal(n: int) -> np.ndarray:
 def ensemble_of_draws(
     gpm: GPModel, data: tuple[np.ndarray, np.ndarray], space: Space, z: np.ndarray, method: str, **keywords: Any
 ) -> Ensemble:
-    """Equally weighted draws z (S, P') for one model and its data (X, y), in the user's units.
-
-    ``keywords`` are further attributes of :class:`Ensemble`; by default ``center`` is the first draw.
-    """
+    """Equally weighted draws z (S, P') for one model and its data (X, y); by default ``center`` is the first draw."""
     keywords = {"center": space.lift(z[0])} | keywords
     return Ensemble((Part(gpm, space, z, _equal(len(z))),), *data, method, gpm, **keywords)
 

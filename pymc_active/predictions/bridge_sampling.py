@@ -18,6 +18,7 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
+from pymc_active.inference.ensemble import Seed
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.laplace.symmetry import is_rotation_invariant, log_sphere_surface
@@ -47,37 +48,18 @@ class BridgeEvidence(NamedTuple):
     problem: str = ""
 
 
-def bridge_evidence(
-    fit: LaplaceFit, trace: xr.DataTree, random_seed: int | np.random.Generator | None = None
-) -> BridgeEvidence:
-    r"""Log evidence from MCMC draws, in nats.
+def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: Seed = None) -> BridgeEvidence:
+    r"""Log evidence from MCMC draws, in nats; a ValueError if the trace was not drawn from the model of the fit.
 
-    Parameters
-    ----------
-    fit : LaplaceFit
-        Supplies the data and the modes. The mixture has one component for each mode that the trace visits often enough.
-    trace : xarray.DataTree
-        Draws from the same model and data, by :func:`pymc_active.sample`. Check R-hat first: the evidence misses modes
-        that no chain found, and is wrong if the chains visit modes in wrong proportions.
-    random_seed : int or Generator, optional
+    The mixture has one component for each mode of ``fit`` that ``trace``, from :func:`pymc_active.sample`, visits often
+    enough. Check R-hat first: the evidence misses modes that no chain found, and is wrong if the chains visit modes in
+    wrong proportions.
 
-    Raises
-    ------
-    ValueError
-        If the trace was not drawn from this model.
-
-    Notes
-    -----
-    The optimal bridge of Meng & Wong [1]_, iterated to its fixed point. With N1 and N2 effective draws of posterior p
-    (unnormalised) and mixture q, s1 = N1 / (N1 + N2), s2 = 1 - s1, f1 = q / (s1 p / r + s2 q) and
-    f2 = p / (s1 p / r + s2 q), the estimate is r = mean f2 / mean f1. Its standard error [2]_ combines the relative
-    variances of both means; that of f1 uses the effective sample size.
-
-    References
-    ----------
-    .. [1] Meng & Wong (1996), Simulating ratios of normalizing constants via a simple identity, Statistica Sinica 6.
-    .. [2] Fruehwirth-Schnatter (2004), Estimating marginal likelihoods for mixture and Markov switching models using
-       bridge sampling techniques, Econometrics Journal 7.
+    The optimal bridge of Meng & Wong (1996, Statistica Sinica 6) is iterated to its fixed point. With N1 and N2
+    effective draws of posterior p (unnormalised) and mixture q, s1 = N1 / (N1 + N2), s2 = 1 - s1,
+    f1 = q / (s1 p / r + s2 q) and f2 = p / (s1 p / r + s2 q), the estimate is r = mean f2 / mean f1. Its standard error
+    (Fruehwirth-Schnatter 2004, Econometrics Journal 7) combines the relative variances of both means; that of f1 uses
+    the effective sample size.
     """
     rng = np.random.default_rng(random_seed)
     sizes = trace["posterior"].sizes if "posterior" in trace.children else {"chain": 1}

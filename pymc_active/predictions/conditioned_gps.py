@@ -31,14 +31,9 @@ def ensemble_from(
 ) -> Ensemble:
     """The ensemble of the one source given: ``point``, ``fit`` or ``trace``, as in :func:`pymc_active.active.pes`.
 
-    A point or a trace needs its model ``gpm``; with ``fit``, ``gpm`` is None or its model. ``draws`` is the number of
-    members that will be used; ``method`` and ``random_seed`` are those of
+    A point or a trace needs its model ``gpm``; with ``fit``, ``gpm`` is None or its model (else a TypeError or
+    ValueError). ``draws`` is the number of members that will be used; ``method`` and ``random_seed`` are those of
     :func:`~pymc_active.predictions.ensembles.as_ensemble`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Unless exactly one source is given and it belongs to the model.
     """
     sources = {"point": point, "fit": fit, "trace": trace}
     given = [name for name, value in sources.items() if value is not None]

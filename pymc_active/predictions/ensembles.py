@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import xarray as xr
 
-from pymc_active.inference.ensemble import METHODS, Ensemble, ensemble_of_draws, ensemble_of_models
+from pymc_active.inference.ensemble import METHODS, Ensemble, Seed, ensemble_of_draws, ensemble_of_models
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
@@ -38,29 +38,17 @@ def as_ensemble(
     model: GPModel | None = None,
     method: str = "mgp",
     draws: int = 128,
-    random_seed: int | np.random.Generator | None = None,
+    random_seed: Seed = None,
     weigh: Callable[[ModelAverage], ModelAverage] | None = None,
     what: str = "as_ensemble",
 ) -> Ensemble:
-    """Weighted hyperparameters from any source.
+    """Weighted hyperparameters from any source; a TypeError or ValueError for what cannot be one.
 
-    Parameters
-    ----------
-    source : Ensemble, LaplaceFit, ModelAverage, dict or list of LaplaceFit, DataTree or dict
-        An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models of
-        zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by value-variable
-        name one point; both are conditioned on the data that ``model`` holds now.
-    model : GPModel, optional
-        Required for a trace or a point.
-    method, draws, random_seed
-        How to approximate the posterior of a fit, as in :func:`pymc_active.predict`.
-    weigh, what
-        A function that changes the weights of several models; the name of the caller, for messages.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For any other source, an unknown method, or a trace or point without ``model``.
+    An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities, which
+    ``weigh`` may change; models of zero weight are left out. A trace contributes all its draws, a dict of unconstrained
+    values by value-variable name one point; both need ``model`` and are conditioned on the data that it holds now.
+    ``method``, ``draws`` and ``random_seed`` are those of :func:`pymc_active.predict`; ``what`` names the caller in
+    messages.
     """
     if isinstance(source, Ensemble):
         return source
@@ -89,9 +77,7 @@ def as_ensemble(
     return _of_models(average if weigh is None else weigh(average), method, draws, random_seed)
 
 
-def _of_models(
-    average: ModelAverage, method: str, draws: int, random_seed: int | np.random.Generator | None
-) -> Ensemble:
+def _of_models(average: ModelAverage, method: str, draws: int, random_seed: Seed) -> Ensemble:
     used = np.flatnonzero(average.weights)
     fits = list(average.values())
     members = [fits[k].ensemble_by(method, draws, random_seed) for k in used]

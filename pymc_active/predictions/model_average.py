@@ -48,16 +48,14 @@ def model_posterior(
     Parameters
     ----------
     fits : dict, sequence of LaplaceFit or ModelAverage
-        One fit of each model, labelled by the keys of a dict or numbered. The inputs may differ between the models, as
-        long as the rows belong to the same observations.
+        One fit of each model, labelled by the keys of a dict or numbered. Inputs may differ, rows must correspond.
     prior : dict or sequence, optional
-        Prior weights by the keys or in the order of ``fits``, normalised here; by default those of a ModelAverage, else
-        equal.
+        Prior weights by key or in order, normalised here; by default those of a ModelAverage, else equal.
     evidence : {"laplace", "importance"}
         Laplace's approximation, or importance sampling around the same modes, which corrects the shape of each mode but
         finds no new ones. On small data Laplace's evidence is wrong by up to a few nats, differently for each model.
     draws, random_seed
-        For ``"importance"``: weighted draws for each model (each costs one evaluation of the posterior), and a seed.
+        For ``"importance"``: weighted draws for each model (one evaluation of the posterior each), and a seed.
 
     Returns
     -------
@@ -69,25 +67,20 @@ def model_posterior(
     Raises
     ------
     TypeError, ValueError
-        For anything but fits, a model that occurs twice (kernels equal up to the order of terms and factors, means and
-        priors equal too), fits of different y, labels that are neither all text nor all numbers, a prior that does not
-        match, or if no evidence is finite.
+        For anything but fits, a model that occurs twice (up to the order of terms and factors), fits of different y,
+        labels neither all text nor all numbers, a prior that does not match, or if no evidence is finite.
 
     Warns
     -----
     DoubtfulEvidenceWarning
-        Once, if an evidence is not finite (that model gets probability 0), if the fit of the most probable model is
-        doubtful, or if the sampled evidence of a model with probability above 0.001 has a Pareto k above 0.7 or fewer
-        than 100 effective draws.
+        If an evidence is not finite (that model gets probability 0), the most probable model's fit is doubtful, or the
+        sampled evidence of a model above probability 0.001 has a Pareto k above 0.7 or under 100 effective draws.
 
     Notes
     -----
-    A model's Laplace evidence is the sum over the distinct modes found, :math:`\log \sum_k \exp E_k` over
-    ``fit.modes``, without secondary modes whose curvature had to be floored. The sum counts the overlap of modes twice.
-
-    References
-    ----------
-    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
+    A model's Laplace evidence (Malkomes & Garnett 2015, Active Structure Discovery for Gaussian Processes) is the sum
+    over the modes found, :math:`\log \sum_k \exp E_k` over ``fit.modes``, without secondary modes whose curvature had
+    to be floored. It counts the overlap of modes twice.
 
     Examples
     --------
@@ -154,10 +147,8 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
         )
     best = int(np.argmax(probability.values))
     if probability.doubtful.values[best]:
-        problems.append(
-            f"model {labels[best]!r} is the most probable, but its fit is doubtful: "
-            + "; ".join(find_problems(members[best]))
-        )
+        doubts = "; ".join(find_problems(members[best]))
+        problems.append(f"model {labels[best]!r} is the most probable, but its fit is doubtful: {doubts}")
     if "pareto_k" in probability.coords:
         is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)
         which = ", ".join(
@@ -190,10 +181,8 @@ def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
         if not isinstance(fit, LaplaceFit):
             raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
         if not np.array_equal(fit.y, members[0].y):
-            raise ValueError(
-                f"the fits {labels[0]!r} and {label!r} have different y: fit every model to the same data "
-                "(gpm.set_data, then fit_laplace)"
-            )
+            both = f"{labels[0]!r} and {label!r}"
+            raise ValueError(f"the fits {both} have different y: fit every model to the same data (see gpm.set_data)")
     check_distinct({label: fit.gpm for label, fit in by_label.items()})
     return labels, members
 
@@ -233,21 +222,15 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
     """Fits of several models of the same data, with the models' posterior probabilities.
 
     A read-only mapping from labels to fits. ``predict`` and every criterion of ``pymc_active.active`` accept it in
-    place of one fit.
-
-    Parameters
-    ----------
-    fits, prior, evidence, draws, random_seed
-        As in :func:`model_posterior`, with its errors and warnings; at least two fits, of the same X too.
+    place of one fit. Arguments, errors and warnings are those of :func:`model_posterior`, with at least two fits, of
+    the same X too.
 
     Attributes
     ----------
     probability : xarray.DataArray
         Posterior probabilities over ``model``, from :func:`model_posterior`.
-    prior : ndarray, shape (K,)
-        Prior probabilities.
-    weights : ndarray, shape (K,)
-        Weights of the models in predictions: their probabilities, unless changed by :meth:`weighted`.
+    prior, weights : ndarray, shape (K,)
+        Prior probabilities, and weights in predictions: the probabilities, unless changed by :meth:`weighted`.
 
     Examples
     --------
@@ -275,10 +258,8 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         self._fits = dict(zip(labels, members, strict=True))
         for label, fit in self._fits.items():
             if not np.array_equal(fit.X, members[0].X):
-                raise ValueError(
-                    f"the fits {labels[0]!r} and {label!r} have different X: give every model of an average the same "
-                    "inputs (model_posterior does not need it)"
-                )
+                both = f"{labels[0]!r} and {label!r}"
+                raise ValueError(f"the fits {both} have different X: give every model of an average the same inputs")
         self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
         self.probability = model_posterior(
             self._fits, prior=self.prior.tolist(), evidence=evidence, draws=draws, random_seed=random_seed
@@ -318,8 +299,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         """Each fit expanded for other data, without a search; see :meth:`LaplaceFit.given`.
 
         ``reweigh`` updates the probabilities, by Laplace evidences. Pass False for imagined outcomes: the expected
-        probabilities after a measurement are the present ones, whereas observing exactly the predicted mean would
-        favour the models that are most certain of it.
+        probabilities are the present ones, whereas the predicted mean would favour the most certain models.
         """
         fits = {}
         for (label, fit), weight in zip(self._fits.items(), self.weights, strict=True):

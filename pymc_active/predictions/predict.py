@@ -25,11 +25,13 @@ def predict(
 ) -> xr.Dataset:
     """Predict the function and new observations, including the uncertainty of the hyperparameters.
 
+    Garnett, Osborne & Hennig (2014), section 3; for several models Malkomes & Garnett (2015), eq. 5.
+
     Parameters
     ----------
     source : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
-        Several models of the same data are averaged by their posterior probabilities. Predictions from a trace are the
-        exact moments of the mixture over all its draws, given the data that ``model`` holds now.
+        Several models are averaged by their posterior probabilities. Predictions from a trace are the exact moments of
+        the mixture over all its draws, given the data that ``model``, which a trace needs, holds now.
     X_new : array_like, DataFrame or DataArray, shape (m, D)
         In the user's units. Row labels are kept.
     method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
@@ -38,10 +40,8 @@ def predict(
         weighted by evidence. ``"draws"`` and ``"cubature"`` give the exact moments of a mixture of GPs, at draws from
         the posterior or at 2P points around the highest mode; unlike the MGP variance, theirs tends to V, not 4/3 V,
         as the hyperparameters become known. For several models: the exact moments of the mixture of their predictions.
-    model : GPModel, optional
-        Required for a trace.
-    draws, random_seed
-        For ``method="draws"``: draws from the posterior of each fit, and a seed (int or Generator).
+    model, draws, random_seed
+        The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed.
 
     Returns
     -------
@@ -53,10 +53,6 @@ def predict(
     ------
     TypeError, ValueError
         For an unknown method, points of the wrong width or with NaN, or a trace without ``model``.
-
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), section 3. Malkomes & Garnett (2015), eq. 5, for several models.
 
     Examples
     --------

@@ -13,7 +13,7 @@ import xarray as xr
 from pymc_active.criteria.base import Criterion, Scorer, score_pool
 from pymc_active.criteria.maximize_in_box import distinct_maxima, maximize
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
-from pymc_active.inference.ensemble import Ensemble
+from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
@@ -76,7 +76,7 @@ class OptimumCriterion(Criterion):
         n_features: int = 1000,
         n_hyperparameters: int = 10,
         method: Literal["draws", "map"] = "draws",
-        random_seed: int | np.random.Generator | None = None,
+        random_seed: Seed = None,
     ):
         if method not in ("draws", "map"):
             raise ValueError(f"method must be 'draws' or 'map'; got {method!r}")
@@ -97,7 +97,7 @@ class OptimumCriterion(Criterion):
         return self._over(self._read(model, **{kind: source}))
 
     def prepare_from(self, gpm: GPModel | None, **source: Any) -> OptimumScorer:
-        """As :meth:`prepare`, from the one of ``point``, ``fit`` and ``trace`` given; a ValueError if all y are equal.
+        """As :meth:`prepare`, from ``point``, ``fit`` or ``trace``; a ValueError if all y are equal.
 
         A learner that asks for several points imagines answers, which may be equal: :meth:`prepare` takes them.
         """

@@ -44,22 +44,17 @@ class GPGivenMaxima:
     an embedding, signs of curvatures and slopes are imposed along only as many inputs as there are directions, since
     expectation propagation would count repeated signs several times.
 
+    ``mixed``, ``boundary`` and ``moments`` are those of :func:`pes`; expectation propagation also serves where too few
+    draws are effective.
+
     Parameters
     ----------
-    gp, maxima : ConditionedGP, PathMaxima
-        The maxima of its paths, and which inputs are free there.
     derivatives : bool
         Impose C1; not over a pool.
     best : float
         The observation that f(x*) exceeds, up to its noise (C2), in the kernel's units; -inf for none.
-    mixed : {"free", "zero", "path"}
-        Assume nothing of the mixed second derivatives, zero, or those of the path: ``mixed_values`` (S, D (D - 1) / 2),
-        above the diagonal, row by row.
-    boundary : {"outward", "stationary"}
-        ``"stationary"`` imposes zero slopes also on the boundary, as the paper does.
-    moments : {"sampled", "ep"}
-        Moments of the height and of the positive quantities: by :func:`truncated_moments`, or by expectation
-        propagation, which also serves for more than four inputs and where too few draws are effective.
+    mixed_values : ndarray, shape (S, D (D - 1) / 2), optional
+        Mixed second derivatives of the paths for ``mixed="path"``: above the diagonal, row by row.
     directions : ndarray, shape (D, S, D), optional
         Orthonormal directions in which each maximum is free or not; by default the inputs. A slope of zero in a
         direction that is not free means that nothing is known of it.
@@ -184,13 +179,7 @@ class GPGivenMaxima:
         return np.einsum("msq,qdms->md", weights, B)
 
     def _condition(
-        self,
-        mean: np.ndarray,
-        V: np.ndarray,
-        target: np.ndarray,
-        best: np.ndarray,
-        noise: np.ndarray,
-        used: np.ndarray,
+        self, mean: np.ndarray, V: np.ndarray, target: np.ndarray, best: np.ndarray, noise: np.ndarray, used: np.ndarray
     ) -> None:
         """Impose the equality constraints, then the sites that are used."""
         c = self.n_known

@@ -122,24 +122,11 @@ def entropy_search(
 ) -> xr.DataArray:
     """Entropy search: the expected fall of the entropy of the maximum's place over 50 representer points, in nats.
 
-    A baseline for :func:`pes`. Where Hennig & Schuler approximate the distribution of the best representer by
-    expectation propagation, it is counted here from 1,000 joint draws, the same ones for all candidates, moved by
-    Matheron's rule to each of five outcomes at a candidate. The representers are maximisers of sample paths and random
-    points; a candidate takes about 0.5 ms for each draw of the hyperparameters.
-
-    Parameters
-    ----------
-    gpm, X_pool, bounds, point, fit, trace, minimize, draws, random_seed
-        As in :func:`pes`; needs no derivatives of f.
-
-    Returns
-    -------
-    xarray.DataArray
-        Over ``point``; a counted entropy has steps of about 0.001.
-
-    References
-    ----------
-    .. [1] Hennig & Schuler (2012), Entropy search for information-efficient global optimization.
+    A baseline for :func:`pes`, with its arguments and result; f needs no derivatives. Where Hennig & Schuler (2012,
+    Entropy search for information-efficient global optimization) approximate the distribution of the best representer
+    by expectation propagation, it is counted here, in steps of about 0.001 nats, from 1,000 joint draws, the same ones
+    for all candidates, moved by Matheron's rule to each of five outcomes at a candidate. The representers are
+    maximisers of sample paths and random points; a candidate takes about 0.5 ms for each draw of the hyperparameters.
     """
     return score_or_maximize(
         EntropySearch, gpm, X_pool, bounds, point, fit, trace,

@@ -20,11 +20,9 @@ _FAR = -50.0
 
 
 class Sites(NamedTuple):
-    """Gaussian approximations of the sites, and the resulting moments.
+    """Gaussian approximations of the sites, and the resulting moments: (S, k), and (S, k, k) for ``covariance``.
 
-    Natural parameters ``precision`` (1 / variance) and ``shift`` (mean / variance) of each site (S, k), ``mean`` (S, k)
-    and ``covariance`` (S, k, k) of the Gaussian with the sites, and whether each site ``converged`` (S, k) within 100
-    sweeps.
+    Natural parameters of a site are ``precision`` (1 / variance) and ``shift`` (mean / variance).
     """
 
     precision: np.ndarray

@@ -114,11 +114,8 @@ class Pes(OptimumCriterion):
         **keywords,
     ):
         super().__init__(domain, **keywords)
-        for name, value, kind in (
-            ("mixed", mixed, Mixed),
-            ("boundary", boundary, Boundary),
-            ("moments", moments, MomentMethod),
-        ):
+        options = {"mixed": (mixed, Mixed), "boundary": (boundary, Boundary), "moments": (moments, MomentMethod)}
+        for name, (value, kind) in options.items():
             if value not in get_args(kind):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}; got {value!r}")
         self.mixed, self.boundary, self.moments = mixed, boundary, moments
@@ -146,7 +143,7 @@ class Pes(OptimumCriterion):
             "constraints": "C1, C2 and C3" if not self.domain.is_pool else "C2 and C3",
         }
         if 2 * n_failed > self.n_optima:
-            return self._fall_back(ensemble, optima, n_failed, gps, told)
+            return self._fall_back(ensemble, optima, gps, told)
         return _scorer(ensemble, optima, parts, told)
 
     def _maxima(self, optima: OptimizedPaths) -> GPGivenMaxima:
@@ -171,12 +168,7 @@ class Pes(OptimumCriterion):
         )
 
     def _fall_back(
-        self,
-        ensemble: Ensemble,
-        optima: list[OptimizedPaths],
-        n_failed: int,
-        gps: Sequence[ConditionedGP],
-        told: dict[str, Any],
+        self, ensemble: Ensemble, optima: list[OptimizedPaths], gps: Sequence[ConditionedGP], told: dict[str, Any]
     ) -> OptimumScorer:
         """Use C3 alone; if that also fails, the maximum's height; if that is not finite, the expected improvement."""
         parts = [PlaceInformation(GPGivenMaxima(o.gp, o.maxima, derivatives=False)) for o in optima]
@@ -191,8 +183,8 @@ class Pes(OptimumCriterion):
             units = "log of units of y"
             scorer = OptimumScorer(ensemble, optima, partial(log_expected_improvement, gps), units, self.n_optima, told)
         warn_user(
-            f"expectation propagation failed for {n_failed} of {self.n_optima} places of the maximum, so pes uses "
-            f"other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
+            f"expectation propagation failed for {told['n_dropped']} of {self.n_optima} places of the maximum, so pes "
+            f"uses other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
             "log_noise a prior that keeps it away from zero, or remove repeated points.",
             DoubtfulFitWarning,
         )
@@ -250,12 +242,9 @@ def pes(
         The source of the hyperparameters, one of: a dict of unconstrained values by value-variable name (the posterior
         mean gives the paper's PES-NB); a :class:`LaplaceFit`, several or an Ensemble; or a trace of this model.
     minimize : bool
-    n_optima : int
-        Total number of places x*: maximisers of sample paths, divided evenly between the hyperparameter draws.
-    n_features : int
-        Random features of a path's prior part.
-    draws : int
-        Hyperparameter draws taken from ``fit`` or ``trace``.
+    n_optima, n_features, draws : int
+        Total number of places x* (maximisers of sample paths, divided evenly between the hyperparameter draws), random
+        features of a path's prior part, and hyperparameter draws taken from ``fit`` or ``trace``.
     mixed : {"free", "zero", "path"}
         What to assume of the mixed second derivatives at x*. The paper proposes ``"path"`` (those of the path) and
         ``"zero"``, which invent a little information once data accumulate: with 20 points rank correlations with the
@@ -279,9 +268,8 @@ def pes(
     Raises
     ------
     TypeError, ValueError
-        For no candidates and no bounds, malformed bounds, hyperparameters from none or two sources or from another
-        model, equal observations, or, with bounds, a kernel whose functions have no second derivative (Matérn 1/2 and
-        3/2).
+        For no candidates and no bounds, malformed bounds, hyperparameters from none or two sources or another model,
+        equal observations, or, with bounds, a kernel without second derivatives (Matérn 1/2 and 3/2).
 
     Warns
     -----
@@ -291,14 +279,10 @@ def pes(
 
     Notes
     -----
-    Constraints at each x*: C1, f has a local maximum there; C2, f(x*) exceeds the largest observation in the box (or at
-    a candidate); C3, f(x) < f(x*). A model of :func:`from_marginal`, whose kernel is a compiled graph, takes several
-    times as long as an ``ard_gp``.
-
-    References
-    ----------
-    .. [1] Hernandez-Lobato, Hoffman & Ghahramani (2014), Predictive entropy search for efficient global optimization of
-       black-box functions, eq. 10.
+    Eq. 10 of Hernandez-Lobato, Hoffman & Ghahramani (2014), Predictive entropy search for efficient global optimization
+    of black-box functions. Constraints at each x*: C1, f has a local maximum there; C2, f(x*) exceeds the largest
+    observation in the box (or at a candidate); C3, f(x) < f(x*). A model of :func:`from_marginal`, whose kernel is a
+    compiled graph, takes several times as long as an ``ard_gp``.
 
     Examples
     --------

@@ -34,18 +34,15 @@ def pes_ground_truth(
     r"""The information about the maximum's place from measuring each cell of a grid, by rejection sampling.
 
     Draws of the function on the whole grid are grouped by the cell of their maximum, and the entropy of y within each
-    group is estimated from its values.
+    group is estimated from its values (Hernandez-Lobato, Hoffman & Ghahramani 2014, section 3 and figure 1).
 
     Parameters
     ----------
     gpm, bounds, point, minimize, random_seed
         As in :func:`pes`.
-    n_grid : int
-        Cells a side; n_grid ** D cells in all, at most 4,096.
-    draws : int
-        Draws of the function. Memory: 4 bytes for each draw and cell.
-    fewest : int
-        Places of the maximum with fewer draws than these are left out; at least 10.
+    n_grid, draws, fewest : int
+        Cells a side, n_grid ** D <= 4,096 in all; draws of the function, of 4 bytes for each cell; and the fewest
+        draws, at least 10, of a place of the maximum that is not left out.
 
     Returns
     -------
@@ -64,10 +61,6 @@ def pes_ground_truth(
     Entropies by Ebrahimi's spacings (``scipy.stats.differential_entropy``), corrected by their bias for a Gaussian
     sample of the same size. Two errors remain: places of the maximum are resolved to a cell only, and the places left
     out may differ from the others. Compare ranks, and differences with the standard error.
-
-    References
-    ----------
-    .. [1] Hernandez-Lobato, Hoffman & Ghahramani (2014), section 3 and figure 1.
     """
     width = len(gpm.inputs)
     domain = read_domain(bounds, None, width)
@@ -88,9 +81,7 @@ def pes_ground_truth(
     counts = np.bincount(place, minlength=len(X))
     groups = np.flatnonzero(counts >= fewest)
     if not len(groups):
-        raise ValueError(
-            f"of {draws} draws no place of the maximum has {fewest}; raise draws, or lower fewest or n_grid"
-        )
+        raise ValueError(f"of {draws} draws no place of the maximum has {fewest}: raise draws or lower fewest, n_grid")
     entropies = np.stack([_sample_entropy(noisy[place == cell], rng) for cell in groups])
     share = counts[groups] / counts[groups].sum()
     before = gaussian_entropy(variance + gp.noise_variance(gp.x_map(X)))

@@ -22,15 +22,9 @@ def truncated_moments(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Moments of N(mean, covariance) times Π Φ((z_i - bound_i) / √softness_i), with the arguments of :func:`propagate`.
 
-    Coordinates without variance need bounds of -inf. ``n`` draws, a power of two: by default 512 for up to three
-    coordinates, else 2,048; up to 8,192 where fewer than 256 are effective.
-
-    Returns
-    -------
-    M, h : ndarray, shapes (S, k, k) and (S, k)
-        The mean moves by ``covariance @ h``; the covariance loses ``covariance @ M @ covariance``.
-    effective : ndarray, shape (S,)
-        Effective number of draws.
+    Returns M (S, k, k), h (S, k) and the effective number of draws (S,): the mean moves by ``covariance @ h``, and the
+    covariance loses ``covariance @ M @ covariance``. Coordinates without variance need bounds of -inf. ``n`` draws, a
+    power of two: by default 512 for up to three coordinates, else 2,048; to 8,192 where fewer than 256 are effective.
     """
     # scipy.stats takes long to load.
     from scipy.stats import qmc
