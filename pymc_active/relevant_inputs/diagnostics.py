@@ -93,8 +93,8 @@ def check_assumptions(
 ) -> AssumptionCheck:
     """Compare data with a Gaussian process of unknown mean and given scales.
 
-    X, (n, d), are the active inputs and y, (n,), the observations, at least eight. The scales are as in
-    :class:`HDSLearner`; ``random_seed`` is that of the draws behind ``flat_p``, by default fresh randomness.
+    X, (n, d), are the active inputs and y, (n,), the observations, at least eight (ValueError). The scales are as in
+    :class:`HDSLearner`; ``random_seed`` is that of the draws behind ``flat_p``.
 
     Examples
     --------
@@ -180,9 +180,8 @@ class SearchDiagnostics(Summarized):
     def is_plausible(self) -> bool:
         """Whether the evaluations look like the assumed process.
 
-        They do not if y spans more than ten sds, or if other variances are much more likely (9.2 nats): a signal
-        variance that differs by more than a factor of four, or a noise variance more than twice as large; less does no
-        harm.
+        Not if y spans more than ten sds, or if a signal variance that differs by more than a factor of four, or a noise
+        variance more than twice as large, is much more likely (9.2 nats).
         """
         if self.spread > _WIDEST or not self.is_decided or self.log_ratio <= _SURPRISING_RATIO:
             return self.spread <= _WIDEST

@@ -60,21 +60,10 @@ class History(Summarized):
 class HDSResult(Summarized):
     """What hierarchical diagonal sampling found until now; what the ``learner`` does later does not change it.
 
-    Attributes
-    ----------
-    active : list of int
-        Inputs that matter, sorted.
-    n_evaluations : int
-    stopped : {"decided", "budget", "interrupted"}
-    undecided : list of str
-        Nodes still open or set aside, such as ``"24-31"``; inputs in them may matter.
-    contradicted : list of str
-        Nodes found active whose halves were both rejected: an active input may be lost in them.
-    history : History
-    state : HDSState
-        Nodes, tests and backgrounds.
-    learner : HDSLearner
-        Can go on, if the result was taken early.
+    ``active`` are the inputs that matter, sorted. ``undecided`` nodes, such as ``"24-31"``, are open or set aside:
+    inputs in them may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input
+    may be lost in them. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption
+    the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations, ``state`` nodes and tests.
     """
 
     def __init__(self, learner: HDSLearner):
@@ -145,10 +134,7 @@ class HDSResult(Summarized):
         return table
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Active inputs X (n, d), in the user's units and where they were measured, and y (n,).
-
-        They are all evaluations that succeeded, and points told without being asked.
-        """
+        """Active inputs X (n, d) in the user's units, as measured, and y (n,): all successes and data not asked for."""
         keep, state = np.isfinite(self.history.y), self.state
         told = [x[self.active] for x in state.foreign_X]
         foreign = np.array(told, float).reshape(len(told), len(self.active))

@@ -96,11 +96,10 @@ class Trial:
 class Background:
     """A line through the unit box along which a node's inputs move, and where the others stay.
 
-    The paper's background is a ``position`` (D,), a random point: the others stay there, and inputs of a node all have
-    the value z. The anchored test's is a random diagonal: as z goes from 0 to 1, the inputs in ``is_reversed``, (D,),
-    run from 1 to 0 and the others from 0 to 1. Inputs outside a node stay at a scanned place of it, mostly the
-    ``anchor``, its z. The ``stage`` of a diagonal is ``"scan"``, then ``"repeat"`` at the anchor, then ``"ready"``,
-    when ``rows`` are the evaluations along it.
+    The paper's is a random point, ``position`` (D,): the others stay there, and inputs of a node all have the value z.
+    The anchored test's is a random diagonal: as z goes from 0 to 1, the inputs in ``is_reversed``, (D,), run from 1 to
+    0. Inputs outside a node stay at a scanned place, mostly the z of the ``anchor``. Its ``stage`` is ``"scan"``, then
+    ``"repeat"`` at the anchor, then ``"ready"``, when ``rows`` are the evaluations along it.
     """
 
     position: np.ndarray | None = None
