@@ -42,8 +42,7 @@ class AssumptionCheck(Summarized):
     independent standard normal if the assumptions hold. ``scale_p`` is the two-sided p-value of the sum of squares
     (χ²): small if the scales are wrong. ``normal_p`` is that of normality (Shapiro and Wilk): small with outliers or
     jumps. ``flat_p`` is the share of 1,999 draws of the process that are as flat as the data (sd of y over its
-    interquartile range): a function that is almost constant but for rare large changes is not a draw from any
-    stationary process.
+    interquartile range): small for a function that is almost constant but for rare large changes.
     """
 
     residual: np.ndarray
@@ -137,8 +136,8 @@ def whitened_differences(K: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.n
 class SearchDiagnostics(Summarized):
     """The evaluations of a search beside the Gaussian process that it assumed, on the inputs found.
 
-    U, (n, d), are the inputs found, in the unit box, at all evaluations in the order in which they were told. Unless
-    all nodes are decided, inputs not found yet may explain a misfit, and only ``spread`` is judged.
+    U, (n, d), are the inputs found, in the unit box, in the order of evaluation. Unless all nodes are decided, inputs
+    not found yet may explain a misfit, and only ``spread`` is judged.
     """
 
     def __init__(self, U: np.ndarray, y: np.ndarray, settings: Settings, is_decided: bool):

@@ -40,9 +40,8 @@ def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
 def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
     """Thresholds for a declared probability of finding all active inputs, at most ``n_active``, and no others.
 
-    By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most exp(-A),
-    whatever the number of observations; likewise for rejection. ValueError for counts below 1, more active inputs than
-    inputs, or a probability outside (0, 1).
+    By Wald's inequality a test that accepts at A errs with a probability of at most exp(-A); likewise for rejection.
+    ValueError for counts below 1, more active inputs than inputs, or a probability outside (0, 1).
 
     Examples
     --------

@@ -129,9 +129,8 @@ class HDSLearner(Summarized):
         )
         self._go_on_from(HDSState(settings, np.random.default_rng(random_seed)))
         if settings.budget < self._test.fewest:
-            raise ValueError(
-                f"budget={budget} is smaller than one test: {test!r} needs at least {self._test.fewest} evaluations"
-            )
+            needed = f"{test!r} needs at least {self._test.fewest} evaluations"
+            raise ValueError(f"budget={budget} is smaller than one test: {needed}")
         self._state.nodes.append(Node(0, 0, settings.n_dims))
         self._start(NextTests([0]))
 
@@ -206,14 +205,13 @@ class HDSLearner(Summarized):
         Parameters
         ----------
         x : array_like, shape (k, D) or (D,)
-            Points asked for, in any order, to within 1e-6 of every input's interval, as after single precision. Other
-            points enter no test, but are kept as data for :meth:`HDSResult.to_model`, unless they were told before
-            with the same y. A first such point while others are pending is an EvaluationWarning.
+            Points asked for, in any order, to within 1e-6 of every input's interval. Other points, unless told before,
+            are only data for :meth:`HDSResult.to_model`; the first while others are pending is an EvaluationWarning.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
         asked : array_like, shape (k, D) or (D,), optional
-            The pending points that x answers, if settings were rounded or missed. The tests take y for the value at
-            the point asked, so x should be near it; :meth:`HDSResult.to_model` gets the point measured.
+            The pending points that x answers, if settings were rounded or missed. The tests take y for the value there,
+            so x should be near; :meth:`HDSResult.to_model` gets the point measured.
         """
         state = self._state
         X = self._read_points(x, "x")

@@ -166,10 +166,8 @@ def hds_then_optimize(
     best = (low + high) / 2
     with keeping(lambda: {"selection": selection}):
         if not active:
-            raise EvaluationError(
-                f"no active input was found in {selection.n_evaluations} evaluations, so there is nothing to optimise; "
-                "they are kept in error.selection"
-            )
+            message = f"no active input was found in {selection.n_evaluations} evaluations, so nothing can be optimised"
+            raise EvaluationError(f"{message}; they are kept in error.selection")
         if method == "gp_ucb":
             X, y = selection.data()
             run = gp_ucb(

@@ -66,10 +66,9 @@ class Node:
 class Trial:
     """One test of a node, on one background.
 
-    The verdict is ``"open"``, ``"active"``, ``"inactive"`` or ``"set aside"``. ``rows`` are its evaluations in the
-    order in which they were told; of differences, complete pairs only. ``path`` is the cumulative log likelihood ratio
-    (nats) after each observation or pair. The next evaluation should have the node's inputs at ``place`` and the others
-    at ``rest``, and ``priority`` ranks it against other tests; NaN until they are worked out.
+    The verdict is ``"open"``, ``"active"``, ``"inactive"`` or ``"set aside"``. ``rows`` are its evaluations as told; of
+    differences, complete pairs only. ``path`` is the cumulative log likelihood ratio (nats) after each. The next has
+    the node's inputs at ``place``, the others at ``rest``, and ``priority`` among the tests; NaN until worked out.
     """
 
     number: int

@@ -209,9 +209,8 @@ def gp_ucb(
 class Regret(Summarized):
     """Regret of evaluations, (n,) each, in units of y: the maximum minus f at each evaluation.
 
-    ``cumulative`` is the running sum, the paper's R_T, ``average`` R_T / T over evaluations that succeeded, and
-    ``minimum`` the smallest so far. Evaluations that failed are NaN in ``instantaneous``, and the others leave them
-    out: before the first success they are NaN, and ``cumulative`` is 0.
+    ``cumulative`` is the running sum, the paper's R_T, ``average`` R_T / T, and ``minimum`` the smallest so far.
+    Failures are NaN in ``instantaneous``; the others leave them out, and are NaN (0) before the first success.
     """
 
     instantaneous: np.ndarray
