@@ -22,8 +22,7 @@ _SCAN = 12
 _LONGEST_SCAN = 96
 # Repeats at the anchor: its error is shared by all tests, and is kept to this fraction of the signal variance.
 _ANCHOR_PRECISION, _MOST_REPEATS = 0.05, 20
-# Log likelihood ratio at which a node whose sibling is active is set aside. With less evidence active inputs are often
-# among those set aside, and finding them in the rest costs another way down the tree.
+# With less evidence active inputs are often among those set aside, and finding them costs another way down the tree.
 _SET_ASIDE = -1.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
 

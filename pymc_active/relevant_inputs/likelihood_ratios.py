@@ -46,8 +46,7 @@ def llr_moments_of(inactive: Moments, active: Moments) -> Moments:
 class LikelihoodRatio(ABC):
     """Two Gaussian processes with the same variances, in squared units of y, and the same prior mean of f.
 
-    ``bandwidth`` is the paper's b, √2 times PyMC's ``ls``, in units of z. ``offset_variance`` is κ², the prior variance
-    of the mean of f; with 0, as in the paper, an offset of y counts against an inactive node.
+    ``bandwidth`` is the paper's b, √2 times PyMC's ``ls``, in units of z. ``offset_variance`` is κ², of f's mean.
     """
 
     bandwidth: float
@@ -77,8 +76,7 @@ class LikelihoodRatio(ABC):
     def llr_path(self, at: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log likelihood ratio of each observation given those before it, active against inactive.
 
-        ``at`` is where the node's inputs and the others are, (2, n), or (n,) on a line. The result, (n,) in nats, sums
-        to the log likelihood ratio of all observations y (the paper's eq. 3).
+        ``at`` is where the node's inputs and the others are, (2, n), or (n,) on a line. The sum of (n,) is eq. 3, nats.
         """
         (low, inactive), (high, active) = (self._factor(which, at, y) for which in (False, True))
         return 0.5 * (inactive**2 - active**2) + np.log(np.diagonal(low) / np.diagonal(high))

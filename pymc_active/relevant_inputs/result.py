@@ -26,9 +26,8 @@ _LARGEST_STORED = 10_000_000
 class History(Summarized):
     """Every evaluation that was told, in order, (n,) each; the points, which may be very long, are made on demand.
 
-    ``trial`` is -1 for repeats at an anchor and scans that belong to no test. ``z`` and ``rest`` are the places, from
-    0 to 1, of the node's inputs on the line and of the others on the diagonal of an anchored test; equal for other
-    tests. ``y`` is NaN where the evaluation failed.
+    ``trial`` is -1 for repeats and scans that belong to no test. ``z`` and ``rest`` are the places, from 0 to 1, of the
+    node's inputs and of the others on the diagonal; equal unless anchored. ``y`` is NaN where the evaluation failed.
     """
 
     def __init__(self, state: HDSState):
@@ -144,9 +143,8 @@ class HDSResult(Summarized):
     def to_model(self, **keywords: Any) -> GPModel:
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
 
-        ``keywords`` are for :func:`ard_gp`. By default the mean is a constant, and the priors of the lengthscales, the
-        output scale and the noise are Normal with sd 1 around the values that the search was given, on the log scale,
-        in the user's units. ValueError if no active input was found.
+        ``keywords`` go to it. The mean is constant by default; lengthscales, output scale and noise have Normal
+        priors with sd 1 around the values of the search, on the log scale. ValueError if no active input was found.
         """
         import pymc as pm
 

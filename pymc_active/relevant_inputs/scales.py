@@ -52,10 +52,7 @@ def as_fit(model: Any, what: str = "model") -> LaplaceFit:
 
 
 def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> ModelScales:
-    """Scales at the mode of a fit; a model is fitted first, and needs no lengthscale if the bandwidth is given.
-
-    The signal variance is its mean prior variance over the data, without the mean function.
-    """
+    """Scales at the mode of a fit or fitted model; the signal variance is the mean prior variance over the data."""
     fit = as_fit(model)
     n_dims = fit.X.shape[1]
     if bandwidth is None:
