@@ -137,7 +137,7 @@ def gp_ucb(
     Parameters
     ----------
     f : callable
-        As in :func:`hds`. After a NaN the run goes on as if the value predicted there had been observed.
+        As in :func:`hds`. NaN is an EvaluationWarning; the run goes on as if the prediction had been observed.
     n : int
         Number of evaluations.
     inputs, others : list of int and ndarray of shape (D,), optional
