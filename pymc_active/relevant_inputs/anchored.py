@@ -1,8 +1,7 @@
 """The default test: all nodes share one scan along a random diagonal of the box, and move away from it.
 
-A diagonal is scanned. Where f is farthest from its mean, the *anchor*, f is measured repeatedly. Then the inputs of one
-node at a time move away from the diagonal, mostly from the anchor, where a change of f is hard to miss: under this
-choice f elsewhere is likely to be near its mean, while from a random point the change would often be small.
+A diagonal is scanned, and f is measured repeatedly where it is farthest from its mean, the *anchor*. Then the inputs of
+one node at a time move away, mostly from the anchor: f elsewhere is likely to be near its mean, a change hard to miss.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ _SCAN = 12
 _LONGEST_SCAN = 96
 # Repeats at the anchor: its error is shared by all tests, and is kept to this fraction of the signal variance.
 _ANCHOR_PRECISION, _MOST_REPEATS = 0.05, 20
-# Log likelihood ratio at which a node whose sibling is active is set aside. With less evidence active inputs are often
-# among those set aside, and finding them in the rest costs another way down the tree.
+# With less evidence active inputs are often among those set aside, and finding them costs another way down the tree.
 _SET_ASIDE = -1.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -137,11 +135,7 @@ class Anchored(GPT):
         return np.array([z, np.concatenate([np.full(N_PLACES, background.anchor), elsewhere])])
 
     def next_background(self, state: HDSState, trial: Trial) -> int:
-        """Move the inputs of a node of the rest in new directions at each evaluation.
-
-        Equal and opposite effects cancel along a diagonal. So these inputs run up or down at random; the others stay on
-        the diagonal that was scanned.
-        """
+        """New random directions at each evaluation of a node of the rest: opposite effects cancel on a diagonal."""
         node = root = state.nodes[trial.node]
         while root.parent >= 0:
             root = state.nodes[root.parent]

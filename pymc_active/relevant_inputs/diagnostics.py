@@ -42,8 +42,7 @@ class AssumptionCheck(Summarized):
     independent standard normal if the assumptions hold. ``scale_p`` is the two-sided p-value of the sum of squares
     (χ²): small if the scales are wrong. ``normal_p`` is that of normality (Shapiro and Wilk): small with outliers or
     jumps. ``flat_p`` is the share of 1,999 draws of the process that are as flat as the data (sd of y over its
-    interquartile range): a function that is almost constant but for rare large changes is not a draw from any
-    stationary process.
+    interquartile range): small for a function that is almost constant but for rare large changes.
     """
 
     residual: np.ndarray
@@ -93,8 +92,8 @@ def check_assumptions(
 ) -> AssumptionCheck:
     """Compare data with a Gaussian process of unknown mean and given scales.
 
-    X, (n, d), are the active inputs and y, (n,), the observations, at least eight. The scales are as in
-    :class:`HDSLearner`; ``random_seed`` is that of the draws behind ``flat_p``, by default fresh randomness.
+    X, (n, d), are the active inputs and y, (n,), the observations, at least eight (ValueError). The scales are as in
+    :class:`HDSLearner`; ``random_seed`` is that of the draws behind ``flat_p``.
 
     Examples
     --------
@@ -137,8 +136,8 @@ def whitened_differences(K: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.n
 class SearchDiagnostics(Summarized):
     """The evaluations of a search beside the Gaussian process that it assumed, on the inputs found.
 
-    U, (n, d), are the inputs found, in the unit box, at all evaluations in the order in which they were told. Unless
-    all nodes are decided, inputs not found yet may explain a misfit, and only ``spread`` is judged.
+    U, (n, d), are the inputs found, in the unit box, in the order of evaluation. Unless all nodes are decided, inputs
+    not found yet may explain a misfit, and only ``spread`` is judged.
     """
 
     def __init__(self, U: np.ndarray, y: np.ndarray, settings: Settings, is_decided: bool):
@@ -180,9 +179,8 @@ class SearchDiagnostics(Summarized):
     def is_plausible(self) -> bool:
         """Whether the evaluations look like the assumed process.
 
-        They do not if y spans more than ten sds, or if other variances are much more likely (9.2 nats): a signal
-        variance that differs by more than a factor of four, or a noise variance more than twice as large; less does no
-        harm.
+        Not if y spans more than ten sds, or if a signal variance that differs by more than a factor of four, or a noise
+        variance more than twice as large, is much more likely (9.2 nats).
         """
         if self.spread > _WIDEST or not self.is_decided or self.log_ratio <= _SURPRISING_RATIO:
             return self.spread <= _WIDEST

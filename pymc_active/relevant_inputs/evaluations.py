@@ -24,18 +24,14 @@ class _Keeps:
 class EvaluationError(_Keeps, RuntimeError):
     """The search cannot go on; the error keeps everything observed before, or None.
 
-    ``learner``, an :class:`HDSLearner`, is that of a search for relevant inputs: it holds everything told, and can go
-    on. ``selection``, an :class:`HDSResult`, is what :func:`hds_then_optimize` found before its search for the
-    maximum. ``X`` and ``y``, (k, d) and (k,), are the evaluations of a search for the maximum that succeeded, in the
-    user's units, on the inputs searched: data for :func:`gp_ucb`.
+    ``learner``, an :class:`HDSLearner`, holds everything told, and can go on. ``selection``, an :class:`HDSResult`, is
+    what :func:`hds_then_optimize` found before its search for the maximum. ``X`` and ``y``, (k, d) and (k,), are what
+    succeeded in a search for the maximum, on the inputs searched in the user's units: data for :func:`gp_ucb`.
     """
 
 
 class EvaluationInterrupt(_Keeps, KeyboardInterrupt):
-    """The user interrupted the search; the interrupt has the attributes of :class:`EvaluationError`.
-
-    It ends a script as any :class:`KeyboardInterrupt` does. At a prompt, ``sys.last_value`` is the exception.
-    """
+    """An interrupt with the attributes of :class:`EvaluationError`; at a prompt, it is ``sys.last_value``."""
 
 
 @contextmanager
@@ -71,10 +67,8 @@ def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") ->
 def warn_of_failures(y: np.ndarray) -> None:
     """One warning if any evaluation failed."""
     if n_failed := int(np.isnan(y).sum()):
-        warn_user(
-            f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place",
-            EvaluationWarning,
-        )
+        message = f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place"
+        warn_user(message, EvaluationWarning)
 
 
 class Record:

@@ -40,9 +40,8 @@ def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
 def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
     """Thresholds for a declared probability of finding all active inputs, at most ``n_active``, and no others.
 
-    By Wald's inequality a test that accepts at A calls an inactive node active with a probability of at most exp(-A),
-    whatever the number of observations; likewise for rejection. ValueError for counts below 1, more active inputs than
-    inputs, or a probability outside (0, 1).
+    By Wald's inequality a test that accepts at A errs with a probability of at most exp(-A); likewise for rejection.
+    ValueError for counts below 1, more active inputs than inputs, or a probability outside (0, 1).
 
     Examples
     --------
@@ -60,18 +59,12 @@ class ErrorRates(Summarized):
     With ``share`` below 1 the anchored test also keeps them for sums in which each relevant input accounts for at least
     this part of f's variance. An input that accounts for less is missed more often than declared.
 
-    Attributes
-    ----------
-    false_active : float
-        That a test calls a node without an active input active: exp(-accept), by Wald's inequality.
-    false_inactive : float
-        That a test calls a node with an active input inactive. GP tests: exp(reject), likewise. Finite differences:
-        simulated on 2,000 functions, the upper end of a one-sided 95 % interval, which does not tend to 0 with
-        ``reject``, since f may be flat along its line. Nodes set aside are called inactive by the test of all inputs
-        not found only.
-    recovery : float
-        Lower bound of the probability that all active inputs and no others are found, if there are ``n_active``: a
-        union bound over the nodes of a search without errors. It does not count what retests save.
+    ``false_active``: a test calls a node without an active input active; exp(-accept), by Wald's inequality.
+    ``false_inactive``: a test calls a node with an active input inactive; exp(reject) for GP tests, likewise. Finite
+    differences: the upper end of a one-sided 95 % interval from 2,000 simulated functions, which does not tend to
+    0 with ``reject``, since f may be flat along its line. Nodes set aside are only rejected by the last test.
+    ``recovery``: lower bound of the probability that all active inputs and no others are found, if there are
+    ``n_active``: a union bound over the nodes of a search without errors, without what retests save.
     """
 
     false_active: float

@@ -35,14 +35,12 @@ class HDSLearner(Summarized):
     n_dims : int
         D, the number of inputs.
     test : {"anchored", "gpt", "fdt", "fdt_fixed"}
-        ``"anchored"`` is more reliable than the paper's GP test ``"gpt"``, at a third of the cost. It scans a random
-        diagonal of the box first, which all nodes share; a node's inputs move away from the diagonal, mostly from the
-        place where f is farthest from its mean, where a change is hard to miss. The mean of f need not be 0.
-        Contradictions are retested on another diagonal. A node whose sibling is active is set aside on little evidence,
-        and one final test of all inputs not found, each time in new directions, rejects all of them at once: rejections
-        are what a search spends most evaluations on, and equal and opposite effects cancel along a diagonal. ``"gpt"``
-        and ``"fdt"`` are the paper's sequential tests on a random background. ``"fdt_fixed"`` is the test of its
-        proposition 3.1, with a number of pairs for each node that follows from exp(-accept).
+        ``"anchored"`` is more reliable than the paper's GP test ``"gpt"``, at a third of the cost. All nodes share the
+        scan of a random diagonal of the box, and move away from it, mostly from where f is farthest from its mean. The
+        mean of f need not be 0. Contradictions are retested on another diagonal. A node whose sibling is active is set
+        aside on little evidence, and a final test in ever new directions rejects all inputs not found at once.
+        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests on a random background. ``"fdt_fixed"`` is the test of
+        its proposition 3.1, with a number of pairs for each node that follows from exp(-accept).
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. If b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
@@ -60,13 +58,11 @@ class HDSLearner(Summarized):
         A guess of how many inputs matter, rather high: for the default thresholds, the declared probability, and how
         quickly f changes along the diagonal of the anchored test.
     share : float
-        For the anchored test: the part of f's variance, at most 1, that a relevant input should account for. With 1, as
-        for a draw of the assumed process, it takes up to a fifth fewer evaluations, but misses inputs of functions that
-        are like sums over more than two of them.
+        For the anchored test: the part of f's variance, at most 1, that a relevant input should account for. 1 takes up
+        to a fifth fewer evaluations, but misses inputs of functions that are like sums over more than two of them.
     retest : bool, optional
-        If both halves of an active node, or the root, are rejected, test them again on a new background: f may have
-        been flat along this line by chance. By default only with ``test="anchored"``; without retests it sets no node
-        aside and rejects each by itself, at up to three times the cost.
+        If both halves of an active node, or the root, are rejected, test them on a new background. By default only with
+        ``test="anchored"``; without retests it sets no node aside, at up to three times the cost.
     offset_variance : float
         κ² of ``test="gpt"``: prior variance of f's mean in both kernels; 0 in the paper, for outputs without an offset.
         Ten signal variances, with retests, cost a quarter more evaluations.
@@ -81,9 +77,10 @@ class HDSLearner(Summarized):
         For scales that are missing or not positive (a noise variance may be 0), thresholds of the wrong sign, an
         unknown test, malformed bounds, or a budget smaller than one test.
 
-    References ---------- .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of
-    High-dimensional Gaussian Processes,
-       algorithm 1.
+    References
+    ----------
+    .. [1] Chen, Castro & Krause (2012), Joint Optimization and Variable Selection of High-dimensional Gaussian
+       Processes, algorithm 1.
 
     Examples
     --------
@@ -132,9 +129,8 @@ class HDSLearner(Summarized):
         )
         self._go_on_from(HDSState(settings, np.random.default_rng(random_seed)))
         if settings.budget < self._test.fewest:
-            raise ValueError(
-                f"budget={budget} is smaller than one test: {test!r} needs at least {self._test.fewest} evaluations"
-            )
+            needed = f"{test!r} needs at least {self._test.fewest} evaluations"
+            raise ValueError(f"budget={budget} is smaller than one test: {needed}")
         self._state.nodes.append(Node(0, 0, settings.n_dims))
         self._start(NextTests([0]))
 
@@ -209,14 +205,13 @@ class HDSLearner(Summarized):
         Parameters
         ----------
         x : array_like, shape (k, D) or (D,)
-            Points asked for, in any order, to within 1e-6 of every input's interval, as after single precision. Other
-            points enter no test, but are kept as data for :meth:`HDSResult.to_model`, unless they were told before
-            with the same y. A first such point while others are pending is an EvaluationWarning.
+            Points asked for, in any order, to within 1e-6 of every input's interval. Other points, unless told before,
+            are only data for :meth:`HDSResult.to_model`; the first while others are pending is an EvaluationWarning.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
         asked : array_like, shape (k, D) or (D,), optional
-            The pending points that x answers, if settings were rounded or missed. The tests take y for the value at
-            the point asked, so x should be near it; :meth:`HDSResult.to_model` gets the point measured.
+            The pending points that x answers, if settings were rounded or missed. The tests take y for the value there,
+            so x should be near; :meth:`HDSResult.to_model` gets the point measured.
         """
         state = self._state
         X = self._read_points(x, "x")
@@ -299,27 +294,16 @@ class HDSLearner(Summarized):
         batch_size: int | None = None,
         save_to: str | os.PathLike | None = None,
     ) -> None:
-        """Evaluate f until everything is decided, the budget is used up, or ``n`` more evaluations were made.
+        """Evaluate f, as in :func:`hds`, until everything is decided, the budget is used up, or ``n`` times more.
 
-        Parameters
-        ----------
-        f : callable
-            Takes (k, D), returns k values; for one point a number will do. Pending points are evaluated first.
-        batch_size : int, optional
-            Points evaluated at once, see :meth:`ask`.
-        save_to : path, optional
-            Where to :meth:`save` after every answer. A run that was killed goes on from there.
+        Pending points come first; ``batch_size`` points are evaluated at once, see :meth:`ask`. The search is saved to
+        the path ``save_to`` after every answer: a run that was killed goes on from there. NaN is a warning at the end.
 
         Raises
         ------
         EvaluationError, EvaluationInterrupt
             If f raises or returns the wrong number of values, or after 20 failures in a row; if the user interrupts the
             search. What was told is kept: call ``run`` again, here or of the error's ``learner``.
-
-        Warns
-        -----
-        EvaluationWarning
-            Once, if f returned NaN somewhere.
         """
         stop = self.settings.budget if n is None else self.n_evaluations + n
         seen = [np.empty(0)]
@@ -352,15 +336,12 @@ class HDSLearner(Summarized):
     def save(self, path: str | os.PathLike) -> None:
         """Write everything that :meth:`load` needs, bit for bit: netCDF, or zarr if the path ends in ``.zarr``.
 
-        An existing file stays as it is until the new one is complete. ArviZ opens it; nothing in it can run code.
+        An existing file is replaced once the new one is complete. ArviZ opens it; nothing in it can run code.
         FileNotFoundError without the folder, ModuleNotFoundError if zarr is not installed.
         """
         saved.save(path, self._state)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
-        """The search of a file, which asks the same next points, bit for bit.
-
-        ValueError for a file of something else, of another version, or one that is damaged.
-        """
+        """The search of a file; ValueError for one of something else, of another version, or damaged."""
         return cls.from_state(saved.load(path))

@@ -1,8 +1,6 @@
 """Log likelihood ratios of a node: whether f depends on where the node's inputs are.
 
-Along a line all inputs that matter move together (:class:`LineRatio`). In a plane the node's inputs are at z and all
-others at c (:class:`PlaneRatio`). Both compare a Gaussian process under which the node is active with one under which
-it is inactive.
+Gaussian processes under which the node is active and inactive are compared along a line or in a plane.
 """
 
 from __future__ import annotations
@@ -48,8 +46,7 @@ def llr_moments_of(inactive: Moments, active: Moments) -> Moments:
 class LikelihoodRatio(ABC):
     """Two Gaussian processes with the same variances, in squared units of y, and the same prior mean of f.
 
-    ``bandwidth`` is the paper's b, √2 times PyMC's ``ls``, in units of z. ``offset_variance`` is κ², the prior variance
-    of the mean of f; with 0, as in the paper, an offset of y counts against an inactive node.
+    ``bandwidth`` is the paper's b, √2 times PyMC's ``ls``, in units of z. ``offset_variance`` is κ², of f's mean.
     """
 
     bandwidth: float
@@ -79,8 +76,7 @@ class LikelihoodRatio(ABC):
     def llr_path(self, at: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log likelihood ratio of each observation given those before it, active against inactive.
 
-        ``at`` is where the node's inputs and the others are, (2, n), or (n,) on a line. The result, (n,) in nats, sums
-        to the log likelihood ratio of all observations y (the paper's eq. 3).
+        ``at`` is where the node's inputs and the others are, (2, n), or (n,) on a line. The sum of (n,) is eq. 3, nats.
         """
         (low, inactive), (high, active) = (self._factor(which, at, y) for which in (False, True))
         return 0.5 * (inactive**2 - active**2) + np.log(np.diagonal(low) / np.diagonal(high))
@@ -149,14 +145,11 @@ class PlaneRatio(LikelihoodRatio):
     r"""f where the node's inputs are at z and all others at c, along a diagonal of the box.
 
     Active: :math:`\kappa^2 + \sigma_s^2 e^{-a (c - c')^2 / b^2} [1 - w + w e^{-(z - z')^2 / b^2}]`; inactive: the same
-    with w = 0. On the diagonal, z = c, both hypotheses know f from its scan: every node shares these observations, and
-    already the first one of a node counts. The plane has room for many more independent values than a line, so that
-    few observations tell a smooth function, which a line hardly distinguishes from a constant.
+    with w = 0. On the diagonal, z = c, all nodes share the observations of its scan. The plane has room for many more
+    independent values than a line, which hardly distinguishes a smooth function from a constant.
 
-    ``n_others`` is a, a guess of the number of active inputs outside the node; if it is too small, values at
-    neighbouring c say too much about each other. ``share`` is w, the part of f's variance that the node accounts for:
-    1 in a draw of the paper's process; in a sum of functions of d inputs each has 1/d, and w = 1 would reject inputs
-    of small effect.
+    ``n_others`` is a, a guess of the number of active inputs outside the node. ``share`` is w, the part of f's variance
+    that the node accounts for: 1 in a draw of the paper's process, 1/d in a sum of functions of d inputs.
 
     Examples
     --------

@@ -18,10 +18,7 @@ _TIE = 1e-6
 
 
 class NodeTest(ABC):
-    """What one kind of test decides about a search: backgrounds, points, and verdicts.
-
-    A test keeps nothing but the settings. It reads a :class:`HDSState` and adds to it.
-    """
+    """Backgrounds, points and verdicts of a kind of test, which keeps settings only and adds to an HDSState."""
 
     # The default of the setting ``retest``.
     retests: ClassVar[bool] = False
@@ -95,11 +92,7 @@ class NodeTest(ABC):
 
 
 class GPT(NodeTest):
-    """The paper's Gaussian process test (Chen, Castro & Krause 2012, section 3.3), on random backgrounds.
-
-    Each node is tested by itself, along its own line, where the upper confidence bound of the log likelihood ratio is
-    largest.
-    """
+    """The paper's test (section 3.3): each node on its own line, where the bound of the log ratio is largest."""
 
     def ratio(self, trial: Trial, y: np.ndarray) -> LikelihoodRatio:
         """The hypotheses that a test compares: a Gaussian process of mean 0 and a constant. y are its observations."""

@@ -26,9 +26,8 @@ _LARGEST_STORED = 10_000_000
 class History(Summarized):
     """Every evaluation that was told, in order, (n,) each; the points, which may be very long, are made on demand.
 
-    ``trial`` is -1 for repeats at an anchor and scans that belong to no test. ``z`` and ``rest`` are the places, from
-    0 to 1, of the node's inputs on the line and of the others on the diagonal of an anchored test; equal for other
-    tests. ``y`` is NaN where the evaluation failed.
+    ``trial`` is -1 for repeats and scans that belong to no test. ``z`` and ``rest`` are the places, from 0 to 1, of the
+    node's inputs and of the others on the diagonal; equal unless anchored. ``y`` is NaN where the evaluation failed.
     """
 
     def __init__(self, state: HDSState):
@@ -60,21 +59,10 @@ class History(Summarized):
 class HDSResult(Summarized):
     """What hierarchical diagonal sampling found until now; what the ``learner`` does later does not change it.
 
-    Attributes
-    ----------
-    active : list of int
-        Inputs that matter, sorted.
-    n_evaluations : int
-    stopped : {"decided", "budget", "interrupted"}
-    undecided : list of str
-        Nodes still open or set aside, such as ``"24-31"``; inputs in them may matter.
-    contradicted : list of str
-        Nodes found active whose halves were both rejected: an active input may be lost in them.
-    history : History
-    state : HDSState
-        Nodes, tests and backgrounds.
-    learner : HDSLearner
-        Can go on, if the result was taken early.
+    ``active`` are the inputs that matter, sorted. ``undecided`` nodes, such as ``"24-31"``, are open or set aside:
+    inputs in them may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input
+    may be lost in them. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption
+    the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations, ``state`` nodes and tests.
     """
 
     def __init__(self, learner: HDSLearner):
@@ -145,10 +133,7 @@ class HDSResult(Summarized):
         return table
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Active inputs X (n, d), in the user's units and where they were measured, and y (n,).
-
-        They are all evaluations that succeeded, and points told without being asked.
-        """
+        """Active inputs X (n, d) in the user's units, as measured, and y (n,): all successes and data not asked for."""
         keep, state = np.isfinite(self.history.y), self.state
         told = [x[self.active] for x in state.foreign_X]
         foreign = np.array(told, float).reshape(len(told), len(self.active))
@@ -158,9 +143,8 @@ class HDSResult(Summarized):
     def to_model(self, **keywords: Any) -> GPModel:
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
 
-        ``keywords`` are for :func:`ard_gp`. By default the mean is a constant, and the priors of the lengthscales, the
-        output scale and the noise are Normal with sd 1 around the values that the search was given, on the log scale,
-        in the user's units. ValueError if no active input was found.
+        ``keywords`` go to it. The mean is constant by default; lengthscales, output scale and noise have Normal
+        priors with sd 1 around the values of the search, on the log scale. ValueError if no active input was found.
         """
         import pymc as pm
 

@@ -32,17 +32,15 @@ def load(path: str | os.PathLike) -> HDSState:
     try:
         return to_state(contents)
     except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path} is damaged, or was written before the first release of pymc_active: {error!r}"
-        ) from error
+        message = f"{path} is damaged, or was written before the first release of pymc_active: {error!r}"
+        raise ValueError(message) from error
 
 
 def to_contents(state: HDSState) -> Contents:
     """Everything that a search needs to go on.
 
-    ``observed_data`` and ``design`` are what was told, in order; ``evaluations`` everything planned, with its place;
-    ``lines`` the backgrounds; ``foreign`` data told without being asked for; ``measured`` the points measured elsewhere
-    than asked; ``box`` bounds that differ between inputs.
+    ``observed_data`` and ``design`` are what was told; ``evaluations`` what was planned; ``lines`` the backgrounds;
+    ``foreign`` data not asked for; ``measured`` points measured elsewhere than asked; ``box`` bounds of each input.
     """
     columns = {name: np.array([getattr(at, name) for at in state.evaluations]) for name in _COLUMNS}
     told = np.array(state.told, int)

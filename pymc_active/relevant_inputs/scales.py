@@ -52,10 +52,7 @@ def as_fit(model: Any, what: str = "model") -> LaplaceFit:
 
 
 def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> ModelScales:
-    """Scales at the mode of a fit; a model is fitted first, and needs no lengthscale if the bandwidth is given.
-
-    The signal variance is its mean prior variance over the data, without the mean function.
-    """
+    """Scales at the mode of a fit or fitted model; the signal variance is the mean prior variance over the data."""
     fit = as_fit(model)
     n_dims = fit.X.shape[1]
     if bandwidth is None:
@@ -77,10 +74,9 @@ def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> Model
 class EstimatedScales(Summarized):
     """Scales of f, and the design that they come from.
 
-    ``bandwidth`` is that of a single input, in units of the inputs; if their intervals differ, of one with the
-    longest. The variances are in squared units of y. ``check`` says whether the design looks like a draw from the
-    fitted process. X, (n, D), and y, (n,), are the evaluations that succeeded; :meth:`HDSLearner.tell` takes them as
-    data for the model that follows.
+    ``bandwidth`` is that of a single input, in its units; if intervals differ, of one with the longest. The variances
+    are in squared units of y. ``check`` compares the design with the fitted process. X, (n, D), and y, (n,), are the
+    evaluations that succeeded; :meth:`HDSLearner.tell` takes them as data for the model that follows.
     """
 
     bandwidth: float
@@ -113,28 +109,23 @@ def estimate_scales(
     bounds: Any = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> EstimatedScales:
-    """Fit a Gaussian process to f along two random lines through the box.
-
-    All inputs move at once, so that f shows its variation whichever of them matter.
+    """Fit a Gaussian process to f along two random lines through the box, on which all inputs move at once.
 
     Parameters
     ----------
-    f : callable
-        Takes (n, D), returns n values, NaN where an evaluation failed.
     n_evaluations : int
         At least 16, and as many must succeed. A quarter of them are repeats, which tell noise from signal.
     n_active : int
         A guess of how many inputs matter, to which the search is not sensitive: the bandwidth of f along a line is
         1/√n_active of that along one input.
-    n_dims, bounds, random_seed
-        As in :class:`HDSLearner`.
+    f, n_dims, bounds, random_seed
+        As in :func:`hds`.
 
     Returns
     -------
     EstimatedScales
         Maximum a posteriori, under wide priors: the bandwidth along a line within a factor of 2.7 (one sd) around 0.15
-        of its length, the noise variance within 12 around 0.05 of the signal variance. If repeats agree exactly, as in
-        a simulator without noise, it is 1e-8 of the signal variance, and never less.
+        of its length, the noise variance within 12 around 0.05 of the signal variance, and at least 1e-8 of it.
 
     Raises
     ------
@@ -144,7 +135,7 @@ def estimate_scales(
     Warns
     -----
     EvaluationWarning, DoubtfulSearchWarning
-        If f returned NaN somewhere; if it is unlike a draw from a Gaussian process, see :func:`check_assumptions`.
+        If f returned NaN somewhere; if :func:`check_assumptions` finds f unlike a draw from a Gaussian process.
 
     Examples
     --------
@@ -165,11 +156,10 @@ def estimate_scales(
     z = (np.arange(n_places) // 2 + rng.random(n_places)) / np.array([(n_places + 1) // 2, n_places // 2])[line]
     again = rng.choice(n_places, n_repeats, replace=False)
     z, line = np.concatenate([z, z[again]]), np.concatenate([line, line[again]])
-    # Each input starts anywhere, and turns back where its interval ends. This does not favour corners of the box, where
-    # f may be unusual.
+    # Each input starts anywhere, and turns back where its interval ends: corners of the box, where f may be unusual,
+    # are not favoured.
     phase = rng.uniform(0, 2, (2, n_dims))
-    unit = 1 - np.abs((phase[line] + z[:, None]) % 2 - 1)
-    X = low + (high - low) * unit
+    X = low + (high - low) * (1 - np.abs((phase[line] + z[:, None]) % 2 - 1))
     y = evaluate(f, X)
     succeeded = np.isfinite(y)
     failed = f"f returned NaN or infinity at {(~succeeded).sum()} of {len(X)} points"

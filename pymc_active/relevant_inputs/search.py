@@ -48,21 +48,13 @@ def hds(
     batch_size : int, optional
         Number of points evaluated at once, on several nodes. By default those that belong together: scans and pairs.
     bandwidth, signal_variance, noise_variance, random_seed, **settings
-        As in :class:`HDSLearner`, which does the work and can be asked and told by hand. The first three are needed
-        unless ``model`` is given.
-
-    Raises
-    ------
-    EvaluationError, EvaluationInterrupt
-        As :meth:`HDSLearner.run`. Their ``learner`` holds everything evaluated so far and can go on.
-    TypeError, ValueError
-        As :class:`HDSLearner`, before anything is evaluated.
+        As in :class:`HDSLearner`, which does the work and raises; the first three are needed unless ``model`` is given.
+        Errors of f are those of :meth:`HDSLearner.run`: their ``learner`` can go on.
 
     Warns
     -----
     DoubtfulSearchWarning, EvaluationWarning
-        If what was seen does not agree with the scales, so that inputs may be missed (see
-        :attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
+        If the evaluations do not agree with the scales (:attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
 
     Examples
     --------
@@ -94,10 +86,9 @@ def hds(
 class HDSOptimization(Summarized):
     """A search for relevant inputs, ``selection``, then for the maximum.
 
-    X, (n, d), in the user's units, are the inputs found at the evaluations made for the maximum, y, (n,), is NaN where
-    one failed. ``best``, (D,), is where f is probably largest; inputs that do not matter stay in the middle of their
-    intervals. ``values`` are y of all evaluations, those of the selection first: for :func:`regret`, unless f without
-    noise is known.
+    X, (n, d), in the user's units, are the inputs found at the evaluations for the maximum; y, (n,), is NaN where one
+    failed. ``best``, (D,), is where f is probably largest, the others in the middle of their intervals. ``values`` are
+    y of all evaluations, those of the selection first: for :func:`regret`, unless f without noise is known.
     """
 
     selection: HDSResult
@@ -139,8 +130,7 @@ def hds_then_optimize(
     Parameters
     ----------
     f, n_dims, bounds, random_seed, **keywords
-        For :func:`hds`, whose scales are among the ``keywords``. NaN says that an evaluation failed: it counts, and
-        another point is asked.
+        For :func:`hds`, which raises and warns likewise, and whose scales are among the ``keywords``.
     n : int
         Evaluations after the selection.
     method : {"gp_ucb", "expected_improvement", "pes"}
@@ -149,16 +139,9 @@ def hds_then_optimize(
 
     Raises
     ------
-    EvaluationError, EvaluationInterrupt
-        As :func:`hds`, or if no active input was found. After the search for the inputs they keep ``selection``, ``X``
-        and ``y``.
-    ValueError
+    EvaluationError, EvaluationInterrupt, ValueError
+        If no active input was found; after the search for the inputs they keep ``selection``, ``X`` and ``y``.
         For an unknown method or a negative ``beta``, before anything is evaluated.
-
-    Warns
-    -----
-    DoubtfulSearchWarning, EvaluationWarning
-        As :func:`hds`, and once if f returned NaN in the search for the maximum.
 
     Examples
     --------
@@ -183,10 +166,8 @@ def hds_then_optimize(
     best = (low + high) / 2
     with keeping(lambda: {"selection": selection}):
         if not active:
-            raise EvaluationError(
-                f"no active input was found in {selection.n_evaluations} evaluations, so there is nothing to optimise; "
-                "they are kept in error.selection"
-            )
+            message = f"no active input was found in {selection.n_evaluations} evaluations, so nothing can be optimised"
+            raise EvaluationError(f"{message}; they are kept in error.selection")
         if method == "gp_ucb":
             X, y = selection.data()
             run = gp_ucb(

@@ -76,10 +76,8 @@ def read_settings(n_dims: Any, bounds: Any, recovery: float, **given: Any) -> Se
     for name, default in thresholds(n_dims, min(given["n_active"], n_dims), recovery)._asdict().items():
         given[name] = default if given[name] is None else given[name]
     if not (0 < given["accept"] < np.inf and -np.inf < given["reject"] < 0):
-        raise ValueError(
-            "thresholds of the log likelihood ratio need accept > 0 > reject; "
-            f"got accept={given['accept']!r}, reject={given['reject']!r}"
-        )
+        got = f"got accept={given['accept']!r}, reject={given['reject']!r}"
+        raise ValueError(f"thresholds of the log likelihood ratio need accept > 0 > reject; {got}")
     # NumPy's numbers may have less precision.
     kinds = {"accept": float, "reject": float, "budget": int, "retest": bool, "n_active": int, "share": float}
     given |= {name: kind(given[name]) for name, kind in kinds.items()}

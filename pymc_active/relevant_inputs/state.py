@@ -66,10 +66,9 @@ class Node:
 class Trial:
     """One test of a node, on one background.
 
-    The verdict is ``"open"``, ``"active"``, ``"inactive"`` or ``"set aside"``. ``rows`` are its evaluations in the
-    order in which they were told; of differences, complete pairs only. ``path`` is the cumulative log likelihood ratio
-    (nats) after each observation or pair. The next evaluation should have the node's inputs at ``place`` and the others
-    at ``rest``, and ``priority`` ranks it against other tests; NaN until they are worked out.
+    The verdict is ``"open"``, ``"active"``, ``"inactive"`` or ``"set aside"``. ``rows`` are its evaluations as told; of
+    differences, complete pairs only. ``path`` is the cumulative log likelihood ratio (nats) after each. The next has
+    the node's inputs at ``place``, the others at ``rest``, and ``priority`` among the tests; NaN until worked out.
     """
 
     number: int
@@ -96,11 +95,10 @@ class Trial:
 class Background:
     """A line through the unit box along which a node's inputs move, and where the others stay.
 
-    The paper's background is a ``position`` (D,), a random point: the others stay there, and inputs of a node all have
-    the value z. The anchored test's is a random diagonal: as z goes from 0 to 1, the inputs in ``is_reversed``, (D,),
-    run from 1 to 0 and the others from 0 to 1. Inputs outside a node stay at a scanned place of it, mostly the
-    ``anchor``, its z. The ``stage`` of a diagonal is ``"scan"``, then ``"repeat"`` at the anchor, then ``"ready"``,
-    when ``rows`` are the evaluations along it.
+    The paper's is a random point, ``position`` (D,): the others stay there, and inputs of a node all have the value z.
+    The anchored test's is a random diagonal: as z goes from 0 to 1, the inputs in ``is_reversed``, (D,), run from 1 to
+    0. Inputs outside a node stay at a scanned place, mostly the z of the ``anchor``. Its ``stage`` is ``"scan"``, then
+    ``"repeat"`` at the anchor, then ``"ready"``, when ``rows`` are the evaluations along it.
     """
 
     position: np.ndarray | None = None

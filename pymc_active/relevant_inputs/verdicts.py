@@ -1,7 +1,4 @@
-"""What follows from the verdict of a test: which nodes are tested next, set aside, taken back, or contradicted.
-
-:func:`conclude` goes through a verdict once, from the node to its relatives, and returns the tests that it calls for.
-"""
+"""What follows from the verdict of a test: which nodes are tested next, set aside, taken back, or contradicted."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ _NONE = NextTests([])
 
 
 def conclude(state: HDSState, trial: Trial, verdict: str, set_aside_at: float | None) -> NextTests:
-    """Enter a verdict, ``"open"``, ``"active"`` or ``"inactive"``.
-
-    ``set_aside_at`` is the log likelihood ratio at which a node whose sibling is active is set aside; None for never.
-    """
+    """Enter a verdict, ``"open"``, ``"active"`` or ``"inactive"``; ``set_aside_at`` as :attr:`NodeTest.set_aside`."""
     tests = _NONE
     if verdict == "open":
         concerned = [trial]
@@ -105,9 +99,8 @@ def _set_aside(state: HDSState, trials: Iterable[Trial], level: float) -> None:
 def _at_the_end(state: HDSState, background: int, with_rest: bool) -> NextTests:
     """Test all inputs not yet found as one extra node.
 
-    Rejecting it rejects every node set aside, which saves most evaluations, since a rejection costs many times an
-    acceptance. If it is active it is searched like a root, and finds at least one more input, or is contradicted. It is
-    also tested if the root was rejected or contradicted: f may be flat along diagonals only.
+    Rejecting it rejects every node set aside, which saves most evaluations. If active, it is searched like a root. It
+    is also tested if the root was rejected or contradicted: f may be flat along diagonals only.
     """
     aside = [node for node in state.nodes if node.status == "set aside"]
     root = [node for node in state.nodes if node.parent < 0][-1]

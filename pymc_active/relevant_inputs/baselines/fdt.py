@@ -18,7 +18,6 @@ from pymc_active.support.threads import one_blas_thread
 
 # Longest distance of a pair on a line of unit length; with longer ones all pairs would be nearly the same.
 LONGEST_SPACING = 0.5
-# Most pairs that a fixed-sample test may need.
 _MOST_PAIRS = 1_000_000
 # Functions and pairs that are simulated for an error rate, and the confidence of its upper end.
 _DRAWS, _SIMULATED_PAIRS, _CONFIDENCE = 2000, 400, 0.95
@@ -65,10 +64,7 @@ class DifferenceRatio:
         return 0.5 * (np.square(difference) * (1 / low - 1 / high) + np.log(low / high))
 
     def fixed_pairs(self, alpha: float) -> int:
-        """The fewest pairs with which both errors of :func:`fixed_sample_test` are at most alpha.
-
-        For independent differences, averaged over functions; :func:`fixed_sample_size` bounds them for one function.
-        """
+        """The fewest pairs with both errors at most alpha, for independent differences, averaged over functions."""
         check_alpha(alpha)
         ratio = self.active_variance / self.inactive_variance
 
@@ -171,9 +167,8 @@ class FixedFDT(FDT):
 def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: float) -> tuple[float, float]:
     r"""The statistic :math:`X_n = \sum dy^2 / (2 \sigma^2)` and the threshold that an inactive node passes rarely.
 
-    ``difference``, (n,), are differences of pairs of noisy observations, ``noise_variance`` is that of one observation,
-    in squared units of y, and ``alpha``, below 0.5, the probability that the statistic of an inactive node exceeds the
-    threshold. ValueError without a difference, or for an alpha or a noise variance out of range.
+    ``difference``, (n,), is of pairs of noisy observations, ``noise_variance`` of one, in squared units of y;
+    ``alpha``, below 0.5, is the probability that an inactive node passes. ValueError if out of range or empty.
     """
     check_alpha(alpha)
     difference = np.asarray(difference, float)
@@ -211,10 +206,7 @@ def check_alpha(alpha: float) -> None:
 
 @lru_cache(maxsize=32)
 def simulated_false_inactive(ratio: DifferenceRatio, accept: float, reject: float, n_pairs: int | None) -> float:
-    """How often finite differences miss one active input: the upper end of a 95 % interval from 2,000 functions.
-
-    ``n_pairs`` is that of a fixed-sample test; None for the sequential one with these thresholds.
-    """
+    """How often finite differences, ``n_pairs`` or until a threshold is passed, miss an active input."""
     rng = np.random.default_rng(0)
     z = np.linspace(0, 1, int(np.clip(8 / ratio.bandwidth, 50, 600)))
     with one_blas_thread():
@@ -240,5 +232,5 @@ def simulated_false_inactive(ratio: DifferenceRatio, accept: float, reject: floa
         _, threshold = fixed_sample_test(np.ones(n_pairs), 1.0, float(np.exp(-accept)))
         statistic = np.square(differences).sum(0) / ratio.inactive_variance
         n_missed = int((statistic <= threshold).sum())
-    # Clopper and Pearson.
+    # Clopper and Pearson: the upper end of a one-sided interval.
     return float(betaincinv(n_missed + 1, _DRAWS - n_missed, _CONFIDENCE)) if n_missed < _DRAWS else 1.0

@@ -110,10 +110,8 @@ class _Surrogate:
         near = np.clip(best + rng.normal(0, 0.3, best.shape) * self.bandwidth, 0, 1)
         places = np.concatenate([rng.random((_CANDIDATES, d)), best, near])
         starts = places[np.argsort(-self.bound(places, width), kind="stable")[:_POLISHED]]
-        found = [
-            minimise(self.value_and_gradient, u, args=(width,), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * d)
-            for u in starts
-        ]
+        keywords = {"args": (width,), "jac": True, "method": "L-BFGS-B", "bounds": [(0, 1)] * d}
+        found = [minimise(self.value_and_gradient, u, **keywords) for u in starts]
         return np.clip(min(found, key=lambda result: result.fun).x, 0, 1)
 
 
@@ -139,14 +137,11 @@ def gp_ucb(
     Parameters
     ----------
     f : callable
-        Takes (k, D), returns k values; for one point a number will do. NaN says that the evaluation failed: it counts,
-        and the run goes on as if the value predicted there had been observed.
+        As in :func:`hds`. NaN is an EvaluationWarning; the run goes on as if the prediction had been observed.
     n : int
         Number of evaluations.
-    inputs : list of int, optional
-        The d inputs to search; by default all.
-    others : ndarray, shape (D,), optional
-        Where the other inputs stay; by default in the middle of their intervals.
+    inputs, others : list of int and ndarray of shape (D,), optional
+        The d inputs to search, by default all; and where the others stay, by default in the middle of their intervals.
     X, y : ndarray, shapes (m, d) and (m,), optional
         Data, of the inputs searched; both or neither.
     beta : float or callable, optional
@@ -157,15 +152,9 @@ def gp_ucb(
     Raises
     ------
     EvaluationError, EvaluationInterrupt
-        If f or ``beta`` raises, f returns the wrong number of values, or fails 20 times in a row or always; if the user
-        interrupts the run. ``X`` and ``y`` of the error hold what was evaluated before.
+        As :meth:`HDSLearner.run`, if ``beta`` raises, or if f always fails; ``X`` and ``y`` hold what was evaluated.
     TypeError, ValueError
         For scales that are not positive, malformed data, or inputs that do not exist or are named twice.
-
-    Warns
-    -----
-    EvaluationWarning
-        Once, if f returned NaN somewhere.
     """
     low, high = (np.broadcast_to(end, n_dims) for end in read_box(bounds, n_dims))
     inputs = list(range(n_dims)) if inputs is None else list(inputs)
@@ -220,9 +209,8 @@ def gp_ucb(
 class Regret(Summarized):
     """Regret of evaluations, (n,) each, in units of y: the maximum minus f at each evaluation.
 
-    ``cumulative`` is the running sum, the paper's R_T, ``average`` R_T / T over evaluations that succeeded, and
-    ``minimum`` the smallest so far. Evaluations that failed are NaN in ``instantaneous``, and the others leave them
-    out: before the first success they are NaN, and ``cumulative`` is 0.
+    ``cumulative`` is the running sum, the paper's R_T, ``average`` R_T / T, and ``minimum`` the smallest so far.
+    Failures are NaN in ``instantaneous``; the others leave them out, and are NaN (0) before the first success.
     """
 
     instantaneous: np.ndarray

@@ -55,29 +55,24 @@ def coordinate_wise(
 ) -> Screening:
     """Test each input by itself by finite differences on one random background (the paper's CWS).
 
-    The score of an input is its mean squared difference.
-
     Parameters
     ----------
-    f : callable
-        Takes (k, D), returns k values. It is called once for each input, with k = 2 ``n_pairs``.
     n_pairs : int
-        Pairs along each input: 2 D ``n_pairs`` evaluations.
+        Pairs along each input: f is called D times with 2 ``n_pairs`` points, (2 ``n_pairs``, D).
     n_active : int, optional
-        Take this number of inputs, those with the largest scores, as the paper does.
+        Take this number of inputs, those with the largest mean squared differences, their scores, as the paper does.
     noise_variance, alpha : float, optional
         Instead, take the inputs whose differences exceed those of noise with this variance, in squared units of y;
         those of any inactive input do with a probability of alpha (Bonferroni).
     bandwidth : float or ndarray, optional
         Pairs are three bandwidths apart; by default both ends are random.
-    n_dims, bounds, random_seed
-        As in :class:`HDSLearner`.
+    f, n_dims, bounds, random_seed
+        As in :func:`hds`.
 
     Raises
     ------
     EvaluationError, ValueError
-        If f raises or returns the wrong number of values; for NaN, or neither or both of ``n_active`` and
-        ``noise_variance``.
+        If f raises or returns the wrong number of values; for NaN, or unless one of n_active, noise_variance is given.
 
     Examples
     --------
@@ -118,9 +113,8 @@ def coordinate_wise(
 def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> Screening:
     """Take the inputs with short lengthscales in an :func:`ard_gp`; a model is fitted first.
 
-    The score is the sd of the input over the data in units of its lengthscale. By default the inputs whose score is at
-    least a fifth of the largest are active, else the ``n_active`` best. TypeError for other objects, ValueError for a
-    model without a lengthscale for each input.
+    The score is the sd of the input over the data in units of its lengthscale. By default inputs with at least a fifth
+    of the largest score are active. TypeError for other objects, ValueError without a lengthscale for each input.
     """
     if isinstance(fit, GPModel | LaplaceFit):
         gpm = fit if isinstance(fit, GPModel) else fit.gpm
