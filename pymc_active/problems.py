@@ -130,19 +130,8 @@ def hartmann6(X: np.ndarray) -> np.ndarray:
 def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active: list[int]) -> HiddenProblem:
     """A function of d inputs, hidden among D inputs in [-1, 1]^D.
 
-    Parameters
-    ----------
-    function : callable
-    bounds : list of (low, high)
-        The box of its d inputs, to which [-1, 1]^d is mapped.
-    D : int
-    active : list of int
-        Which of the D inputs are its inputs, sorted.
-
-    Raises
-    ------
-    ValueError
-        Unless ``active`` are d different inputs.
+    ``bounds`` is the box of its d inputs, to which [-1, 1]^d is mapped. ``active`` are their positions among the D
+    inputs: d different numbers, else a ValueError.
 
     Examples
     --------
@@ -160,24 +149,12 @@ def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active
 
 
 def quad(
-    D: int,
-    d: int,
-    *,
-    bandwidth: float = 0.1,
-    mix: float = 0.0,
-    random_seed: int | np.random.Generator | None = None,
+    D: int, d: int, *, bandwidth: float = 0.1, mix: float = 0.0, random_seed: int | np.random.Generator | None = None
 ) -> HiddenProblem:
     r"""A parabola :math:`|M P (x - x^*)|^2`, steep in d random inputs out of D (Chen, Castro & Krause 2012).
 
-    Parameters
-    ----------
-    D, d : int
-    bandwidth : float
-        b. The diagonal matrix P is 1/b for the d inputs, and 1/100 for the others.
-    mix : float
-        r of :math:`M = (1 - r) I + r 1 1^T`; 1/D gives the paper's QuadMix.
-    random_seed : int or Generator, optional
-        Chooses the inputs, and the minimiser uniformly in the box.
+    The diagonal matrix P is 1/``bandwidth`` for the d inputs, and 1/100 for the others; :math:`M = (1 - r) I + r 1 1^T`
+    with r = ``mix``, where 1/D gives the paper's QuadMix. The seed chooses the inputs, and x* uniformly in the box.
 
     Examples
     --------
@@ -264,19 +241,10 @@ def random_embedding_problem(
 ) -> EmbeddedProblem:
     r"""A draw of a Gaussian process on a random embedding, as a function that can be evaluated anywhere.
 
-    Over random problems, the covariance is exactly that of ``ExpQuad`` with unit lengthscale and variance. Given the
-    frequencies, the function is Gaussian, and the entries of its covariance have a sampling error of at most
-    :math:`1/\sqrt{M}` (one sd), 0.016 with 4,000 features.
-
-    Parameters
-    ----------
-    D, d : int
-    prior_scale : float, optional
-        As in :func:`random_embedding`.
-    n_features : int
-        M random features, :math:`f(u) = \sqrt{2/M} \sum_i w_i \cos(\omega_i^T u + b_i)`, w and ω standard normal.
-    random_seed : int or Generator, optional
-        Chooses R, the features and the function.
+    A sum of M = ``n_features`` random features, :math:`f(u) = \sqrt{2/M} \sum_i w_i \cos(\omega_i^T u + b_i)`, w and ω
+    standard normal; the embedding is that of :func:`random_embedding`. Over random problems, the covariance is exactly
+    that of ``ExpQuad`` with unit lengthscale and variance. Given the frequencies, the function is Gaussian, and the
+    entries of its covariance have a sampling error of at most :math:`1/\sqrt{M}` (one sd), 0.016 with 4,000 features.
     """
     rng = np.random.default_rng(random_seed)
     R = random_embedding(D, d, prior_scale=prior_scale, random_seed=rng)

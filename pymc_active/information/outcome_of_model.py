@@ -42,28 +42,10 @@ _LATENT = (
 class Likelihood:
     """Parameters of the distribution of an observed variable, given values of the model's random variables.
 
-    The model is not changed: its graph is cloned, with its ``pm.Data`` and random variables as inputs. Arguments that
-    do not fit raise as in :func:`pymc_active.active.bald_from_trace`.
-
-    Parameters
-    ----------
-    model : pm.Model
-    observed : str, optional
-        The observed variable; needed if there are several.
-    replaced : collection of str, optional
-        The ``pm.Data`` that candidates replace. Default: the one that the distribution depends on and that has one
-        row per observation.
-    compile_kwargs : dict, optional
-        For ``pytensor.function``. Default: no JIT.
-
-    Attributes
-    ----------
-    name, outcome : str, Outcome
-        Of the observed variable.
-    inputs : dict
-        The ``pm.Data`` that candidates replace, by name.
-    variables : list of str
-        The random variables that the distribution depends on.
+    The model is not changed: its graph is cloned, with its ``pm.Data`` and random variables as inputs. Candidates
+    replace the ``pm.Data`` named in ``replaced``, by default the only one with a row per observation, kept by name in
+    ``inputs``; the distribution depends on the random variables named in ``variables``. Compiled without JIT, unless
+    ``compile_kwargs`` say otherwise. Raises as :func:`pymc_active.active.bald_from_trace` does.
     """
 
     def __init__(
@@ -109,10 +91,7 @@ class Likelihood:
         return tables
 
     def parameters(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Parameters of the outcome at m candidates for each of S draws of :attr:`variables`, (S, m) each.
-
-        All must be finite and in their range.
-        """
+        """Parameters of the outcome, finite and valid, (S, m) each, at S draws of the variables and m candidates."""
         S, m = len(next(iter(draws.values()))), len(next(iter(tables.values())))
         try:
             values = self._evaluate(draws, tables)

@@ -17,11 +17,9 @@ class InputMap(Protocol):
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
         """Map rows."""
-        ...
 
     def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Gradient in the rows, from that in what they are mapped to."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,8 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     try:
         values = _as_floats(X)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{what} must hold numbers, shape (n, n_inputs); got {type(X).__name__}: {error}{_without_numbers(X)}"
-        ) from None
+        found = f"{type(X).__name__}: {error}{_without_numbers(X)}"
+        raise TypeError(f"{what} must hold numbers, shape (n, n_inputs); got {found}") from None
     if values.ndim != 2:
         hint = f"For a single input write {what}[:, None]."
         if isinstance(X, pd.Series):
@@ -170,10 +169,9 @@ def input_labels(X: Any, n_inputs: int) -> list:
 
 
 def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, Any]:
-    """Bounds and pool, one of them None: given by name, or as one argument ``where``.
+    """Bounds and pool, one of them None; a TypeError unless exactly one of the three arguments is given.
 
-    Raises a TypeError unless exactly one of the three is given, and a ValueError if ``where`` is a list whose rows are
-    not tuples: they could be intervals or points.
+    A list ``where`` whose rows are not tuples is a ValueError: they could be intervals or points.
     """
     if sum(given is not None for given in (where, bounds, pool)) != 1:
         raise TypeError("pass one source of points: bounds=[(low, high), ...] or pool=X_pool")

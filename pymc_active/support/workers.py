@@ -17,8 +17,7 @@ _told: WeakSet[Executor] = WeakSet()
 class Call[Result]:
     """One call in another process or thread, of a function without side effects.
 
-    A broken executor, such as a process pool one of whose processes was killed, gives one ExecutionWarning, and the
-    call is made in this process. An executor that restarts its workers, such as dask's, gives no warning.
+    If the executor is broken, say because a worker was killed, it is made here, with one ExecutionWarning.
     """
 
     def __init__(self, executor: Executor, function: Callable[..., Result], *arguments: Any):
@@ -47,10 +46,7 @@ class Call[Result]:
 def run_calls[Result](
     executor: Executor | None, function: Callable[..., Result], *columns: Iterable
 ) -> Iterator[Result]:
-    """Like ``map(function, *columns)``, in the workers of an executor if there is one.
-
-    Results come in order. Calls that still wait when the caller stops, or a call raises, are cancelled.
-    """
+    """``map(function, *columns)`` in the workers of an executor, if any; waiting calls are cancelled at the end."""
     if executor is None:
         yield from map(function, *columns)
         return
