@@ -48,10 +48,7 @@ _MOST_INPUTS = 3
 
 
 class EmbeddedProblem(NamedTuple):
-    """A function of a few linear combinations u = R x of many inputs.
-
-    ``function`` takes x, shape (m, D), in the box ``bounds``, [-1, 1]^D. ``R``, shape (d, D), is the true embedding.
-    """
+    """A function of x (m, D) in the box ``bounds``, [-1, 1]^D, that depends on u = R x only; ``R`` is (d, D)."""
 
     function: Function
     R: np.ndarray
@@ -59,10 +56,7 @@ class EmbeddedProblem(NamedTuple):
 
 
 class HiddenProblem(NamedTuple):
-    """A function of a few of many inputs.
-
-    ``function`` takes x, shape (m, D), in the box ``bounds``, [-1, 1]^D. ``active`` are the inputs that matter, sorted.
-    """
+    """A function of x (m, D) in the box ``bounds``, [-1, 1]^D; ``active`` are the inputs that matter, sorted."""
 
     function: Function
     active: list[int]
@@ -70,9 +64,7 @@ class HiddenProblem(NamedTuple):
 
 
 def branin(X: np.ndarray) -> np.ndarray:
-    """Branin's function on [-5, 10] x [0, 15], to be minimised.
-
-    Three equal minima of 0.397887; mean 54.3 and sd 51.3 over the box.
+    """Branin's function on [-5, 10] x [0, 15], to be minimised: three minima of 0.397887, mean 54.3, sd 51.3.
 
     Examples
     --------
@@ -85,9 +77,7 @@ def branin(X: np.ndarray) -> np.ndarray:
 
 
 def beale(X: np.ndarray) -> np.ndarray:
-    """Beale's function on [-4.5, 4.5]², flat apart from steep corners, to be minimised.
-
-    The minimum is 0 at (3, 1/2), the maximum 181,853.6 at (-4.5, -4.5).
+    """Beale's function on [-4.5, 4.5]², flat apart from steep corners, to be minimised: 0 at (3, 1/2).
 
     Examples
     --------
@@ -114,9 +104,7 @@ def cosines(X: np.ndarray) -> np.ndarray:
 
 
 def hartmann6(X: np.ndarray) -> np.ndarray:
-    """Hartmann's function, four wells in [0, 1]^6, to be minimised.
-
-    The minimum is -3.322368; mean -0.26 and sd 0.39 over the box.
+    """Hartmann's function, four wells in [0, 1]^6, to be minimised: minimum -3.322368, mean -0.26, sd 0.39.
 
     Examples
     --------
@@ -222,10 +210,7 @@ def random_embedding(
 
 
 def branin_embedding(D: int, *, random_seed: int | np.random.Generator | None = None) -> EmbeddedProblem:
-    """Branin's function on a random embedding of D inputs, with its box at [-2.5, 2.5]², two sds of u.
-
-    Corners of the box of x map outside; there the formula continues, up to several hundreds.
-    """
+    """Branin's function on a random embedding of D inputs, its box at u in [-2.5, 2.5]² (two sds) and continued."""
     low, high = np.array(BRANIN_BOUNDS).T
     R = random_embedding(D, 2, random_seed=random_seed)
     return embedded(lambda U: branin(low + (U + 2.5) / 5 * (high - low)), R)

@@ -92,10 +92,9 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
             continue
         if not is_close.all():
             column = int(np.argmin(is_close))
-            raise ValueError(
-                f"{measured.names[i]} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id has "
-                f"{values[row, column]:.6g}: give a row measured elsewhere another id"
-            )
+            here = f"{measured.names[i]} has {pool.columns[column]} = {x[column]:.6g}"
+            there = f"but the candidate of that id has {values[row, column]:.6g}"
+            raise ValueError(f"{here}, {there}: give a row measured elsewhere another id")
         X[i] = values[row]
     return measured._replace(X=X)
 

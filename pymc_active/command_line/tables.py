@@ -95,10 +95,8 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
     _check_header(name, header[:width], settings)
     for line, cells in lines.items():
         if any(cells[width:]):
-            raise ValueError(
-                f"{name}, line {line}: {len(cells)} cells under {width} columns; if the commas of decimal numbers were "
-                "taken for separators, save the file with ';' between columns and pass --separator ';' --decimal ,"
-            )
+            advice = "if the commas of decimal numbers split cells, save with ';' and pass --separator ';' --decimal ,"
+            raise ValueError(f"{name}, line {line}: {len(cells)} cells under {width} columns; {advice}")
     rows = [(cells + [""] * width)[:width] for cells in lines.values()]
     return Table(name, pd.DataFrame(rows, list(lines), header[:width], dtype=object), settings.decimal)
 

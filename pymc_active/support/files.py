@@ -89,15 +89,13 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
                 raise ValueError(f"{path} is no file of {kind}, as its save method writes it, but {what}")
             given = int(tree.attrs["format_version"])
             if given != format_version:
-                advice = (
-                    "upgrade it (pip install -U pymc-active)"
-                    if given > format_version
-                    else "go on with the other one, or begin anew with the data, which xarray.open_datatree reads"
-                )
+                advice = "go on with the other one, or begin anew with the data, which xarray.open_datatree reads"
+                if given > format_version:
+                    advice = "upgrade it (pip install -U pymc-active)"
+                writer, reader = tree.attrs.get("pymc_active"), version("pymc-active")
                 raise ValueError(
-                    f"{path} has version {given} of the format, written by pymc_active "
-                    f"{tree.attrs.get('pymc_active')}; this pymc_active {version('pymc-active')} knows version "
-                    f"{format_version}: {advice}"
+                    f"{path} has version {given} of the format, written by pymc_active {writer}; this pymc_active "
+                    f"{reader} knows version {format_version}: {advice}"
                 )
             if tree.nbytes > _LARGEST * path.stat().st_size:
                 raise ValueError(f"{path} is damaged: arrays of {tree.nbytes:.1e} bytes cannot be in so small a file")

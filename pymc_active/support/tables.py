@@ -43,10 +43,8 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     if not np.isfinite(total) and not np.isfinite(values).all():
         bad = ~np.isfinite(values)
         row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{what} must be finite: {bad.sum()} value(s) are NaN or infinite, the first at row {row}, column "
-            f"{column}. Drop or impute these rows."
-        )
+        where = f"{bad.sum()} value(s) are NaN or infinite, the first at row {row}, column {column}"
+        raise ValueError(f"{what} must be finite: {where}. Drop or impute these rows.")
     return np.ascontiguousarray(values)
 
 
@@ -88,10 +86,8 @@ def read_outputs(y: Any, n: int, X: Any = None) -> np.ndarray:
         raise ValueError(f"X and y must have equally many points; got {n} row(s) of X and {len(values)} value(s) of y")
     bad = ~np.isfinite(values)
     if bad.any():
-        raise ValueError(
-            f"y must be finite: {bad.sum()} value(s) are NaN or infinite, the first at position {np.argmax(bad)}. "
-            "Drop these points; a failed measurement carries no information about the function."
-        )
+        where = f"{bad.sum()} value(s) are NaN or infinite, the first at position {np.argmax(bad)}"
+        raise ValueError(f"y must be finite: {where}. Drop these points; a failed measurement carries no information.")
     check_rows(X, y)
     return np.ascontiguousarray(values)
 
@@ -122,9 +118,8 @@ def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.n
     except (TypeError, ValueError):
         box = np.empty(0)
     if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
-        raise ValueError(
-            f"bounds must be a list of finite pairs (low, high), low < high, one for each input; got {bounds!r}"
-        )
+        expected = "a list of finite pairs (low, high), low < high, one for each input"
+        raise ValueError(f"bounds must be {expected}; got {bounds!r}")
     if width is not None and len(box) != width:
         raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
     return box[:, 0], box[:, 1]
@@ -138,7 +133,7 @@ def _column_labels(X: Any) -> list | None:
 
 
 def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
-    """Put the columns of a data frame or DataArray in the order of a model's inputs; return anything else as it is.
+    """X with the columns of a data frame or DataArray in the order of a model's inputs; anything else as it is.
 
     Raises a ValueError if the names of both are text, and differ. Numbers that differ are taken for mere positions.
     """
@@ -181,10 +176,8 @@ def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, 
         return None, where
     if all(isinstance(row, tuple) for row in where):
         return where, None
-    raise ValueError(
-        "a list of lists may hold bounds or the rows of a pool: pass bounds=... or pool=..., or write bounds as "
-        "tuples, [(low, high), ...]"
-    )
+    advice = "pass bounds=... or pool=..., or write bounds as tuples, [(low, high), ...]"
+    raise ValueError(f"a list of lists may hold bounds or the rows of a pool: {advice}")
 
 
 # Numbers in the largest array of one block of candidates.
