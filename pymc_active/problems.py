@@ -91,8 +91,7 @@ def beale(X: np.ndarray) -> np.ndarray:
 def cosines(X: np.ndarray) -> np.ndarray:
     r"""A dome with ripples on [0, 1]², to be **maximised** (Anderson, Moore & Cohn 2000).
 
-    :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)` with :math:`u = 1.6 x - 1/2`. The maximum is 1.6; mean 0.32 and sd
-    0.62 over the box.
+    :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)`, :math:`u = 1.6 x - 1/2`; maximum 1.6, mean 0.32, sd 0.62.
 
     Examples
     --------

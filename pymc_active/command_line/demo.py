@@ -1,7 +1,6 @@
-"""The demonstration: choose meat samples for the wet lab.
+"""The demonstration: of 215 meat samples with known spectra, choose those whose fat content to assay.
 
-The near-infrared spectra of 215 samples are known; the fat content of each costs an assay. A Gaussian process on a
-learned two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
+A Gaussian process on a learned two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
 """
 
 from __future__ import annotations
@@ -41,13 +40,9 @@ def one_run(method: str, split: int, n_asks: int) -> tuple[np.ndarray, pma.activ
     start = candidates[:N_START]
     priors = {name: pm.Normal.dist(*prior) for name, prior in PRIORS.items()}
     gpm = pma.embedding_gp(spectra.iloc[start], fat.iloc[start], n_components=2, y_scale=FAT_SCALE, priors=priors)
-    learner = pma.active.Learner(
-        gpm,
-        "function" if method == "random" else method,
-        criterion="random" if method == "random" else None,
-        pool=spectra.iloc[candidates],
-        random_seed=split,
-    )
+    goal, criterion = ("function", "random") if method == "random" else (method, None)
+    pool = spectra.iloc[candidates]
+    learner = pma.active.Learner(gpm, goal, criterion=criterion, pool=pool, random_seed=split)
     curve = []
     for asked in range(n_asks + 1):
         if asked % 5 == 0:

@@ -14,8 +14,7 @@ from pymc_active.command_line.tables import listing
 from pymc_active.models.builders import ard_gp, composite_gp, embedding_gp
 from pymc_active.models.gpmodel import GPModel
 
-# How certain --noise is taken to be, as the sd of its logarithm. With more parameters than observations a wider prior
-# would let the data explain the noise away.
+# The sd of the logarithm of --noise. With few observations, a wider prior would let the data explain the noise away.
 _NOISE_SD = 0.1
 
 

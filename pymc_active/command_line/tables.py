@@ -69,8 +69,7 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
     name, encoding = Path(path).name, settings.encoding
     if Path(path).suffix.lower() in (".ods", ".xls", ".xlsm", ".xlsx"):
         raise ValueError(f"{name} is a spreadsheet: save it as 'CSV UTF-8', and pass that file")
-    # Unlike pandas' reader, Python's gives the line of each row, also below cells of several lines, and leaves names of
-    # columns as they are.
+    # Unlike pandas' reader, Python's gives the line of each row, and leaves names of columns as they are.
     try:
         with open(path, encoding=encoding, newline="") as file:
             reader = csv.reader(file, delimiter=settings.separator, skipinitialspace=True)
