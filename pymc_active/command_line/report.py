@@ -65,10 +65,9 @@ def _verification(learner: Learner) -> None:
         verdict = "not trusted, and the sampler failed, so it is used all the same"
     else:
         verdict = "trusted" if k <= PARETO_LIMIT else "not trusted, and nothing that is scored depends on it"
-    print(
-        f"verified {len(times)} time(s), last with {times[-1]} measurements: the approximation is {verdict} "
-        f"(Pareto k {k:.2f}, good up to {PARETO_LIMIT}{samples})"
-    )
+    evidence = f"(Pareto k {k:.2f}, good up to {PARETO_LIMIT}{samples})"
+    when = f"verified {len(times)} time(s), last with {times[-1]} measurements"
+    print(f"{when}: the approximation is {verdict} {evidence}")
 
 
 def _parameters(fit: LaplaceFit, console: Console) -> None:

@@ -140,11 +140,8 @@ def _compare(path: Path, written: Mapping[str, str]) -> None:
     other = [name for name in _COMPUTING if written[name].split(".")[:2] != now[name].split(".")[:2]]
     if other:
         then, here = (", ".join(f"{name} {versions[name]}" for name in other) for versions in (written, now))
-        warn_user(
-            f"{path.name} was written with {then}; this is {here}. Everything told is there, but what is asked next "
-            "may differ from what would have been asked then",
-            ExecutionWarning,
-        )
+        effect = "Everything told is there, but what is asked next may differ from what would have been asked then"
+        warn_user(f"{path.name} was written with {then}; this is {here}. {effect}", ExecutionWarning)
 
 
 def _to_list(value: Any) -> Any:

@@ -105,10 +105,9 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
     row = next((row for row, (of_X, of_y) in enumerate(zip(X.index, y.index, strict=True)) if of_X != of_y), None)
     if row is None:
         return
-    raise ValueError(
-        f"the rows of X and of {what} have different labels: row {row} is {X.index[row]!r} in X and {y.index[row]!r} "
-        f"in {what}. Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
-    )
+    problem = f"row {row} is {X.index[row]!r} in X and {y.index[row]!r} in {what}"
+    advice = f"Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
+    raise ValueError(f"the rows of X and of {what} have different labels: {problem}. {advice}")
 
 
 def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:

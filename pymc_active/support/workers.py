@@ -69,9 +69,8 @@ def _tell(executor: Executor, error: BrokenExecutor) -> None:
     if executor in _told:
         return
     _told.add(executor)
-    reason = str(error).rstrip(".")
-    warn_user(
-        f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). The work is done "
-        "in this process, slower and with the same result. Pass a new executor, or set learner.executor",
-        ExecutionWarning,
+    problem = (
+        f"the {type(executor).__name__} is broken: a worker was killed or did not start ({str(error).rstrip('.')})"
     )
+    effect = "The work is done in this process, slower and with the same result"
+    warn_user(f"{problem}. {effect}. Pass a new executor, or set learner.executor", ExecutionWarning)
