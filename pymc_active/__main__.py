@@ -13,8 +13,7 @@ from pymc_active.command_line.options import make_parser
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command with these arguments, or with those of the process.
 
-    It returns 0, 130 after Ctrl-C, or 2 if something is wrong with options or files; one line on standard error says
-    what.
+    Returns 0, 130 after Ctrl-C, or 2 if options or files are wrong; one line on standard error says what.
     """
     parser = make_parser()
     given = parser.parse_args(arguments)

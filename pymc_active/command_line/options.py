@@ -1,7 +1,6 @@
-"""The options of the command line: how each is read, remembered and compared with an earlier call.
+"""The options of the command line; nothing heavy is imported here, so that help comes at once.
 
-Nothing heavy is imported here, so that help comes at once. An option that a run remembers is a field of
-:class:`Settings`; an option of a single call is an argument in :func:`make_parser`. :mod:`help_texts` explains both.
+Options that a run remembers are fields of :class:`Settings`; those of a single call are added in :func:`make_parser`.
 """
 
 from __future__ import annotations
@@ -155,10 +154,8 @@ class Settings:
             # A list, unlike a tuple, means the same in any order.
             if before != now and not (isinstance(before, list) and isinstance(now, list) and set(before) == set(now)):
                 was, is_now = (" ".join(_typed(option, value)) or f"no {_flag(option)}" for value in (before, now))
-                raise ValueError(
-                    f"{state} was begun with {was}, which {is_now} contradicts: leave the option out, take another "
-                    "--state, or start again from the tables with --rebuild"
-                )
+                advice = "leave the option out, take another --state, or start again from the tables with --rebuild"
+                raise ValueError(f"{state} was begun with {was}, which {is_now} contradicts: {advice}")
         return replace(self, **chosen)
 
     def renewed(self, given: Namespace) -> Self:
@@ -255,15 +252,13 @@ class _Parser(argparse.ArgumentParser):
     @override
     def format_help(self) -> str:
         text = self.text.replace("{prog}", self.prog).replace("{many}", str(MANY_INPUTS))
-        if "{criteria}" in text:
-            listed = fill(", ".join(known_criteria()), 115, initial_indent="  ", subsequent_indent="  ")
-            text = text.replace("{criteria}", listed)
-        return text
+        if "{criteria}" not in text:
+            return text
+        listed = fill(", ".join(known_criteria()), 115, initial_indent="  ", subsequent_indent="  ")
+        return text.replace("{criteria}", listed)
 
 
 class _FileParser(argparse.ArgumentParser):
-    """For options from a file."""
-
     @override
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)

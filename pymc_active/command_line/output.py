@@ -93,10 +93,7 @@ def check_sheet(path: str | os.PathLike, settings: Settings) -> None:
 def write_sheet(
     path: str | os.PathLike, settings: Settings, measured: Table, candidates: Table | None, found: Sequence[Suggestion]
 ) -> None:
-    """Rows with the columns of the table of measurements, the target empty.
-
-    Columns that are not inputs are copied from the table of candidates, if it has them.
-    """
+    """Rows with the columns of the measurements, the target empty, others as in the table of candidates, if any."""
     sheet = pd.DataFrame("", index=[one.name for one in found], columns=measured.cells.columns, dtype=object)
     if candidates is not None:
         names = candidates.cells.index.map(str) if settings.id is None else candidates.cells[settings.id]

@@ -33,10 +33,9 @@ def check_picture(path: str | os.PathLike) -> None:
 
 
 def save_picture(path: str | os.PathLike, learner: Learner, settings: Settings, found: Sequence[Suggestion]) -> None:
-    """Draw what is known, with the suggestions in red.
+    """Draw probabilities of models if these are compared, else the measurements, with the suggestions in red.
 
-    If models are compared, their probabilities. Otherwise the measurements: along a single input, among all candidates
-    in the order of their predictions, or, in a box of several inputs, one after the other.
+    Along a single input, among candidates in the order of their predictions, or in a box one after the other.
     """
     ax = plot(learner) if settings.learn == "model" else _measurements(learner, settings, found)
     ax.figure.savefig(path, dpi=150)

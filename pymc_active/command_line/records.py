@@ -29,34 +29,24 @@ class Measurements(NamedTuple):
 
 
 def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -> list[str]:
-    """Names of the inputs: those given, those of the box, or the columns that both tables share.
-
-    Raises a ValueError if there are none, or if those of the box are not those given.
-    """
+    """Names of the inputs: those given, those of the box, or else the columns that both tables share."""
     box = [name for name, _, _ in settings.bounds or ()]
     if box and settings.inputs is not None and set(settings.inputs) != set(box):
-        raise ValueError(
-            f"--inputs {','.join(settings.inputs)} and --bounds of {','.join(box)} differ: a box needs bounds for "
-            "every input, and --inputs is not needed then"
-        )
+        given = f"--inputs {','.join(settings.inputs)} and --bounds of {','.join(box)}"
+        raise ValueError(f"{given} differ: a box needs bounds for every input, and --inputs is not needed then")
     if box or settings.inputs is not None:
         return box or settings.inputs or []
     assert candidates is not None, "there is a pool or a box"
     taken = {settings.target, settings.id}
     shared = [column for column in candidates.cells if column in measured.cells and column not in taken]
     if not shared:
-        raise ValueError(
-            f"{measured.name} ({listing(measured.cells, 8)}) and {candidates.name} "
-            f"({listing(candidates.cells, 8)}) share no column beside target and id, so there are no inputs"
-        )
+        both = " and ".join(f"{table.name} ({listing(table.cells, 8)})" for table in (measured, candidates))
+        raise ValueError(f"{both} share no column beside target and id, so there are no inputs")
     return shared
 
 
 def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -> Measurements:
-    """The rows that have a result.
-
-    Raises a ValueError for missing columns, text where numbers belong, results without their inputs, and repeated ids.
-    """
+    """The rows with a result; a ValueError for missing columns, text for numbers, missing inputs and repeated ids."""
     y = table.numbers([settings.target], "target")[:, 0]
     lines = [f"line {line}" for line in table.cells.index]
     labels = [""] * len(lines) if settings.id is None else table.text(settings.id, "--id").tolist()
@@ -70,10 +60,7 @@ def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -
 
 
 def read_candidates(settings: Settings, table: Table, inputs: Sequence[str]) -> tuple[pd.DataFrame, int]:
-    """The pool, labelled by ids or by lines of the file; and how many rows repeat others and are left out.
-
-    Raises a ValueError as :func:`read_measurements` does, and for a table without rows.
-    """
+    """The pool, labelled by ids or by lines of the file; and how many rows repeat others and are left out."""
     if not len(table.cells):
         raise ValueError(f"{table.name} has no rows under its header: there is nothing to choose from")
     X = _inputs(table, inputs, "has no value of")
@@ -92,10 +79,7 @@ def labelled(X: np.ndarray, inputs: Sequence[str], labels: Any, id_column: str |
 
 
 def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
-    """Take a candidate's own inputs for rows that are candidates, so that these are not offered again.
-
-    Raises a ValueError for a row with the id of a candidate but other inputs.
-    """
+    """Take a candidate's own inputs for rows that are candidates, so that these are not offered again."""
     values, X = pool.to_numpy(), measured.X.copy()
     close = _SAME * _span(np.concatenate([values, X]))
     position = {} if measured.ids is None else {label: row for row, label in enumerate(pool.index)}
@@ -108,10 +92,9 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
             continue
         if not is_close.all():
             column = int(np.argmin(is_close))
-            raise ValueError(
-                f"{measured.names[i]} has {pool.columns[column]} = {x[column]:.6g}, but the candidate of that id has "
-                f"{values[row, column]:.6g}: give a row measured elsewhere another id"
-            )
+            here = f"{measured.names[i]} has {pool.columns[column]} = {x[column]:.6g}"
+            there = f"but the candidate of that id has {values[row, column]:.6g}"
+            raise ValueError(f"{here}, {there}: give a row measured elsewhere another id")
         X[i] = values[row]
     return measured._replace(X=X)
 
@@ -119,10 +102,7 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
 def find_new(
     X: np.ndarray, y: np.ndarray, ids: Sequence[str | None] | None, measured: Measurements, target: str
 ) -> tuple[list[int], list[str]]:
-    """Rows of the table that are not known yet; and, in words, which known rows are gone or changed.
-
-    Rows are known by their id; without one by their values, in any order.
-    """
+    """Rows of the table that are not known yet, by id or else by values; and which known rows are gone or changed."""
     known, now = np.column_stack([X, y]), np.column_stack([measured.X, measured.y])
     close = _SAME * _span(np.concatenate([known, now]))
     labels = [None] * len(known) if ids is None or measured.ids is None else ids
@@ -158,10 +138,8 @@ def _inputs(table: Table, inputs: Sequence[str], problem: str) -> np.ndarray:
     bad = np.argwhere(np.isnan(X))
     if len(bad):
         row, column = bad[0]
-        raise ValueError(
-            f"{table.name}, line {table.cells.index[row]} {problem} {inputs[column]!r} ({len(bad)} empty cell(s) in "
-            "all): fill it in, or take the row out"
-        )
+        what = f"{problem} {inputs[column]!r} ({len(bad)} empty cell(s) in all)"
+        raise ValueError(f"{table.name}, line {table.cells.index[row]} {what}: fill it in, or take the row out")
     return X
 
 

@@ -65,10 +65,9 @@ def _verification(learner: Learner) -> None:
         verdict = "not trusted, and the sampler failed, so it is used all the same"
     else:
         verdict = "trusted" if k <= PARETO_LIMIT else "not trusted, and nothing that is scored depends on it"
-    print(
-        f"verified {len(times)} time(s), last with {times[-1]} measurements: the approximation is {verdict} "
-        f"(Pareto k {k:.2f}, good up to {PARETO_LIMIT}{samples})"
-    )
+    evidence = f"(Pareto k {k:.2f}, good up to {PARETO_LIMIT}{samples})"
+    when = f"verified {len(times)} time(s), last with {times[-1]} measurements"
+    print(f"{when}: the approximation is {verdict} {evidence}")
 
 
 def _parameters(fit: LaplaceFit, console: Console) -> None:
@@ -79,8 +78,6 @@ def _parameters(fit: LaplaceFit, console: Console) -> None:
         print("log_..., location_... and a lengthscale of several inputs refer to the scaled data")
     if fit.gpm.embedding:
         loading = relevance(fit, random_seed=0).loading.to_pandas().T.nlargest(_MOST, "median")
-        rows = [
-            [str(row.Index), f"{row.median:.2g}", f"{row.lower:.2g}", f"{row.upper:.2g}"]
-            for row in loading.itertuples()
-        ]
+        numbers = loading[["median", "lower", "upper"]]
+        rows = [[str(row[0]), *(f"{value:.2g}" for value in row[1:])] for row in numbers.itertuples()]
         console.table(["input", "loading", "lower", "upper"], rows, "the inputs that count most, per scaled unit")

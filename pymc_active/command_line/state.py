@@ -54,9 +54,7 @@ def load_run(path: str | os.PathLike) -> Run:
         # A tampered document can lead to any.
         raise ValueError(f"{name} is damaged: {error}") from error
     if _KEY not in learner.notes:
-        raise ValueError(
-            f"{name} was written from Python, without names of columns: go on there, or name another --state"
-        )
+        raise ValueError(f"{name} was written from Python, without names of columns: go on there, or change --state")
     try:
         return _read_notes(learner, learner.notes[_KEY])
     except ValueError as error:

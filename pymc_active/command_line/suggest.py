@@ -22,8 +22,6 @@ from pymc_active.predictions.predict import predict
 
 
 class _Call(NamedTuple):
-    """What one call was given: options, tables, and where to print."""
-
     given: Namespace
     settings: Settings
     measured: Table
@@ -32,11 +30,7 @@ class _Call(NamedTuple):
 
 
 def suggest(given: Namespace, console: Console) -> None:
-    """Do what the options say.
-
-    Raises an OSError, ValueError or ImportError for whatever is wrong with options, tables or the file of the run;
-    nothing is written then.
-    """
+    """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if anything is wrong."""
     _check_paths(given)
     before = state.load_run(given.state) if given.state and Path(given.state).exists() else None
     settings = _settings(given, before)
@@ -73,10 +67,8 @@ def _settings(given: Namespace, before: Run | None) -> Settings:
     if given.rebuild:
         raise ValueError("--rebuild starts a run again: name its file with --state")
     if not (given.candidates or given.bounds):
-        raise ValueError(
-            "say what can be measured: a table with --candidates pool.csv, or a range for each input, e.g. "
-            "--bounds temperature=40:120 --bounds minutes=5:60"
-        )
+        example = "or a range for each input, e.g. --bounds temperature=40:120 --bounds minutes=5:60"
+        raise ValueError(f"say what can be measured: a table with --candidates pool.csv, {example}")
     return Settings.begin(given)
 
 
@@ -132,17 +124,13 @@ def _go_on(call: _Call, before: Run) -> None:
             raise ValueError(f"{name} was begun with --bounds: leave --candidates out, or start again with --rebuild")
         others, _ = records.read_candidates(settings, candidates, settings.inputs or [])
         if list(others.index) != list(pool.index) or not np.array_equal(others, pool):
-            raise ValueError(
-                f"{candidates.name} has other candidates ({len(others)}) than {name} remembers ({len(pool)}): leave "
-                "--candidates out to go on with those, or take the new ones with --rebuild"
-            )
+            problem = f"{candidates.name} has other candidates ({len(others)}) than {name} remembers ({len(pool)})"
+            raise ValueError(f"{problem}: leave --candidates out, or take the new ones with --rebuild")
     known = _read_known(call, pool)
     new, problems = records.find_new(learner.X, learner.y, before.ids, known, settings.target)
     if problems:
-        raise ValueError(
-            f"{measured.name} is not what {name} knows: {listing(problems, 5)}. Undo this, or start again from the "
-            "table with --rebuild"
-        )
+        problem = f"{measured.name} is not what {name} knows: {listing(problems, 5)}"
+        raise ValueError(f"{problem}. Undo this, or start again from the table with --rebuild")
     if new:
         state.tell(learner, known.X[new], known.y[new])
     console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")

@@ -65,16 +65,11 @@ def is_missing(cell: str) -> bool:
 
 
 def read_table(path: str | os.PathLike, settings: Settings) -> Table:
-    """Read a CSV file with a header, written as the settings say.
-
-    Raises a ValueError for a spreadsheet, an empty file, nameless or repeated columns, rows longer than the header,
-    another separator or another encoding.
-    """
+    """Read a CSV file with a header, written as the settings say; a ValueError says what is wrong with it."""
     name, encoding = Path(path).name, settings.encoding
     if Path(path).suffix.lower() in (".ods", ".xls", ".xlsm", ".xlsx"):
         raise ValueError(f"{name} is a spreadsheet: save it as 'CSV UTF-8', and pass that file")
-    # Unlike pandas' reader, Python's gives the line of each row, also below cells of several lines, and leaves names of
-    # columns as they are.
+    # Unlike pandas' reader, Python's gives the line of each row, and leaves names of columns as they are.
     try:
         with open(path, encoding=encoding, newline="") as file:
             reader = csv.reader(file, delimiter=settings.separator, skipinitialspace=True)
@@ -86,10 +81,8 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
     except LookupError as error:
         raise ValueError(f"--encoding {encoding}: {error}") from None
     except UnicodeDecodeError:
-        raise ValueError(
-            f"{name} is not text in {encoding.removesuffix('-sig')}: save it as 'CSV UTF-8', or pass --encoding, e.g. "
-            "--encoding cp1252 for a file from Excel"
-        ) from None
+        advice = "save it as 'CSV UTF-8', or pass --encoding, e.g. --encoding cp1252 for a file from Excel"
+        raise ValueError(f"{name} is not text in {encoding.removesuffix('-sig')}: {advice}") from None
     except csv.Error as error:
         raise ValueError(f"{name} is no CSV file: {error}") from None
     lines = {line: cells for line, cells in records if any(cells)}
@@ -101,10 +94,8 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
     _check_header(name, header[:width], settings)
     for line, cells in lines.items():
         if any(cells[width:]):
-            raise ValueError(
-                f"{name}, line {line}: {len(cells)} cells under {width} columns; if the commas of decimal numbers were "
-                "taken for separators, save the file with ';' between columns and pass --separator ';' --decimal ,"
-            )
+            advice = "if the commas of decimal numbers split cells, save with ';' and pass --separator ';' --decimal ,"
+            raise ValueError(f"{name}, line {line}: {len(cells)} cells under {width} columns; {advice}")
     rows = [(cells + [""] * width)[:width] for cells in lines.values()]
     return Table(name, pd.DataFrame(rows, list(lines), header[:width], dtype=object), settings.decimal)
 
@@ -135,15 +126,11 @@ def listing(names: Iterable[object], most: int = 6) -> str:
 def _check_header(name: str, columns: Sequence[str], settings: Settings) -> None:
     for other, spelled in _SEPARATORS.items():
         if len(columns) == 1 and other != settings.separator and other in columns[0]:
-            raise ValueError(
-                f"{name} has a single column, {columns[0][:40]!r}: its columns seem to be separated otherwise, pass "
-                f"--separator {spelled}"
-            )
+            problem = f"{name} has a single column, {columns[0][:40]!r}"
+            raise ValueError(f"{problem}: its columns seem to be separated otherwise, pass --separator {spelled}")
     if "" in columns:
-        raise ValueError(
-            f"{name}: column {columns.index('') + 1} has no name in the first line: name it, or take it out (pandas "
-            "writes row numbers so, unless to_csv has index=False)"
-        )
+        advice = "name it, or take it out (pandas writes row numbers so, unless to_csv has index=False)"
+        raise ValueError(f"{name}: column {columns.index('') + 1} has no name in the first line: {advice}")
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise ValueError(f"{name} has more than one column named {listing(repeated)}")

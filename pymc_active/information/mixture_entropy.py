@@ -111,21 +111,14 @@ def _integrate(integrand: Callable[[np.ndarray], np.ndarray], means: np.ndarray,
     for start in range(0, len(result), many):
         m, v = means[:, start : start + many], variances[:, start : start + many]
         q, components = quadrature(m, v), _Components(m, v)
-        values = np.concatenate(
-            [
-                integrand(components.log_densities(q.y[piece : piece + few], q.owner[piece : piece + few]))
-                for piece in range(0, len(q.y), few)
-            ]
-        )
+        pieces = [slice(first, first + few) for first in range(0, len(q.y), few)]
+        values = np.concatenate([integrand(components.log_densities(q.y[piece], q.owner[piece])) for piece in pieces])
         result[start : start + many] = np.bincount(q.owner, q.weight * values, minlength=m.shape[1])
     return result
 
 
 def mixture_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Differential entropy (m,) of mixtures of S components with means and variances (S, m) and weights (S,), nats.
-
-    Within 1e-6, whatever the components' widths and distances.
-    """
+    """Differential entropy (m,), nats, within 1e-6, of mixtures with means and variances (S, m) and weights (S,)."""
 
     def integrand(terms: np.ndarray) -> np.ndarray:
         # At least one component reaches each node, so p does not underflow.

@@ -34,11 +34,9 @@ _COUNT_LENGTH = 3.0
 
 
 class Divergences(NamedTuple):
-    """Divergences of S components from their mean, for each of m candidates.
+    """Divergences of S components from their mean, for each of m candidates."""
 
-    ``kl`` (S, m) is KL(p_s‖p̄) in nats; ``chi_square`` (m,) is the mean over s of the integral of p_s²/p̄, minus one.
-    """
-
+    # (S, m): KL(p_s‖p̄) in nats. (m,): mean over s of the integral of p_s²/p̄, minus one.
     kl: np.ndarray
     chi_square: np.ndarray
 

@@ -42,28 +42,10 @@ _LATENT = (
 class Likelihood:
     """Parameters of the distribution of an observed variable, given values of the model's random variables.
 
-    The model is not changed: its graph is cloned, with its ``pm.Data`` and random variables as inputs. Arguments that
-    do not fit raise as in :func:`pymc_active.active.bald_from_trace`.
-
-    Parameters
-    ----------
-    model : pm.Model
-    observed : str, optional
-        The observed variable; needed if there are several.
-    replaced : collection of str, optional
-        The ``pm.Data`` that candidates replace. Default: the one that the distribution depends on and that has one
-        row per observation.
-    compile_kwargs : dict, optional
-        For ``pytensor.function``. Default: no JIT.
-
-    Attributes
-    ----------
-    name, outcome : str, Outcome
-        Of the observed variable.
-    inputs : dict
-        The ``pm.Data`` that candidates replace, by name.
-    variables : list of str
-        The random variables that the distribution depends on.
+    The model is not changed: its graph is cloned, with its ``pm.Data`` and random variables as inputs. Candidates
+    replace the ``pm.Data`` named in ``replaced``, by default the only one with a row per observation, kept by name in
+    ``inputs``; the distribution depends on the random variables named in ``variables``. Compiled without JIT, unless
+    ``compile_kwargs`` say otherwise. Raises as :func:`pymc_active.active.bald_from_trace` does.
     """
 
     def __init__(
@@ -109,10 +91,7 @@ class Likelihood:
         return tables
 
     def parameters(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Parameters of the outcome at m candidates for each of S draws of :attr:`variables`, (S, m) each.
-
-        All must be finite and in their range.
-        """
+        """Parameters of the outcome, finite and valid, (S, m) each, at S draws of the variables and m candidates."""
         S, m = len(next(iter(draws.values()))), len(next(iter(tables.values())))
         try:
             values = self._evaluate(draws, tables)
@@ -124,10 +103,8 @@ class Likelihood:
         if not good.all():
             s, row = np.argwhere(~good)[0]
             found = ", ".join(f"{n}={v[s, row]:.6g}" for n, v in zip(self.outcome.parameters, wide, strict=True))
-            raise ValueError(
-                f"{self.name!r}, a {self.outcome.name}, needs finite parameters with {self.outcome.requirement}; at "
-                f"candidate {row} a draw has {found}. Leave out candidates for which the model is not defined."
-            )
+            expected = f"{self.name!r}, a {self.outcome.name}, needs finite parameters with {self.outcome.requirement}"
+            raise ValueError(f"{expected}; at candidate {row} a draw has {found}. Leave out such candidates.")
         return wide
 
     def check_rows(self, draws: dict[str, np.ndarray]) -> None:
@@ -147,17 +124,14 @@ class Likelihood:
             raise ValueError(_LATENT.format(name=self.name, what=what)) from error
         for parameter, a, b in zip(self.outcome.parameters, self._evaluate(first, current), longer, strict=True):
             if not np.allclose(a, b[:, :-1], rtol=1e-8, atol=1e-12, equal_nan=True):
-                raise ValueError(
-                    f"the {parameter} of {self.name!r} at one input changes with the other inputs, for example because "
-                    "the model centres or scales X by its own values. Use numbers that stay the same for candidates."
-                )
+                problem = f"the {parameter} of {self.name!r} at one input changes with the other inputs"
+                reason = "perhaps because the model centres or scales X by its own values; use fixed numbers"
+                raise ValueError(f"{problem}, {reason}")
 
     def _replaced(self, used: dict[str, SharedVariable], names: Collection[str] | None) -> dict[str, SharedVariable]:
         if not used:
-            raise ValueError(
-                f"the distribution of {self.name!r} does not depend on any pm.Data: write X = pm.Data('X', X) in the "
-                "model and use it there, so that candidates can replace it"
-            )
+            advice = "use X = pm.Data('X', X) in the model, so that candidates can replace it"
+            raise ValueError(f"the distribution of {self.name!r} does not depend on any pm.Data: {advice}")
         if names is not None:
             unknown = sorted(set(names) - set(used))
             if unknown or not names:
@@ -167,14 +141,10 @@ class Likelihood:
         if len(self._rows) == 1:
             return self._rows
         if not self._rows:
-            raise ValueError(
-                f"none of the pm.Data that {self.name!r} depends on ({', '.join(sorted(used))}) has one row per "
-                f"observation ({self._n}); name the one that candidates replace: data=..."
-            )
-        raise ValueError(
-            f"{self.name!r} depends on several pm.Data with one row per observation: {', '.join(sorted(self._rows))}. "
-            "Pass X_pool as a dict with an array for each."
-        )
+            problem = f"no pm.Data of {self.name!r} ({', '.join(sorted(used))}) has a row per observation ({self._n})"
+            raise ValueError(f"{problem}; name the one that candidates replace: data=...")
+        several = f"several pm.Data with one row per observation, {', '.join(sorted(self._rows))}"
+        raise ValueError(f"{self.name!r} depends on {several}. Pass X_pool as a dict with an array for each.")
 
     def _check_dims(self, model: pm.Model, variable: TensorVariable) -> None:
         """Refuse random variables along the dims of the observations."""
@@ -190,11 +160,8 @@ class Likelihood:
         graph = clone_replace(self._parameters, {**tables, **single}, rebuild_strict=False)
         # One draw per row. PyTensor calls operations that it cannot vectorise draw by draw.
         batches = {x: TensorType(x.type.dtype, shape=(None, *x.type.shape))(x.name) for x in single.values()}
-        return pytensor.function(
-            [*tables.values(), *batches.values()],
-            vectorize_graph(graph, batches),
-            **{"on_unused_input": "ignore"} | keywords,
-        )
+        keywords = {"on_unused_input": "ignore"} | keywords
+        return pytensor.function([*tables.values(), *batches.values()], vectorize_graph(graph, batches), **keywords)
 
     def _evaluate(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Parameters, each (S, m) or of a shape that broadcasts to it."""
@@ -240,10 +207,8 @@ def _check_random_variables(name: str, model: pm.Model, above: set) -> None:
     known = set(model.basic_RVs)
     unnamed = [v for v in above - known if v.owner is not None and isinstance(v.owner.op, RandomVariable)]
     if unnamed:
-        raise ValueError(
-            f"{name!r} depends on random variables without a name, which are missing in the trace: "
-            f"{', '.join(sorted(map(str, unnamed)))}. Name them in the model."
-        )
+        found = ", ".join(sorted(map(str, unnamed)))
+        raise ValueError(f"{name!r} depends on random variables that are not named, thus not in the trace: {found}")
 
 
 def _read(X: Any, what: str, data: SharedVariable) -> np.ndarray:

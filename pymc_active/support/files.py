@@ -1,7 +1,6 @@
 """Files that survive: written as a whole or not at all, readable by ArviZ, and unable to run code.
 
-A file is a DataTree in netCDF, or in zarr as a zip archive. What arrays cannot say is one JSON text in it. Nothing is
-pickled or evaluated.
+A file is a DataTree, in netCDF or as a zip archive of zarr, with one JSON text for what arrays cannot say.
 """
 
 from __future__ import annotations
@@ -45,12 +44,11 @@ class Contents(NamedTuple):
 
 
 def write(path: str | os.PathLike, contents: Contents, kind: str, format_version: int) -> None:
-    """Write a file, or leave the one that is there as it is.
+    """Write a file, zarr if its name ends in ``.zarr``, else netCDF, or leave the one that is there as it is.
 
-    The new file is written and flushed to the disk beside the old one, then replaces it in one step. If several
-    processes write the same file, the last one wins, and a reader always sees a whole file. It is zarr if the path ends
-    in ``.zarr``, else netCDF. ``kind`` says what the file holds; raise ``format_version`` when files of this kind
-    change. A missing folder is a FileNotFoundError, zarr that is not installed a ModuleNotFoundError.
+    The file is flushed to the disk beside the old one, which it then replaces in one step: of several writers the last
+    wins, and a reader sees a whole file. Raise ``format_version`` when files of this kind change. A missing folder is a
+    FileNotFoundError, missing zarr a ModuleNotFoundError.
     """
     path = Path(path).resolve()
     is_zarr = _is_zarr(path)
@@ -75,10 +73,9 @@ def write(path: str | os.PathLike, contents: Contents, kind: str, format_version
 
 
 def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
-    """Read a file of this kind and version into memory.
+    """Read a file of this kind and version into memory; an ExecutionWarning if other versions of packages wrote it.
 
-    A missing file is a FileNotFoundError; another kind or version, or a damaged file, a ValueError. If other minor
-    versions of the computing packages wrote it, an ExecutionWarning says that the next questions may differ.
+    A missing file is a FileNotFoundError; another kind or version, or a damaged file, a ValueError.
     """
     path = Path(path).resolve()
     is_zarr = _is_zarr(path)
@@ -92,20 +89,16 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
                 raise ValueError(f"{path} is no file of {kind}, as its save method writes it, but {what}")
             given = int(tree.attrs["format_version"])
             if given != format_version:
-                advice = (
-                    "upgrade it (pip install -U pymc-active)"
-                    if given > format_version
-                    else "go on with the other one, or begin anew with the data, which xarray.open_datatree reads"
-                )
+                advice = "go on with the other one, or begin anew with the data, which xarray.open_datatree reads"
+                if given > format_version:
+                    advice = "upgrade it (pip install -U pymc-active)"
+                writer, reader = tree.attrs.get("pymc_active"), version("pymc-active")
                 raise ValueError(
-                    f"{path} has version {given} of the format, written by pymc_active "
-                    f"{tree.attrs.get('pymc_active')}; this pymc_active {version('pymc-active')} knows version "
-                    f"{format_version}: {advice}"
+                    f"{path} has version {given} of the format, written by pymc_active {writer}; this pymc_active "
+                    f"{reader} knows version {format_version}: {advice}"
                 )
             if tree.nbytes > _LARGEST * path.stat().st_size:
-                raise ValueError(
-                    f"{path} is damaged: its arrays of {tree.nbytes:.1e} bytes cannot be in so small a file"
-                )
+                raise ValueError(f"{path} is damaged: arrays of {tree.nbytes:.1e} bytes cannot be in so small a file")
             groups = {node.path.strip("/"): node.to_dataset(inherit=False).load() for node in tree.descendants}
             versions = {name: str(tree.attrs.get(name, "unknown")) for name in _versions()}
     except (OSError, KeyError, TypeError, MemoryError, RuntimeError, BadZipFile) as error:
@@ -131,9 +124,8 @@ def read_generator(state: Any) -> np.random.Generator:
         bits = _GENERATORS[state["bit_generator"]]()
         bits.state = state
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"the state of the random generator is not one of {', '.join(sorted(_GENERATORS))}: {error}"
-        ) from error
+        known = ", ".join(sorted(_GENERATORS))
+        raise ValueError(f"the state of the random generator is not one of {known}: {error}") from error
     return np.random.Generator(bits)
 
 
@@ -148,11 +140,8 @@ def _compare(path: Path, written: Mapping[str, str]) -> None:
     other = [name for name in _COMPUTING if written[name].split(".")[:2] != now[name].split(".")[:2]]
     if other:
         then, here = (", ".join(f"{name} {versions[name]}" for name in other) for versions in (written, now))
-        warn_user(
-            f"{path.name} was written with {then}; this is {here}. Everything told is there, but what is asked next "
-            "may differ from what would have been asked then",
-            ExecutionWarning,
-        )
+        effect = "Everything told is there, but what is asked next may differ from what would have been asked then"
+        warn_user(f"{path.name} was written with {then}; this is {here}. {effect}", ExecutionWarning)
 
 
 def _to_list(value: Any) -> Any:
@@ -165,10 +154,7 @@ def _is_zarr(path: Path) -> bool:
     if path.suffix != ".zarr":
         return False
     if find_spec("zarr") is None:
-        raise ModuleNotFoundError(
-            f"{path.name} is to be a zarr file, and zarr is not installed: pip install zarr, or choose a name that "
-            "ends in .nc"
-        )
+        raise ModuleNotFoundError(f"{path.name} needs zarr, which is not installed: pip install zarr, or write .nc")
     return True
 
 

@@ -22,10 +22,8 @@ def write_label(label: Any) -> Any:
         return {"tuple": [write_label(part) for part in label]}
     if label is None or isinstance(label, str | bool | int | float):
         return label
-    raise ValueError(
-        f"labels in a file are text, numbers, dates or tuples of these; got {label!r}, a {type(label).__name__}. "
-        "Make them text, e.g. pool.index = pool.index.astype(str)."
-    )
+    expected, advice = "text, numbers, dates or tuples of these", "pool.index = pool.index.astype(str)"
+    raise ValueError(f"labels in a file are {expected}; got {label!r}, a {type(label).__name__}. Write e.g. {advice}")
 
 
 def read_label(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 
 @contextmanager
@@ -17,9 +18,4 @@ def progress(description: str, total: int, enabled: bool) -> Iterator[Callable[.
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
-        task = bar.add_task(description, total=total)
-
-        def advance(steps: int = 1) -> None:
-            bar.advance(task, steps)
-
-        yield advance
+        yield partial(bar.advance, bar.add_task(description, total=total))

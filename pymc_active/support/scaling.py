@@ -17,11 +17,9 @@ class InputMap(Protocol):
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
         """Map rows."""
-        ...
 
     def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Gradient in the rows, from that in what they are mapped to."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,8 @@ def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
     if scale is None:
         return Affine(np.zeros(shape), np.ones(shape), is_identity=True)
     if isinstance(scale, list) and scale and all(isinstance(part, tuple) for part in scale):
-        raise ValueError(
-            f"{what} is (shift, scale), not a list of intervals; got {scale!r}. Write (low, high - low) for intervals."
-        )
+        advice = "Write (low, high - low) for intervals."
+        raise ValueError(f"{what} is (shift, scale), not a list of intervals; got {scale!r}. {advice}")
     if isinstance(scale, str):
         if scale not in SCALES:
             raise ValueError(f"{what} must be None, one of {', '.join(SCALES)}, or (shift, scale); got {scale!r}")
@@ -63,10 +60,8 @@ def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
             "standardize": (values.mean(0), values.std(0)),
         }[scale]
         if shape == () and not width > 0:
-            raise ValueError(
-                f"{what}={scale!r} needs at least two different values of y; they are all {values[0]}. Write "
-                f"{what}=(shift, scale)."
-            )
+            problem = f"{what}={scale!r} needs at least two different values of y; they are all {values[0]}"
+            raise ValueError(f"{problem}. Write {what}=(shift, scale).")
         return Affine(np.asarray(shift), np.where(width > 0, width, 1.0))
     try:
         shift, width = (np.broadcast_to(np.asarray(part, float), shape) for part in scale)

@@ -15,10 +15,9 @@ _MOST_ROWS = 12
 
 
 class Summary(NamedTuple):
-    """The contents of a summary.
+    """The contents of a summary; facts that are None, and table rows after the first dozen, are not shown.
 
-    Facts that are None and all but the first dozen rows of each table are left out. Remarks tell what the reader must
-    know before relying on the result.
+    Remarks tell what the reader must know before relying on the result.
     """
 
     title: str
@@ -45,10 +44,8 @@ class Summary(NamedTuple):
         """
         parts = [f"<p><strong>{escape(self.title)}</strong></p>"]
         cell = ' style="text-align: left"'
-        rows = [
-            f"<tr><th{cell}>{escape(str(name))}</th><td{cell}>{escape(str(value))}</td></tr>"
-            for name, value in self._known()
-        ]
+        known = [(escape(str(name)), escape(str(value))) for name, value in self._known()]
+        rows = [f"<tr><th{cell}>{name}</th><td{cell}>{value}</td></tr>" for name, value in known]
         if rows:
             parts.append(f"<table><tbody>{''.join(rows)}</tbody></table>")
         for shown, is_named, more in self._cut():

@@ -25,9 +25,8 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     try:
         values = _as_floats(X)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{what} must hold numbers, shape (n, n_inputs); got {type(X).__name__}: {error}{_without_numbers(X)}"
-        ) from None
+        found = f"{type(X).__name__}: {error}{_without_numbers(X)}"
+        raise TypeError(f"{what} must hold numbers, shape (n, n_inputs); got {found}") from None
     if values.ndim != 2:
         hint = f"For a single input write {what}[:, None]."
         if isinstance(X, pd.Series):
@@ -44,10 +43,8 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     if not np.isfinite(total) and not np.isfinite(values).all():
         bad = ~np.isfinite(values)
         row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{what} must be finite: {bad.sum()} value(s) are NaN or infinite, the first at row {row}, column "
-            f"{column}. Drop or impute these rows."
-        )
+        where = f"{bad.sum()} value(s) are NaN or infinite, the first at row {row}, column {column}"
+        raise ValueError(f"{what} must be finite: {where}. Drop or impute these rows.")
     return np.ascontiguousarray(values)
 
 
@@ -89,10 +86,8 @@ def read_outputs(y: Any, n: int, X: Any = None) -> np.ndarray:
         raise ValueError(f"X and y must have equally many points; got {n} row(s) of X and {len(values)} value(s) of y")
     bad = ~np.isfinite(values)
     if bad.any():
-        raise ValueError(
-            f"y must be finite: {bad.sum()} value(s) are NaN or infinite, the first at position {np.argmax(bad)}. "
-            "Drop these points; a failed measurement carries no information about the function."
-        )
+        where = f"{bad.sum()} value(s) are NaN or infinite, the first at position {np.argmax(bad)}"
+        raise ValueError(f"y must be finite: {where}. Drop these points; a failed measurement carries no information.")
     check_rows(X, y)
     return np.ascontiguousarray(values)
 
@@ -110,10 +105,9 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
     row = next((row for row, (of_X, of_y) in enumerate(zip(X.index, y.index, strict=True)) if of_X != of_y), None)
     if row is None:
         return
-    raise ValueError(
-        f"the rows of X and of {what} have different labels: row {row} is {X.index[row]!r} in X and {y.index[row]!r} "
-        f"in {what}. Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
-    )
+    problem = f"row {row} is {X.index[row]!r} in X and {y.index[row]!r} in {what}"
+    advice = f"Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
+    raise ValueError(f"the rows of X and of {what} have different labels: {problem}. {advice}")
 
 
 def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -123,9 +117,8 @@ def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.n
     except (TypeError, ValueError):
         box = np.empty(0)
     if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
-        raise ValueError(
-            f"bounds must be a list of finite pairs (low, high), low < high, one for each input; got {bounds!r}"
-        )
+        expected = "a list of finite pairs (low, high), low < high, one for each input"
+        raise ValueError(f"bounds must be {expected}; got {bounds!r}")
     if width is not None and len(box) != width:
         raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
     return box[:, 0], box[:, 1]
@@ -139,7 +132,7 @@ def _column_labels(X: Any) -> list | None:
 
 
 def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
-    """Put the columns of a data frame or DataArray in the order of a model's inputs; return anything else as it is.
+    """X with the columns of a data frame or DataArray in the order of a model's inputs; anything else as it is.
 
     Raises a ValueError if the names of both are text, and differ. Numbers that differ are taken for mere positions.
     """
@@ -170,10 +163,9 @@ def input_labels(X: Any, n_inputs: int) -> list:
 
 
 def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, Any]:
-    """Bounds and pool, one of them None: given by name, or as one argument ``where``.
+    """Bounds and pool, one of them None; a TypeError unless exactly one of the three arguments is given.
 
-    Raises a TypeError unless exactly one of the three is given, and a ValueError if ``where`` is a list whose rows are
-    not tuples: they could be intervals or points.
+    A list ``where`` whose rows are not tuples is a ValueError: they could be intervals or points.
     """
     if sum(given is not None for given in (where, bounds, pool)) != 1:
         raise TypeError("pass one source of points: bounds=[(low, high), ...] or pool=X_pool")
@@ -183,10 +175,8 @@ def box_or_pool(where: Any, bounds: Any = None, pool: Any = None) -> tuple[Any, 
         return None, where
     if all(isinstance(row, tuple) for row in where):
         return where, None
-    raise ValueError(
-        "a list of lists may hold bounds or the rows of a pool: pass bounds=... or pool=..., or write bounds as "
-        "tuples, [(low, high), ...]"
-    )
+    advice = "pass bounds=... or pool=..., or write bounds as tuples, [(low, high), ...]"
+    raise ValueError(f"a list of lists may hold bounds or the rows of a pool: {advice}")
 
 
 # Numbers in the largest array of one block of candidates.

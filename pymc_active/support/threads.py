@@ -6,10 +6,8 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+# Made once, at the first use, as looking for libraries takes long.
+_controller = cache(ThreadpoolController)
 
 
 def one_blas_thread():

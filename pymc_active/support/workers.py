@@ -17,8 +17,7 @@ _told: WeakSet[Executor] = WeakSet()
 class Call[Result]:
     """One call in another process or thread, of a function without side effects.
 
-    A broken executor, such as a process pool one of whose processes was killed, gives one ExecutionWarning, and the
-    call is made in this process. An executor that restarts its workers, such as dask's, gives no warning.
+    If the executor is broken, say because a worker was killed, it is made here, with one ExecutionWarning.
     """
 
     def __init__(self, executor: Executor, function: Callable[..., Result], *arguments: Any):
@@ -47,10 +46,7 @@ class Call[Result]:
 def run_calls[Result](
     executor: Executor | None, function: Callable[..., Result], *columns: Iterable
 ) -> Iterator[Result]:
-    """Like ``map(function, *columns)``, in the workers of an executor if there is one.
-
-    Results come in order. Calls that still wait when the caller stops, or a call raises, are cancelled.
-    """
+    """``map(function, *columns)`` in the workers of an executor, if any; waiting calls are cancelled at the end."""
     if executor is None:
         yield from map(function, *columns)
         return
@@ -73,9 +69,8 @@ def _tell(executor: Executor, error: BrokenExecutor) -> None:
     if executor in _told:
         return
     _told.add(executor)
-    reason = str(error).rstrip(".")
-    warn_user(
-        f"the {type(executor).__name__} is broken: a worker was killed or did not start ({reason}). The work is done "
-        "in this process, slower and with the same result. Pass a new executor, or set learner.executor",
-        ExecutionWarning,
+    problem = (
+        f"the {type(executor).__name__} is broken: a worker was killed or did not start ({str(error).rstrip('.')})"
     )
+    effect = "The work is done in this process, slower and with the same result"
+    warn_user(f"{problem}. {effect}. Pass a new executor, or set learner.executor", ExecutionWarning)
