@@ -6,7 +6,7 @@ nothing. Everything here is the same for R and QR.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -174,9 +174,9 @@ def embedding_draws(
         return gpm, R.reshape(draws, *shape)
     if not isinstance(source, Ensemble | xr.DataTree):
         raise TypeError(f"source must be a LaplaceFit, an Ensemble or a DataTree of draws; got {type(source).__name__}")
-    gpm = source.gpm if isinstance(source, Ensemble) else model
-    if gpm is None:
+    if model is None and not isinstance(source, Ensemble):
         raise ValueError("a trace needs the model it came from: pass model=gpm")
+    gpm = source.gpm if isinstance(source, Ensemble) else cast(GPModel, model)
     where, shape = embedding_of(gpm)
     ensemble = as_ensemble(source, model=gpm)
     thetas = ensemble.thetas
