@@ -28,7 +28,6 @@ class Lines(Protocol):
 
         Directions broadcast like the points, and may have further axes in front. None stands for a point that stays.
         """
-        ...
 
 
 @singledispatch

@@ -75,16 +75,12 @@ def composite_gp(
 
         The name of a parameter ends in its base kernel, as in ``log_period_PER``; repeated base kernels are numbered,
         as in ``log_lengthscale_SE_1``. ``log_lengthscale_SE`` sets every SE, ``log_lengthscale`` every kernel, and the
-        most specific key wins. Such general keys may name kernels that this expression does not use, so one dict
-        can serve many expressions. The defaults are normal, with mean / sd:
+        most specific key wins. General keys may name kernels that the expression lacks. Defaults, normal mean / sd:
 
         * ``log_lengthscale``: log 0.1 / 1; of PER, in exp(-2 sin²/lengthscale²): log 2 / √0.5
-        * ``log_outputscale``: log 0.4 / 1
-        * ``log_period``: log 0.1 / √0.5
-        * ``log_alpha`` of RQ: log 0.05 / √0.5
-        * ``location`` of LIN: 0.5 / 1
-        * ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
-        * ``mean_constant`` and ``mean_slope``: 0 / 1
+        * ``log_outputscale``: log 0.4 / 1; ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
+        * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
+        * ``location`` of LIN: 0.5 / 1; ``mean_constant`` and ``mean_slope``: 0 / 1
 
     Raises
     ------
@@ -98,7 +94,6 @@ def composite_gp(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(0, 1, 20)
     >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]

@@ -33,10 +33,7 @@ class PredictiveGraphs(NamedTuple):
 
 
 class MGPMoments(NamedTuple):
-    """Moments of the marginal GP (m,) in units of y and their squares.
-
-    ``y_variance`` adds the noise at the given hyperparameters.
-    """
+    """Moments (m,) in units of y and their squares; ``y_variance`` adds the noise at the given hyperparameters."""
 
     f_mean: TensorVariable
     f_variance: TensorVariable

@@ -35,15 +35,12 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
 
     Raises
     ------
-    TypeError
-        If ``gp`` is not a ``pm.gp.Marginal``.
-    ValueError
-        If the likelihood does not exist or is not observed, its noise cannot be evaluated at new points, or a
-        parameter is discrete.
+    TypeError, ValueError
+        If ``gp`` is not a ``pm.gp.Marginal``, the likelihood does not exist or is not observed, its noise cannot be
+        evaluated at new points, or a parameter is discrete.
 
     Examples
     --------
-    >>> import numpy as np, pymc as pm
     >>> import pymc_active as pma
     >>> with pm.Model() as model:
     ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))

@@ -24,10 +24,7 @@ Priors = dict[str, Any] | None
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter with a plain normal prior (mean, sd), with a distribution of the user's, or fixed at a value.
-
-    ``folded`` holds the name and the parameters of the distribution if these are constants.
-    """
+    """A parameter: normal (mean, sd), the user's distribution (its constants ``folded``), or fixed at a value."""
 
     shape: tuple[int, ...]
     dims: tuple[str, ...]

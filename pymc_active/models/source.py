@@ -27,10 +27,7 @@ from pymc_active.support.scaling import Affine, fit_scale
 
 
 class ModelSource(ABC):
-    """What a :class:`GPModel` is made of, with attributes like its own.
-
-    Data are checked before they arrive here, and are in the user's units.
-    """
+    """What a :class:`GPModel` is made of, with attributes like its own; data are checked and in the user's units."""
 
     name: str
     inputs: list

@@ -215,10 +215,7 @@ def _free_slope(Z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def newton_step(Z: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, radius: np.ndarray) -> np.ndarray:
-    """Steps (P, D) up quadratic models, in the unit cube.
-
-    Along each principal axis of the curvature, the step is the slope over the absolute curvature, at most the radius.
-    """
+    """Steps (P, D) in the unit cube: on each axis of the curvature, slope over |curvature|, at most the radius."""
     P, D = Z.shape
     step = np.zeros((P, D))
     fixed = _outward(Z, gradient)

@@ -26,10 +26,7 @@ _SMALL, _STACKED = 30, 30_000
 
 @dataclass(eq=False, repr=False)
 class ArrayPosterior(Posterior):
-    """Posterior with an array covariance, a mean linear in its parameters, and homoscedastic noise.
-
-    It is made with X (n, D) and y (n,) in the user's units, and holds them in those of the priors.
-    """
+    """Array covariance, mean linear in its parameters, homoscedastic noise; X, y are given in the user's units."""
 
     X: np.ndarray
     y: np.ndarray

@@ -15,10 +15,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 
 class Factor:
-    """G = L Lᵀ, with alpha = G⁻¹ residual and, on demand, G⁻¹. Overwrites a C-contiguous G.
-
-    Raises NotPositiveDefiniteError if G is not numerically positive definite.
-    """
+    """G = L Lᵀ, alpha = G⁻¹ residual, and G⁻¹ on demand. Overwrites a C-contiguous G; or NotPositiveDefiniteError."""
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
         # G is symmetric, so its transposed view is G in LAPACK's order.
