@@ -1,8 +1,7 @@
 """Radial profiles: a stationary kernel as a function of the squared scaled distance ``s``.
 
 A profile returns ``g(s)`` and as many derivatives in ``s`` as asked for: up to four if functions with the kernel are
-twice differentiable, else up to two. Profiles equal PyMC's kernels to the last digit, ``r = sqrt(s + 1e-12)`` of the
-Matérn family included.
+twice differentiable, else up to two. Profiles equal PyMC's kernels to the last digit.
 """
 
 from __future__ import annotations

@@ -130,15 +130,8 @@ class _Composite(Blueprint):
         priors = self.priors
         if isinstance(priors, Mapping):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
-        return _Composite(
-            pd.DataFrame(X, columns=self.inputs),
-            y,
-            expression,
-            mean=self.mean,
-            priors=priors,
-            x_scale=(self.x_map.shift, self.x_map.scale),
-            y_scale=(self.y_map.shift, self.y_map.scale),
-        )
+        scales = {"x_scale": (self.x_map.shift, self.x_map.scale), "y_scale": (self.y_map.shift, self.y_map.scale)}
+        return _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, mean=self.mean, priors=priors, **scales)
 
     def _by_parameter(self, priors):
         return None if isinstance(priors, str) else _spelled_out(priors, self._bases, self._names)

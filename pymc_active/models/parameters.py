@@ -45,8 +45,7 @@ class _Parameter:
 class Parameters:
     """Parameters in order. The vector (theta, constants) holds the free ones, then those that the user fixed.
 
-    ``coords`` has labels by dimension; the shape of a parameter follows from its dims. ``priors`` has a distribution
-    or a number that fixes the parameter, by name.
+    ``coords`` has labels by dimension; ``priors`` a distribution, or a number that fixes the parameter, by name.
     """
 
     def __init__(self, coords: dict[str, Sequence], priors: Priors):

@@ -37,15 +37,9 @@ def write_recipe(
         raise ValueError(f"its mean is a {type(mean).__name__} object")
     if isinstance(priors, dict):
         priors = {name: _write_prior(name, prior) for name, prior in priors.items()}
-    return {
-        "builder": builder,
-        "options": options,
-        "mean": mean,
-        "priors": priors,
-        "inputs": [write_label(label) for label in inputs],
-        "x_scale": _write_scale(x_map),
-        "y_scale": _write_scale(y_map),
-    }
+    labels = [write_label(label) for label in inputs]
+    scales = {"x_scale": _write_scale(x_map), "y_scale": _write_scale(y_map)}
+    return {"builder": builder, "options": options, "mean": mean, "priors": priors, "inputs": labels, **scales}
 
 
 def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:

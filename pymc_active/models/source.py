@@ -101,10 +101,7 @@ def _hashable(value: Any) -> Any:
 
 @dataclass(eq=False, repr=False)
 class PyMCSource(ModelSource):
-    """A PyMC model, its GP and its data: shared variables if they can be replaced.
-
-    ``name`` is that of the likelihood, ``embedding`` that of a value variable that is an embedding matrix.
-    """
+    """A PyMC model, its GP, its likelihood's name, its data (shared if replaceable), and the name of an embedding R."""
 
     model: pm.Model
     gp: pm.gp.Marginal

@@ -1,10 +1,9 @@
 """Random functions with (nearly) the covariance of a Gaussian process: sums of features with normal weights.
 
 A stationary kernel is a mixture of cosines (Bochner). Frequencies are drawn from its spectral density, and a cosine and
-a sine of each get independent normal weights. The variance is then exact everywhere; the error of the covariance, as a
-share of the prior variance, falls with the number of frequencies. Functions with the same frequencies share that error,
-so only a few functions do. Between dense data, only rare fast waves contribute to the variance left: densities with
-heavy tails get more frequencies there than their share, with smaller weights.
+a sine of each get independent normal weights. The variance is then exact everywhere; the error of the covariance, which
+functions with the same frequencies share, falls with their number. Between dense data, only rare fast waves contribute
+to the variance left: densities with heavy tails get more frequencies there than their share, with smaller weights.
 
 The terms of a sum divide the frequencies, the factors of a product add theirs, and a linear kernel multiplies by the
 input. A kernel without a known density gets a basis of its values at points spread over the box. See Rahimi & Recht
@@ -239,10 +238,9 @@ class Prior(NamedTuple):
 def draw_prior(
     gp: ConditionedGP, n_paths: int, n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
 ) -> Prior:
-    """Functions from the prior of a Gaussian process, on features that about 25 of them share.
+    """Functions from the prior of a Gaussian process in a box from ``low`` to ``high`` (D,), in the kernel's units.
 
-    Features are cosines and sines, or, half as many, points of a basis that all functions share. The box that matters
-    reaches from ``low`` to ``high`` (D,), in the kernel's units.
+    Features are cosines and sines that ``_GROUP`` functions share, or half as many basis points that all share.
     """
     posterior = gp.posterior
     full = np.concatenate([gp.theta, posterior.constants])

@@ -1,9 +1,8 @@
 """Global maximisers of sample paths: a screen of many points, then Newton's method from the best, all paths at once.
 
-Starts are the peaks of a path on the screen, points higher than all their nearest neighbours. They climb by Newton
-steps inside the box. A step solves a quadratic model with curvatures made negative, limited along each principal axis
-by a radius that follows how well the model has predicted. Inputs that would leave the box are put on its bound, and the
-others are solved for again.
+Starts are the peaks of a path on the screen, points higher than all their nearest neighbours. A step solves a quadratic
+model with curvatures made negative, limited along each principal axis by a radius that follows how well the model has
+predicted. Inputs that would leave the box are put on its bound, and the others are solved for again.
 """
 
 from __future__ import annotations

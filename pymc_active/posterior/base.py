@@ -1,9 +1,8 @@
 """The log posterior of a marginal GP: the part that kernels, embeddings and PyTensor graphs share.
 
-Only the covariance differs between these routes. With G = K + noise, r = y - mu, alpha = G⁻¹ r and
-W = G⁻¹ - alpha alphaᵀ, the negative log likelihood has gradient 1/2 <W, dG> - alphaᵀ dmu, and its Hessian
-splits into *curvature* 1/2 <W, d²G> - alphaᵀ d²mu, with W and alpha held constant, and *Gram* terms of first
-derivatives only. No derivative passes through a Cholesky.
+With G = K + noise, alpha = G⁻¹ (y - mu) and W = G⁻¹ - alpha alphaᵀ, the negative log likelihood has the gradient
+1/2 <W, dG> - alphaᵀ dmu. Its Hessian splits into *curvature* 1/2 <W, d²G> - alphaᵀ d²mu, with W and alpha held
+constant, and *Gram* terms of first derivatives only. No derivative passes through a Cholesky.
 """
 
 from __future__ import annotations

@@ -48,11 +48,8 @@ class Factor:
         return lapack.dpotrs(self.L, B, lower=1)[0]
 
     def solve_many(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """L⁻¹ B and G⁻¹ B for many columns, by products with an explicit L⁻¹.
-
-        This is twice as fast as two triangular solves and as accurate. Products with G⁻¹ would lose all digits of a
-        small predictive variance if G is ill-conditioned.
-        """
+        """L⁻¹ B and G⁻¹ B for many columns, by an explicit L⁻¹: as accurate as triangular solves, and twice as fast."""
+        # Products with G⁻¹ would lose all digits of a small predictive variance if G is ill-conditioned.
         root = lapack.dtrtri(self.L, lower=1)[0]
         half = root @ B
         return half, root.T @ half
