@@ -80,9 +80,8 @@ class Expression:
     def canonical(self, *, distributed: bool = False) -> Expression:
         """The canonical order: base kernels, then products, then sums, each in alphabetical order.
 
-        ``distributed`` makes it a sum of products of base kernels; equal terms are not merged. The covariance function
-        is the same if copies of a base kernel share its parameters. As a *model* the distributed form differs, because
-        each copy has its own parameters.
+        ``distributed`` makes it a sum of products of base kernels; equal terms are not merged. The function is the same
+        if copies of a base kernel share its parameters; as a *model* it differs, because each copy has its own.
 
         Examples
         --------

@@ -141,7 +141,8 @@ def embedding_gp(
     r"""A Gaussian process on a learned linear embedding, :math:`f(x) = g(R x)` with R of shape (d, D).
 
     Use it for many inputs of which only a few linear combinations matter; there may be more inputs than data. The
-    kernel is isotropic with unit lengthscale in the d components, since R absorbs the lengthscales.
+    kernel is isotropic with unit lengthscale in the d components, since R absorbs the lengthscales. Source: Garnett,
+    Osborne & Hennig (2014), Active Learning of Linear Embeddings for Gaussian Processes, section 2.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def embedding_gp(
     prior_scale : float or ndarray of shape (D,), optional
         Prior standard deviation of the entries of R, for scaled inputs; an array gives one for each input. With the
         default, ``5/4 * sqrt(3 / D)``, x uniform in [-1, 1]^D has components of standard deviation 5/4, which span
-        about [-2.5, 2.5] or five lengthscales, as the text of [1]_ says. Its formula prints ``5/4 / D``: functions
+        about [-2.5, 2.5] or five lengthscales, as the paper's text says. Its formula prints ``5/4 / D``: functions
         from that prior are nearly linear.
     priors : dict, optional
         As in :func:`ard_gp`, with these names and defaults:
@@ -168,10 +169,6 @@ def embedding_gp(
     ------
     TypeError, ValueError
         As :func:`ard_gp`; if ``n_components`` is not from 1 to D; and for ``prior_scale`` beside a prior of R.
-
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), Active Learning of Linear Embeddings for Gaussian Processes, section 2.
 
     Examples
     --------
@@ -214,7 +211,9 @@ class _Embedding(_OneKernel):
         if not 1 <= d <= D:
             raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
         if self._prior_scale is not None and "R" in self.parameters.priors:
-            raise ValueError("prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one")
+            raise ValueError(
+                "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
+            )
         given = self._prior_scale
         sd = np.array(1.25 * np.sqrt(3 / D) if given is None else given, float)
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):

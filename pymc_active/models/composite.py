@@ -59,6 +59,7 @@ def composite_gp(
 
     Use it for series and functions with structure: trends, periods, and patterns that change along the way. Every
     factor of a product has its own output scale: the data determine only their product, and the prior the rest.
+    Source: Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
 
     Parameters
     ----------
@@ -87,10 +88,6 @@ def composite_gp(
     TypeError, ValueError
         As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
         that X does not have.
-
-    References
-    ----------
-    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
 
     Examples
     --------

@@ -24,10 +24,8 @@ class GPModel(Summarized):
     ----------
     name, description : str
         Name of the likelihood in ``model``; the builder and its options.
-    inputs : list
-        Names of the D inputs.
-    x_map, y_map : Affine
-        ``x_scale`` and ``y_scale``, frozen at construction.
+    inputs, x_map, y_map : list, Affine, Affine
+        Names of the D inputs; ``x_scale`` and ``y_scale``, frozen at construction.
     embedding, expression : str or None, Expression or None
         Name of the embedding matrix R among the value variables; the kernel expression of a :func:`composite_gp`.
     """

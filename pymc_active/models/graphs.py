@@ -68,9 +68,8 @@ class _Algebra:
         gradient = pytensor.grad(weighted, self.g.theta, disconnected_inputs="ignore")
         [curvature] = self.g.tangents([gradient], self.eye)
         # W and alpha are inserted after differentiation, because the curvature holds them constant.
-        curvature = clone_replace(
-            curvature, {W: inverse - pt.outer(self.alpha, self.alpha), alpha: self.alpha}, rebuild_strict=False
-        )
+        constants = {W: inverse - pt.outer(self.alpha, self.alpha), alpha: self.alpha}
+        curvature = clone_replace(curvature, constants, rebuild_strict=False)
         dG, dmu = self.g.tangents([self.g.G, self.g.mean], self.eye)
         v = dG @ self.alpha + dmu
         half = self.half_solve(v.T)

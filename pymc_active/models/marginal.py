@@ -19,6 +19,8 @@ from pymc_active.support.tables import read_inputs, read_outputs
 def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = None) -> GPModel:
     """Take a marginal GP model as you wrote it in PyMC, with any covariance, mean and continuous priors.
 
+    It keeps your units. If X and y are ``pm.Data``, ``set_data`` works; with constants everything else does.
+
     Parameters
     ----------
     gp : pm.gp.Marginal
@@ -27,11 +29,6 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
         Name of the likelihood.
     model : pm.Model, optional
         Default: the model on the context stack.
-
-    Returns
-    -------
-    GPModel
-        In the units of the model. If X and y are ``pm.Data``, ``set_data`` works; with constants everything else does.
 
     Raises
     ------

@@ -34,10 +34,6 @@ def sample(
     **pm_sample_kwargs
         Passed on. Chains seldom change between the modes of an embedding: to sample around one, start them there,
         ``initvals=fit.constrained_point``.
-
-    Returns
-    -------
-    xarray.DataTree
     """
     with gpm.model:
         if isinstance(step, str):

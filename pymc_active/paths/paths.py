@@ -112,9 +112,8 @@ class PosteriorPaths(Summarized):
 
     def hessian(self, X: Any) -> xr.DataArray:
         """Second derivatives: dims (path, point, input, other_input)."""
-        return self._labelled(
-            "hessian", X, lambda part, Z: _unit(part, 2) * _of_all(part, Z)[2], "input", "other_input"
-        )
+        dims = "input", "other_input"
+        return self._labelled("hessian", X, lambda part, Z: _unit(part, 2) * _of_all(part, Z)[2], *dims)
 
     def _labelled(self, name: str, X: Any, compute: Callable[[Paths, np.ndarray], np.ndarray], *dims: str):
         values = read_inputs(X, inputs=self.inputs)
@@ -132,10 +131,8 @@ class PosteriorPaths(Summarized):
     ) -> xr.Dataset:
         """Find the maximum of every path, in a box or in a pool.
 
-        Parameters
-        ----------
-        where : list of (low, high), or ndarray, DataFrame of shape (m, D)
-            A list of tuples is a box, an array or data frame a pool; ``bounds`` or ``pool`` pass them by name.
+        ``where`` is a box if it is a list of tuples (low, high), a pool if it is an array or data frame (m, D).
+        ``bounds`` or ``pool`` pass them by name.
 
         Returns
         -------
@@ -227,10 +224,6 @@ def draw_paths(
         Draws of the hyperparameters from a fit or a trace, at most; they share the paths evenly.
     bounds : list of (low, high), optional
         The box that matters to kernels that are not stationary. Default: that of the data.
-
-    Returns
-    -------
-    PosteriorPaths
 
     Raises
     ------

@@ -131,11 +131,10 @@ class _Functions:
         self._lines: dict[tuple, LineFunction] = {}
 
     def compile(self, inputs, outputs):
-        replacements = list(zip(self.graphs.data, self.inputs, strict=True))
         function = pytensor.function(
             [*inputs, *self.inputs],
             outputs,
-            givens=replacements,
+            givens=list(zip(self.graphs.data, self.inputs, strict=True)),
             on_unused_input="ignore",
             # A float input may replace whole numbers.
             rebuild_strict=False,
@@ -160,8 +159,7 @@ class _Functions:
 
     @cached_property
     def prior(self):
-        g = self.graphs
-        return self.compile([g.theta], [g.log_prior, self.grad(g.log_prior)])
+        return self.compile([self.graphs.theta], [self.graphs.log_prior, self.grad(self.graphs.log_prior)])
 
     @cached_property
     def tangents(self):

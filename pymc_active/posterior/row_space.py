@@ -108,9 +108,8 @@ class RowSpace:
             rest -= (rest @ self.basis) @ self.basis.T
             R += self.posterior.prior.sd[self.where.start] * rest.reshape(R.shape)
         R *= self.scale
-        return np.concatenate(
-            [thetas[..., : self.where.start], R.reshape(*lead, d * D), thetas[..., self.where.stop :]], axis=-1
-        )
+        parts = thetas[..., : self.where.start], R.reshape(*lead, d * D), thetas[..., self.where.stop :]
+        return np.concatenate(parts, axis=-1)
 
     def covariance(self, inside: np.ndarray) -> np.ndarray:
         """Dense covariance (P, P) of theta, from that of the parameters in the row space."""
