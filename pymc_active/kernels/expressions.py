@@ -226,9 +226,8 @@ def is_redundant(expression: Expression) -> bool:
     """
     enough = {"SE": 1} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1}
     own = [child for child in expression.children if isinstance(child, Base)]
-    if any(own.count(base) > enough.get(base.name, len(own)) for base in own):
-        return True
-    return any(is_redundant(child) for child in expression.children)
+    has_excess = any(own.count(base) > enough.get(base.name, len(own)) for base in own)
+    return has_excess or any(is_redundant(child) for child in expression.children)
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -349,13 +348,10 @@ class _Parser:
 
     def take(self, kind: str, accepted: str | None = None) -> str | None:
         match = _TOKEN.match(self.text, self.position)
-        if match is None or match.lastgroup != kind:
-            return None
-        token = match.group(kind)
-        if accepted is not None and token != accepted:
+        if match is None or match.lastgroup != kind or accepted not in (None, match.group(kind)):
             return None
         self.position = match.end()
-        return token
+        return match.group(kind)
 
     def sum(self) -> Expression:
         return self.joined(Sum, "+", self.product)

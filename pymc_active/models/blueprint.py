@@ -144,9 +144,7 @@ class Blueprint(ModelSource):
 
     @property
     def data(self):
-        if self._made is not None:
-            return self._made.data
-        return tuple(map(data_value, self._data))
+        return tuple(map(data_value, self._data)) if self._made is None else self._made.data
 
     def set_data(self, X, y):
         if self._made is not None:

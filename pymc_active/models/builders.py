@@ -116,8 +116,7 @@ class _ARD(_OneKernel):
         self._add_outputscale()
 
     def covariance(self, variables):
-        cov = STATIONARY[self.profile](self.n_inputs, ls=pt.exp(variables["log_lengthscale"]))
-        return self._scaled(variables, cov)
+        return self._scaled(variables, STATIONARY[self.profile](self.n_inputs, ls=pt.exp(variables["log_lengthscale"])))
 
     def array_posterior(self, X, y):
         lengthscales = self.parameters.positions("log_lengthscale")

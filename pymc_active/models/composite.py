@@ -73,7 +73,6 @@ def composite_gp(
         ``"toolbox"`` takes the priors of the authors' toolbox. ``"wide"``, the default, differs in the noise: the
         toolbox expects a noise sd of about 0.01, which few data cannot overrule. A dict has distributions or numbers,
         as in :func:`ard_gp`, and what it leaves out keeps the wide priors.
-
         The name of a parameter ends in its base kernel, as in ``log_period_PER``; repeated base kernels are numbered,
         as in ``log_lengthscale_SE_1``. ``log_lengthscale_SE`` sets every SE, ``log_lengthscale`` every kernel, and the
         most specific key wins. General keys may name kernels that the expression lacks. Defaults, normal mean / sd:
@@ -175,8 +174,7 @@ class _Composite(Blueprint):
             cov = pm.gp.cov.Linear(D, c=location, active_dims=columns)
         elif tree.name == "PER":
             # PyMC's Periodic is exp(-sin²/(2 ls²)); ours is the toolbox's exp(-2 sin²/lengthscale²).
-            lengthscale = positive("lengthscale") / 2
-            cov = pm.gp.cov.Periodic(D, period=positive("period"), ls=lengthscale, active_dims=columns)
+            cov = pm.gp.cov.Periodic(D, period=positive("period"), ls=positive("lengthscale") / 2, active_dims=columns)
         elif tree.name == "RQ":
             cov = pm.gp.cov.RatQuad(D, alpha=positive("alpha"), ls=positive("lengthscale"), active_dims=columns)
         else:

@@ -25,10 +25,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
     ----------
     gp : pm.gp.Marginal
         Call its ``marginal_likelihood`` first. PyMC adds 1e-6 to the diagonal unless ``jitter=0`` is passed there.
-    name : str
-        Name of the likelihood.
-    model : pm.Model, optional
-        Default: the model on the context stack.
+    name, model : str, pm.Model
+        Name of the likelihood; the model, by default that on the context stack.
 
     Raises
     ------

@@ -94,11 +94,6 @@ def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
-def _hashable(value: Any) -> Any:
-    # repr only where needed: that of a Mode changes as it is used.
-    return value if isinstance(value, Hashable) else repr(value)
-
-
 @dataclass(eq=False, repr=False)
 class PyMCSource(ModelSource):
     """A PyMC model, its GP, its likelihood's name, its data (shared if replaceable), and the name of an embedding R."""
@@ -193,7 +188,8 @@ class PyMCSource(ModelSource):
         return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
 
     def posterior(self, compile_kwargs=None):
-        key = frozenset((k, _hashable(v)) for k, v in (compile_kwargs or {}).items())
+        # repr only where needed: that of a Mode changes as it is used.
+        key = frozenset((k, v if isinstance(v, Hashable) else repr(v)) for k, v in (compile_kwargs or {}).items())
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)
         graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)

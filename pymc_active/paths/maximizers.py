@@ -44,13 +44,12 @@ class Climbable(Functions, Protocol):
 
 
 class PathMaxima(NamedTuple):
-    """Global maxima X (S, D) of S paths in a box, and their values (S,)."""
+    """Global maxima X (S, D) of S paths in a box, their values (S,), and gradients (S, D), nearly zero where free."""
 
     X: np.ndarray
     values: np.ndarray
     # (S, D): False where the maximum lies on a bound (exactly) and the path still rises across it.
     free: np.ndarray
-    # The gradient (S, D): nearly zero where free.
     slopes: np.ndarray
     # ``converged`` (S,), whether the free slopes vanish; ``n_starts`` of all paths; ``n_evaluations`` of derivatives.
     diagnostics: dict[str, Any]

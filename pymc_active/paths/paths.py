@@ -253,9 +253,8 @@ def draw_paths(
         raise ValueError(f"n_features must be at least 2, a cosine and a sine; got {n_features}")
     rng = np.random.default_rng(random_seed)
     n, seed = min(draws, n_paths), int(rng.integers(2**31))
-    gps = conditioned_gps(
-        ensemble_from(gpm, point=point, fit=fit, trace=trace, draws=n, random_seed=seed), n, random_seed=seed
-    )
+    ensemble = ensemble_from(gpm, point=point, fit=fit, trace=trace, draws=n, random_seed=seed)
+    gps = conditioned_gps(ensemble, n, random_seed=seed)
     inputs = (model_of(fit) if gpm is None else gpm).inputs
     box = None if bounds is None else read_bounds(bounds, len(inputs))
     shares = np.diff(np.linspace(0, n_paths, len(gps) + 1).round().astype(int))
