@@ -13,10 +13,8 @@ from pytensor.tensor.variable import TensorVariable
 __all__ = ["Embedding", "Rescaled"]
 
 STATIONARY: dict[str, type[pm.gp.cov.Stationary]] = {
-    "ExpQuad": pm.gp.cov.ExpQuad,
-    "Matern12": pm.gp.cov.Matern12,
-    "Matern32": pm.gp.cov.Matern32,
-    "Matern52": pm.gp.cov.Matern52,
+    kernel.__name__: kernel
+    for kernel in (pm.gp.cov.ExpQuad, pm.gp.cov.Matern12, pm.gp.cov.Matern32, pm.gp.cov.Matern52)
 }
 
 
@@ -54,18 +52,14 @@ class Embedding(_Mapped):
     Parameters
     ----------
     base : pm.gp.cov.Covariance
-        Acts on the ``d`` components; its ``input_dim`` is d.
+        Acts on the d components; its ``input_dim`` is d.
     R : tensor_like, shape (d, input_dim)
-        The embedding, a random variable or an array, with one row for each component.
-    input_dim : int
-        Number of columns of X.
+        A random variable or an array, with one row for each component; ``input_dim`` is the number of columns of X.
 
     Raises
     ------
-    TypeError
-        If ``base`` is not a covariance function with an ``input_dim``.
-    ValueError
-        If R is not a matrix, or its static shape contradicts ``base`` or ``input_dim``.
+    TypeError, ValueError
+        If ``base`` has no ``input_dim``; unless R is a matrix whose static shape fits ``base`` and ``input_dim``.
 
     Examples
     --------
@@ -95,10 +89,7 @@ class Embedding(_Mapped):
 
 
 class Rescaled(_Mapped):
-    """A kernel on affinely rescaled inputs, ``base((X - shift) / scale)``, with shift and scale (input_dim,).
-
-    Builders use it for ``x_scale``: the model keeps the user's X, and the kernel sees the scaled inputs.
-    """
+    """A kernel on rescaled inputs, ``base((X - shift) / scale)``, as builders use for ``x_scale``."""
 
     def __init__(self, base: pm.gp.cov.BaseCovariance, shift: Any, scale: Any):
         self.base = base

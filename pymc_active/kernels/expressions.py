@@ -37,12 +37,8 @@ class Expression:
 
     ``+`` and ``*`` combine expressions, also with text: ``parse("SE") * "LIN + PER"``. Expressions are equal, and have
     the same hash, if they differ only in the order and grouping of terms and factors; nothing is distributed or
-    simplified. Printing and the names of a model's parameters follow the order as written.
-
-    Attributes
-    ----------
-    children : tuple of Expression
-        Terms of a sum, or factors of a product; none for a base kernel.
+    simplified. Printing and the names of a model's parameters follow the order as written. ``children`` are the terms
+    of a sum or the factors of a product; a base kernel has none.
     """
 
     children: tuple[Expression, ...]
@@ -84,9 +80,8 @@ class Expression:
     def canonical(self, *, distributed: bool = False) -> Expression:
         """The canonical order: base kernels, then products, then sums, each in alphabetical order.
 
-        ``distributed`` makes it a sum of products of base kernels; equal terms are not merged. The covariance function
-        is the same if copies of a base kernel share its parameters. As a *model* the distributed form differs, because
-        each copy has its own parameters.
+        ``distributed`` makes it a sum of products of base kernels; equal terms are not merged. The function is the same
+        if copies of a base kernel share its parameters; as a *model* it differs, because each copy has its own.
 
         Examples
         --------
@@ -113,19 +108,10 @@ class Expression:
     def neighbours(self, bases: Iterable[str | Expression] = _PAPER_BASES, n_inputs: int = 1) -> list[Expression]:
         """The distinct expressions one step of a search away: first sums, then products, then replacements.
 
-        Every subexpression S is replaced by S + B, by S * B and, if S is a base kernel, by B, for every base kernel B.
-        Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours. ``bases`` and
-        ``n_inputs`` are those of :func:`grid`; with one input, ``SE[0]`` is ``SE``.
-
-        Raises
-        ------
-        TypeError, ValueError
-            For no bases, unknown ones, or an input beyond ``n_inputs``.
-
-        References
-        ----------
-        .. [1] Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel
-           search, section 3.
+        Every subexpression S is replaced by S + B, by S * B and, if S is a base kernel, by B, for every base kernel B
+        (Duvenaud et al. 2013, Structure discovery in nonparametric regression through compositional kernel search,
+        section 3). Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours.
+        ``bases`` and ``n_inputs``, and what they raise, are those of :func:`grid`; with one input, ``SE[0]`` is ``SE``.
 
         Examples
         --------
@@ -236,14 +222,12 @@ def on_inputs(expression: Expression, n_inputs: int) -> Expression:
 def is_redundant(expression: Expression) -> bool:
     """Whether fewer base kernels make the same functions.
 
-    A product of squared exponentials is one. Two lines with locations make every straight line, and one line through
-    the origin makes all of these.
+    A product of SE is one SE. Two LIN make every straight line, and one LIN0 all lines through the origin.
     """
     enough = {"SE": 1} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1}
     own = [child for child in expression.children if isinstance(child, Base)]
-    if any(own.count(base) > enough.get(base.name, len(own)) for base in own):
-        return True
-    return any(is_redundant(child) for child in expression.children)
+    has_excess = any(own.count(base) > enough.get(base.name, len(own)) for base in own)
+    return has_excess or any(is_redundant(child) for child in expression.children)
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -277,19 +261,11 @@ def grid(
 
 
 def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
-    """The 18 models that Malkomes & Garnett compared on a series.
+    """The 18 models that Malkomes & Garnett (2015, Active Structure Discovery for GPs, Table 1) compared on a series.
 
     The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and that of compositional kernel search. With
-    ``rooted``, LIN, which has a location, becomes LIN0, linear through the origin as in the authors' code.
-
-    Raises
-    ------
-    ValueError
-        For another series.
-
-    References
-    ----------
-    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes, Table 1.
+    ``rooted``, LIN, which has a location, becomes LIN0, linear through the origin as in the authors' code. A ValueError
+    for another series.
 
     Examples
     --------
@@ -339,10 +315,8 @@ def parse(text: str | Expression) -> Expression:
 
     Raises
     ------
-    TypeError
-        If it is neither text nor an expression.
-    ValueError
-        For an unknown base kernel or malformed text; the message marks the position.
+    TypeError, ValueError
+        Unless given text or an expression; for unknown base kernels and malformed text; the message marks the position.
 
     Examples
     --------
@@ -374,13 +348,10 @@ class _Parser:
 
     def take(self, kind: str, accepted: str | None = None) -> str | None:
         match = _TOKEN.match(self.text, self.position)
-        if match is None or match.lastgroup != kind:
-            return None
-        token = match.group(kind)
-        if accepted is not None and token != accepted:
+        if match is None or match.lastgroup != kind or accepted not in (None, match.group(kind)):
             return None
         self.position = match.end()
-        return token
+        return match.group(kind)
 
     def sum(self) -> Expression:
         return self.joined(Sum, "+", self.product)

@@ -1,8 +1,7 @@
 """Radial profiles: a stationary kernel as a function of the squared scaled distance ``s``.
 
 A profile returns ``g(s)`` and as many derivatives in ``s`` as asked for: up to four if functions with the kernel are
-twice differentiable, else up to two. Profiles equal PyMC's kernels to the last digit, ``r = sqrt(s + 1e-12)`` of the
-Matérn family included.
+twice differentiable, else up to two. Profiles equal PyMC's kernels to the last digit.
 """
 
 from __future__ import annotations
@@ -55,9 +54,7 @@ def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """exp(-r)."""
     r = np.sqrt(s + ROOT_OFFSET)
     g = np.exp(-r)
-    if not order:
-        return (g,)
-    return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1]
+    return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1] if order else (g,)
 
 
 PROFILES: dict[str, Profile] = {"ExpQuad": exp_quad, "Matern12": matern12, "Matern32": matern32, "Matern52": matern52}

@@ -1,8 +1,7 @@
 """Kernels between points that move along straight lines: k(a + s u, b + t v) as a polynomial in s and t.
 
-The covariances of a Gaussian process and its derivatives are derivatives of the kernel in both arguments. Taylor
-polynomials up to s² t² give all of them, mixed ones of fourth order included, by the sum and product rules of
-polynomials; exactly, also where both points are the same.
+Polynomials up to s² t² give all covariances of a Gaussian process and its first two derivatives, exactly, also where
+both points are the same.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ class Lines(Protocol):
 
         Directions broadcast like the points, and may have further axes in front. None stands for a point that stays.
         """
-        ...
 
 
 @singledispatch

@@ -28,8 +28,8 @@ MEANS = ("constant", "linear", "zero")
 class Blueprint(ModelSource):
     """Base of the models that builders make; a subclass for each builder says what its kernel is.
 
-    Making a PyMC model takes fifty times as long as evaluating the posterior with arrays, so it is made on first use;
-    at once only inside the user's ``pm.Model``, and for priors and mean functions that only PyMC can evaluate.
+    The PyMC model, fifty times slower to make than the array posterior to evaluate, is made on first use; at once only
+    inside the user's ``pm.Model``, and for priors and mean functions that only PyMC can evaluate.
     """
 
     name = "y"
@@ -62,8 +62,6 @@ class Blueprint(ModelSource):
         if context is not None or not self._is_plain:
             self._made = self._make(context)
 
-    # For subclasses to define.
-
     @property
     @abstractmethod
     def options(self) -> dict[str, Any]:
@@ -95,8 +93,6 @@ class Blueprint(ModelSource):
         """The user's priors by the names of this model's parameters."""
         return priors
 
-    # For subclasses to use.
-
     @property
     def n_inputs(self) -> int:
         """D."""
@@ -120,8 +116,6 @@ class Blueprint(ModelSource):
             "mean_indices": np.concatenate([np.empty(0, int), *positions]),
             "mean_basis": partial(_mean_basis, self.mean),
         }
-
-    # The model and its data.
 
     @property
     def is_made(self):
@@ -150,17 +144,13 @@ class Blueprint(ModelSource):
 
     @property
     def data(self):
-        if self._made is not None:
-            return self._made.data
-        return tuple(map(data_value, self._data))
+        return tuple(map(data_value, self._data)) if self._made is None else self._made.data
 
     def set_data(self, X, y):
         if self._made is not None:
             self._made.set_data(X, y)
         else:
             self._data = X.copy(), y.copy()
-
-    # Parameters and posterior: by arrays, unless the user added to the PyMC model.
 
     @property
     def _has_more(self) -> bool:
@@ -203,8 +193,6 @@ class Blueprint(ModelSource):
             raise ValueError("its PyMC model has more in it than the builder put there")
         maps = self.x_map, self.y_map
         return write_recipe(self.builder, self.options, self.mean, self.priors, self.inputs, *maps)
-
-    # The mean function.
 
     def _add_mean_parameters(self) -> None:
         if isinstance(self.mean, pm.gp.mean.Mean):

@@ -49,26 +49,20 @@ def ard_gp(
         The mean function of the scaled data. A ``Mean`` object is used as it is, on X and y in your units.
     priors : dict, optional
         Parameter name -> a distribution such as ``pm.Normal.dist(0, 1)``, or a number that fixes the parameter.
-        Parameters left out keep their defaults, which are stated for the scaled data. ``log`` is the natural logarithm,
-        of a length or of a standard deviation:
+        Parameters left out keep defaults for scaled data; ``log`` is natural, of a length or a standard deviation:
 
-        * ``log_lengthscale`` (D,): Normal(log √D, 1)
-        * ``log_outputscale``: Normal(0, 1)
+        * ``log_lengthscale`` (D,): Normal(log √D, 1); ``log_outputscale``: Normal(0, 1)
         * ``log_noise``: Normal(log 0.1, 1)
-        * ``mean_constant``: Normal(0, 1), if ``mean`` is not ``"zero"``
-        * ``mean_slope`` (D,): Normal(0, 1), if ``mean="linear"``
+        * ``mean_constant``: Normal(0, 1), unless ``mean="zero"``; ``mean_slope`` (D,): Normal(0, 1), if it is "linear"
     x_scale, y_scale : None, "unit", "box", "standardize" or (shift, scale)
         Map the data to [0, 1], to [-1, 1], to zero mean and unit standard deviation, or to ``(data - shift) / scale``.
-        The map is taken from X and y now, and does not change when data are added. Results stay in your units;
-        evidences include the Jacobian, -n log(scale of y). For data that cover a box only in part, pass
-        ``x_scale=(low, high - low)``.
+        The map does not change when data are added. Results stay in your units; evidences include the Jacobian,
+        -n log(scale of y). For data that cover a box only in part, pass ``x_scale=(low, high - low)``.
 
     Raises
     ------
-    TypeError
-        If X or y do not hold numbers, or a prior is neither a distribution nor a number.
-    ValueError
-        If shapes do not match, values are missing, or the kernel, the mean or a prior is unknown.
+    TypeError, ValueError
+        If X, y or a prior is neither of these types; for shapes that do not match, missing values and unknown names.
 
     Warns
     -----
@@ -77,7 +71,6 @@ def ard_gp(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import pymc_active as pma
     >>> X = np.random.default_rng(0).normal(size=(8, 2))
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
@@ -123,8 +116,7 @@ class _ARD(_OneKernel):
         self._add_outputscale()
 
     def covariance(self, variables):
-        cov = STATIONARY[self.profile](self.n_inputs, ls=pt.exp(variables["log_lengthscale"]))
-        return self._scaled(variables, cov)
+        return self._scaled(variables, STATIONARY[self.profile](self.n_inputs, ls=pt.exp(variables["log_lengthscale"])))
 
     def array_posterior(self, X, y):
         lengthscales = self.parameters.positions("log_lengthscale")
@@ -148,7 +140,8 @@ def embedding_gp(
     r"""A Gaussian process on a learned linear embedding, :math:`f(x) = g(R x)` with R of shape (d, D).
 
     Use it for many inputs of which only a few linear combinations matter; there may be more inputs than data. The
-    kernel is isotropic with unit lengthscale in the d components, since R absorbs the lengthscales.
+    kernel is isotropic with unit lengthscale in the d components, since R absorbs the lengthscales. Source: Garnett,
+    Osborne & Hennig (2014), Active Learning of Linear Embeddings for Gaussian Processes, section 2.
 
     Parameters
     ----------
@@ -159,33 +152,25 @@ def embedding_gp(
     prior_scale : float or ndarray of shape (D,), optional
         Prior standard deviation of the entries of R, for scaled inputs; an array gives one for each input. With the
         default, ``5/4 * sqrt(3 / D)``, x uniform in [-1, 1]^D has components of standard deviation 5/4, which span
-        about [-2.5, 2.5] or five lengthscales, as the text of [1]_ says. Its formula prints ``5/4 / D``: functions
+        about [-2.5, 2.5] or five lengthscales, as the paper's text says. Its formula prints ``5/4 / D``: functions
         from that prior are nearly linear.
     priors : dict, optional
         As in :func:`ard_gp`, with these names and defaults:
 
         * ``R`` (d, D): Normal(0, prior_scale)
-        * ``log_outputscale``: Normal(0, 0.5)
-        * ``log_noise``: Normal(log 0.1, 0.5)
-        * ``mean_constant`` and ``mean_slope``: as in :func:`ard_gp`
+        * ``log_outputscale``: Normal(0, 0.5); ``log_noise``: Normal(log 0.1, 0.5)
 
-        The many entries of R can explain few data without noise, and such a mode overfits; hence two of these priors
-        are narrower than those of :func:`ard_gp`. With many inputs, say what you know about the measurement error, e.g.
-        ``{"log_noise": pm.Normal.dist(np.log(0.03), 0.1)}``. If the prior of R is the same for every component,
-        rotations of R leave the posterior unchanged.
+        The many entries of R can explain few data without noise, and such a mode overfits; hence the narrower priors.
+        With many inputs, say what you know about the measurement error, e.g. ``{"log_noise":
+        pm.Normal.dist(np.log(0.03), 0.1)}``. With one prior for every component, rotations of R change nothing.
 
     Raises
     ------
     TypeError, ValueError
         As :func:`ard_gp`; if ``n_components`` is not from 1 to D; and for ``prior_scale`` beside a prior of R.
 
-    References
-    ----------
-    .. [1] Garnett, Osborne & Hennig (2014), Active Learning of Linear Embeddings for Gaussian Processes, section 2.
-
     Examples
     --------
-    >>> import numpy as np
     >>> import pymc_active as pma
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(8, 5))
     >>> gpm = pma.embedding_gp(X, np.sin(X[:, 0]), n_components=2)
@@ -260,10 +245,7 @@ _BUILDERS: dict[str, Callable[..., GPModel]] = {f.__name__: f for f in (ard_gp, 
 
 
 def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
-    """The model of a recipe (:meth:`GPModel.recipe`) with the given data, in the user's units.
-
-    Raises a TypeError, ValueError or KeyError if it is not a recipe.
-    """
+    """The model of a :meth:`GPModel.recipe` with data in the user's units; TypeError, ValueError or KeyError if bad."""
     builder = recipe["builder"]
     if builder not in _BUILDERS:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")

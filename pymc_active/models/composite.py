@@ -59,6 +59,7 @@ def composite_gp(
 
     Use it for series and functions with structure: trends, periods, and patterns that change along the way. Every
     factor of a product has its own output scale: the data determine only their product, and the prior the rest.
+    Source: Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
 
     Parameters
     ----------
@@ -72,19 +73,14 @@ def composite_gp(
         ``"toolbox"`` takes the priors of the authors' toolbox. ``"wide"``, the default, differs in the noise: the
         toolbox expects a noise sd of about 0.01, which few data cannot overrule. A dict has distributions or numbers,
         as in :func:`ard_gp`, and what it leaves out keeps the wide priors.
-
         The name of a parameter ends in its base kernel, as in ``log_period_PER``; repeated base kernels are numbered,
         as in ``log_lengthscale_SE_1``. ``log_lengthscale_SE`` sets every SE, ``log_lengthscale`` every kernel, and the
-        most specific key wins. Such general keys may name kernels that this expression does not use, so one dict
-        can serve many expressions. The defaults are normal, with mean / sd:
+        most specific key wins. General keys may name kernels that the expression lacks. Defaults, normal mean / sd:
 
         * ``log_lengthscale``: log 0.1 / 1; of PER, in exp(-2 sin²/lengthscale²): log 2 / √0.5
-        * ``log_outputscale``: log 0.4 / 1
-        * ``log_period``: log 0.1 / √0.5
-        * ``log_alpha`` of RQ: log 0.05 / √0.5
-        * ``location`` of LIN: 0.5 / 1
-        * ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
-        * ``mean_constant`` and ``mean_slope``: 0 / 1
+        * ``log_outputscale``: log 0.4 / 1; ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
+        * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
+        * ``location`` of LIN: 0.5 / 1; ``mean_constant`` and ``mean_slope``: 0 / 1
 
     Raises
     ------
@@ -92,13 +88,8 @@ def composite_gp(
         As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
         that X does not have.
 
-    References
-    ----------
-    .. [1] Malkomes & Garnett (2015), Active Structure Discovery for Gaussian Processes.
-
     Examples
     --------
-    >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(0, 1, 20)
     >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]
@@ -135,15 +126,8 @@ class _Composite(Blueprint):
         priors = self.priors
         if isinstance(priors, Mapping):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
-        return _Composite(
-            pd.DataFrame(X, columns=self.inputs),
-            y,
-            expression,
-            mean=self.mean,
-            priors=priors,
-            x_scale=(self.x_map.shift, self.x_map.scale),
-            y_scale=(self.y_map.shift, self.y_map.scale),
-        )
+        scales = {"x_scale": (self.x_map.shift, self.x_map.scale), "y_scale": (self.y_map.shift, self.y_map.scale)}
+        return _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, mean=self.mean, priors=priors, **scales)
 
     def _by_parameter(self, priors):
         return None if isinstance(priors, str) else _spelled_out(priors, self._bases, self._names)
@@ -190,8 +174,7 @@ class _Composite(Blueprint):
             cov = pm.gp.cov.Linear(D, c=location, active_dims=columns)
         elif tree.name == "PER":
             # PyMC's Periodic is exp(-sin²/(2 ls²)); ours is the toolbox's exp(-2 sin²/lengthscale²).
-            lengthscale = positive("lengthscale") / 2
-            cov = pm.gp.cov.Periodic(D, period=positive("period"), ls=lengthscale, active_dims=columns)
+            cov = pm.gp.cov.Periodic(D, period=positive("period"), ls=positive("lengthscale") / 2, active_dims=columns)
         elif tree.name == "RQ":
             cov = pm.gp.cov.RatQuad(D, alpha=positive("alpha"), ls=positive("lengthscale"), active_dims=columns)
         else:

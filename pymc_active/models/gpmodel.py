@@ -22,18 +22,12 @@ class GPModel(Summarized):
 
     Attributes
     ----------
-    name : str
-        Name of the likelihood in ``model``.
-    description : str
-        The builder and its options.
-    inputs : list
-        Names of the D inputs.
-    x_map, y_map : Affine
-        ``x_scale`` and ``y_scale``, frozen at construction.
-    embedding : str or None
-        Name of the embedding matrix R among the value variables, if the kernel has one.
-    expression : Expression or None
-        The kernel expression of a :func:`composite_gp`.
+    name, description : str
+        Name of the likelihood in ``model``; the builder and its options.
+    inputs, x_map, y_map : list, Affine, Affine
+        Names of the D inputs; ``x_scale`` and ``y_scale``, frozen at construction.
+    embedding, expression : str or None, Expression or None
+        Name of the embedding matrix R among the value variables; the kernel expression of a :func:`composite_gp`.
     """
 
     def __init__(self, source: ModelSource):
@@ -86,30 +80,19 @@ class GPModel(Summarized):
     def recipe(self) -> dict[str, Any]:
         """The call of the builder without the data, as JSON values; a file holds it in place of the model.
 
-        Raises
-        ------
-        ValueError
-            If no builder made the model, it was extended, or its mean or a prior is more than a name with numbers.
+        A ValueError if no builder made the model, it was extended, or its mean or a prior is not a name with numbers.
         """
         return self.source.recipe()
 
     def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
-        """The log posterior given the current data, by arrays if the model allows it.
-
-        Otherwise, or with ``compile_kwargs`` for ``pytensor.function``, by graphs, compiled once for any data.
-        """
+        """The log posterior given the current data: by arrays, or with ``compile_kwargs`` or if it must, by graphs."""
         return self.source.posterior(compile_kwargs)
 
     def set_data(self, X: Any, y: Any) -> None:
         """Replace the data by X (n, D) and y (n,), in your units. Any number of rows; nothing is recompiled.
 
-        Earlier fits keep the data they were made with.
-
-        Raises
-        ------
-        ValueError
-            For missing values or wrong shapes, or if X or y of a PyMC model of your own is not ``pm.Data``. The
-            data then stay as they were.
+        Earlier fits keep their data. A ValueError, for missing values, wrong shapes, or a PyMC model of your own in
+        which X or y is not ``pm.Data``, leaves the data as they were.
         """
         points = read_inputs(X, inputs=self.inputs)
         self.source.set_data(points, read_outputs(y, len(points), X))

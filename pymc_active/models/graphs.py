@@ -1,8 +1,7 @@
 """Quantities of a model as PyTensor expressions, in closed form.
 
-The expressions depend on ``gpm.model.value_vars``, the unconstrained parameters, and on the model's data. Build on
-them, differentiate them, compile them for any backend. No derivative passes through a Cholesky.
-:func:`pymc_active.fit_laplace` and :func:`pymc_active.predict` compute the same numbers faster.
+They depend on ``gpm.model.value_vars``, the unconstrained parameters, and on the model's data: differentiate them,
+compile them for any backend. :func:`pymc_active.fit_laplace` and :func:`pymc_active.predict` are faster.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ class PredictiveGraphs(NamedTuple):
 
 
 class MGPMoments(NamedTuple):
-    """Moments of the marginal GP (m,) in units of y and their squares.
-
-    ``y_variance`` adds the noise at the given hyperparameters.
-    """
+    """Moments (m,) in units of y and their squares; ``y_variance`` adds the noise at the given hyperparameters."""
 
     f_mean: TensorVariable
     f_variance: TensorVariable
@@ -72,9 +68,8 @@ class _Algebra:
         gradient = pytensor.grad(weighted, self.g.theta, disconnected_inputs="ignore")
         [curvature] = self.g.tangents([gradient], self.eye)
         # W and alpha are inserted after differentiation, because the curvature holds them constant.
-        curvature = clone_replace(
-            curvature, {W: inverse - pt.outer(self.alpha, self.alpha), alpha: self.alpha}, rebuild_strict=False
-        )
+        constants = {W: inverse - pt.outer(self.alpha, self.alpha), alpha: self.alpha}
+        curvature = clone_replace(curvature, constants, rebuild_strict=False)
         dG, dmu = self.g.tangents([self.g.G, self.g.mean], self.eye)
         v = dG @ self.alpha + dmu
         half = self.half_solve(v.T)
@@ -129,16 +124,10 @@ def predictive(gpm: GPModel, X_new: Any) -> PredictiveGraphs:
 
 
 def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
-    """Moments of the marginal GP (Garnett et al. 2014, eq. 19).
+    """Moments of the marginal GP (Garnett et al. 2014, eq. 19) at an array or TensorVariable ``X_new`` (m, D).
 
-    Unlike :func:`pymc_active.predict`, this gives NaN where the predictive variance is zero.
-
-    Parameters
-    ----------
-    gpm : GPModel
-    X_new : array_like or TensorVariable, shape (m, D)
-    covariance : array_like or TensorVariable, shape (P, P)
-        Of the unconstrained parameters, ordered as ``gpm.labels``.
+    ``covariance`` (P, P) is that of the unconstrained parameters, ordered as ``gpm.labels``. Unlike
+    :func:`pymc_active.predict`, this gives NaN where the predictive variance is zero.
     """
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     p = algebra.predictive()

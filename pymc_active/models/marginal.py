@@ -19,31 +19,23 @@ from pymc_active.support.tables import read_inputs, read_outputs
 def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = None) -> GPModel:
     """Take a marginal GP model as you wrote it in PyMC, with any covariance, mean and continuous priors.
 
+    It keeps your units. If X and y are ``pm.Data``, ``set_data`` works; with constants everything else does.
+
     Parameters
     ----------
     gp : pm.gp.Marginal
         Call its ``marginal_likelihood`` first. PyMC adds 1e-6 to the diagonal unless ``jitter=0`` is passed there.
-    name : str
-        Name of the likelihood.
-    model : pm.Model, optional
-        Default: the model on the context stack.
-
-    Returns
-    -------
-    GPModel
-        In the units of the model. If X and y are ``pm.Data``, ``set_data`` works; with constants everything else does.
+    name, model : str, pm.Model
+        Name of the likelihood; the model, by default that on the context stack.
 
     Raises
     ------
-    TypeError
-        If ``gp`` is not a ``pm.gp.Marginal``.
-    ValueError
-        If the likelihood does not exist or is not observed, its noise cannot be evaluated at new points, or a
-        parameter is discrete.
+    TypeError, ValueError
+        If ``gp`` is not a ``pm.gp.Marginal``, the likelihood does not exist or is not observed, its noise cannot be
+        evaluated at new points, or a parameter is discrete.
 
     Examples
     --------
-    >>> import numpy as np, pymc as pm
     >>> import pymc_active as pma
     >>> with pm.Model() as model:
     ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))

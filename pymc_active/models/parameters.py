@@ -24,10 +24,7 @@ Priors = dict[str, Any] | None
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter with a plain normal prior (mean, sd), with a distribution of the user's, or fixed at a value.
-
-    ``folded`` holds the name and the parameters of the distribution if these are constants.
-    """
+    """A parameter: normal (mean, sd), the user's distribution (its constants ``folded``), or fixed at a value."""
 
     shape: tuple[int, ...]
     dims: tuple[str, ...]
@@ -48,8 +45,7 @@ class _Parameter:
 class Parameters:
     """Parameters in order. The vector (theta, constants) holds the free ones, then those that the user fixed.
 
-    ``coords`` has labels by dimension; the shape of a parameter follows from its dims. ``priors`` has a distribution
-    or a number that fixes the parameter, by name.
+    ``coords`` has labels by dimension; ``priors`` a distribution, or a number that fixes the parameter, by name.
     """
 
     def __init__(self, coords: dict[str, Sequence], priors: Priors):

@@ -29,31 +29,21 @@ _NAMES = {type(family.rv_op): name for name, family in _FAMILIES.items()}
 def write_recipe(
     builder: str, options: dict[str, Any], mean: Any, priors: Any, inputs: list, x_map: Affine, y_map: Affine
 ) -> dict[str, Any]:
-    """The call of a builder as JSON values, with scales as they were frozen.
+    """The call of a builder, with frozen scales and its own ``options``, as JSON values.
 
-    ``options`` are the arguments that only this builder has, as JSON values. Raises a ValueError if the mean or a
-    prior is more than a name with numbers.
+    A ValueError if the mean or a prior is more than a name with numbers.
     """
     if not isinstance(mean, str):
         raise ValueError(f"its mean is a {type(mean).__name__} object")
     if isinstance(priors, dict):
         priors = {name: _write_prior(name, prior) for name, prior in priors.items()}
-    return {
-        "builder": builder,
-        "options": options,
-        "mean": mean,
-        "priors": priors,
-        "inputs": [write_label(label) for label in inputs],
-        "x_scale": _write_scale(x_map),
-        "y_scale": _write_scale(y_map),
-    }
+    labels = [write_label(label) for label in inputs]
+    scales = {"x_scale": _write_scale(x_map), "y_scale": _write_scale(y_map)}
+    return {"builder": builder, "options": options, "mean": mean, "priors": priors, "inputs": labels, **scales}
 
 
 def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
-    """Names of the inputs, and the keyword arguments of the builder, from what :func:`write_recipe` wrote.
-
-    Raises a TypeError, ValueError or KeyError if it is not a recipe.
-    """
+    """Names of the inputs, and keyword arguments of the builder; TypeError, ValueError or KeyError if malformed."""
     options, priors = dict(recipe["options"]), recipe["priors"]
     if isinstance(priors, dict):
         priors = {name: _read_prior(prior) for name, prior in priors.items()}

@@ -32,13 +32,8 @@ def sample(
     step : {"nuts", "slice"} or a PyMC step method
         ``"slice"``, the papers' choice, samples one variable at a time.
     **pm_sample_kwargs
-        Passed on, e.g. ``cores``, ``initvals``, ``progressbar``, ``target_accept``.
-
-    Returns
-    -------
-    xarray.DataTree
-        As from ``pm.sample``. Chains seldom change between the modes of an embedding: to sample around one mode, start
-        them there, ``initvals=fit.constrained_point``.
+        Passed on. Chains seldom change between the modes of an embedding: to sample around one, start them there,
+        ``initvals=fit.constrained_point``.
     """
     with gpm.model:
         if isinstance(step, str):

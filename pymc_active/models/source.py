@@ -27,10 +27,7 @@ from pymc_active.support.scaling import Affine, fit_scale
 
 
 class ModelSource(ABC):
-    """What a :class:`GPModel` is made of, with attributes like its own.
-
-    Data are checked before they arrive here, and are in the user's units.
-    """
+    """What a :class:`GPModel` is made of, with attributes like its own; data are checked and in the user's units."""
 
     name: str
     inputs: list
@@ -97,17 +94,9 @@ def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
-def _hashable(value: Any) -> Any:
-    # repr only where needed: that of a Mode changes as it is used.
-    return value if isinstance(value, Hashable) else repr(value)
-
-
 @dataclass(eq=False, repr=False)
 class PyMCSource(ModelSource):
-    """A PyMC model, its GP and its data: shared variables if they can be replaced.
-
-    ``name`` is that of the likelihood, ``embedding`` that of a value variable that is an embedding matrix.
-    """
+    """A PyMC model, its GP, its likelihood's name, its data (shared if replaceable), and the name of an embedding R."""
 
     model: pm.Model
     gp: pm.gp.Marginal
@@ -199,7 +188,8 @@ class PyMCSource(ModelSource):
         return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
 
     def posterior(self, compile_kwargs=None):
-        key = frozenset((k, _hashable(v)) for k, v in (compile_kwargs or {}).items())
+        # repr only where needed: that of a Mode changes as it is used.
+        key = frozenset((k, v if isinstance(v, Hashable) else repr(v)) for k, v in (compile_kwargs or {}).items())
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)
         graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)

@@ -1,17 +1,13 @@
 """Random functions with (nearly) the covariance of a Gaussian process: sums of features with normal weights.
 
 A stationary kernel is a mixture of cosines (Bochner). Frequencies are drawn from its spectral density, and a cosine and
-a sine of each get independent normal weights. The variance is then exact everywhere; the error of the covariance, as a
-share of the prior variance, falls with the number of frequencies. Functions with the same frequencies share that error,
-so only a few functions do. Between dense data, only rare fast waves contribute to the variance left: densities with
-heavy tails get more frequencies there than their share, with smaller weights.
+a sine of each get independent normal weights. The variance is then exact everywhere; the error of the covariance, which
+functions with the same frequencies share, falls with their number. Between dense data, only rare fast waves contribute
+to the variance left: densities with heavy tails get more frequencies there than their share, with smaller weights.
 
 The terms of a sum divide the frequencies, the factors of a product add theirs, and a linear kernel multiplies by the
-input. A kernel without a known density gets a basis of its values at points spread over the box.
-
-References
-----------
-.. [1] Rahimi & Recht (2007), Random features for large-scale kernel machines.
+input. A kernel without a known density gets a basis of its values at points spread over the box. See Rahimi & Recht
+(2007), Random features for large-scale kernel machines.
 """
 
 from __future__ import annotations
@@ -50,10 +46,7 @@ Factors = tuple[tuple[int, float], ...]
 
 
 class Spectrum(NamedTuple):
-    """A spectral density, as a map from uniform numbers (F, width) to frequencies (F, D).
-
-    With heavy tails, small numbers in the last column stand for the fastest waves.
-    """
+    """A map of uniforms (F, width) to frequencies (F, D); if ``heavy``, a small last column gives the fastest waves."""
 
     width: int
     frequencies: Callable[[np.ndarray], np.ndarray]
@@ -144,10 +137,7 @@ def _(node: Multiply, theta, n_inputs):
 
 
 class Waves:
-    """Σ_f p(x) (a_f cos(w_f x) + b_f sin(w_f x)), with p(x) a product of linear ``factors``.
-
-    ``frequencies`` are (F, D); ``cosine`` and ``sine`` (S, F) are the weights of S functions.
-    """
+    """S functions Σ_f p(x) (a_f cos(w_f x) + b_f sin(w_f x)), p(x) a product of linear ``factors``; a, b are (S, F)."""
 
     def __init__(self, factors: Factors, frequencies: np.ndarray, cosine: np.ndarray, sine: np.ndarray):
         self.factors, self.frequencies, self.cosine, self.sine = factors, frequencies, cosine, sine
@@ -248,10 +238,9 @@ class Prior(NamedTuple):
 def draw_prior(
     gp: ConditionedGP, n_paths: int, n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
 ) -> Prior:
-    """Functions from the prior of a Gaussian process, on features that about 25 of them share.
+    """Functions from the prior of a Gaussian process in a box from ``low`` to ``high`` (D,), in the kernel's units.
 
-    Features are cosines and sines, or, half as many, points of a basis that all functions share. The box that matters
-    reaches from ``low`` to ``high`` (D,), in the kernel's units.
+    Features are cosines and sines that ``_GROUP`` functions share, or half as many basis points that all share.
     """
     posterior = gp.posterior
     full = np.concatenate([gp.theta, posterior.constants])
@@ -328,11 +317,7 @@ def _frequencies(
 def draw_on_basis(
     gp: ConditionedGP, n_paths: int, n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
 ) -> Prior:
-    """Draws from the prior as interpolants of its values at a few points.
-
-    A pivoted Cholesky factorisation takes the points from the box and the data: each where the variance given those
-    before is largest.
-    """
+    """Draws from the prior as interpolants of its values at points of the box and the data, by pivoted Cholesky."""
     from scipy.stats import qmc
 
     sobol = qmc.Sobol(len(low), rng=rng)

@@ -26,11 +26,9 @@ class Functions(Protocol):
 
     def value(self, X: np.ndarray) -> np.ndarray:
         """All functions at all points, (S, m)."""
-        ...
 
     def derivatives(self, X: np.ndarray, which: np.ndarray) -> Derivatives:
         """Value (m,), gradient (m, D) and Hessian (m, D, D) of function ``which[i]`` at row i."""
-        ...
 
 
 def cache_blocks(n_points: int, width: int) -> Iterator[slice]:
@@ -80,11 +78,9 @@ class Near(Protocol):
 
     def slopes(self) -> np.ndarray:
         """Gradients of all entries, (m, n, D)."""
-        ...
 
     def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient (m, D) and Hessian (m, D, D) of the sum over n with weights (m, n)."""
-        ...
 
 
 @singledispatch

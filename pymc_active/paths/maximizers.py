@@ -1,9 +1,8 @@
 """Global maximisers of sample paths: a screen of many points, then Newton's method from the best, all paths at once.
 
-Starts are the peaks of a path on the screen, points higher than all their nearest neighbours. They climb by Newton
-steps inside the box. A step solves a quadratic model with curvatures made negative, limited along each principal axis
-by a radius that follows how well the model has predicted. Inputs that would leave the box are put on its bound, and the
-others are solved for again.
+Starts are the peaks of a path on the screen, points higher than all their nearest neighbours. A step solves a quadratic
+model with curvatures made negative, limited along each principal axis by a radius that follows how well the model has
+predicted. Inputs that would leave the box are put on its bound, and the others are solved for again.
 """
 
 from __future__ import annotations
@@ -45,13 +44,12 @@ class Climbable(Functions, Protocol):
 
 
 class PathMaxima(NamedTuple):
-    """Global maxima X (S, D) of S paths in a box, and their values (S,)."""
+    """Global maxima X (S, D) of S paths in a box, their values (S,), and gradients (S, D), nearly zero where free."""
 
     X: np.ndarray
     values: np.ndarray
     # (S, D): False where the maximum lies on a bound (exactly) and the path still rises across it.
     free: np.ndarray
-    # The gradient (S, D): nearly zero where free.
     slopes: np.ndarray
     # ``converged`` (S,), whether the free slopes vanish; ``n_starts`` of all paths; ``n_evaluations`` of derivatives.
     diagnostics: dict[str, Any]
@@ -215,10 +213,7 @@ def _free_slope(Z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def newton_step(Z: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, radius: np.ndarray) -> np.ndarray:
-    """Steps (P, D) up quadratic models, in the unit cube.
-
-    Along each principal axis of the curvature, the step is the slope over the absolute curvature, at most the radius.
-    """
+    """Steps (P, D) in the unit cube: on each axis of the curvature, slope over |curvature|, at most the radius."""
     P, D = Z.shape
     step = np.zeros((P, D))
     fixed = _outward(Z, gradient)

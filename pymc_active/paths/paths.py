@@ -1,11 +1,8 @@
 """Sample paths of a posterior Gaussian process: functions that can be evaluated, and differentiated twice, anywhere.
 
 A draw f from the prior becomes one from the posterior by Matheron's rule, f(x) + k(x, X) G⁻¹ (y - f(X) - noise). Only
-the prior is approximated, by finitely many features; the data enter exactly, however many they are.
-
-References
-----------
-.. [1] Wilson et al. (2020), Efficiently sampling functions from Gaussian process posteriors.
+the prior is approximated, by finitely many features; the data enter exactly, however many they are (Wilson et al. 2020,
+Efficiently sampling functions from Gaussian process posteriors).
 """
 
 from __future__ import annotations
@@ -34,15 +31,9 @@ from pymc_active.support.threads import one_blas_thread
 class Paths:
     """S draws of the latent function of one Gaussian process given its data, in the kernel's units.
 
-    The box that matters, from ``low`` to ``high`` (D,), is by default that of the data.
-
-    Attributes
-    ----------
-    diagnostics : dict
-        ``n_features``; for a kernel without a known spectral density also ``missed_variance``, the mean share of the
-        prior variance in the box that the features miss.
-    embedding : ndarray of shape (d, D), or None
-        R, if the paths are functions of R x.
+    The box that matters, from ``low`` to ``high`` (D,), is by default that of the data. ``embedding`` is R (d, D), if
+    the paths are functions of R x. ``diagnostics`` holds ``n_features``; for a kernel without a known spectral density
+    also ``missed_variance``, the mean share of the prior variance in the box that the features miss.
     """
 
     def __init__(
@@ -93,16 +84,9 @@ def _noise(gp: ConditionedGP, n_paths: int, rng: np.random.Generator) -> np.ndar
 
 
 class PosteriorPaths(Summarized):
-    """Sample paths of the latent function of a model, called like functions, in your units.
+    """Sample paths of the latent function of a model, called like functions, in your units; see :func:`draw_paths`.
 
-    Made by :func:`draw_paths`.
-
-    Attributes
-    ----------
-    parts : list of Paths
-        The paths of each draw of the hyperparameters, in the kernel's units.
-    diagnostics : list of dict
-        Those of each part; see :class:`Paths`.
+    ``parts`` are the :class:`Paths` of each draw of the hyperparameters, in the kernel's units; ``diagnostics`` theirs.
     """
 
     def __init__(self, inputs: list, parts: list[Paths]):
@@ -128,9 +112,8 @@ class PosteriorPaths(Summarized):
 
     def hessian(self, X: Any) -> xr.DataArray:
         """Second derivatives: dims (path, point, input, other_input)."""
-        return self._labelled(
-            "hessian", X, lambda part, Z: _unit(part, 2) * _of_all(part, Z)[2], "input", "other_input"
-        )
+        dims = "input", "other_input"
+        return self._labelled("hessian", X, lambda part, Z: _unit(part, 2) * _of_all(part, Z)[2], *dims)
 
     def _labelled(self, name: str, X: Any, compute: Callable[[Paths, np.ndarray], np.ndarray], *dims: str):
         values = read_inputs(X, inputs=self.inputs)
@@ -148,12 +131,8 @@ class PosteriorPaths(Summarized):
     ) -> xr.Dataset:
         """Find the maximum of every path, in a box or in a pool.
 
-        Parameters
-        ----------
-        where : list of (low, high), or ndarray, DataFrame of shape (m, D)
-            A list of tuples is a box, an array or data frame a pool; ``bounds`` or ``pool`` pass them by name.
-        random_seed : int or Generator, optional
-            Places the starts of the search in a box.
+        ``where`` is a box if it is a list of tuples (low, high), a pool if it is an array or data frame (m, D).
+        ``bounds`` or ``pool`` pass them by name.
 
         Returns
         -------
@@ -164,10 +143,9 @@ class PosteriorPaths(Summarized):
 
         Raises
         ------
-        TypeError
-            Unless exactly one of ``where``, ``bounds`` and ``pool`` is given.
-        ValueError
-            For a list of lists, which could be either; for malformed bounds; for a pool that does not fit the model.
+        TypeError, ValueError
+            Unless exactly one of ``where``, ``bounds`` and ``pool`` is given; for a list of lists, which could be
+            either, malformed bounds, and a pool that does not fit the model.
         """
         bounds, pool = box_or_pool(where, bounds, pool)
         rng = np.random.default_rng(random_seed)
@@ -239,20 +217,13 @@ def draw_paths(
         The source of the hyperparameters, one of these: fixed values (unconstrained, by name), a fit, or a trace.
     n_paths : int
     n_features : int
-        Random features of the prior, shared by about 25 paths. The mean of the paths is exact for any number. Their
-        covariance has an error of about ``1 / sqrt(n_features)`` of the *prior* variance, which is a larger share of
-        the variance that the data leave. Every group of paths has its own features, so the moments of many paths
-        become exact.
+        Random features of the prior, shared by about 25 paths. The mean of the paths is exact for any number; their
+        covariance has an error of about ``1 / sqrt(n_features)`` of the *prior* variance within a group of paths that
+        share features, and becomes exact for many paths.
     draws : int
         Draws of the hyperparameters from a fit or a trace, at most; they share the paths evenly.
     bounds : list of (low, high), optional
         The box that matters to kernels that are not stationary. Default: that of the data.
-    random_seed : int or Generator, optional
-
-    Returns
-    -------
-    PosteriorPaths
-        Call it with points; it has ``gradient``, ``hessian`` and ``maximize``.
 
     Raises
     ------
@@ -282,9 +253,8 @@ def draw_paths(
         raise ValueError(f"n_features must be at least 2, a cosine and a sine; got {n_features}")
     rng = np.random.default_rng(random_seed)
     n, seed = min(draws, n_paths), int(rng.integers(2**31))
-    gps = conditioned_gps(
-        ensemble_from(gpm, point=point, fit=fit, trace=trace, draws=n, random_seed=seed), n, random_seed=seed
-    )
+    ensemble = ensemble_from(gpm, point=point, fit=fit, trace=trace, draws=n, random_seed=seed)
+    gps = conditioned_gps(ensemble, n, random_seed=seed)
     inputs = (model_of(fit) if gpm is None else gpm).inputs
     box = None if bounds is None else read_bounds(bounds, len(inputs))
     shares = np.diff(np.linspace(0, n_paths, len(gps) + 1).round().astype(int))

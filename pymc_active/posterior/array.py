@@ -26,10 +26,7 @@ _SMALL, _STACKED = 30, 30_000
 
 @dataclass(eq=False, repr=False)
 class ArrayPosterior(Posterior):
-    """Posterior with an array covariance, a mean linear in its parameters, and homoscedastic noise.
-
-    It is made with X (n, D) and y (n,) in the user's units, and holds them in those of the priors.
-    """
+    """Array covariance, mean linear in its parameters, homoscedastic noise; X, y are given in the user's units."""
 
     X: np.ndarray
     y: np.ndarray
@@ -291,8 +288,8 @@ class _Embedded(NamedTuple):
 class EmbeddingPosterior(ArrayPosterior):
     """Posterior with the covariance outputscale² g(|R x - R x'|²), for a full R of shape (d, D).
 
-    The likelihood depends on R through U = X Rᵀ only, so derivatives are taken in U (n, d) and multiplied by X at the
-    end. No array of size n x n x dD is formed. ``R`` is a slice of (theta, constants), ``log_outputscale`` a position.
+    Derivatives are taken in U = X Rᵀ (n, d) and multiplied by X at the end: no array of size n x n x dD is formed.
+    ``R`` is a slice of (theta, constants), ``log_outputscale`` a position.
     """
 
     kernel = None

@@ -1,9 +1,8 @@
 """The log posterior of a marginal GP: the part that kernels, embeddings and PyTensor graphs share.
 
-Only the covariance differs between these routes. With G = K + noise, r = y - mu, alpha = G⁻¹ r and
-W = G⁻¹ - alpha alphaᵀ, the negative log likelihood has gradient 1/2 <W, dG> - alphaᵀ dmu, and its Hessian
-splits into *curvature* 1/2 <W, d²G> - alphaᵀ d²mu, with W and alpha held constant, and *Gram* terms of first
-derivatives only. No derivative passes through a Cholesky.
+With G = K + noise, alpha = G⁻¹ (y - mu) and W = G⁻¹ - alpha alphaᵀ, the negative log likelihood has the gradient
+1/2 <W, dG> - alphaᵀ dmu. Its Hessian splits into *curvature* 1/2 <W, d²G> - alphaᵀ d²mu, with W and alpha held
+constant, and *Gram* terms of first derivatives only. No derivative passes through a Cholesky.
 """
 
 from __future__ import annotations
@@ -36,11 +35,7 @@ class Moments(NamedTuple):
 
 
 class InputGradients(NamedTuple):
-    """Derivatives of latent predictions in the inputs, (m, D) each.
-
-    The last two differentiate the inner products of ``Moments.mean_gradient`` and ``.variance_gradient`` with given
-    directions of theta.
-    """
+    """Derivatives of latent predictions in the inputs, (m, D); the last two, of their slopes along directions."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -57,11 +52,10 @@ class State(NamedTuple):
 
 
 class Posterior(ABC):
-    """Log posterior over the flat unconstrained vector theta (P,), given the data it holds.
+    """Log posterior over the flat unconstrained vector theta (P,), given the data it holds; new data make a new one.
 
-    A posterior does not change: new data make a new one. Quantities are in nats and in the user's units of X and y,
-    except that ``X``, ``y``, :meth:`lines` and :meth:`prior_mean` are in the kernel's units, to which ``x_map`` and
-    ``y_map`` lead.
+    Quantities are in nats and the user's units of X and y, except ``X``, ``y``, :meth:`lines` and :meth:`prior_mean`:
+    these are in the kernel's units, to which ``x_map`` and ``y_map`` lead.
     """
 
     n_parameters: int
@@ -198,10 +192,7 @@ class Posterior(ABC):
 
 
 def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:
-    """The first-derivative terms (P, P) of the likelihood Hessian, from those of G (P, n, n) and of the mean (P, n).
-
-    vᵀG⁻¹v' with v = dG alpha + dmu, minus half the trace of G⁻¹dG G⁻¹dG'.
-    """
+    """First-derivative terms of the likelihood Hessian, with v = dG alpha + dmu: vᵀG⁻¹v' - ½ tr(G⁻¹dG G⁻¹dG')."""
     v = dG @ factor.alpha + dmu
     half = factor.half_solve(v.T)
     GdG, (P, n) = factor.inverse @ dG, dmu.shape

@@ -18,10 +18,7 @@ _STEP = 1e-5
 
 
 class ConditionedGP:
-    """A Gaussian process given data X (n, D) and y (n,), in the kernel's units, at hyperparameters theta (P,).
-
-    With ``minimize`` it describes -f, so that its maximum is the minimum of f.
-    """
+    """A Gaussian process given X (n, D) and y (n,), in the kernel's units, at theta (P,); ``minimize`` describes -f."""
 
     def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False):
         self.posterior, self.theta = posterior, np.asarray(theta, float)

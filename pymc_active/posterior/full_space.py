@@ -1,7 +1,6 @@
 """The coordinates z in which a posterior is searched and expanded: the model's own theta, or those of a row space.
 
-``theta`` (P,) always means the parameters of the user's model. Most posteriors are expanded there, and z is theta. An
-embedding with more inputs than data is expanded in its row space instead, where z is shorter.
+``theta`` (P,) always means the user's parameters. An embedding with more inputs than data has a shorter z.
 """
 
 from __future__ import annotations
@@ -36,9 +35,6 @@ type Space = FullSpace | RowSpace
 
 
 def find_space(posterior: Posterior, embedding: EmbeddingSlice | None, theta: np.ndarray | None = None) -> Space:
-    """The row space of an embedding's data where that is exact and smaller, else all parameters.
-
-    A point theta (P,) must lie in the row space.
-    """
+    """The row space of an embedding's data (holding ``theta``) where that is exact and smaller, else all parameters."""
     rows = row_space(posterior, theta)
     return FullSpace(posterior, embedding) if rows is None else rows

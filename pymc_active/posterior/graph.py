@@ -38,10 +38,9 @@ _OPERANDS = 20
 
 
 class GPGraphs:
-    """The symbolic parts of a marginal GP, as functions of the flat vector ``theta``.
+    """The symbolic parts of a marginal GP, as functions of the flat ``theta`` and, unless given, of X_new (m, D).
 
-    ``name`` is that of the likelihood, ``shapes`` are those of the value variables. Points to predict at, ``X_new``
-    (m, D), are an input unless given.
+    ``name`` is that of the likelihood, ``shapes`` are those of the value variables.
     """
 
     def __init__(self, model: pm.Model, gp: pm.gp.Marginal, name: str, shapes: dict, X_new=None):
@@ -132,11 +131,10 @@ class _Functions:
         self._lines: dict[tuple, LineFunction] = {}
 
     def compile(self, inputs, outputs):
-        replacements = list(zip(self.graphs.data, self.inputs, strict=True))
         function = pytensor.function(
             [*inputs, *self.inputs],
             outputs,
-            givens=replacements,
+            givens=list(zip(self.graphs.data, self.inputs, strict=True)),
             on_unused_input="ignore",
             # A float input may replace whole numbers.
             rebuild_strict=False,
@@ -153,8 +151,7 @@ class _Functions:
 
     @cached_property
     def state(self):
-        g = self.graphs
-        return self.compile([g.theta], [g.G, g.mean])
+        return self.compile([self.graphs.theta], [self.graphs.G, self.graphs.mean])
 
     @cached_property
     def gradient(self):
@@ -162,8 +159,7 @@ class _Functions:
 
     @cached_property
     def prior(self):
-        g = self.graphs
-        return self.compile([g.theta], [g.log_prior, self.grad(g.log_prior)])
+        return self.compile([self.graphs.theta], [self.graphs.log_prior, self.grad(self.graphs.log_prior)])
 
     @cached_property
     def tangents(self):
@@ -224,8 +220,7 @@ def _default_mode():
 class GraphPosterior(Posterior):
     """Posterior of any ``pm.gp.Marginal`` model, given X (n, D) and y (n,).
 
-    ``holders`` are the model's variables that hold X and y, None for one that cannot change. ``compile_kwargs`` are
-    those of ``pytensor.function``; the default is the VM linker without JIT.
+    ``holders`` are the variables of X and y, None for one that cannot change; by default nothing is JIT-compiled.
     """
 
     kernel = None

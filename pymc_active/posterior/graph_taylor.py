@@ -143,10 +143,8 @@ class _RadialLeaf(NamedTuple):
 
 
 def _decompose(kernel, A, B, leaves: list):
-    """Append matrices between the rows of A and B to ``leaves``, and return how the covariance is made of these.
-
-    Multiplying polynomials is faster than differentiating and compiling graphs of products.
-    """
+    """Append matrices between the rows of A and B to ``leaves``, and return how the covariance is made of these."""
+    # Multiplying polynomials is faster than differentiating and compiling graphs of products.
     if isinstance(kernel, Rescaled | Embedding):
         A, B = map(kernel.map_inputs, kernel._slice(A, B))
         return _decompose(kernel.base, A, B, leaves)
@@ -172,10 +170,7 @@ def _combine(structure, leaves: list[Polynomial], order: tuple[int, int]) -> Pol
 
 
 class LineGraphs:
-    """The covariance between points that move along lines, as a function of ``theta``.
-
-    ``join`` turns expressions of the model's variables into functions of the flat vector theta.
-    """
+    """The covariance along lines; ``join`` turns expressions of the model's variables into functions of theta."""
 
     def __init__(self, cov_func, join: Callable[[list], list]):
         self.A, self.B, self.U, self.V = self.points = [pt.matrix(name) for name in "ABUV"]
@@ -232,10 +227,7 @@ class LineFunction(NamedTuple):
 
 
 class GraphLines:
-    """A covariance between points ``a`` (n, 1, D) and ``b`` (m, D), or row by row if both are (m, D).
-
-    ``compiled(order, by_row)`` is the :class:`LineFunction` for that; ``data`` are the values of the model's data.
-    """
+    """A covariance between points ``a`` (n, 1, D) and ``b`` (m, D), or row by row, by ``compiled(order, by_row)``."""
 
     def __init__(self, compiled: Callable[[tuple[int, int], bool], LineFunction], theta, a, b, data: list):
         self.compiled, self.theta, self.data = compiled, theta, data
@@ -286,10 +278,7 @@ def _covariances(value) -> Iterator:
 
 
 def check_known(cov_func) -> bool:
-    """Raise a ValueError if functions with this covariance are known to have no second derivative.
-
-    Return whether all its parts are known; if not, try :func:`check_numerically`.
-    """
+    """Whether all parts are known, else try :func:`check_numerically`; a ValueError if no second derivative exists."""
     parts = list(_covariances(cov_func))
     for part in parts:
         if isinstance(part, _ROUGH) or getattr(type(part), "full_from_distance", None) in _ROUGH_PROFILES:
@@ -298,10 +287,7 @@ def check_known(cov_func) -> bool:
 
 
 def check_numerically(cov_func, lines: Callable, X: np.ndarray) -> None:
-    """Raise a ValueError unless derivatives where points meet are finite and agree with those close by.
-
-    ``lines(a, b)`` are the :class:`GraphLines` row by row. A few of the inputs X (n, D) are tried, along each axis.
-    """
+    """Raise a ValueError unless derivatives at some rows of X (n, D) are finite and agree with those close by."""
     unit = np.ptp(X, axis=0)
     unit = np.where(unit > 0, unit, 1.0)
     points = np.repeat(X[np.unique(np.linspace(0, len(X) - 1, 3).astype(int))], len(unit), axis=0)

@@ -3,9 +3,7 @@
 The likelihood knows R through U = X Rᵀ only. If D > n, the part of R outside the row space of X keeps its prior, so the
 posterior factorises exactly: an embedding posterior in the r ≤ n + d coordinates of that row space, times the prior
 outside. A candidate has r coordinates in the row space and a rest, and sees the prior outside through the *length* of
-that rest only: one more input, zero in all data. Search, Hessian, evidence and marginal predictions therefore run in
-r + 1 inputs without knowing it. Only products with X and with the candidates depend on D, and no dD x dD matrix is
-formed.
+that rest only: one more input, zero in all data. Everything therefore runs in r + 1 inputs without knowing it.
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ from pymc_active.support.scaling import InputMap
 class Projection:
     """Map from the user's inputs to the r + 1 coordinates: those in the row space, and the length of the rest.
 
-    ``scale`` (D,) is the prior sd of each column of R over the geometric mean of these. The orthonormal ``basis``
-    (D, r) spans the scaled data.
+    ``scale`` (D,) has the prior sds of R's columns over their geometric mean; ``basis`` (D, r) spans the scaled data.
     """
 
     def __init__(self, x_map: InputMap, scale: np.ndarray, basis: np.ndarray):
@@ -94,10 +91,7 @@ class RowSpace:
         return np.concatenate([values[: self.where.start], middle, values[self.source.R.stop :]])
 
     def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The point of the row space next to theta (P,).
-
-        The weights of a candidate's rest, which the data leave open, are zero, or drawn from their prior by ``rng``.
-        """
+        """The point of the row space next to theta (P,); weights of the rest are zero, or prior draws by ``rng``."""
         R = theta[self.source.R].reshape(self.source.shape) / self.scale
         rest = np.zeros(len(R)) if rng is None else rng.normal(size=len(R)) * self.posterior.prior.sd[self.where.start]
         return self._replace(theta, np.column_stack([R @ self.basis, rest]).ravel())
@@ -114,9 +108,8 @@ class RowSpace:
             rest -= (rest @ self.basis) @ self.basis.T
             R += self.posterior.prior.sd[self.where.start] * rest.reshape(R.shape)
         R *= self.scale
-        return np.concatenate(
-            [thetas[..., : self.where.start], R.reshape(*lead, d * D), thetas[..., self.where.stop :]], axis=-1
-        )
+        parts = thetas[..., : self.where.start], R.reshape(*lead, d * D), thetas[..., self.where.stop :]
+        return np.concatenate(parts, axis=-1)
 
     def covariance(self, inside: np.ndarray) -> np.ndarray:
         """Dense covariance (P, P) of theta, from that of the parameters in the row space."""
@@ -136,10 +129,9 @@ class RowSpace:
 
 
 def row_space(posterior: Posterior, theta: np.ndarray | None = None) -> RowSpace | None:
-    """The posterior in its row space, or None if that saves nothing or is not exact.
+    """The posterior in its row space, which with ``theta`` also holds its R; None if it saves nothing or is not exact.
 
-    It is exact if the prior of R is normal with mean zero and the same sds in every row, and the mean function does not
-    depend on the inputs. With ``theta`` the row space also holds the rows of its R.
+    It is exact for a prior of R of mean zero with the same sds in every row, and a mean function without slopes.
     """
     if not isinstance(posterior, EmbeddingPosterior) or posterior.R.stop > posterior.n_parameters:
         return None
