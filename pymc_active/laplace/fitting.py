@@ -38,7 +38,6 @@ def fit_laplace(
 
     Parameters
     ----------
-    gpm : GPModel
     point : dict, optional
         Value-variable name -> unconstrained value: an additional start.
     optimize : bool
@@ -60,7 +59,6 @@ def fit_laplace(
         never use it.
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
-    progressbar : bool
     executor : concurrent.futures.Executor, optional
         Runs the restarts of models with an array route in processes, threads or a cluster (dask's
         ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here.
@@ -111,9 +109,7 @@ def fit_laplace(
                 raise ValueError("optimize=False expands at a given point: pass point={...}")
             theta = gpm.flatten(point or {})
             if not np.isfinite(posterior.value_and_gradient(theta)[0]):
-                raise ValueError(
-                    "the log posterior is not finite at this point: K + noise is not positive definite there"
-                )
+                raise ValueError("the log posterior is not finite at this point: K + noise is not positive definite")
             fit = LaplaceFit(gpm, (gpm.X, gpm.y), [expand(posterior, theta, embedding)])
         else:
             rng = np.random.default_rng(random_seed)

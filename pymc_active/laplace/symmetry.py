@@ -69,11 +69,7 @@ def generators(R: np.ndarray) -> np.ndarray:
 def find_symmetry(
     posterior: Posterior, z: np.ndarray, hessian: np.ndarray, where: slice, shape: tuple[int, int]
 ) -> Symmetry:
-    """Null directions of an embedding, checked against the Hessian.
-
-    The generators A R (A skew) span the orbit's tangent space. They are kept only if the Hessian vanishes along them,
-    as it does at a mode but not where the gradient is still large.
-    """
+    """Null directions of an embedding, if the Hessian vanishes along them, as at a mode but not far from one."""
     if not is_rotation_invariant(posterior, z, where, shape):
         return NO_SYMMETRY
     d, _ = shape

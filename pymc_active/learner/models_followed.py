@@ -95,11 +95,7 @@ class OneModel(FollowedModels):
 
 
 class SeveralModels(FollowedModels):
-    """Models which may join and leave.
-
-    After every ``explore_every`` told points neighbours of probable kernel expressions join, and improbable models
-    leave. Prior weights are equal by default; models that join have the mean weight.
-    """
+    """Models which may join, with the mean prior weight, and leave; see ``explore_every`` of the learner."""
 
     def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
         super().__init__(models)

@@ -33,17 +33,14 @@ _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionE
 
 
 def to_contents(state: LearnerState) -> Contents:
-    """Everything that a learner needs to continue, in groups that are readable by themselves.
+    """Everything that a learner needs to continue, in groups that are readable by themselves; nothing is fitted.
 
-    ``observed_data`` and ``constant_data`` hold the data; ``design`` the points told since the start; ``pending`` the
-    pending points; ``pool`` or ``box`` the candidates (``lazy_pool``, for a dask array, only the rows offered);
-    ``modes/0``, ``modes/1``, ... the modes of each model, from which its next fit starts; ``verification`` the results
-    of ``verify``. Nothing is fitted or sampled for this.
+    ``design`` holds the points told since the start, ``lazy_pool`` only the rows offered of a dask array, and
+    ``modes/0``, ``modes/1``, ... the modes of each model, from which its next fit starts.
     """
     _check_notes(state.notes)
     subject, questions, n_start = state.subject, state.questions, state.n_start
-    candidates = questions.candidates
-    X, y = subject.X, subject.y
+    candidates, X, y = questions.candidates, subject.X, subject.y
     members, name = subject.models, next(iter(subject.models.values())).name
     # A dimension cannot have the name of the observations, which a user's own model chooses.
     over = "obs" if name != "obs" else "observation"
@@ -142,10 +139,9 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     elif isinstance(questions.candidates, LazyPool):
         questions.candidates.offered = _offered(groups["lazy_pool"], questions.candidates)
     _check(state)
-    notes = document["notes"]
-    if not isinstance(notes, dict):
-        raise ValueError(f"the file is damaged: its notes are {type(notes).__name__} instead of a dict")
-    state.notes = notes
+    state.notes = document["notes"]
+    if not isinstance(state.notes, dict):
+        raise ValueError(f"the file is damaged: its notes are {type(state.notes).__name__} instead of a dict")
     _remember(state, memory, groups, bool(document["is_fitted"]))
     if "verification" in groups:
         state.verification.remember(groups["verification"], ONLY)
@@ -196,8 +192,7 @@ def _models(
         if len(labels) > 1:
             raise TypeError(f"the file has {len(labels)} models: pass your own ones as model={{label: gpm}}")
         given = {labels[0]: given}
-    unknown = [label for label in given if label not in labels]
-    if unknown:
+    if unknown := [label for label in given if label not in labels]:
         raise ValueError(f"the file has no model {unknown[0]!r}; it has {', '.join(map(repr, labels))}")
     models = {}
     for label, one in zip(labels, saved, strict=True):

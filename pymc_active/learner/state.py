@@ -33,20 +33,9 @@ _WIDEST, _WIDER = 12.0, 5.0
 class LearnerState:
     """The state of a run between two calls of its learner.
 
-    Attributes
-    ----------
-    criterion : Criterion, callable or None
-        None for random points. ``criterion_is_named`` tells whether ``criterion_name`` suffices to make it again.
-    subject : OneModel or SeveralModels
-        The models with the data told so far, and the modes of their last fits.
-    questions : Questions
-        The candidates, and the points asked and told.
-    n_start : int
-        Number of points at the start.
-    rng : Generator
-        The generator of the choices.
-    fit : LaplaceFit, ModelAverage or None
-        The searched fit to the current data; None until it is made.
+    ``criterion`` is None for random points; ``criterion_is_named`` tells whether its name suffices to make it again.
+    ``subject`` holds the data told so far, ``n_start`` of them at the start, and the modes of the last fits. ``rng`` is
+    the generator of the choices, and ``fit`` the searched fit to the current data, None until it is made.
     """
 
     learn: str

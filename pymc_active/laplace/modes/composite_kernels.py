@@ -45,11 +45,7 @@ def structured_search(
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
-    """Modes of a :class:`~pymc_active.posterior.array.KernelPosterior`, not yet polished.
-
-    ``starts`` are warm starts, best first. The kinds of the ``n_restarts`` fresh starts depend on ``rng``. With one or
-    two of them, the best three warm starts are followed (eight with fewer than 30 data); with none, all are.
-    """
+    """Unpolished modes of a ``KernelPosterior``, from warm starts (best first) and fresh ones."""
     follows = bool(len(starts)) and n_restarts <= FOLLOW
     n_changes = int(_CHANGES * n_restarts)
     if follows:

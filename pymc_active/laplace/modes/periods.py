@@ -58,10 +58,8 @@ def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
 
 
 def _small_distance(X: np.ndarray) -> float:
-    """The 10 % quantile of the distances between neighbours, in the column of X (n, k) in which it is smallest.
-
-    A quantile, because one close pair says little about the others. Values that differ by rounding count as equal.
-    """
+    """The 10 % quantile of the distances between neighbours, in the column of X (n, k) in which it is smallest."""
+    # Not the minimum: one close pair says little about the others. Values that differ by rounding count as equal.
     distinct = [np.unique(np.round(column, 8)) for column in X.T]
     return min(float(np.quantile(np.diff(x), 0.1)) for x in distinct if len(x) > 1)
 
@@ -69,20 +67,19 @@ def _small_distance(X: np.ndarray) -> float:
 def scan_periods(
     posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic, log_periods: np.ndarray, extra_noise: float = 0.0
 ) -> np.ndarray:
-    """Log posterior (m,) at each period of a base kernel, with the other parameters as in theta (P,).
+    """Log posterior (m,) at each period, other parameters as in theta (P,); -inf where it is not finite.
 
-    ``extra_noise`` is a variance to add to the model's noise. -inf where K + noise is not positive definite.
+    ``extra_noise`` is a variance to add to the model's noise.
     """
     full = np.concatenate([theta, posterior.constants])
     residual = posterior.residual(full)
     noise = np.exp(2 * full[posterior.log_noise]) + extra_noise
-    changed = full.copy()
+    changed, here = full.copy(), full.copy()
     changed[leaf.log_outputscale] = _VANISHING
     A = posterior.kernel.at(changed, posterior.X).K.copy()
     changed[leaf.log_outputscale], changed[leaf.log_period] = 0.0, _CONSTANT
     B = posterior.kernel.at(changed, posterior.X).K - A
     A.flat[:: len(A) + 1] += noise
-    here = full.copy()
     values = np.empty(len(log_periods))
     for k, log_period in enumerate(log_periods):
         here[leaf.log_period] = log_period

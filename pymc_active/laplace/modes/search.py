@@ -64,10 +64,7 @@ NO_SEARCH = SearchResult([])
 
 
 class Searcher:
-    """A posterior with location and scale (P,) of its prior; counts the evaluations in this process.
-
-    ``y_sd`` is the unit of the additional noise.
-    """
+    """A posterior with location and scale (P,) of its prior, and the unit of the additional noise."""
 
     def __init__(self, posterior: Posterior, center: np.ndarray, sd: np.ndarray, y_sd: float):
         self.posterior, self.center, self.sd, self.y_sd = posterior, center, sd, y_sd
@@ -120,10 +117,9 @@ def population(
 ) -> tuple[np.ndarray, list[int]]:
     """Population annealing in the noise level.
 
-    At each level the particles are reweighted by the ratio of the tempered posteriors, resampled systematically if
-    the effective sample size is below half, and moved by one trajectory of Hamiltonian Monte Carlo each, whose step
-    size adapts to 70 % acceptance. Returns the particles (n_particles, P), approximate draws at the lowest level of
-    noise, which is not yet the posterior itself, and the best particle of each surviving family, best first.
+    At each level the particles are reweighted, resampled if the effective sample size is below half, and moved by one
+    trajectory of Hamiltonian Monte Carlo, whose step size adapts to 70 % acceptance. Returns the particles
+    (n_particles, P) at the lowest level of noise, and the best one of each surviving family, best first.
     """
     P, sd = len(searcher.center), searcher.sd
     particles = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
@@ -176,9 +172,8 @@ def search(
 
     Of the ``n_restarts`` ladder starts, every fourth begins at a full prior draw, the others at 0.3 prior sds. The
     ``n_climbs`` plain climbs begin on a Latin hypercube over the prior, for models in which the ladder can hide small
-    modes, such as those of a period; for embeddings they seldom end well. A population of 0 ``n_particles`` never runs.
-    By default one of at most 64 runs unless the share ``agreement`` of the ladder starts reached the best mode (a few
-    may agree on a wrong one). If the posterior hides no modes, three starts of any kind suffice.
+    modes. By default a population runs unless the share ``agreement`` of the ladder starts, or three starts of any kind
+    if the posterior hides no modes, reached the best mode; with 0 ``n_particles`` never.
     """
     # scipy.stats takes long to load.
     from scipy.stats import qmc
@@ -245,10 +240,7 @@ def weighty(modes: list[Found]) -> list[Found]:
 
 
 def newton(posterior: Posterior, z: np.ndarray, sd: np.ndarray) -> Found:
-    """Polish a mode with the exact Hessian, leaving saddles along their negative curvature.
-
-    A trust-region Newton method, which does not move along directions without curvature (symmetries).
-    """
+    """Polish a mode by a trust-region Newton method; it leaves saddles, and does not move along symmetries."""
 
     def objective(u):
         value, gradient = posterior.value_and_gradient(z + sd * u)

@@ -24,11 +24,7 @@ _SMALL, _LONG, _FAR = 0.2, 1.5, 3.0
 def starts_from_parent(
     child: KernelPosterior, parent: KernelPosterior, thetas: list[np.ndarray], rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Starts (P,) of ``child`` from modes of ``parent``, best first.
-
-    Base kernels of the same kind and inputs, the noise and the mean keep their parameters. The others are drawn anew
-    for each start. The priors of child and parent must be on the same scales.
-    """
+    """Starts (P,) of ``child`` from modes of ``parent``, best first; their priors must be on the same scales."""
     mine, theirs = child.kernel.leaves, parent.kernel.leaves
     is_factor = _are_factors(child.kernel)
     starts = []
