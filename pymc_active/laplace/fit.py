@@ -182,10 +182,7 @@ class LaplaceFit(Summarized):
         return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"], trace=trace)
 
     def with_draws(self, z: np.ndarray) -> LaplaceFit:
-        """The same fit with given draws, such as those of a trace, for ``method="draws"``; :meth:`given` keeps them.
-
-        The draws z (S, P') are equally weighted, all chains one after another, in the coordinates of ``best.space``.
-        """
+        """The same fit with equally weighted draws z (S, P') in the coordinates of ``best.space``, for ``"draws"``."""
         if z.ndim != 2 or z.shape[1] != len(self.best.z):
             raise ValueError(f"z must have shape (S, {len(self.best.z)}); got {z.shape}")
         fit = copy(self)

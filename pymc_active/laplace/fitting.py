@@ -36,6 +36,8 @@ def fit_laplace(
 ) -> LaplaceFit:
     """Find the modes of the posterior over the hyperparameters and expand it there.
 
+    If every parameter of the model is fixed, nothing is searched and the evidence is exact.
+
     Parameters
     ----------
     point : dict, optional
@@ -52,11 +54,10 @@ def fit_laplace(
         three best warm modes, which is cheap.
     population : int, optional
         Particles of the population annealing, which runs after the noise ladder. 0 never runs it, a number always. By
-        default it uses at most 64 particles (fewer with few or very many data, few parameters or a model without an
-        array route) and runs where the other starts disagree: for embeddings always, unless there are warm starts and
-        every ladder start ends at the same mode as they do; for other models if fewer than two thirds of the ladder
-        starts (single stationary kernel: fewer than three starts) reach the best mode. Sums and products of kernels
-        never use it.
+        default it uses at most 64 particles and runs where the other starts disagree: for embeddings always, unless
+        every ladder start ends at the same mode as the warm ones; for other models if fewer than two thirds of the
+        ladder starts (single stationary kernel: fewer than three starts) reach the best mode; for sums and products of
+        kernels never.
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
     executor : concurrent.futures.Executor, optional
@@ -66,11 +67,6 @@ def fit_laplace(
         For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs, compiled this way. By default
         builders' models compile nothing, and other models use PyTensor without a JIT.
 
-    Returns
-    -------
-    LaplaceFit
-        If every parameter of the model is fixed, nothing is searched and the evidence is exact.
-
     Raises
     ------
     TypeError, ValueError
@@ -79,11 +75,8 @@ def fit_laplace(
 
     Warns
     -----
-    DoubtfulFitWarning
-        Once, if the fit is doubtful: not converged, directions without curvature, an ill-conditioned K + noise, an
-        embedding component that the data do not determine, or more parameters than data and hardly any noise.
-    ExecutionWarning
-        If a worker process died.
+    DoubtfulFitWarning, ExecutionWarning
+        If the fit is doubtful (``diagnostics["warnings"]`` of the fit); if a worker process died.
 
     References
     ----------

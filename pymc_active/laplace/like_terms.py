@@ -1,8 +1,7 @@
 """Count the copies of a mode under exchanges of like kernel terms, for the Laplace evidence.
 
-In ``SE + PER * SE + RQ + SE`` the first and the last term are the same kernel with the same priors. Exchanging their
-parameters leaves the posterior unchanged, so every mode at which they differ has a copy, but the Laplace evidence of
-one mode counts it once. Copies whose Gaussians overlap count less.
+In ``SE + RQ + SE`` exchanging the parameters of the first and the last term leaves the posterior unchanged, so every
+mode at which they differ has a copy. Copies whose Gaussians overlap count less.
 """
 
 from __future__ import annotations

@@ -53,10 +53,8 @@ def fit_laplace_models[Label: Hashable](
 
     Warns
     -----
-    DoubtfulFitWarning, ModelLeftOutWarning
-        Once each, naming the models with doubtful fits and those left out.
-    ExecutionWarning
-        If a worker process died.
+    DoubtfulFitWarning, ModelLeftOutWarning, ExecutionWarning
+        For doubtful fits and models left out, once each with their names; if a worker process died.
     """
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a dict, label -> GPModel; got {type(models).__name__}")

@@ -73,17 +73,14 @@ class Learner(Summarized):
     bounds : list of (low, high)
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
-    repeat : bool
-        Offer a point again after it was asked for. By default each is offered once.
-    minimize : bool
-        Look for the minimum: affects :meth:`recommend` and the criteria of the maximum.
+    repeat, minimize : bool
+        Offer points again after they were asked for; look for the minimum.
     prior : dict or sequence, optional
         Prior weights of several models, by label or in order; equal by default.
     explore_every : int
         With several models, take a step of compositional kernel search after this many told points; 0 is never. Up to
-        12 neighbours of the kernel expressions join, fitted from their parents' modes. Parents are drawn by posterior
-        probability; each additional base kernel makes a neighbour a quarter as likely. Models with a probability below
-        1e-4 leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
+        12 neighbours of probable kernel expressions join, shorter ones more often. Models with a probability below 1e-4
+        leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
         Runs the restarts of full mode searches, or the fits of several models; results do not depend on it. Assign
         another one to the attribute ``executor`` if its processes died.
@@ -107,10 +104,9 @@ class Learner(Summarized):
 
     Warns
     -----
-    ScaleWarning
-        If the data that scaled the inputs cover only a small part of the candidates.
-    SamplingWarning
-        Once when a run first escalates, and once if the sampler fails; the fit is then used as it is.
+    ScaleWarning, SamplingWarning
+        If the data that scaled the inputs cover only a small part of the candidates; once when a run first escalates,
+        and once if the sampler fails (the fit is then used as it is).
 
     Examples
     --------
@@ -198,10 +194,7 @@ class Learner(Summarized):
 
     @property
     def pending(self) -> Any:
-        """Points asked for and not told yet (k, D), in the order asked and as :meth:`ask` shows them.
-
-        Every :meth:`ask` treats them as measured, with the predicted values, until they are told or forgotten.
-        """
+        """Points asked for and neither told nor forgotten yet (k, D), in the order asked, as :meth:`ask` shows them."""
         return self._questions.candidates.show(self._questions.pending)
 
     @property
@@ -338,10 +331,7 @@ class Learner(Summarized):
         asked_for.forget(positions, self.X)
 
     def expect(self, x: Any) -> None:
-        """Add pending points x, (k, D) or (D,), such as candidates that another learner asked for.
-
-        A ValueError if one of them is not a row of the pool; none is added then.
-        """
+        """Add pending points x, (k, D) or (D,), such as another learner's; a ValueError if one is not in the pool."""
         self._questions.expect(x)
 
     def run(

@@ -121,11 +121,9 @@ class SeveralModels(FollowedModels):
     def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
         """Fit every model from its last modes and ``n_restarts`` fresh starts, at least 20 for models without a fit."""
         random_seed = np.random.default_rng((seed, len(self.y)))
-        fits: dict[Any, LaplaceFit] = {}
         new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
         known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
-        if known:
-            fits |= _fit(known, self.starts, n_restarts, random_seed, executor)
+        fits = _fit(known, self.starts, n_restarts, random_seed, executor) if known else {}
         if new:
             fits |= _fit(new, {}, max(n_restarts, _FULL_SEARCH), random_seed, executor)
         if len(fits) < 2:
@@ -209,8 +207,8 @@ class SeveralModels(FollowedModels):
         if len(self.models) <= 2:
             raise ValueError("a learner of several models needs at least two, so none of these can leave")
         del self.models[label]
-        for kept in (self.fits, self.starts):
-            kept.pop(label, None)
+        self.fits.pop(label, None)
+        self.starts.pop(label, None)
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""

@@ -34,8 +34,7 @@ class Optimum(Summarized):
     f_mean, f_sd : float
         Posterior mean and sd of the latent function there, in units of y, hyperparameters marginalised.
     samples : xarray.Dataset
-        ``x`` (path, input): maximisers of sample paths, which are draws of the maximum's place; ``f`` (path): their
-        heights, in units of y.
+        Maximisers ``x`` (path, input) of sample paths, draws of the maximum's place, and their heights ``f`` (path).
     regret : float
         Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths.
     """

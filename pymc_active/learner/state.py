@@ -81,7 +81,6 @@ def new_state(
         criterion = GOALS[learn]
     elif callable(criterion):
         criterion = FUNCTIONS.get(criterion, criterion)
-    questions = Questions(candidates, inputs)
     for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
         candidates.reserve(Choice(x, row, np.nan))
     several = isinstance(subject, SeveralModels)
@@ -95,7 +94,7 @@ def new_state(
         repeat=repeat,
         random_seed=random_seed,
         subject=subject,
-        questions=questions,
+        questions=Questions(candidates, inputs),
         verification=verification,
         n_start=len(subject.y),
         rng=np.random.default_rng(random_seed),

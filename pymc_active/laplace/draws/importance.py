@@ -1,9 +1,4 @@
-"""Importance sampling around the modes of a fit: evidence, and the Pareto k of the Laplace approximation.
-
-The Laplace evidence is the first term of an expansion; with few data it is off by nats, differently for each model.
-Weighted draws from heavy-tailed versions of the modes' Gaussians (:mod:`pymc_active.laplace.draws.weighted`) correct
-it, provided that the important modes were found.
-"""
+"""Importance sampling around the modes of a fit: evidence, and the Pareto k of the Laplace approximation."""
 
 from __future__ import annotations
 

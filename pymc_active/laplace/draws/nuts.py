@@ -1,8 +1,4 @@
-"""PyMC's NUTS on a posterior in closed form, without compiling the user's model.
-
-For a few hundred draws compiling would take longer than sampling. An embedding with more inputs than data is sampled in
-its row space.
-"""
+"""PyMC's NUTS on a posterior in closed form: for a few hundred draws compiling would take longer than sampling."""
 
 from __future__ import annotations
 

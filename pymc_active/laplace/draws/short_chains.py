@@ -1,8 +1,7 @@
 """Draw a few dozen times from the posterior by short MCMC chains that start from its Laplace approximation.
 
 Independent draws from heavy-tailed versions of the modes' Gaussians are importance-weighted, resampled, and moved by
-Hamiltonian Monte Carlo in coordinates in which their mode is a unit Gaussian. There a trajectory of a few steps gives a
-nearly independent draw, so short chains suffice: a draw costs ten evaluations of the posterior.
+Hamiltonian Monte Carlo in coordinates in which their mode is a unit Gaussian, where a few steps give a new draw.
 """
 
 from __future__ import annotations

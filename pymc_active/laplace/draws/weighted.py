@@ -61,10 +61,7 @@ class WeightedDraws(NamedTuple):
 def weighted_draws(
     expansions: Sequence[Expansion], moved: np.ndarray, draws: int, rng: np.random.Generator
 ) -> WeightedDraws:
-    """Draw around the modes (the best first), around the MCMC draws ``moved`` (m, P') and from the prior.
-
-    Half of the draws are around ``moved``; those from the prior, :func:`with few data <prior_for_few_data>`, are extra.
-    """
+    """Half around the modes, best first, half around MCMC draws ``moved`` (m, P'); extra ones from a helpful prior."""
     best = expansions[0]
     # Modes outside the row space of an embedding have other coordinates.
     expansions = [e for e in expansions if e.posterior is best.posterior]
@@ -131,8 +128,7 @@ class _Proposal:
 
     def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
         self.center, self.root = e.z if center is None else center, width * e.curvature.root
-        r = self.root.shape[1]
-        self.inverse_root = e.inverse_root / width
+        self.inverse_root, r = e.inverse_root / width, self.root.shape[1]
         self.constant = (
             gammaln(0.5 * (_DF + r))
             - gammaln(0.5 * _DF)

@@ -2,8 +2,7 @@
 
 The posterior has a mode near every multiple of the right period and near many wrong ones, each so narrow that a climb
 hardly ever leaves it. A sum or product of kernels is affine in each of its base kernels, K = A + B * K_periodic, so
-each period of a scan costs one base kernel and one Cholesky factorisation. The scan is a periodogram that accounts for
-the trend, decay and noise of the model.
+each period of a scan costs one base kernel and one Cholesky factorisation.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def free_periods(posterior: KernelPosterior) -> list[Periodic]:
 def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     """Log periods that the data can distinguish and the prior allows, and trends, longest first.
 
-    Evenly spaced data cannot distinguish periods shorter than two spacings from longer ones. The more uneven the
-    spacing, the shorter the periods they can distinguish, and few data often prefer one below their mean spacing.
+    The more uneven the spacing, the shorter the periods that the data can distinguish.
     """
     prior = posterior.prior
     mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]

@@ -1,7 +1,6 @@
 """Search any :class:`~pymc_active.posterior.base.Posterior` for its highest modes by annealing additional noise.
 
-The posterior over an embedding is full of poor modes, and a local optimiser from prior draws hardly ever finds a good
-one. With much additional noise the surface is smooth, and good regions stay good as the noise is taken away.
+With much noise the surface is smooth, and good regions stay good as the noise is taken away.
 """
 
 from __future__ import annotations
@@ -80,9 +79,7 @@ class Searcher:
 
         def objective(u):
             value, gradient = self.evaluate(self.center + self.sd * u, level)
-            if not np.isfinite(value):
-                return 1e25, np.zeros_like(u)
-            return -value, -gradient * self.sd
+            return (-value, -gradient * self.sd) if np.isfinite(value) else (1e25, np.zeros_like(u))
 
         # Newton steps polish the modes that matter afterwards.
         options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
@@ -121,11 +118,9 @@ def population(
     trajectory of Hamiltonian Monte Carlo, whose step size adapts to 70 % acceptance. Returns the particles
     (n_particles, P) at the lowest level of noise, and the best one of each surviving family, best first.
     """
-    P, sd = len(searcher.center), searcher.sd
     particles = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
-    family = np.arange(n_particles)
-    value, gradient = np.empty(n_particles), np.empty((n_particles, P))
-    log_weight = np.zeros(n_particles)
+    family, log_weight = np.arange(n_particles), np.zeros(n_particles)
+    value, gradient = np.empty(n_particles), np.empty_like(particles)
     previous: np.ndarray | None = None
     step = 0.1
     for level in np.geomspace(HIGHEST, LOWEST, n_levels):
@@ -145,7 +140,7 @@ def population(
         for k in range(n_particles):
             start = Place(particles[k], value[k], gradient[k])
             evaluate = partial(searcher.evaluate, level=level)
-            place, probability = trajectory(evaluate, start, sd, step, LEAPFROG_STEPS, rng)
+            place, probability = trajectory(evaluate, start, searcher.sd, step, LEAPFROG_STEPS, rng)
             particles[k], value[k], gradient[k] = place
             accepted += probability
         previous = value.copy()

@@ -1,8 +1,7 @@
 """Make starts for a kernel expression from the modes of another one that shares base kernels with it.
 
-In a search over kernel expressions a model differs from its parent by a term, a factor or a base kernel. Shared base
-kernels keep their parameters. New ones change little at first: a new term starts small, a new factor nearly constant.
-A linear factor is nearly constant only far from its zero; starts with the zero nearby are as good, so both are made.
+Shared base kernels keep their parameters. New ones change little at first: a new term starts small, a new factor nearly
+constant. A linear factor is so only far from its zero; starts with the zero nearby are as good, so both are made.
 """
 
 from __future__ import annotations
