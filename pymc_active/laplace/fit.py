@@ -89,9 +89,8 @@ class LaplaceFit(Summarized):
         converged: bool = True,
         trace: TraceDraws | None = None,
     ):
-        self.gpm = gpm
+        self.gpm, self.expansions = gpm, expansions
         self.X, self.y = data
-        self.expansions = expansions
         self._posterior_draws = PosteriorDraws(expansions, trace)
         best = expansions[0]
         self.theta, self.log_posterior, self.log_evidence = best.theta, best.log_posterior, best.log_evidence

@@ -94,8 +94,7 @@ def fit_laplace(
     """
     if not isinstance(gpm, GPModel):
         raise TypeError(f"fit_laplace takes a GPModel (see ard_gp and from_marginal); got {type(gpm).__name__}")
-    posterior = gpm.posterior(compile_kwargs)
-    embedding = gpm.embedding_slice
+    posterior, embedding = gpm.posterior(compile_kwargs), gpm.embedding_slice
     with one_blas_thread():
         if not optimize or not gpm.shapes:
             if point is None and gpm.shapes:

@@ -82,19 +82,16 @@ class Learner(Summarized):
         12 neighbours of probable kernel expressions join, shorter ones more often. Models with a probability below 1e-4
         leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of full mode searches, or the fits of several models; results do not depend on it. Assign
-        another one to the attribute ``executor`` if its processes died.
+        Runs the restarts of mode searches, or the fits of several models; results do not depend on it.
     verify : {"never", "sometimes"} or int
         When to check the Laplace fit by the Pareto k of its draws, which takes a second: after every k-th told point
         (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first fit always. Above
         0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior, which takes seconds
         to minutes, and the criterion is computed over their draws until a later fit passes. Criteria that take no draws
         (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
-        verified; their probabilities remain Laplace's. See :attr:`verification`, :attr:`traces` and, for a full
-        comparison, :func:`pymc_active.check`.
+        verified; their probabilities remain Laplace's. See :attr:`verification` and :attr:`traces`.
     random_seed : int or Generator, optional
-        The same seed, data and answers give the same questions, bit for bit. None, the default, draws a fresh seed;
-        :attr:`random_seed` holds it and :meth:`save` keeps it.
+        The same seed, data and answers give the same questions, bit for bit. :meth:`save` keeps the seed.
 
     Raises
     ------

@@ -168,11 +168,8 @@ class SeveralModels(FollowedModels):
             parent = list(probability)[rng.choice(len(p), p=p / p.sum())]
             expression = average[parent].gpm.expression
             assert expression is not None, "checked by the learner"
-            new = [
-                e
-                for e in expression.neighbours(n_inputs=n_inputs)
-                if e not in known and str(e) not in self.models and not is_redundant(e)
-            ]
+            unknown = (e for e in expression.neighbours(n_inputs=n_inputs) if e not in known and not is_redundant(e))
+            new = [e for e in unknown if str(e) not in self.models]
             if new:
                 share = 0.25 ** np.array([len(base_kernels(e)) for e in new])
                 child = new[rng.choice(len(new), p=share / share.sum())]

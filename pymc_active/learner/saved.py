@@ -59,9 +59,8 @@ def to_contents(state: LearnerState) -> Contents:
     }
     table = None
     if isinstance(candidates, Pool):
-        groups["pool"] = xr.Dataset(
-            {"X": (("point", "input"), candidates.X), "offered": ("point", candidates.offered)}, inputs
-        )
+        columns = {"X": (("point", "input"), candidates.X), "offered": ("point", candidates.offered)}
+        groups["pool"] = xr.Dataset(columns, inputs)
         if candidates.table is not None:
             table = write_table(candidates.table)
             groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
@@ -288,13 +287,8 @@ def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
         for n, p in subject.probabilities.items()
     ]
-    return {
-        "is_several": True,
-        "explore_every": subject.explore_every,
-        "explored": subject.explored,
-        "prior": prior,
-        "history": history,
-    }
+    every, explored = subject.explore_every, subject.explored
+    return {"is_several": True, "explore_every": every, "explored": explored, "prior": prior, "history": history}
 
 
 def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
@@ -304,9 +298,8 @@ def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, 
     for number, (label, gpm) in enumerate(subject.models.items()):
         group = groups[f"modes/{number}"]
         starts = np.array(group["start"].to_numpy(), float)
-        if starts.shape[1] != gpm.n_parameters:
-            counts = f"{starts.shape[1]} parameters instead of {gpm.n_parameters}"
-            raise ValueError(f"the file is damaged: the modes of {gpm.description} have {counts}")
+        if (P := starts.shape[1]) != (n := gpm.n_parameters):
+            raise ValueError(f"the file is damaged: the modes of {gpm.description} have {P} parameters instead of {n}")
         if len(starts):
             subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
         # A model that could not be fitted has no modes.

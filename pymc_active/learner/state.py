@@ -24,8 +24,7 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 # The criterion of each goal.
 GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
-# Spans of candidates that show a scaling made for other data: in units of the priors (standardised inputs stay below
-# ten), and relative to the data.
+# Spans of candidates that show a scaling for other data: in units of the priors (usually below ten), and of the data.
 _WIDEST, _WIDER = 12.0, 5.0
 
 

@@ -51,8 +51,7 @@ class Verification:
             raise ValueError(
                 f"verify must be 'never', 'sometimes' or a whole number k >= 1 (every k-th point told); got {every!r}"
             )
-        self.every = every
-        self.n_start, self.random_seed = n_start, random_seed
+        self.every, self.n_start, self.random_seed = every, n_start, random_seed
         # Number of points -> label of a model -> verdict.
         self.verdicts: dict[int, dict[Any, Verdict]] = {}
         # Number of points -> true utility of the unverified choice, relative to the best.

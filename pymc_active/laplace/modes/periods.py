@@ -15,8 +15,7 @@ from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 # Frequencies per reciprocal length of the data: neighbours differ by a third of a cycle over all data.
 _PER_RECIPROCAL_LENGTH = 3
-# The grid spans this many prior sds, and has these multiples of the data's length: periods so long model a trend, which
-# data may support whatever the prior.
+# The grid spans this many prior sds, and has these multiples of the data's length: such long periods model a trend.
 _PRIOR_SDS = 2.5
 _TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
