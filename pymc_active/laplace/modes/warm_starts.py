@@ -15,8 +15,8 @@ from pymc_active.posterior.array import KernelPosterior
 
 # Modes of the parent to follow, and ways to match base kernels.
 _MODES, _MATCHES = 3, 3
-# Output sd of a new term (fraction of the sd of y), lengthscale of a new factor (prior sds above its mean), and location
-# of a new line among the factors (prior sds below its mean).
+# Output sd of a new term (fraction of the sd of y), lengthscale of a new factor (prior sds above its mean), location of
+# a new line among the factors (prior sds below its mean).
 _SMALL, _LONG, _FAR = 0.2, 1.5, 3.0
 
 
