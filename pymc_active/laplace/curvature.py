@@ -29,10 +29,7 @@ class Curvature(NamedTuple):
 
 
 def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -> Curvature:
-    """Invert the Hessian (P, P) of a negative log posterior outside the orthonormal directions ``null`` (q, P).
-
-    The negative Hessian of the log prior, ``prior_precision`` (P, P), sets the floor.
-    """
+    """Invert a Hessian (P, P) outside the orthonormal directions ``null`` (q, P); the prior's one sets a floor."""
     basis = np.linalg.qr(null.T, mode="complete")[0][:, len(null) :] if len(null) else None
     if basis is not None:
         hessian, prior_precision = (basis.T @ matrix @ basis for matrix in (hessian, prior_precision))
@@ -63,10 +60,8 @@ def _is_positive_definite(matrix: np.ndarray) -> bool:
 
 
 def _floored(hessian: np.ndarray, prior_precision: np.ndarray) -> tuple[np.ndarray, int]:
-    """Raise the curvature to :data:`FLOOR` times the prior's in every direction, and count the raised directions.
-
-    The directions are eigenvectors relative to the prior, so the result does not depend on the coordinates.
-    """
+    """Raise the curvature to :data:`FLOOR` times the prior's in every direction, and count the raised directions."""
+    # Eigenvectors relative to the prior make the result independent of the coordinates.
     if not _is_positive_definite(prior_precision):
         # A prior that is not normal may itself lack curvature in some directions.
         values, vectors = np.linalg.eigh(hessian)

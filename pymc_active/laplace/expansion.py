@@ -20,9 +20,8 @@ LARGEST_DENSE = 5000
 class Expansion:
     """Log posterior, gradient, exact Hessian, covariance and Laplace evidence at one point z (P',).
 
-    Gradient, Hessian and covariance are in the coordinates of ``space``; ``theta`` and ``full_...`` are in the model's
-    own parameters. ``log_evidence`` includes ``log_multiplicity``, the log of the number of copies of this mode under
-    exchanges of like kernel terms, reduced where copies overlap (see :mod:`pymc_active.laplace.like_terms`).
+    All are in the coordinates of ``space``; ``theta`` and ``full_...`` are in the model's own parameters.
+    ``log_evidence`` includes ``log_multiplicity`` (see :mod:`pymc_active.laplace.like_terms`).
     """
 
     def __init__(self, space: Space, z: np.ndarray):
@@ -79,13 +78,13 @@ class Expansion:
     @cached_property
     def covariance(self) -> np.ndarray:
         """Inverse Hessian (P', P'), zero along directions of symmetry."""
-        return self.curvature.root @ self.curvature.root.T
+        return self.root @ self.root.T
 
     @cached_property
     def inverse_root(self) -> np.ndarray:
         """Matrix (r, P') that maps draws from the Gaussian, centred at z, to standard normal numbers."""
         # The columns of the root are orthogonal.
-        return (self.curvature.root / np.square(self.curvature.root).sum(0)).T
+        return (self.root / np.square(self.root).sum(0)).T
 
     @property
     def full_posterior(self) -> Posterior:
@@ -139,8 +138,7 @@ class Expansion:
 
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws z from the Gaussian, (draws, P')."""
-        root = self.curvature.root
-        return self.z + rng.normal(size=(draws, root.shape[1])) @ root.T
+        return self.z + rng.normal(size=(draws, self.root.shape[1])) @ self.root.T
 
     def draw_full(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of the model's own parameters (draws, P); they do not move along directions of symmetry."""

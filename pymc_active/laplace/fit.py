@@ -31,11 +31,7 @@ _LARGEST_STORED = 1000
 
 @dataclass(frozen=True, repr=False)
 class Mode(Summarized):
-    """One mode of the posterior, as a point (value-variable name -> unconstrained array).
-
-    ``log_posterior`` and ``log_evidence`` are as in :class:`LaplaceFit`, nats; ``weight`` is the share of the Laplace
-    evidence of all modes.
-    """
+    """One mode: point (value-variable name -> unconstrained array), logs in nats, share of all modes' evidence."""
 
     point: dict[str, np.ndarray]
     log_posterior: float
@@ -93,9 +89,8 @@ class LaplaceFit(Summarized):
         converged: bool = True,
         trace: TraceDraws | None = None,
     ):
-        self.gpm = gpm
+        self.gpm, self.expansions = gpm, expansions
         self.X, self.y = data
-        self.expansions = expansions
         self._posterior_draws = PosteriorDraws(expansions, trace)
         best = expansions[0]
         self.theta, self.log_posterior, self.log_evidence = best.theta, best.log_posterior, best.log_evidence
@@ -175,10 +170,7 @@ class LaplaceFit(Summarized):
 
     @property
     def covariance(self) -> np.ndarray:
-        """Inverse Hessian (P, P), with no variance along directions of symmetry; raises as ``hessian`` does.
-
-        No direction has more than 1.8 prior sds, see ``n_weak`` in ``diagnostics``.
-        """
+        """Inverse Hessian (P, P), zero along directions of symmetry, at most 1.8 prior sds; raises as ``hessian``."""
         return self.best.full_covariance
 
     def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
@@ -189,10 +181,7 @@ class LaplaceFit(Summarized):
         return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"], trace=trace)
 
     def with_draws(self, z: np.ndarray) -> LaplaceFit:
-        """The same fit with given draws, such as those of a trace, for ``method="draws"``; :meth:`given` keeps them.
-
-        The draws z (S, P') are equally weighted, all chains one after another, in the coordinates of ``best.space``.
-        """
+        """The same fit with equally weighted draws z (S, P') in the coordinates of ``best.space``, for ``"draws"``."""
         if z.ndim != 2 or z.shape[1] != len(self.best.z):
             raise ValueError(f"z must have shape (S, {len(self.best.z)}); got {z.shape}")
         fit = copy(self)
@@ -200,26 +189,18 @@ class LaplaceFit(Summarized):
         return fit
 
     def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
-        """The fit and draws from its Gaussian, as ArviZ reads them.
+        """The fit as ArviZ reads it: ``posterior``, ``fit``, ``observed_data`` and ``constant_data``.
 
-        Groups ``posterior`` (one chain of independent draws from the highest mode's Gaussian, mapped to the user's
-        space; they do not move along directions of symmetry), ``fit`` (``mean_vector`` and, up to 1,000 parameters,
-        ``covariance_matrix``, as ``pm.find_MAP`` names them, and ``hessian``), ``observed_data``, ``constant_data``.
+        ``posterior`` is one chain of independent draws from the highest mode's Gaussian in the user's space; ``fit``
+        has ``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix`` and ``hessian``.
         """
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
         gpm = self.gpm
         values = {name: value[None] for name, value in gpm.constrain(self.draw(draws, random_seed)).items()}
         attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
-        fit = xr.Dataset(
-            {
-                "mean_vector": ("rows", self.theta),
-                "log_evidence": self.log_evidence,
-                "log_posterior": self.log_posterior,
-            },
-            coords={"rows": self.labels},
-            attrs=attrs,
-        )
+        logs = {"log_evidence": self.log_evidence, "log_posterior": self.log_posterior}
+        fit = xr.Dataset({"mean_vector": ("rows", self.theta), **logs}, {"rows": self.labels}, attrs)
         if len(self.labels) <= _LARGEST_STORED:
             fit["covariance_matrix"] = (("rows", "columns"), self.covariance)
             fit["hessian"] = (("rows", "columns"), self.hessian)
@@ -247,9 +228,8 @@ class LaplaceFit(Summarized):
               (the cubature of degree three).
             * ``"draws"``: draws from the posterior itself, by short MCMC chains from the modes
               (:mod:`pymc_active.laplace.draws.short_chains`). With fewer than 30 observations and a kernel that is not
-              a single stationary one, the modes may miss much of the posterior. The draws are then resampled, with
-              repeats, from a few thousand weighted draws, mostly from the prior; if almost none of those has weight,
-              short chains are used. A fit :meth:`with_draws` takes up to ``draws`` of these, evenly spaced.
+              a single stationary one, they are resampled, with repeats, from a few thousand :meth:`weighted_draws`
+              if these have weight. A fit :meth:`with_draws` takes up to ``draws`` of these, evenly spaced.
         draws : int
             For ``"draws"``, at least 2. Any first few of them come from different chains and represent all.
         random_seed : int or Generator, optional
@@ -279,9 +259,8 @@ class LaplaceFit(Summarized):
         """Draws with importance weights: around all modes, around MCMC draws and, with few data, from the prior.
 
         With fewer than 30 observations, twice as many are added from the prior, if it is normal and there is no
-        embedding with more than ten parameters. The result has ``z`` (S, P') in the coordinates of ``best.space``;
-        ``log_weights`` (S,), whose exponentials average to the evidence; ``effective_sample_size``; and
-        ``resample(draws, rng)`` for equally weighted draws.
+        embedding with more than ten parameters. ``z`` (S, P') is in the coordinates of ``best.space``; the exponentials
+        of ``log_weights`` (S,) average to the evidence; ``resample(draws, rng)`` gives equally weighted draws.
         """
         return self._posterior_draws.weighted(draws, random_seed)
 

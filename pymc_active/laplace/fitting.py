@@ -36,9 +36,10 @@ def fit_laplace(
 ) -> LaplaceFit:
     """Find the modes of the posterior over the hyperparameters and expand it there.
 
+    If every parameter of the model is fixed, nothing is searched and the evidence is exact.
+
     Parameters
     ----------
-    gpm : GPModel
     point : dict, optional
         Value-variable name -> unconstrained value: an additional start.
     optimize : bool
@@ -53,25 +54,18 @@ def fit_laplace(
         three best warm modes, which is cheap.
     population : int, optional
         Particles of the population annealing, which runs after the noise ladder. 0 never runs it, a number always. By
-        default it uses at most 64 particles (fewer with few or very many data, few parameters or a model without an
-        array route) and runs where the other starts disagree: for embeddings always, unless there are warm starts and
-        every ladder start ends at the same mode as they do; for other models if fewer than two thirds of the ladder
-        starts (single stationary kernel: fewer than three starts) reach the best mode. Sums and products of kernels
-        never use it.
+        default it uses at most 64 particles and runs where the other starts disagree: for embeddings always, unless
+        every ladder start ends at the same mode as the warm ones; for other models if fewer than two thirds of the
+        ladder starts (single stationary kernel: fewer than three starts) reach the best mode; for sums and products of
+        kernels never.
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
-    progressbar : bool
     executor : concurrent.futures.Executor, optional
         Runs the restarts of models with an array route in processes, threads or a cluster (dask's
         ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here.
     compile_kwargs : dict, optional
         For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs, compiled this way. By default
         builders' models compile nothing, and other models use PyTensor without a JIT.
-
-    Returns
-    -------
-    LaplaceFit
-        If every parameter of the model is fixed, nothing is searched and the evidence is exact.
 
     Raises
     ------
@@ -81,11 +75,8 @@ def fit_laplace(
 
     Warns
     -----
-    DoubtfulFitWarning
-        Once, if the fit is doubtful: not converged, directions without curvature, an ill-conditioned K + noise, an
-        embedding component that the data do not determine, or more parameters than data and hardly any noise.
-    ExecutionWarning
-        If a worker process died.
+    DoubtfulFitWarning, ExecutionWarning
+        If the fit is doubtful (``diagnostics["warnings"]`` of the fit); if a worker process died.
 
     References
     ----------
@@ -103,17 +94,14 @@ def fit_laplace(
     """
     if not isinstance(gpm, GPModel):
         raise TypeError(f"fit_laplace takes a GPModel (see ard_gp and from_marginal); got {type(gpm).__name__}")
-    posterior = gpm.posterior(compile_kwargs)
-    embedding = gpm.embedding_slice
+    posterior, embedding = gpm.posterior(compile_kwargs), gpm.embedding_slice
     with one_blas_thread():
         if not optimize or not gpm.shapes:
             if point is None and gpm.shapes:
                 raise ValueError("optimize=False expands at a given point: pass point={...}")
             theta = gpm.flatten(point or {})
             if not np.isfinite(posterior.value_and_gradient(theta)[0]):
-                raise ValueError(
-                    "the log posterior is not finite at this point: K + noise is not positive definite there"
-                )
+                raise ValueError("the log posterior is not finite at this point: K + noise is not positive definite")
             fit = LaplaceFit(gpm, (gpm.X, gpm.y), [expand(posterior, theta, embedding)])
         else:
             rng = np.random.default_rng(random_seed)

@@ -1,8 +1,7 @@
 """Count the copies of a mode under exchanges of like kernel terms, for the Laplace evidence.
 
-In ``SE + PER * SE + RQ + SE`` the first and the last term are the same kernel with the same priors. Exchanging their
-parameters leaves the posterior unchanged, so every mode at which they differ has a copy, but the Laplace evidence of
-one mode counts it once. Copies whose Gaussians overlap count less.
+In ``SE + RQ + SE`` exchanging the parameters of the first and the last term leaves the posterior unchanged, so every
+mode at which they differ has a copy. Copies whose Gaussians overlap count less.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ class _Term(NamedTuple):
 def log_multiplicity(posterior: Posterior, theta: np.ndarray) -> float:
     """Log of the number of distinct images of ``theta`` (P,) under exchanges of like terms and factors.
 
-    Terms (or factors) are alike if they are the same kernels of the same inputs, with the same priors and the same
-    fixed values. k of them give k! images if their parameters all differ, fewer if some are equal. Whole subtrees
-    count, such as the terms of ``PER * SE + PER * SE``. 0 for a posterior without a kernel tree.
+    Terms (or factors) are alike if their kernels, inputs, priors and fixed values are the same; whole subtrees count,
+    as in ``PER * SE + PER * SE``. k of them give k! images, fewer if some are equal. 0 without a kernel tree.
     """
     kernel = posterior.kernel
     if kernel is None or not kernel.parts:
@@ -50,11 +48,9 @@ def log_multiplicity(posterior: Posterior, theta: np.ndarray) -> float:
 
 
 def log_separation(posterior: Posterior, theta: np.ndarray, root: np.ndarray) -> float:
-    """Log of the share of a mode's Gaussian that is nearer to the mode than to its copies; 0 far from them.
+    """Log of the share of a mode's Gaussian, of root covariance ``root`` (P, r), nearer to the mode than to its copies.
 
-    The images of that region tile the space, so the number of copies times this share is the number of Gaussians that
-    the copies amount to: k! if they are far apart, 1 if they coincide. ``root`` (P, r) is a square root of the
-    Gaussian's covariance.
+    That region's images tile the space, so the copies amount to their number times this share of Gaussians.
     """
     if not 0 < (log_images := log_multiplicity(posterior, theta)) < np.log(_MOST_COPIES) + 1e-9:
         return 0.0

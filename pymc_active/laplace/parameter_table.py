@@ -18,10 +18,9 @@ _STEP = 1e-5
 def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
     """Scalars and vectors of a model at the highest mode, by the delta method on the Laplace approximation.
 
-    One row for each entry, such as ``lengthscale[acid]``: ``mode``, ``sd`` and an ``89 % interval``, computed on the
-    log scale for positive quantities. The mean function's constant (its value where the scaled inputs are zero) is in
-    units of y, its slopes in units of y per unit of the input. Matrices such as an embedding's R are left out, and so
-    is ``log_noise`` if there is ``noise``.
+    One row for each entry, such as ``lengthscale[acid]``, in the user's units; intervals of positive quantities are
+    computed on the log scale. Matrices such as an embedding's R are left out, and so is ``log_noise`` if there is
+    ``noise``.
     """
     theta, P = best.theta, len(best.theta)
     point = {name: values[0] for name, values in gpm.constrain(theta[None]).items()}

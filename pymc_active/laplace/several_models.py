@@ -33,27 +33,18 @@ def fit_laplace_models[Label: Hashable](
     progressbar: bool = True,
     errors: Literal["raise", "warn"] = "raise",
 ) -> dict[Label, LaplaceFit]:
-    """Fit each of several models, as :func:`fit_laplace` fits one.
+    """Fit each of several models, as :func:`fit_laplace` fits one; the result has the order of ``models``.
 
     Parameters
     ----------
-    models : dict
-        Label -> GPModel.
-    start : dict, optional
-        Label -> ``start`` of :func:`fit_laplace`.
-    n_restarts, population, random_seed, progressbar
-        As in :func:`fit_laplace`, for each model. One restart, together with ``start``, follows the known modes. By
-        default no population runs if modes are followed (``start`` and at most two restarts).
+    start, n_restarts, population, random_seed
+        As in :func:`fit_laplace`, for each model; ``start`` by label. One restart, together with ``start``, follows
+        the known modes. By default no population runs if modes are followed (``start`` and at most two restarts).
     executor : concurrent.futures.Executor, optional
         Runs one task for each model, in processes, threads or a cluster (dask's ``Client.get_executor()``); results do
         not depend on it. Models without an array route are fitted here, and so are those of a killed process.
     errors : {"raise", "warn"}
         What to do with a model whose log posterior is not finite at any start: ``"warn"`` leaves it out.
-
-    Returns
-    -------
-    dict
-        Label -> LaplaceFit, in the order of ``models``.
 
     Raises
     ------
@@ -62,10 +53,8 @@ def fit_laplace_models[Label: Hashable](
 
     Warns
     -----
-    DoubtfulFitWarning, ModelLeftOutWarning
-        Once each, naming the models with doubtful fits and those left out.
-    ExecutionWarning
-        If a worker process died.
+    DoubtfulFitWarning, ModelLeftOutWarning, ExecutionWarning
+        For doubtful fits and models left out, once each with their names; if a worker process died.
     """
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a dict, label -> GPModel; got {type(models).__name__}")

@@ -14,11 +14,7 @@ from pymc_active.support.threads import one_blas_thread
 
 
 def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
-    """The modes of a fit, best first, with the diagnostics of the search as attributes.
-
-    ``z`` is in the coordinates of the expansion: the row space of an embedding with more inputs than data, otherwise
-    the model's own parameters.
-    """
+    """The modes of a fit, best first, in the coordinates of its space, with the diagnostics of the search."""
     found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
     return xr.Dataset(
         {

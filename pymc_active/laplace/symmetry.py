@@ -69,15 +69,10 @@ def generators(R: np.ndarray) -> np.ndarray:
 def find_symmetry(
     posterior: Posterior, z: np.ndarray, hessian: np.ndarray, where: slice, shape: tuple[int, int]
 ) -> Symmetry:
-    """Null directions of an embedding, checked against the Hessian.
-
-    The generators A R (A skew) span the orbit's tangent space. They are kept only if the Hessian vanishes along them,
-    as it does at a mode but not where the gradient is still large.
-    """
+    """Null directions of an embedding, if the Hessian vanishes along them, as at a mode but not far from one."""
     if not is_rotation_invariant(posterior, z, where, shape):
         return NO_SYMMETRY
-    d, _ = shape
-    R = z[where].reshape(shape)
+    d, R = shape[0], z[where].reshape(shape)
     singular = np.linalg.svd(R, compute_uv=False)
     if not singular[0] > 0:
         return NO_SYMMETRY
@@ -87,8 +82,7 @@ def find_symmetry(
         directions[:, where] = generators(R)
         _, size, rows = np.linalg.svd(directions, full_matrices=False)
         directions = rows[size > _RANK_TOLERANCE * singular[0]]
-        scale = np.abs(hessian).max()
-        flat = directions[np.linalg.norm(directions @ hessian, axis=1) < 1e-5 * scale]
+        flat = directions[np.linalg.norm(directions @ hessian, axis=1) < 1e-5 * np.abs(hessian).max()]
         if len(flat) < len(directions):
             # Away from a mode the orbit's directions are curved and stay in the determinant.
             return Symmetry(flat[:0], 0.0, singular)

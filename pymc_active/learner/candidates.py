@@ -48,10 +48,7 @@ class Candidates(Protocol):
     def choose(
         self, scorer: Scorer | None, measured: np.ndarray, pending: list[Choice], rng: np.random.Generator
     ) -> Choice:
-        """The next point: the largest score, or a random point without a scorer; pending ones are excluded.
-
-        A box also excludes the points ``measured`` (n, D), unless they may repeat.
-        """
+        """The largest score, or a random point without a scorer; neither pending nor, in a box, ``measured`` (n, D)."""
 
     def maximum(self, scorer: Scorer) -> Choice:
         """The point with the largest score, whether offered or not."""
@@ -172,7 +169,6 @@ class Box:
         return np.random.default_rng(0).uniform(self.low, self.high, (n, len(self.low)))
 
     def labels_of(self, rows):
-        # Points of a box have no labels.
         return np.array(rows, int)
 
     def choose(self, scorer, measured, pending, rng):

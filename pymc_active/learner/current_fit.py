@@ -85,8 +85,7 @@ class CurrentFit:
 
     def before_asking(self) -> None:
         """Verify if due; record the regret of an escalated run's unverified choice."""
-        n = len(self.state.subject.y)
-        if self.state.verification.is_due(n):
+        if self.state.verification.is_due(len(self.state.subject.y)):
             self.verified()
         if self.state.verification.chains:
             self._look_back()
@@ -116,10 +115,7 @@ class CurrentFit:
         """Record the utility, judged over the trace, of the choice that the unverified fit would make."""
         n, questions, verification = len(self.state.subject.y), self.state.questions, self.state.verification
         pool, criterion = questions.candidates, self.state.criterion
-        if not isinstance(pool, Pool) or n in verification.regret:
-            return
-        left = pool.left(questions.pending)
-        if not len(left):
+        if not isinstance(pool, Pool) or n in verification.regret or not len(left := pool.left(questions.pending)):
             return
         assert isinstance(criterion, Criterion)
         assert self._over_draws is not None

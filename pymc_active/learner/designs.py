@@ -31,8 +31,6 @@ def random_design(
     bounds_or_pool : list of tuples (low, high), or ndarray, DataFrame of shape (m, D)
         A list of *tuples* is read as bounds, an array or data frame as a pool. A list of lists is ambiguous and
         refused: pass it as ``bounds=`` or ``pool=``.
-    n : int
-    random_seed : int or Generator, optional
     bounds, pool
         One of these in place of ``bounds_or_pool``.
 
@@ -64,17 +62,7 @@ def random_design(
 
 
 def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
-    """A Latin hypercube: each of n equal intervals of every input holds one point.
-
-    Parameters
-    ----------
-    bounds : list of (low, high)
-    n : int
-    random_seed : int or Generator, optional
-
-    Returns
-    -------
-    ndarray, shape (n, D)
+    """A Latin hypercube (n, D): each of n equal intervals of every input holds one point.
 
     Examples
     --------

@@ -81,10 +81,9 @@ class LazyPool:
         """Call the function with each block, the number of its first row, and the arguments."""
         from dask import compute, delayed
 
-        blocks = self.pool.to_delayed().ravel()
-        starts = np.cumsum([0, *self.pool.chunks[0][:-1]]).tolist()
-        task = delayed(function, pure=False)
-        return compute(*(task(block, start, *arguments) for block, start in zip(blocks, starts, strict=True)))
+        task, starts = delayed(function, pure=False), np.cumsum([0, *self.pool.chunks[0][:-1]]).tolist()
+        blocks = zip(self.pool.to_delayed().ravel(), starts, strict=True)
+        return compute(*(task(block, start, *arguments) for block, start in blocks))
 
     def show(self, choices):
         return np.reshape([choice.x for choice in choices], (-1, self.pool.shape[1]))

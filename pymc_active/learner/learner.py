@@ -73,36 +73,25 @@ class Learner(Summarized):
     bounds : list of (low, high)
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
-    repeat : bool
-        Offer a point again after it was asked for. By default each is offered once.
-    minimize : bool
-        Look for the minimum: affects :meth:`recommend` and the criteria of the maximum.
+    repeat, minimize : bool
+        Offer points again after they were asked for; look for the minimum.
     prior : dict or sequence, optional
         Prior weights of several models, by label or in order; equal by default.
     explore_every : int
         With several models, take a step of compositional kernel search after this many told points; 0 is never. Up to
-        12 neighbours of the kernel expressions join, fitted from their parents' modes. Parents are drawn by posterior
-        probability; each additional base kernel makes a neighbour a quarter as likely. Models with a probability below
-        1e-4 leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
+        12 neighbours of probable kernel expressions join, shorter ones more often. Models with a probability below 1e-4
+        leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of full mode searches, or the fits of several models; results do not depend on it. Assign
-        another one to the attribute ``executor`` if its processes died.
+        Runs the restarts of mode searches, or the fits of several models; results do not depend on it.
     verify : {"never", "sometimes"} or int
         When to check the Laplace fit by the Pareto k of its draws, which takes a second: after every k-th told point
         (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first fit always. Above
         0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior, which takes seconds
         to minutes, and the criterion is computed over their draws until a later fit passes. Criteria that take no draws
         (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
-        verified; their probabilities remain Laplace's. See :attr:`verification`, :attr:`traces` and, for a full
-        comparison, :func:`pymc_active.check`.
+        verified; their probabilities remain Laplace's. See :attr:`verification` and :attr:`traces`.
     random_seed : int or Generator, optional
-        The same seed, data and answers give the same questions, bit for bit. None, the default, draws a fresh seed;
-        :attr:`random_seed` holds it and :meth:`save` keeps it.
-
-    Attributes
-    ----------
-    notes : dict
-        Anything that fits into JSON and is to be saved with the run, such as units or the name of an instrument.
+        The same seed, data and answers give the same questions, bit for bit. :meth:`save` keeps the seed.
 
     Raises
     ------
@@ -112,10 +101,9 @@ class Learner(Summarized):
 
     Warns
     -----
-    ScaleWarning
-        If the data that scaled the inputs cover only a small part of the candidates.
-    SamplingWarning
-        Once when a run first escalates, and once if the sampler fails; the fit is then used as it is.
+    ScaleWarning, SamplingWarning
+        If the data that scaled the inputs cover only a small part of the candidates; once when a run first escalates,
+        and once if the sampler fails (the fit is then used as it is).
 
     Examples
     --------
@@ -191,7 +179,7 @@ class Learner(Summarized):
     repeat = _of("_state", "repeat", "Whether points may be asked for again.")
     random_seed = _of("_state", "random_seed", "The seed of everything random.")
     n_start = _of("_state", "n_start", "Number of points at the start.")
-    notes = _of("_state", "notes", "Your notes, a dict.", is_settable=True)
+    notes = _of("_state", "notes", "A dict of your own for JSON, saved with the run, such as units.", is_settable=True)
     executor = _of("_fits", "executor", "Runs mode searches; assign another one at any time.", is_settable=True)
     X = _of("_subject", "X", "Inputs measured so far (n, D), in the user's units.")
     y = _of("_subject", "y", "Outputs measured so far (n,).")
@@ -203,10 +191,7 @@ class Learner(Summarized):
 
     @property
     def pending(self) -> Any:
-        """Points asked for and not told yet (k, D), in the order asked and as :meth:`ask` shows them.
-
-        Every :meth:`ask` treats them as measured, with the predicted values, until they are told or forgotten.
-        """
+        """Points asked for and neither told nor forgotten yet (k, D), in the order asked, as :meth:`ask` shows them."""
         return self._questions.candidates.show(self._questions.pending)
 
     @property
@@ -226,10 +211,7 @@ class Learner(Summarized):
 
     @property
     def fit(self) -> LaplaceFit | ModelAverage:
-        """The fit to everything told so far; with several models a :class:`ModelAverage` of their fits.
-
-        While a run is escalated (see ``verify``), the draws of the fit are those of the trace.
-        """
+        """The fit to all data, or the :class:`ModelAverage` of several; while escalated, its draws are the trace's."""
         return self._fits.verified()
 
     @property
@@ -320,22 +302,15 @@ class Learner(Summarized):
         return asked.candidates.show(choices)
 
     def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
-        """Add measurements, asked for or not.
+        """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
 
-        Parameters
-        ----------
-        x : array_like or DataFrame, shape (k, D) or (D,)
-            The measured points, which are no longer pending.
-        y : array_like, shape (k,), or a number
-        asked : array_like or DataFrame, shape (k, D) or (D,), optional
-            The pending points that these answer, if the settings were rounded or missed. The model learns the measured
-            points. A ValueError if one is not pending, as for NaN and wrong shapes; nothing is added then.
+        ``asked`` (shaped as x) are the pending points that these answer, if the settings were rounded or missed; the
+        model learns x. A ValueError if one is not pending, as for NaN and wrong shapes; nothing is added then.
         """
         asked_for = self._questions
         X, labels = asked_for.read(x, "x")
         self._fits.check_data()
         told = read_outputs(y if isinstance(y, pd.Series) else np.atleast_1d(np.squeeze(y)), len(X), x)
-        positions: Sequence[int | None]
         positions = asked_for.find(X, labels) if asked is None else asked_for.find_pending(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
@@ -344,23 +319,16 @@ class Learner(Summarized):
         self._fits.refit()
 
     def forget(self, x: Any = None) -> None:
-        """Give up pending points; they may be asked for again.
+        """Give up pending points x, (k, D) or (D,), by default all; they may be asked for again.
 
-        Parameters
-        ----------
-        x : array_like or DataFrame, shape (k, D) or (D,), optional
-            Some of :attr:`pending`, by default all. Labels distinguish equal rows of a pool. A ValueError if one of
-            them is not pending; none is given up then.
+        Labels distinguish equal rows of a pool. A ValueError if one is not pending; none is given up then.
         """
         asked_for = self._questions
         positions = range(len(asked_for.pending)) if x is None else asked_for.find_pending(x, "x")
         asked_for.forget(positions, self.X)
 
     def expect(self, x: Any) -> None:
-        """Add pending points x, (k, D) or (D,), such as candidates that another learner asked for.
-
-        A ValueError if one of them is not a row of the pool; none is added then.
-        """
+        """Add pending points x, (k, D) or (D,), such as another learner's; a ValueError if one is not in the pool."""
         self._questions.expect(x)
 
     def run(
@@ -371,17 +339,11 @@ class Learner(Summarized):
         *,
         save_to: str | os.PathLike | None = None,
     ) -> None:
-        """Ask and tell ``n`` times. If the oracle raises or returns NaN, all told is kept and the point stays pending.
+        """Ask and tell ``n`` times.
 
-        Parameters
-        ----------
-        oracle : callable
-            Takes one point, shape (1, D) (a data frame if the pool is one), and returns its y.
-        n : int
-            At least 0.
-        progressbar : bool
-        save_to : path, optional
-            File to :meth:`save` to after every answer. A killed run continues from it with the same questions.
+        The oracle takes one point (1, D), a data frame if the pool is one, and returns its y. If it raises or returns
+        NaN, all told is kept and the point stays pending. With ``save_to``, a path, the run is saved after every
+        answer: a killed run continues from the file with the same questions.
         """
         if not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number >= 0; got {n!r}")
@@ -401,19 +363,10 @@ class Learner(Summarized):
 
         The file contains no code, and ArviZ can open it: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points and the modes of each model. It holds no posterior
-        draws: :meth:`to_datatree` makes them.
-
-        Parameters
-        ----------
-        path : path
-            netCDF, or a zip archive of zarr if it ends in ``.zarr`` (a ModuleNotFoundError if zarr is not installed).
-            An existing file stays intact until the new one is complete. If several processes save to one file, the last
-            wins.
-
-        Raises
-        ------
-        ValueError
-            For labels of columns or rows other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
+        draws: :meth:`to_datatree` makes them. It is netCDF, or a zip archive of zarr if the path ends in ``.zarr`` (a
+        ModuleNotFoundError if zarr is not installed). An existing file stays intact until the new one is complete; if
+        several processes save to one file, the last wins. A ValueError for labels of columns or rows other than text,
+        numbers and dates, and for ``notes`` that JSON cannot hold.
         """
         self._fits.check_data()
         write(path, to_contents(self._state), KIND, FORMAT_VERSION)
@@ -432,14 +385,11 @@ class Learner(Summarized):
 
         Parameters
         ----------
-        path : path
         model : GPModel, or dict of label -> GPModel, optional
             The model, made as before, if the file cannot hold it: a model that no builder made, that was extended
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.
         criterion, pool
             Your own criterion function or dask array, if the run had one.
-        executor : concurrent.futures.Executor, optional
-            As for a new learner.
 
         Raises
         ------
@@ -476,11 +426,10 @@ class Learner(Summarized):
         return find_optimum(self.fit, best.x, shown, self.domain, self.minimize, n_optima, self.random_seed)
 
     def to_datatree(self, draws: int = 1000) -> xr.DataTree:
-        """Everything as ArviZ reads it.
+        """The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``.
 
-        The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``: over
-        ``step``, the points told (``x``, ``y``), their ``pool_row`` (-1 outside the pool), ``label`` and ``score`` when
-        asked. With several models also ``models``: their probabilities now and at each fit. With ``verify`` also
+        The latter has, over ``step``, points told (``x``, ``y``), their ``pool_row`` (-1 outside), ``label``, ``score``
+        when asked. With several models also ``models``: their probabilities now and at each fit; with ``verify`` also
         :attr:`verification`.
         """
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit

@@ -95,11 +95,7 @@ class OneModel(FollowedModels):
 
 
 class SeveralModels(FollowedModels):
-    """Models which may join and leave.
-
-    After every ``explore_every`` told points neighbours of probable kernel expressions join, and improbable models
-    leave. Prior weights are equal by default; models that join have the mean weight.
-    """
+    """Models which may join, with the mean prior weight, and leave; see ``explore_every`` of the learner."""
 
     def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
         super().__init__(models)
@@ -125,11 +121,9 @@ class SeveralModels(FollowedModels):
     def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
         """Fit every model from its last modes and ``n_restarts`` fresh starts, at least 20 for models without a fit."""
         random_seed = np.random.default_rng((seed, len(self.y)))
-        fits: dict[Any, LaplaceFit] = {}
         new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
         known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
-        if known:
-            fits |= _fit(known, self.starts, n_restarts, random_seed, executor)
+        fits = _fit(known, self.starts, n_restarts, random_seed, executor) if known else {}
         if new:
             fits |= _fit(new, {}, max(n_restarts, _FULL_SEARCH), random_seed, executor)
         if len(fits) < 2:
@@ -174,11 +168,8 @@ class SeveralModels(FollowedModels):
             parent = list(probability)[rng.choice(len(p), p=p / p.sum())]
             expression = average[parent].gpm.expression
             assert expression is not None, "checked by the learner"
-            new = [
-                e
-                for e in expression.neighbours(n_inputs=n_inputs)
-                if e not in known and str(e) not in self.models and not is_redundant(e)
-            ]
+            unknown = (e for e in expression.neighbours(n_inputs=n_inputs) if e not in known and not is_redundant(e))
+            new = [e for e in unknown if str(e) not in self.models]
             if new:
                 share = 0.25 ** np.array([len(base_kernels(e)) for e in new])
                 child = new[rng.choice(len(new), p=share / share.sum())]
@@ -213,8 +204,8 @@ class SeveralModels(FollowedModels):
         if len(self.models) <= 2:
             raise ValueError("a learner of several models needs at least two, so none of these can leave")
         del self.models[label]
-        for kept in (self.fits, self.starts):
-            kept.pop(label, None)
+        self.fits.pop(label, None)
+        self.starts.pop(label, None)
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""

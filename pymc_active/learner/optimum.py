@@ -34,8 +34,7 @@ class Optimum(Summarized):
     f_mean, f_sd : float
         Posterior mean and sd of the latent function there, in units of y, hyperparameters marginalised.
     samples : xarray.Dataset
-        ``x`` (path, input): maximisers of sample paths, which are draws of the maximum's place; ``f`` (path): their
-        heights, in units of y.
+        Maximisers ``x`` (path, input) of sample paths, draws of the maximum's place, and their heights ``f`` (path).
     regret : float
         Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths.
     """
@@ -74,22 +73,16 @@ class Optimum(Summarized):
 
 
 def find_optimum(
-    fit: LaplaceFit | ModelAverage,
-    x: np.ndarray,
-    shown: Any,
-    domain: Domain,
-    minimize: bool,
-    n_optima: int,
-    random_seed: int,
+    fit: LaplaceFit | ModelAverage, x: np.ndarray, shown: Any, domain: Domain, minimize: bool, n_optima: int, seed: int
 ) -> Optimum:
     """Compare a recommended point x (D,), ``shown`` to the user, with the maxima of sample paths."""
     if not isinstance(n_optima, int | np.integer) or n_optima < 2:
         raise ValueError(f"n_optima must be a whole number of at least 2; got {n_optima!r}")
     n = min(_HYPERPARAMETERS, n_optima)
     with one_blas_thread():
-        ensemble = ensemble_from(None, fit=fit, draws=n, random_seed=random_seed)
-        gps = conditioned_gps(ensemble, n, minimize=minimize, random_seed=random_seed)
-        found = sample_optima(gps, domain, n_optima, _FEATURES, np.random.default_rng((random_seed, len(fit.y))))
+        ensemble = ensemble_from(None, fit=fit, draws=n, random_seed=seed)
+        gps = conditioned_gps(ensemble, n, minimize=minimize, random_seed=seed)
+        found = sample_optima(gps, domain, n_optima, _FEATURES, np.random.default_rng((seed, len(fit.y))))
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
         heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
         short = [

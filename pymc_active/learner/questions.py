@@ -88,10 +88,7 @@ class Questions:
         X, _ = self.read(x, "x")
         rows = self.candidates.find(X)
         if -1 in rows and not isinstance(self.candidates, Box):
-            raise ValueError(
-                f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result when it is "
-                "measured"
-            )
+            raise ValueError(f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result")
         for row, point in zip(rows, X, strict=True):
             self.ask(Choice(point, row, np.nan))
 

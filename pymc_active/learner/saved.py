@@ -33,17 +33,14 @@ _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionE
 
 
 def to_contents(state: LearnerState) -> Contents:
-    """Everything that a learner needs to continue, in groups that are readable by themselves.
+    """Everything that a learner needs to continue, in groups that are readable by themselves; nothing is fitted.
 
-    ``observed_data`` and ``constant_data`` hold the data; ``design`` the points told since the start; ``pending`` the
-    pending points; ``pool`` or ``box`` the candidates (``lazy_pool``, for a dask array, only the rows offered);
-    ``modes/0``, ``modes/1``, ... the modes of each model, from which its next fit starts; ``verification`` the results
-    of ``verify``. Nothing is fitted or sampled for this.
+    ``design`` holds the points told since the start, ``lazy_pool`` only the rows offered of a dask array, and
+    ``modes/0``, ``modes/1``, ... the modes of each model, from which its next fit starts.
     """
     _check_notes(state.notes)
     subject, questions, n_start = state.subject, state.questions, state.n_start
-    candidates = questions.candidates
-    X, y = subject.X, subject.y
+    candidates, X, y = questions.candidates, subject.X, subject.y
     members, name = subject.models, next(iter(subject.models.values())).name
     # A dimension cannot have the name of the observations, which a user's own model chooses.
     over = "obs" if name != "obs" else "observation"
@@ -62,9 +59,8 @@ def to_contents(state: LearnerState) -> Contents:
     }
     table = None
     if isinstance(candidates, Pool):
-        groups["pool"] = xr.Dataset(
-            {"X": (("point", "input"), candidates.X), "offered": ("point", candidates.offered)}, inputs
-        )
+        columns = {"X": (("point", "input"), candidates.X), "offered": ("point", candidates.offered)}
+        groups["pool"] = xr.Dataset(columns, inputs)
         if candidates.table is not None:
             table = write_table(candidates.table)
             groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
@@ -142,10 +138,9 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     elif isinstance(questions.candidates, LazyPool):
         questions.candidates.offered = _offered(groups["lazy_pool"], questions.candidates)
     _check(state)
-    notes = document["notes"]
-    if not isinstance(notes, dict):
-        raise ValueError(f"the file is damaged: its notes are {type(notes).__name__} instead of a dict")
-    state.notes = notes
+    state.notes = document["notes"]
+    if not isinstance(state.notes, dict):
+        raise ValueError(f"the file is damaged: its notes are {type(state.notes).__name__} instead of a dict")
     _remember(state, memory, groups, bool(document["is_fitted"]))
     if "verification" in groups:
         state.verification.remember(groups["verification"], ONLY)
@@ -196,8 +191,7 @@ def _models(
         if len(labels) > 1:
             raise TypeError(f"the file has {len(labels)} models: pass your own ones as model={{label: gpm}}")
         given = {labels[0]: given}
-    unknown = [label for label in given if label not in labels]
-    if unknown:
+    if unknown := [label for label in given if label not in labels]:
         raise ValueError(f"the file has no model {unknown[0]!r}; it has {', '.join(map(repr, labels))}")
     models = {}
     for label, one in zip(labels, saved, strict=True):
@@ -293,13 +287,8 @@ def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
         for n, p in subject.probabilities.items()
     ]
-    return {
-        "is_several": True,
-        "explore_every": subject.explore_every,
-        "explored": subject.explored,
-        "prior": prior,
-        "history": history,
-    }
+    every, explored = subject.explore_every, subject.explored
+    return {"is_several": True, "explore_every": every, "explored": explored, "prior": prior, "history": history}
 
 
 def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
@@ -309,9 +298,8 @@ def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, 
     for number, (label, gpm) in enumerate(subject.models.items()):
         group = groups[f"modes/{number}"]
         starts = np.array(group["start"].to_numpy(), float)
-        if starts.shape[1] != gpm.n_parameters:
-            counts = f"{starts.shape[1]} parameters instead of {gpm.n_parameters}"
-            raise ValueError(f"the file is damaged: the modes of {gpm.description} have {counts}")
+        if (P := starts.shape[1]) != (n := gpm.n_parameters):
+            raise ValueError(f"the file is damaged: the modes of {gpm.description} have {P} parameters instead of {n}")
         if len(starts):
             subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
         # A model that could not be fitted has no modes.

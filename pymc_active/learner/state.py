@@ -24,8 +24,7 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 # The criterion of each goal.
 GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
-# Spans of candidates that show a scaling made for other data: in units of the priors (standardised inputs stay below
-# ten), and relative to the data.
+# Spans of candidates that show a scaling for other data: in units of the priors (usually below ten), and of the data.
 _WIDEST, _WIDER = 12.0, 5.0
 
 
@@ -33,20 +32,9 @@ _WIDEST, _WIDER = 12.0, 5.0
 class LearnerState:
     """The state of a run between two calls of its learner.
 
-    Attributes
-    ----------
-    criterion : Criterion, callable or None
-        None for random points. ``criterion_is_named`` tells whether ``criterion_name`` suffices to make it again.
-    subject : OneModel or SeveralModels
-        The models with the data told so far, and the modes of their last fits.
-    questions : Questions
-        The candidates, and the points asked and told.
-    n_start : int
-        Number of points at the start.
-    rng : Generator
-        The generator of the choices.
-    fit : LaplaceFit, ModelAverage or None
-        The searched fit to the current data; None until it is made.
+    ``criterion`` is None for random points; ``criterion_is_named`` tells whether its name suffices to make it again.
+    ``subject`` holds the data told so far, ``n_start`` of them at the start, and the modes of the last fits. ``rng`` is
+    the generator of the choices, and ``fit`` the searched fit to the current data, None until it is made.
     """
 
     learn: str
@@ -92,7 +80,6 @@ def new_state(
         criterion = GOALS[learn]
     elif callable(criterion):
         criterion = FUNCTIONS.get(criterion, criterion)
-    questions = Questions(candidates, inputs)
     for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
         candidates.reserve(Choice(x, row, np.nan))
     several = isinstance(subject, SeveralModels)
@@ -106,7 +93,7 @@ def new_state(
         repeat=repeat,
         random_seed=random_seed,
         subject=subject,
-        questions=questions,
+        questions=Questions(candidates, inputs),
         verification=verification,
         n_start=len(subject.y),
         rng=np.random.default_rng(random_seed),

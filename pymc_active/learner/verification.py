@@ -51,8 +51,7 @@ class Verification:
             raise ValueError(
                 f"verify must be 'never', 'sometimes' or a whole number k >= 1 (every k-th point told); got {every!r}"
             )
-        self.every = every
-        self.n_start, self.random_seed = n_start, random_seed
+        self.every, self.n_start, self.random_seed = every, n_start, random_seed
         # Number of points -> label of a model -> verdict.
         self.verdicts: dict[int, dict[Any, Verdict]] = {}
         # Number of points -> true utility of the unverified choice, relative to the best.
@@ -109,8 +108,7 @@ class Verification:
                 f"the criterion is computed over MCMC traces until k is below {PARETO_LIMIT}, which takes more data or "
                 "tighter priors; see learner.verification"
             )
-            rhat = max(v.rhat for v in escalated)
-            if rhat > RHAT_LIMIT:
+            if (rhat := max(v.rhat for v in escalated)) > RHAT_LIMIT:
                 parts.append(
                     f"the chains of the trace disagree (R-hat {rhat:.2f}), but their draws are used: look for other "
                     "modes (pymc_active.sample with more chains)"
@@ -126,8 +124,8 @@ class Verification:
                 for label, v in verdicts.items()
                 if v.escalated or v.sampler_failed
             )
-            message = f"the Laplace fit of {which} to {n} points cannot be trusted: " + "; ".join(parts)
-            warn_user(message, SamplingWarning)
+            why = "; ".join(parts)
+            warn_user(f"the Laplace fit of {which} to {n} points cannot be trusted: {why}", SamplingWarning)
 
     def dataset(self, is_single: bool) -> xr.Dataset:
         """The results over ``n_observations``, and for several models over ``model``."""
@@ -191,9 +189,8 @@ def _judge(verdict: Verdict, fit: LaplaceFit, chains: Chains, X: np.ndarray) -> 
 
 def over_draws(criterion: Any) -> Criterion | None:
     """The same criterion with the hyperparameters marginalised by draws; None if it takes no draws."""
-    if isinstance(criterion, MomentCriterion) and "draws" not in criterion.methods:
-        return None
-    if not isinstance(criterion, MomentCriterion | OptimumCriterion):
+    takes_draws = "draws" in criterion.methods if isinstance(criterion, MomentCriterion) else None
+    if not (takes_draws or isinstance(criterion, OptimumCriterion)):
         return None
     other = copy(criterion)
     other.method = "draws"
@@ -213,9 +210,7 @@ def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
     """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
     n_chains, n_draws, P = chains.z.shape
     thetas = fit.best.space.lift(chains.z.reshape(-1, P), np.random.default_rng(0))
-    values = {
-        name: value.reshape(n_chains, n_draws, *value.shape[1:]) for name, value in fit.gpm.constrain(thetas).items()
-    }
+    values = {k: v.reshape(n_chains, n_draws, *v.shape[1:]) for k, v in fit.gpm.constrain(thetas).items()}
     posterior = to_dataset(fit.gpm, values, ["chain", "draw"], len(fit.y))
     stats = xr.Dataset({"diverging": (["chain", "draw"], chains.diverging)})
     return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})

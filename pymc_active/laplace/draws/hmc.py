@@ -26,9 +26,8 @@ def trajectory(
 ) -> tuple[Place, float]:
     """Propose by leapfrog steps, accept or stay; returns the place and the probability of acceptance.
 
-    ``evaluate`` gives the log density and its gradient. ``root``, (P, q) or the diagonal (P,), is a square root of a
-    covariance in whose coordinates the density is roughly a unit Gaussian, and ``step`` is in these coordinates; it is
-    jittered by up to 20 %.
+    In the coordinates of ``root``, (P, q) or the diagonal (P,), ``evaluate`` (log density and gradient) should be
+    roughly a unit Gaussian; ``step`` is in these coordinates and jittered by up to 20 %.
     """
     diagonal = root.ndim == 1
     momentum = np.asarray(rng.normal(size=root.shape[-1]))

@@ -1,9 +1,4 @@
-"""Importance sampling around the modes of a fit: evidence, and the Pareto k of the Laplace approximation.
-
-The Laplace evidence is the first term of an expansion; with few data it is off by nats, differently for each model.
-Weighted draws from heavy-tailed versions of the modes' Gaussians (:mod:`pymc_active.laplace.draws.weighted`) correct
-it, provided that the important modes were found.
-"""
+"""Importance sampling around the modes of a fit: evidence, and the Pareto k of the Laplace approximation."""
 
 from __future__ import annotations
 
@@ -24,10 +19,9 @@ _DRAWS, _FEWER_DRAWS, _LARGE = 4000, 1000, 100
 
 
 class ImportanceEvidence(NamedTuple):
-    """An estimate of log p(y) and its standard error in nats, with two checks of the importance weights.
+    """An estimate of log p(y) and its standard error in nats, with (sum w)² / sum w² and the Pareto k of the weights.
 
-    ``effective_sample_size`` is (sum w)² / sum w²; ``pareto_k`` the shape of the tail. Above 0.7 a few draws dominate,
-    and the standard error is too small.
+    Above k = 0.7 a few draws dominate, and the standard error is too small.
     """
 
     log_evidence: float
@@ -43,12 +37,7 @@ def importance_evidence(
 
     Each draw is one evaluation of the posterior; a ValueError if it is not finite at any of them. The proposals are not
     adapted to the weights: adapting them to few draws loses the tails, and the estimate is too low in spite of a large
-    effective sample size.
-
-    References
-    ----------
-    .. [1] Owen & Zhou (2000), Safe and effective importance sampling. Vehtari et al. (2024), Pareto smoothed
-       importance sampling.
+    effective sample size. Sources: Owen & Zhou (2000); Vehtari et al. (2024), Pareto smoothed importance sampling.
     """
     if not isinstance(fit, LaplaceFit):
         raise TypeError(f"importance_evidence takes a LaplaceFit (see fit_laplace); got {type(fit).__name__}")
@@ -63,10 +52,8 @@ def importance_evidence(
         )
     size, n = weighted.effective_sample_size, len(log_weights)
     # To first order, the error of a logarithm is the relative error.
-    relative_variance = max(1 / size - 1 / n, 0.0)
-    return ImportanceEvidence(
-        float(logsumexp(log_weights) - np.log(n)), float(np.sqrt(relative_variance)), size, pareto_shape(log_weights)
-    )
+    error = float(np.sqrt(max(1 / size - 1 / n, 0.0)))
+    return ImportanceEvidence(float(logsumexp(log_weights) - np.log(n)), error, size, pareto_shape(log_weights))
 
 
 def pareto_shape(log_weights: np.ndarray) -> float:

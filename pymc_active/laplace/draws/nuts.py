@@ -1,8 +1,4 @@
-"""PyMC's NUTS on a posterior in closed form, without compiling the user's model.
-
-For a few hundred draws compiling would take longer than sampling. An embedding with more inputs than data is sampled in
-its row space.
-"""
+"""PyMC's NUTS on a posterior in closed form: for a few hundred draws compiling would take longer than sampling."""
 
 from __future__ import annotations
 
@@ -30,10 +26,7 @@ class Chains(NamedTuple):
 
 
 def nuts(posterior: Posterior, starts: np.ndarray, *, tune: int, draws: int, random_seed: int) -> Chains:
-    """Sample a posterior with one chain from each start (chain, P'), one after another in this process.
-
-    The same seed gives the same draws, bit for bit. A SamplingError of PyMC if the density is not finite at a start.
-    """
+    """One chain from each start (chain, P'), in this process; PyMC's SamplingError if one has no finite density."""
     with pm.Model() as model, one_blas_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
         # The caller judges the draws.
         warnings.simplefilter("ignore")

@@ -27,25 +27,17 @@ class TraceDraws(NamedTuple):
     space: Space
 
     def take(self, n: int, space: Space, rng: np.random.Generator) -> np.ndarray:
-        """Up to ``n`` evenly spaced draws in the coordinates of ``space``; the first few represent all.
-
-        ``space`` may differ from the draws' own, since more data span more of the inputs of an embedding; coordinates
-        outside the draws' own space come from the prior.
-        """
+        """Up to ``n`` evenly spaced draws in the coordinates of ``space``; the first few represent all."""
         rows = np.unique(((np.arange(n) + 0.5) / n * len(self.z)).astype(int))
         z = self.z[rows[np.argsort(np.arange(len(rows)) * GOLDEN % 1)]]
         if space is self.space:
             return z
-        # One at a time, since a lifted draw may be large.
+        # More data span more of an embedding's inputs; the prior fills in. One at a time: a lifted draw may be large.
         return np.stack([space.shrink(self.space.lift(point, rng), rng) for point in z])
 
 
 class PosteriorDraws:
-    """A source of draws from one posterior. It never changes; it keeps what it drew.
-
-    The modes come best first, and draws are in the coordinates of the best one's space. The draws of a trace, if given,
-    are used in place of MCMC from the modes.
-    """
+    """Draws from one posterior, in the coordinates of its best mode (the first); those of a trace replace MCMC."""
 
     def __init__(self, expansions: Sequence[Expansion], trace: TraceDraws | None = None):
         self.expansions, self.trace = expansions, trace

@@ -1,8 +1,7 @@
 """Draw a few dozen times from the posterior by short MCMC chains that start from its Laplace approximation.
 
 Independent draws from heavy-tailed versions of the modes' Gaussians are importance-weighted, resampled, and moved by
-Hamiltonian Monte Carlo in coordinates in which their mode is a unit Gaussian. There a trajectory of a few steps gives a
-nearly independent draw, so short chains suffice: a draw costs ten evaluations of the posterior.
+Hamiltonian Monte Carlo in coordinates in which their mode is a unit Gaussian, where a few steps give a new draw.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ def particles(expansions: Sequence[Expansion], n_particles: int, rng: np.random.
     if not len(expansions[0].z):
         return np.empty((n_particles, 0))
     with one_blas_thread():
-        n_chains = -(-n_particles // _KEPT)
-        z, mode = _resample(expansions, n_chains, rng)
+        z, mode = _resample(expansions, -(-n_particles // _KEPT), rng)
         # Any first few of them come from different chains.
         return np.concatenate(_move(expansions, z, mode, rng))[:n_particles]
 
@@ -50,9 +48,8 @@ def _resample(
     for k, (e, count) in enumerate(zip(expansions, counts, strict=True)):
         if not count:
             continue
-        t = rng.normal(size=(count, e.curvature.root.shape[1]))
-        t *= np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
-        proposals = e.z + t @ e.curvature.root.T
+        t = rng.normal(size=(count, e.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
+        proposals = e.z + t @ e.root.T
         log_ratio = np.array([e.log_density(point) for point in proposals])
         log_ratio += 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
         # Truncated, so that no single proposal takes everything (Ionides 2008).

@@ -25,16 +25,14 @@ from pymc_active.support.threads import one_blas_thread
 
 # Degrees of freedom of the proposals.
 _DF = 4.0
-# Widths of the proposals relative to a mode's Gaussian -> share of its draws. Laplace's own width fits the bulk, and
-# the longer tail of a skewed posterior needs the wider one.
+# Widths of proposals relative to a mode's Gaussian -> share of its draws; the wider suits a skewed posterior's tail.
 _WIDTHS = {1.0: 0.6, 2.0: 0.4}
 # Width of the proposals around MCMC draws, and their share of the draws.
 _AROUND_WIDTH, _AROUND_SHARE = 0.7, 0.5
 # With fewer points than this, much of the evidence may lie away from the modes: then this many draws for each other one
 # are from the prior.
 _FEW, _FROM_PRIOR = 30, 2
-# Embeddings with more parameters are drawn around their modes alone: with more than about ten points hardly any draw
-# from the prior has weight, and each costs an evaluation.
+# Embeddings with more parameters are drawn around their modes alone: hardly any draw from the prior has weight.
 _FEW_PARAMETERS = 10
 
 
@@ -61,10 +59,7 @@ class WeightedDraws(NamedTuple):
 def weighted_draws(
     expansions: Sequence[Expansion], moved: np.ndarray, draws: int, rng: np.random.Generator
 ) -> WeightedDraws:
-    """Draw around the modes (the best first), around the MCMC draws ``moved`` (m, P') and from the prior.
-
-    Half of the draws are around ``moved``; those from the prior, :func:`with few data <prior_for_few_data>`, are extra.
-    """
+    """Half around the modes, best first, half around MCMC draws ``moved`` (m, P'); extra ones from a helpful prior."""
     best = expansions[0]
     # Modes outside the row space of an embedding have other coordinates.
     expansions = [e for e in expansions if e.posterior is best.posterior]
@@ -131,8 +126,7 @@ class _Proposal:
 
     def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
         self.center, self.root = e.z if center is None else center, width * e.curvature.root
-        r = self.root.shape[1]
-        self.inverse_root = e.inverse_root / width
+        self.inverse_root, r = e.inverse_root / width, self.root.shape[1]
         self.constant = (
             gammaln(0.5 * (_DF + r))
             - gammaln(0.5 * _DF)
@@ -181,9 +175,8 @@ class _Orbit:
         self.R = e.z[self.where].reshape(self.shape)
         self.across = e.symmetry.directions.reshape(-1, len(e.z))[:, self.where]
         self.is_of_full_rank = bool(np.linalg.matrix_rank(self.R, 1e-5 * np.abs(self.R).max()) == len(self.R))
-        q = len(self.across)
         # Without the rotations that leave R unchanged.
-        self.moving = np.linalg.svd(generators(self.R), full_matrices=False)[0][:, :q]
+        self.moving = np.linalg.svd(generators(self.R), full_matrices=False)[0][:, : len(self.across)]
         self.constant = e.symmetry.log_volume - self._log_tilt(self.R[None])[0]
 
     def turn(self, z: np.ndarray) -> np.ndarray:

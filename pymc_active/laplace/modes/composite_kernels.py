@@ -1,14 +1,8 @@
 """Mode search for sums and products of kernels: several kinds of starts, then changes to the best modes.
 
 These models have few parameters and many modes, above all if a period is free. No single kind of start finds the best
-mode of every model, so kinds take turns:
-
-* a scan over the periods (:mod:`pymc_active.laplace.modes.periods`) given a draw of the other parameters, without or
-  with additional noise, which the first steps keep;
-* a short noise ladder;
-* changes to a good mode found before: one of its base kernels is redrawn.
-
-Climbs are rough at first; only the best distinct ones are polished.
+mode of every model, so kinds take turns: a scan over the periods (:mod:`pymc_active.laplace.modes.periods`), without or
+with additional noise; a short noise ladder; and changes to a good mode found before, whose base kernels are redrawn.
 """
 
 from __future__ import annotations
@@ -45,11 +39,7 @@ def structured_search(
     executor: Executor | None = None,
     advance: Callable[..., None] = lambda *args: None,
 ) -> SearchResult:
-    """Modes of a :class:`~pymc_active.posterior.array.KernelPosterior`, not yet polished.
-
-    ``starts`` are warm starts, best first. The kinds of the ``n_restarts`` fresh starts depend on ``rng``. With one or
-    two of them, the best three warm starts are followed (eight with fewer than 30 data); with none, all are.
-    """
+    """Unpolished modes of a ``KernelPosterior``, from warm starts (best first) and fresh ones."""
     follows = bool(len(starts)) and n_restarts <= FOLLOW
     n_changes = int(_CHANGES * n_restarts)
     if follows:

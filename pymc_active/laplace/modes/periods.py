@@ -2,8 +2,7 @@
 
 The posterior has a mode near every multiple of the right period and near many wrong ones, each so narrow that a climb
 hardly ever leaves it. A sum or product of kernels is affine in each of its base kernels, K = A + B * K_periodic, so
-each period of a scan costs one base kernel and one Cholesky factorisation. The scan is a periodogram that accounts for
-the trend, decay and noise of the model.
+each period of a scan costs one base kernel and one Cholesky factorisation.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 # Frequencies per reciprocal length of the data: neighbours differ by a third of a cycle over all data.
 _PER_RECIPROCAL_LENGTH = 3
-# The grid spans this many prior sds, and has these multiples of the data's length: periods so long model a trend, which
-# data may support whatever the prior.
+# The grid spans this many prior sds, and has these multiples of the data's length: such long periods model a trend.
 _PRIOR_SDS = 2.5
 _TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
@@ -37,8 +35,7 @@ def free_periods(posterior: KernelPosterior) -> list[Periodic]:
 def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     """Log periods that the data can distinguish and the prior allows, and trends, longest first.
 
-    Evenly spaced data cannot distinguish periods shorter than two spacings from longer ones. The more uneven the
-    spacing, the shorter the periods they can distinguish, and few data often prefer one below their mean spacing.
+    The more uneven the spacing, the shorter the periods that the data can distinguish.
     """
     prior = posterior.prior
     mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]
@@ -58,10 +55,8 @@ def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
 
 
 def _small_distance(X: np.ndarray) -> float:
-    """The 10 % quantile of the distances between neighbours, in the column of X (n, k) in which it is smallest.
-
-    A quantile, because one close pair says little about the others. Values that differ by rounding count as equal.
-    """
+    """The 10 % quantile of the distances between neighbours, in the column of X (n, k) in which it is smallest."""
+    # Not the minimum: one close pair says little about the others. Values that differ by rounding count as equal.
     distinct = [np.unique(np.round(column, 8)) for column in X.T]
     return min(float(np.quantile(np.diff(x), 0.1)) for x in distinct if len(x) > 1)
 
@@ -69,20 +64,19 @@ def _small_distance(X: np.ndarray) -> float:
 def scan_periods(
     posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic, log_periods: np.ndarray, extra_noise: float = 0.0
 ) -> np.ndarray:
-    """Log posterior (m,) at each period of a base kernel, with the other parameters as in theta (P,).
+    """Log posterior (m,) at each period, other parameters as in theta (P,); -inf where it is not finite.
 
-    ``extra_noise`` is a variance to add to the model's noise. -inf where K + noise is not positive definite.
+    ``extra_noise`` is a variance to add to the model's noise.
     """
     full = np.concatenate([theta, posterior.constants])
     residual = posterior.residual(full)
     noise = np.exp(2 * full[posterior.log_noise]) + extra_noise
-    changed = full.copy()
+    changed, here = full.copy(), full.copy()
     changed[leaf.log_outputscale] = _VANISHING
     A = posterior.kernel.at(changed, posterior.X).K.copy()
     changed[leaf.log_outputscale], changed[leaf.log_period] = 0.0, _CONSTANT
     B = posterior.kernel.at(changed, posterior.X).K - A
     A.flat[:: len(A) + 1] += noise
-    here = full.copy()
     values = np.empty(len(log_periods))
     for k, log_period in enumerate(log_periods):
         here[leaf.log_period] = log_period

@@ -1,7 +1,6 @@
 """Search any :class:`~pymc_active.posterior.base.Posterior` for its highest modes by annealing additional noise.
 
-The posterior over an embedding is full of poor modes, and a local optimiser from prior draws hardly ever finds a good
-one. With much additional noise the surface is smooth, and good regions stay good as the noise is taken away.
+With much noise the surface is smooth, and good regions stay good as the noise is taken away.
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ NO_SEARCH = SearchResult([])
 
 
 class Searcher:
-    """A posterior with location and scale (P,) of its prior; counts the evaluations in this process.
-
-    ``y_sd`` is the unit of the additional noise.
-    """
+    """A posterior with location and scale (P,) of its prior, and the unit of the additional noise."""
 
     def __init__(self, posterior: Posterior, center: np.ndarray, sd: np.ndarray, y_sd: float):
         self.posterior, self.center, self.sd, self.y_sd = posterior, center, sd, y_sd
@@ -83,9 +79,7 @@ class Searcher:
 
         def objective(u):
             value, gradient = self.evaluate(self.center + self.sd * u, level)
-            if not np.isfinite(value):
-                return 1e25, np.zeros_like(u)
-            return -value, -gradient * self.sd
+            return (-value, -gradient * self.sd) if np.isfinite(value) else (1e25, np.zeros_like(u))
 
         # Newton steps polish the modes that matter afterwards.
         options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
@@ -120,16 +114,13 @@ def population(
 ) -> tuple[np.ndarray, list[int]]:
     """Population annealing in the noise level.
 
-    At each level the particles are reweighted by the ratio of the tempered posteriors, resampled systematically if
-    the effective sample size is below half, and moved by one trajectory of Hamiltonian Monte Carlo each, whose step
-    size adapts to 70 % acceptance. Returns the particles (n_particles, P), approximate draws at the lowest level of
-    noise, which is not yet the posterior itself, and the best particle of each surviving family, best first.
+    At each level the particles are reweighted, resampled if the effective sample size is below half, and moved by one
+    trajectory of Hamiltonian Monte Carlo, whose step size adapts to 70 % acceptance. Returns the particles
+    (n_particles, P) at the lowest level of noise, and the best one of each surviving family, best first.
     """
-    P, sd = len(searcher.center), searcher.sd
     particles = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
-    family = np.arange(n_particles)
-    value, gradient = np.empty(n_particles), np.empty((n_particles, P))
-    log_weight = np.zeros(n_particles)
+    family, log_weight = np.arange(n_particles), np.zeros(n_particles)
+    value, gradient = np.empty(n_particles), np.empty_like(particles)
     previous: np.ndarray | None = None
     step = 0.1
     for level in np.geomspace(HIGHEST, LOWEST, n_levels):
@@ -149,7 +140,7 @@ def population(
         for k in range(n_particles):
             start = Place(particles[k], value[k], gradient[k])
             evaluate = partial(searcher.evaluate, level=level)
-            place, probability = trajectory(evaluate, start, sd, step, LEAPFROG_STEPS, rng)
+            place, probability = trajectory(evaluate, start, searcher.sd, step, LEAPFROG_STEPS, rng)
             particles[k], value[k], gradient[k] = place
             accepted += probability
         previous = value.copy()
@@ -176,9 +167,8 @@ def search(
 
     Of the ``n_restarts`` ladder starts, every fourth begins at a full prior draw, the others at 0.3 prior sds. The
     ``n_climbs`` plain climbs begin on a Latin hypercube over the prior, for models in which the ladder can hide small
-    modes, such as those of a period; for embeddings they seldom end well. A population of 0 ``n_particles`` never runs.
-    By default one of at most 64 runs unless the share ``agreement`` of the ladder starts reached the best mode (a few
-    may agree on a wrong one). If the posterior hides no modes, three starts of any kind suffice.
+    modes. By default a population runs unless the share ``agreement`` of the ladder starts, or three starts of any kind
+    if the posterior hides no modes, reached the best mode; with 0 ``n_particles`` never.
     """
     # scipy.stats takes long to load.
     from scipy.stats import qmc
@@ -245,10 +235,7 @@ def weighty(modes: list[Found]) -> list[Found]:
 
 
 def newton(posterior: Posterior, z: np.ndarray, sd: np.ndarray) -> Found:
-    """Polish a mode with the exact Hessian, leaving saddles along their negative curvature.
-
-    A trust-region Newton method, which does not move along directions without curvature (symmetries).
-    """
+    """Polish a mode by a trust-region Newton method; it leaves saddles, and does not move along symmetries."""
 
     def objective(u):
         value, gradient = posterior.value_and_gradient(z + sd * u)

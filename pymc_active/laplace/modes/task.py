@@ -70,10 +70,9 @@ class NoFiniteStartError(ValueError):
 def search_and_expand(
     task: SearchTask, executor: Executor | None = None, advance: Callable[..., None] = lambda *args: None
 ) -> FoundModes:
-    """Search for the modes of a posterior and expand it at each; calls ``advance`` after every step.
+    """Search for the modes of a posterior and expand it at each; a :class:`NoFiniteStartError` if no start is finite.
 
-    Raises a ValueError if there is no start, and a :class:`NoFiniteStartError` if none is finite. Limit BLAS to
-    one thread around it, as workers do.
+    Calls ``advance`` after every step. Limit BLAS to one thread around it, as workers do.
     """
     _, _, starts, n_restarts, population, random_seed = task
     if int(n_restarts) != n_restarts or n_restarts < 0:

@@ -1,8 +1,7 @@
 """Make starts for a kernel expression from the modes of another one that shares base kernels with it.
 
-In a search over kernel expressions a model differs from its parent by a term, a factor or a base kernel. Shared base
-kernels keep their parameters. New ones change little at first: a new term starts small, a new factor nearly constant.
-A linear factor is nearly constant only far from its zero; starts with the zero nearby are as good, so both are made.
+Shared base kernels keep their parameters. New ones change little at first: a new term starts small, a new factor nearly
+constant. A linear factor is so only far from its zero; starts with the zero nearby are as good, so both are made.
 """
 
 from __future__ import annotations
@@ -16,19 +15,15 @@ from pymc_active.posterior.array import KernelPosterior
 
 # Modes of the parent to follow, and ways to match base kernels.
 _MODES, _MATCHES = 3, 3
-# Output sd of a new term, as a fraction of the sd of y; lengthscale of a new factor in prior sds above its mean; and
-# location of a new line among the factors in prior sds below its mean.
+# Output sd of a new term (fraction of the sd of y), lengthscale of a new factor (prior sds above its mean), location of
+# a new line among the factors (prior sds below its mean).
 _SMALL, _LONG, _FAR = 0.2, 1.5, 3.0
 
 
 def starts_from_parent(
     child: KernelPosterior, parent: KernelPosterior, thetas: list[np.ndarray], rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Starts (P,) of ``child`` from modes of ``parent``, best first.
-
-    Base kernels of the same kind and inputs, the noise and the mean keep their parameters. The others are drawn anew
-    for each start. The priors of child and parent must be on the same scales.
-    """
+    """Starts (P,) of ``child`` from modes of ``parent``, best first; their priors must be on the same scales."""
     mine, theirs = child.kernel.leaves, parent.kernel.leaves
     is_factor = _are_factors(child.kernel)
     starts = []
