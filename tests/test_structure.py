@@ -105,7 +105,7 @@ def test_parameters_that_only_split_a_scale_are_not_counted(expression, redundan
 
 
 def test_bic_chooses_by_bic():
-    result = search(bases=("LIN", "SE"), depth=1, criterion="bic")
+    result = search(bases=("LIN", "SE"), depth=1, score="bic")
     assert result.history.best.iloc[0] == str(result.table.bic.idxmin().item())
 
 
@@ -222,7 +222,7 @@ def test_a_redundant_kernel_is_known(text, expected):
         ({"bases": ("SE", "XX")}, "unknown kernel 'XX'"),
         ({"first_level": "SE["}, "cannot read the kernel expression"),
         ({"first_level": []}, "first_level is empty: name at least one"),
-        ({"criterion": "aic"}, "criterion must be one of bic, evidence; got 'aic'"),
+        ({"score": "aic"}, "score must be one of bic, evidence; got 'aic'"),
         ({"depth": 0}, "depth must be a positive whole number; got 0"),
         ({"beam": 1.5}, "beam must be a positive whole number"),
         ({"budget": 0}, "budget must be a positive whole number"),

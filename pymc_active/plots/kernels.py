@@ -91,7 +91,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     :func:`pymc_active.search.compositional_kernel_search`.
     """
     check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
-    is_evidence = result.criterion == "evidence"
+    is_evidence = result.score == "evidence"
     score = (result.table.log_evidence if is_evidence else -0.5 * result.table.bic).to_numpy()
     table, score = result.table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
     below = score - score.max()

@@ -24,7 +24,7 @@ from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
 
-CRITERIA = ("bic", "evidence")
+SCORES = ("bic", "evidence")
 # Models handed to the executor together; an interrupt loses at most these.
 _BATCH = 8
 # Rows in a summary.
@@ -38,22 +38,22 @@ class StructureSearch(Summarized):
     ``table`` is over ``model``, labelled by its expression as the ``fits`` are, in the order of fitting: ``level``,
     ``parent``, ``probability`` (among all fitted models), ``log_evidence`` (nats, summed over modes),
     ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
-    that failed (its numbers are NaN). ``criterion`` ranks the fits, and ``stopped`` says why the search ended.
+    that failed (its numbers are NaN). ``score`` ranks the fits, and ``stopped`` says why the search ended.
     """
 
     table: xr.Dataset
     fits: dict[str, LaplaceFit]
-    criterion: str
+    score: str
     stopped: str
 
     @property
     def best(self) -> LaplaceFit:
-        """The best sound fit by the criterion; a doubtful one only if all are doubtful."""
+        """The best sound fit by its score; a doubtful one only if all are doubtful."""
         return self.fits[self._best_label()]
 
     def _best_label(self, levels: int | None = None) -> str:
         table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
-        return str(table.model.to_numpy()[_ranking(table, self.criterion)[0]])
+        return str(table.model.to_numpy()[_ranking(table, self.score)[0]])
 
     @property
     def history(self) -> pd.DataFrame:
@@ -65,14 +65,14 @@ class StructureSearch(Summarized):
             n_models = int((self.table.level == level).sum())
             rows.append((level, n_models, best, float(row.log_evidence), float(row.bic)))
         frame = pd.DataFrame(rows, columns=["level", "n_models", "best", "log_evidence", "bic"]).set_index("level")
-        return frame.assign(gain=frame.log_evidence.diff() if self.criterion == "evidence" else -frame.bic.diff())
+        return frame.assign(gain=frame.log_evidence.diff() if self.score == "evidence" else -frame.bic.diff())
 
     def _summary(self) -> Summary:
-        table = self.table.isel(model=_ranking(self.table, self.criterion)[:_SHOWN])
+        table = self.table.isel(model=_ranking(self.table, self.score)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
         frame = formatted(frame, {"probability": "{:.3g}", "log_evidence": "{:.2f}", "bic": "{:.2f}"})
         frame = frame.assign(n_parameters=frame.n_parameters.astype("Int64"))
-        best = f"{self._best_label()} of {self.table.sizes['model']} kernels by {self.criterion}"
+        best = f"{self._best_label()} of {self.table.sizes['model']} kernels by {self.score}"
         return Summary("StructureSearch", {"best": best, "stopped": self.stopped}, [frame])
 
 
@@ -85,7 +85,7 @@ def compositional_kernel_search(
     depth: int = 3,
     beam: int = 1,
     budget: int | None = None,
-    criterion: Literal["evidence", "bic"] = "evidence",
+    score: Literal["evidence", "bic"] = "evidence",
     mean: str | pm.gp.mean.Mean = "constant",
     priors: str | Mapping[str, Any] | None = None,
     x_scale: Scale = "unit",
@@ -112,7 +112,7 @@ def compositional_kernel_search(
     depth, beam, budget : int
         Largest numbers of levels, of kernels expanded at each level (the best ones; 1 is greedy, as in the paper),
         and of kernels fitted (default: no limit).
-    criterion : {"evidence", "bic"}
+    score : {"evidence", "bic"}
         ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest :math:`-2 \log p(y
         \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters (mean and noise
         included), but only one output scale for each product, since the data determine only the product of its
@@ -155,8 +155,8 @@ def compositional_kernel_search(
     """
     values = read_inputs(X)
     read_outputs(y, len(values))
-    if criterion not in CRITERIA:
-        raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}; got {criterion!r}")
+    if score not in SCORES:
+        raise ValueError(f"score must be one of {', '.join(SCORES)}; got {score!r}")
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
         if not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{name} must be a positive whole number; got {number!r}")
@@ -182,19 +182,19 @@ def compositional_kernel_search(
     with ignoring(DoubtfulFitWarning):
         try:
             for level in range(1, depth + 1):
-                before = search.best_score(criterion)
+                before = search.best_score(score)
                 chosen = dict(list(candidates.items())[: None if budget is None else budget - len(search.records)])
                 with progress(f"Level {level} of at most {depth}", len(chosen), progressbar) as advance:
                     for batch in batched(chosen.items(), _BATCH):
                         search.fit(dict(batch), level)
                         advance(len(batch))
-                if level > 1 and not search.best_score(criterion) > before:
+                if level > 1 and not search.best_score(score) > before:
                     stopped = f"level {level} brought nothing better"
                     break
                 if len(chosen) < len(candidates) or len(search.records) == budget:
                     stopped = f"budget of {budget} kernels used up"
                     break
-                best = [record.expression for record in search.ranked(criterion)[:beam]]
+                best = [record.expression for record in search.ranked(score)[:beam]]
                 candidates = {
                     child: parent
                     for parent in reversed(best)
@@ -213,7 +213,7 @@ def compositional_kernel_search(
     if not search.fits:
         error = next(record.error for record in search.records.values())
         raise RuntimeError(f"all {len(search.records)} fits failed, the first with: {error}")
-    result = StructureSearch(search.table(), search.fits, criterion, stopped)
+    result = StructureSearch(search.table(), search.fits, score, stopped)
     _warn(result)
     return result
 
@@ -254,18 +254,18 @@ class _Search:
             self.records[expression] = _Record(expression, level, parent, errors.get(str(expression), ""))
         self.fits |= fits
 
-    def ranked(self, criterion: str) -> list[_Record]:
+    def ranked(self, score: str) -> list[_Record]:
         """Fits, the best first; without the doubtful ones unless all are."""
         if not self.fits:
             return []
         table, records = self.table(), list(self.records.values())
-        order = [i for i in _ranking(table, criterion) if not records[i].error]
+        order = [i for i in _ranking(table, score) if not records[i].error]
         sound = [i for i in order if not table.doubtful.to_numpy()[i]]
         return [records[i] for i in sound or order]
 
-    def best_score(self, criterion: str) -> float:
-        ranked = self.ranked(criterion)
-        return float(_scores(self.table().sel(model=str(ranked[0].expression)), criterion)) if ranked else -np.inf
+    def best_score(self, score: str) -> float:
+        ranked = self.ranked(score)
+        return float(_scores(self.table().sel(model=str(ranked[0].expression)), score)) if ranked else -np.inf
 
     def table(self) -> xr.Dataset:
         labels = [str(expression) for expression in self.records]
@@ -294,14 +294,14 @@ class _Search:
         return table
 
 
-def _scores(table: xr.Dataset, criterion: str) -> np.ndarray:
+def _scores(table: xr.Dataset, score: str) -> np.ndarray:
     """Larger is better."""
-    return table.log_evidence.to_numpy() if criterion == "evidence" else -table.bic.to_numpy()
+    return table.log_evidence.to_numpy() if score == "evidence" else -table.bic.to_numpy()
 
 
-def _ranking(table: xr.Dataset, criterion: str) -> np.ndarray:
+def _ranking(table: xr.Dataset, score: str) -> np.ndarray:
     """Positions: sound fits, the best first, then doubtful ones, then failed ones."""
-    scores = np.nan_to_num(_scores(table, criterion), nan=-np.inf, posinf=-np.inf)
+    scores = np.nan_to_num(_scores(table, score), nan=-np.inf, posinf=-np.inf)
     return np.lexsort((-scores, table.doubtful.to_numpy(), table.error.to_numpy() != ""))
 
 
@@ -326,12 +326,12 @@ def _warn(result: StructureSearch) -> None:
     """One warning for every doubt about the result."""
     problems = []
     table, best = result.table, result._best_label()
-    top = str(table.model.to_numpy()[int(np.nanargmax(_scores(table, result.criterion)))])
+    top = str(table.model.to_numpy()[int(np.nanargmax(_scores(table, result.score)))])
     if bool(table.doubtful.sel(model=top)):
         if bool(table.doubtful.sel(model=best)):
             what = f"every fit is doubtful, for example that of {top}"
         else:
-            what = f"{top} has a better {result.criterion} than {best}, but was passed over because its fit is doubtful"
+            what = f"{top} has a better {result.score} than {best}, but was passed over because its fit is doubtful"
         problems.append(f"{what}: {'; '.join(find_problems(result.fits[top]))}")
     if result.stopped == "interrupted":
         problems.append(f"it was interrupted; the result holds the {len(result.fits)} fits made before")
