@@ -23,6 +23,7 @@ import json
 import sys
 import time
 import warnings
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -334,8 +335,13 @@ def main() -> int:
     if arguments.record:
         import _report
 
-        made_with = {package: _report._version(package) for package in _report.PACKAGES}
-        known = {"made_with": made_with | {"cpu": _report._cpu()}, "answers": known["answers"]}
+        made_with = {package: _report._version(package) for package in _report.PACKAGES} | {"cpu": _report._cpu()}
+        known = {
+            "command": "python benchmarks/same_answers.py --record",
+            "date": datetime.now(UTC).date().isoformat(),
+            "made_with": made_with,
+            "answers": known["answers"],
+        }
         RECORD.write_text(json.dumps(known, indent=0) + "\n")
     return int(different > 0)
 
