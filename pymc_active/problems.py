@@ -68,6 +68,7 @@ def branin(X: np.ndarray) -> np.ndarray:
 
     Examples
     --------
+    >>> import numpy as np
     >>> branin([[np.pi, 2.275]]).round(6)
     array([0.397887])
     """
@@ -122,6 +123,7 @@ def hidden(function: Function, bounds: list[tuple[float, float]], D: int, active
 
     Examples
     --------
+    >>> import numpy as np
     >>> problem = hidden(branin, BRANIN_BOUNDS, 50, [7, 31])
     >>> problem.function(np.zeros((1, 50))).round(4)
     array([24.13])

@@ -117,9 +117,23 @@ def uncertainty(
 ) -> xr.DataArray:
     """Uncertainty sampling: the sd of the latent function at each candidate, in units of y.
 
-    Arguments are as in :func:`bald`, with any method of :func:`pymc_active.predict`; several models give the sd of
-    their average. The maximiser also maximises the entropy H[f], the first term of BALD (Garnett, Osborne & Hennig
-    2014, section 4).
+    Its maximiser also maximises the entropy H[f], the first term of BALD.
+
+    Parameters
+    ----------
+    fit, X_pool, model, draws, random_seed
+        As in :func:`bald`; several models give the sd of their average.
+    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
+        As in :func:`pymc_active.predict`.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Garnett, Osborne & Hennig (2014), section 4.
     """
     return Uncertainty(method, draws, random_seed).over(fit, X_pool, model)
 

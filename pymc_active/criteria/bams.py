@@ -78,8 +78,19 @@ def committee(
 ) -> xr.DataArray:
     """Query by committee: entropy of the equally weighted mixture of the models' predictives for y*, in nats.
 
-    Arguments are as in :func:`bams`; larger is better, and a differential entropy may be negative (Malkomes & Garnett
-    2015, footnote 4; Seung, Opper & Sompolinsky 1992).
+    Parameters
+    ----------
+    fits, X_pool, method, draws, random_seed
+        As in :func:`bams`.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better. A differential entropy may be negative.
+
+    References
+    ----------
+    .. [1] Malkomes & Garnett (2015), footnote 4; Seung, Opper & Sompolinsky (1992).
     """
     return Committee(method, draws, random_seed).over(as_model_average(fits), X_pool)
 

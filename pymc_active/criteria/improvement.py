@@ -31,16 +31,25 @@ def expected_improvement(
 ) -> xr.DataArray:
     r"""Log of the expected improvement over the best posterior mean at the data.
 
-    Arguments are as in :func:`bald`; ``minimize`` improves downwards. ``"map"``, ``"bbq"`` and ``"mgp"`` use one
-    Gaussian with the marginal mean and variance (of the models' average). The other methods, and a trace, average each
-    component's improvement over its own best mean.
+    Parameters
+    ----------
+    fit, X_pool, model, draws, random_seed
+        As in :func:`bald`.
+    minimize : bool
+        Improve downwards.
+    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
+        ``"map"``, ``"bbq"`` and ``"mgp"`` use one Gaussian with the marginal mean and variance (of the models'
+        average). The other methods, and a trace, average each component's improvement over its own best mean.
 
     Returns
     -------
     xarray.DataArray
         :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z), the argument in
-        units of y (Jones, Schonlau & Welch 1998). The logarithm keeps a useful gradient where improvement is unlikely
-        (Ament et al. 2023).
+        units of y. The logarithm keeps a useful gradient where improvement is unlikely.
+
+    References
+    ----------
+    .. [1] Jones, Schonlau & Welch (1998); Ament et al. (2023) for the logarithm.
     """
     return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool, model)
 
@@ -58,8 +67,22 @@ def upper_confidence_bound(
 ) -> xr.DataArray:
     """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize``, sqrt(beta) sds minus the mean.
 
-    Arguments are as in :func:`bald`, with any method of :func:`pymc_active.predict`; a mixture enters by its mean and
-    variance. ``beta`` is finite and not negative (Srinivas et al. 2010, eq. 6).
+    Parameters
+    ----------
+    fit, X_pool, model, method, draws, random_seed
+        As in :func:`expected_improvement`; a mixture enters by its mean and variance.
+    beta : float
+        Finite, not negative.
+    minimize : bool
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Srinivas et al. (2010), eq. 6.
     """
     return UpperConfidenceBound(beta, minimize, method, draws, random_seed).over(fit, X_pool, model)
 

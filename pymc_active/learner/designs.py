@@ -66,6 +66,7 @@ def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generat
 
     Examples
     --------
+    >>> import numpy as np
     >>> np.sort(np.floor(latin_hypercube([(0, 4)], 4, random_seed=1)[:, 0]))
     array([0., 1., 2., 3.])
     """

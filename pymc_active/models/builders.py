@@ -71,6 +71,7 @@ def ard_gp(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pymc_active as pma
     >>> X = np.random.default_rng(0).normal(size=(8, 2))
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
@@ -171,6 +172,7 @@ def embedding_gp(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pymc_active as pma
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(8, 5))
     >>> gpm = pma.embedding_gp(X, np.sin(X[:, 0]), n_components=2)

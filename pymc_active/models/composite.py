@@ -90,6 +90,7 @@ def composite_gp(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(0, 1, 20)
     >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]

@@ -36,6 +36,7 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
 
     Examples
     --------
+    >>> import numpy as np, pymc as pm
     >>> import pymc_active as pma
     >>> with pm.Model() as model:
     ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))

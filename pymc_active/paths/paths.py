@@ -238,6 +238,7 @@ def draw_paths(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pymc_active as pma
     >>> X = np.linspace(0, 1, 5)[:, None]
     >>> gpm = pma.ard_gp(X, np.sin(6 * X[:, 0]))

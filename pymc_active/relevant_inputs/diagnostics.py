@@ -97,6 +97,7 @@ def check_assumptions(
 
     Examples
     --------
+    >>> import numpy as np
     >>> x = np.linspace(0, 9, 30)[:, None]
     >>> y = np.where(np.arange(30) == 7, 50.0, 0.01 * np.sin(x[:, 0]))
     >>> check_assumptions(x, y, bandwidth=1.0, signal_variance=80.0, noise_variance=1.0).is_plausible

@@ -84,6 +84,7 @@ class HDSLearner(Summarized):
 
     Examples
     --------
+    >>> import numpy as np
     >>> learner = HDSLearner(100, bandwidth=0.5, signal_variance=1.0, noise_variance=0.01, random_seed=1)
     >>> while not learner.is_finished:
     ...     x = learner.ask()

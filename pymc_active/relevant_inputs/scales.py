@@ -139,6 +139,7 @@ def estimate_scales(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> scales = estimate_scales(lambda X: np.sin(5 * X[:, 3]) + rng.normal(0, 0.1, len(X)), 100, random_seed=1)
     >>> 0.003 < scales.noise_variance < 0.03

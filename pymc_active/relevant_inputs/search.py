@@ -58,6 +58,7 @@ def hds(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> def f(X):
     ...     return 2 * np.sin(5 * X[:, 3]) * np.cos(4 * X[:, 70]) + rng.normal(0, 0.1, len(X))
@@ -145,6 +146,7 @@ def hds_then_optimize(
 
     Examples
     --------
+    >>> import numpy as np
     >>> def f(X):
     ...     return -np.square(X[:, 7] - 0.3) * 4
     >>> found = hds_then_optimize(

@@ -159,9 +159,20 @@ def max_value_entropy(
 ) -> xr.DataArray:
     r"""Max-value entropy search: the expected information about the maximum's height, in nats.
 
-    Arguments and result are as in :func:`pes`, but f needs no derivatives. With a = (f* - mean) / sd the value is
-    :math:`\mathrm{mean}_{f_*} [a \varphi(a) / (2 \Phi(a)) - \log \Phi(a)]`, which neglects the noise of an observation
-    (Wang & Jegelka 2017, Max-value entropy search for efficient Bayesian optimization, eq. 6).
+    Parameters
+    ----------
+    gpm, X_pool, bounds, point, fit, trace, minimize, n_optima, n_features, draws, random_seed
+        As in :func:`pes`; f needs no derivatives.
+
+    Returns
+    -------
+    xarray.DataArray
+        :math:`\mathrm{mean}_{f_*} [a \varphi(a) / (2 \Phi(a)) - \log \Phi(a)]` with a = (f* - mean) / sd, over
+        ``point``. The noise of an observation is neglected, as in the paper.
+
+    References
+    ----------
+    .. [1] Wang & Jegelka (2017), Max-value entropy search for efficient Bayesian optimization, eq. 6.
     """
     return score_or_maximize(
         MaxValueEntropy, gpm, X_pool, bounds, point, fit, trace,
@@ -185,10 +196,20 @@ def joint_entropy_search(
 ) -> xr.DataArray:
     """Joint entropy search: the expected information about the maximum's place and height together, in nats.
 
-    Arguments and result are as in :func:`pes`, but f needs no derivatives. Each pair of place and height is taken as a
-    noise-free observation, and f is cut off above the height (Hvarfner, Hutter & Nardi 2022, Joint entropy search for
-    maximally-informed Bayesian optimization; Tu et al. 2022, Joint entropy search for multi-objective Bayesian
-    optimization).
+    Parameters
+    ----------
+    gpm, X_pool, bounds, point, fit, trace, minimize, n_optima, n_features, draws, random_seed
+        As in :func:`pes`; f needs no derivatives.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``. Each pair of place and height is a noise-free observation, and f is cut off above the height.
+
+    References
+    ----------
+    .. [1] Hvarfner, Hutter & Nardi (2022), Joint entropy search for maximally-informed Bayesian optimization. Tu et al.
+       (2022), Joint entropy search for multi-objective Bayesian optimization.
     """
     return score_or_maximize(
         JointEntropy, gpm, X_pool, bounds, point, fit, trace,
@@ -211,8 +232,19 @@ def thompson(
 ) -> xr.DataArray:
     """Thompson sampling: one sample path, with one draw of the hyperparameters, in units of y.
 
-    Arguments are as in :func:`pes`; one of the ``draws`` is chosen at random. The result is the path (with ``minimize``
-    its negative) over ``point``; larger is better (Thompson 1933; Wilson et al. 2020 for the paths).
+    Parameters
+    ----------
+    gpm, X_pool, bounds, point, fit, trace, minimize, n_features, draws, random_seed
+        As in :func:`pes`; one of the ``draws`` is chosen at random.
+
+    Returns
+    -------
+    xarray.DataArray
+        The path (with ``minimize`` its negative) over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Thompson (1933); Wilson et al. (2020) for the paths.
     """
     return score_or_maximize(
         Thompson, gpm, X_pool, bounds, point, fit, trace,

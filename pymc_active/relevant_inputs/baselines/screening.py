@@ -76,6 +76,7 @@ def coordinate_wise(
 
     Examples
     --------
+    >>> import numpy as np
     >>> coordinate_wise(lambda X: np.sin(3 * X[:, 4]), 10, n_pairs=3, n_active=1, random_seed=1).active
     [4]
     """
