@@ -274,19 +274,6 @@ def test_fits_made_before_are_starts_under_every_prior():
     assert found.fits["wide"]["LIN + PER"].log_posterior > known.log_posterior - 1e-6
 
 
-def test_vague_priors_are_the_wide_ones_with_twice_the_sd():
-    expression = parse("PER + SE + RQ + LIN")
-    wide, vague = (
-        pma.composite_gp(X, Y, expression, priors=p, x_scale="unit", y_scale="standardize")
-        for p in ("wide", priors_module.vague_priors())
-    )
-    a, b = wide.posterior().prior, vague.posterior().prior
-    assert_allclose(a.mean, b.mean)
-    doubled = [name.startswith(("log_lengthscale", "log_period")) for name in wide.labels]
-    assert sum(doubled) == 4
-    assert_allclose(b.sd, a.sd * np.where(doubled, 2, 1))
-
-
 @pytest.fixture(scope="module")
 def sensitivity():
     return pma.search.prior_sensitivity(X, Y, ["LIN + PER", "SE"], **SETTINGS)
@@ -304,6 +291,16 @@ def test_sensitivity_holds_a_posterior_under_each_set(sensitivity):
             assert_allclose(alone.log_posterior, fits["SE"].log_posterior, atol=1e-6)
     assert repr(sensitivity).startswith("<PriorSensitivity: best under wide LIN + PER")
     assert "<table" in sensitivity._repr_html_()
+
+
+def test_vague_priors_are_the_wide_ones_with_twice_the_sd(sensitivity):
+    for label, expected in {"LIN + PER": 2, "SE": 1}.items():
+        wide, vague = (sensitivity.fits[name][label].gpm for name in ("wide", "vague"))
+        a, b = wide.posterior().prior, vague.posterior().prior
+        assert_allclose(a.mean, b.mean)
+        doubled = [name.startswith(("log_lengthscale", "log_period")) for name in wide.labels]
+        assert sum(doubled) == expected
+        assert_allclose(b.sd, a.sd * np.where(doubled, 2, 1))
 
 
 def test_a_failed_search_is_rescued_by_other_priors(monkeypatch, sensitivity):
