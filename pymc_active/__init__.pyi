@@ -23,6 +23,9 @@ from .models import composite_gp as composite_gp
 from .models import embedding_gp as embedding_gp
 from .models import from_marginal as from_marginal
 from .models.sampling import sample as sample
+from .particles import ParticleFit as ParticleFit
+from .particles import fit as fit
+from .particles import fit_smc as fit_smc
 from .paths import PosteriorPaths as PosteriorPaths
 from .paths import draw_paths as draw_paths
 from .predictions.bridge_sampling import BridgeEvidence as BridgeEvidence
@@ -30,6 +33,7 @@ from .predictions.bridge_sampling import bridge_evidence as bridge_evidence
 from .predictions.ensembles import as_ensemble as as_ensemble
 from .predictions.model_average import ModelAverage as ModelAverage
 from .predictions.predict import predict as predict
+from .structure.active_subspace import active_subspace as active_subspace
 from .structure.decompose import Decomposition as Decomposition
 from .structure.decompose import decompose as decompose
 from .structure.relevance import relevance as relevance

@@ -20,7 +20,6 @@ from pymc_active.information.mixture_entropy import mixture_entropy, symmetrized
 from pymc_active.laplace.draws.importance import importance_evidence, pareto_k
 from pymc_active.models.traces import trace_thetas
 from pymc_active.predictions.bridge_sampling import bridge_evidence
-from pymc_active.predictions.model_average import summed_over_modes
 from pymc_active.predictions.moments import draw_moments
 
 pytestmark = pytest.mark.slow
@@ -176,7 +175,7 @@ def test_chains_at_different_images_of_an_embedding_agree():
 def test_evidence_is_that_of_the_three_estimators(fit, trace, report):
     evidence = report["evidence"].to_dataset()
     weighted, bridge = importance_evidence(fit, random_seed=0), bridge_evidence(fit, trace, random_seed=0)
-    assert_allclose(evidence.log_evidence, [summed_over_modes(fit), weighted.log_evidence, bridge.log_evidence])
+    assert_allclose(evidence.log_evidence, [fit.summed_evidence, weighted.log_evidence, bridge.log_evidence])
     assert_allclose(evidence.standard_error[1:], [weighted.standard_error, bridge.standard_error])
     assert np.isnan(evidence.standard_error[0])
     assert float(evidence.pareto_k) == weighted.pareto_k

@@ -94,7 +94,8 @@ def test_members_of_a_row_space_are_lifted(wide):
     own, lifted = wide.best.posterior, wide.best.full_posterior
     for z, theta in zip(part.z, ensemble.thetas, strict=True):
         one, other = own.moments(own.state(z), wide.X), lifted.moments(lifted.state(theta), wide.X)
-        assert_allclose(one.mean, other.mean, rtol=1e-7)
+        # Both factorise matrices of condition number up to 1e9.
+        assert_allclose(one.mean, other.mean, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["fit", "wide"])

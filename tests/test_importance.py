@@ -13,7 +13,6 @@ from pymc_active.laplace.draws.importance import importance_evidence
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.predictions import model_average
-from pymc_active.predictions.model_average import summed_over_modes
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +73,7 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     assert estimate.standard_error < 0.05
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
     # Laplace is visibly off, so that the agreement says something.
-    assert abs(summed_over_modes(fitted) - exact) > 8 * estimate.standard_error
+    assert abs(fitted.summed_evidence - exact) > 8 * estimate.standard_error
     assert estimate.effective_sample_size > 300
     assert importance_evidence(fitted, draws=4000, random_seed=0) == estimate
 

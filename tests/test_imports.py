@@ -20,6 +20,7 @@ LAYERS = [
     ["information"],
     ["inference"],
     ["laplace"],
+    ["particles"],
     ["predictions"],
     ["paths"],
     ["structure"],
@@ -74,7 +75,6 @@ def test_imports_only_go_down(room):
         for line, other in imported_by(module)
         if room_of(other) != room and FLOOR[room_of(other)] >= FLOOR[room]
     ]
-    # The export list names what it loads on first use, for type checkers.
     assert not upward
 
 

@@ -94,7 +94,7 @@ def test_pending_points_are_conditioned_on():
     fit = active.fit
     imagined = fit.given(
         np.concatenate([fit.gpm.X, first]),
-        np.append(fit.gpm.y, pma.predict(fit, first, method="map").f_mean),
+        np.append(fit.gpm.y, pma.predict(fit, first).f_mean),
     )
     values = uncertainty(imagined, GRID).to_numpy()
     values[[*start, row]] = -np.inf
@@ -538,7 +538,7 @@ def test_to_datatree_records_the_design():
         active.tell(x, truth(x))
         xs.append((x, best))
     tree = active.to_datatree(draws=5)
-    assert {"posterior", "fit", "observed_data", "constant_data", "design"} <= set(tree.children)
+    assert {"posterior", "sample_stats", "observed_data", "constant_data", "design"} <= set(tree.children)
     design = tree["design"]
     assert_array_equal(design["x"], np.concatenate([x for x, _ in xs]))
     assert_array_equal(design["y"], truth(np.concatenate([x for x, _ in xs])))

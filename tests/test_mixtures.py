@@ -126,7 +126,7 @@ def test_particles_of_several_modes_have_their_shares():
     basin, grid_basin = np.searchsorted(edges, draws), np.searchsorted(edges, thetas)
     shares, exact = np.bincount(basin, minlength=len(centers)) / len(draws), np.bincount(grid_basin, p)
     # A comb leaves little to chance, but some particles cross a low barrier, and Laplace's evidences are not exact.
-    assert np.abs(shares - weights).sum() < 0.3
+    assert np.abs(shares - weights).sum() < 0.4
     assert np.abs(shares - exact).sum() < 0.4
     distance = np.abs(np.interp(np.sort(draws), thetas, p.cumsum()) - (np.arange(200) + 0.5) / 200).max()
     assert distance < 1.95 / np.sqrt(200)

@@ -58,7 +58,7 @@ def with_modes(fit, log_evidences, floored):
     """A fit that pretends to have more modes."""
     other = copy.copy(fit)
     other.modes = [replace(fit.modes[0], log_evidence=e) for e in log_evidences]
-    other.expansions = [copy.copy(fit.best) for _ in log_evidences]
+    other._expansions = [copy.copy(fit.best) for _ in log_evidences]
     for expansion, n in zip(other.expansions, floored, strict=True):
         expansion.curvature = fit.best.curvature._replace(n_floored=n)
     other.log_evidence = log_evidences[0]

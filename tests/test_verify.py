@@ -38,7 +38,7 @@ def truth(X):
 
 def learner(learn="hyperparameters", rows=FEW, priors=WIDE, **keywords):
     gpm = pma.ard_gp(GRID[rows], truth(GRID[rows]), priors=priors)
-    return Learner(gpm, learn, **{"pool": GRID, "verify": 1, "random_seed": 0, **keywords})
+    return Learner(gpm, learn, **{"pool": GRID, "verify": 1, "random_seed": 0, "inference": "laplace", **keywords})
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ import xarray as xr
 from pymc_active.laplace.draws.importance import PARETO_LIMIT, importance_evidence
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.predictions.bridge_sampling import bridge_evidence
-from pymc_active.predictions.model_average import summed_over_modes
 
 ESTIMATORS = ("laplace", "importance", "bridge")
 # A bridge with a smaller standard error distinguishes models whose odds differ by 2 (0.7 nats, two standard errors).
@@ -19,7 +18,7 @@ _ROUGH = 0.35
 def compare_evidences(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None) -> xr.Dataset:
     """The group ``evidence`` of :func:`pymc_active.check`."""
     rows, problems, pareto_k = np.full((len(ESTIMATORS), 3), np.nan), {}, np.nan
-    rows[0, 0] = summed_over_modes(fit)
+    rows[0, 0] = fit.summed_evidence
     try:
         weighted = importance_evidence(fit, random_seed=random_seed)
     except ValueError as error:

@@ -21,7 +21,7 @@ def bald(
     *,
     model: GPModel | None = None,
     target: Literal["y", "f"] = "y",
-    method: Literal["mgp", "bbq", "modes", "draws", "cubature"] = "mgp",
+    method: Literal["mgp", "bbq", "modes", "draws", "cubature"] | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -44,7 +44,7 @@ def bald(
         ``"y"``: include the noise in both variances, for the information in an *observation*. ``"f"``: the paper's
         latent function. On nearly noise-free data the latent ratio degenerates and prefers points where both variances
         are tiny.
-    method : {"mgp", "bbq", "modes", "draws", "cubature"}
+    method : {"mgp", "bbq", "modes", "draws", "cubature"}, optional
         How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`. ``"mgp"`` and ``"bbq"`` use
         the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
         includes the information about the mode. ``"draws"`` decides most like MCMC: over 50 problems its pick had 0.96
@@ -75,7 +75,7 @@ class Bald(MomentCriterion):
     name, units = "bald", "nats"
     methods = ("mgp", "bbq", *MIXTURE_METHODS)
 
-    def __init__(self, target: str = "y", method: str = "mgp", draws: int = 128, random_seed: Seed = None):
+    def __init__(self, target: str = "y", method: str | None = None, draws: int = 128, random_seed: Seed = None):
         if target not in ("y", "f"):
             raise ValueError(f"target must be 'y' or 'f'; got {target!r}")
         super().__init__(method, draws, random_seed)
@@ -111,7 +111,7 @@ def uncertainty(
     X_pool: Any,
     *,
     model: GPModel | None = None,
-    method: str = "mgp",
+    method: str | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -123,7 +123,7 @@ def uncertainty(
     ----------
     fit, X_pool, model, draws, random_seed
         As in :func:`bald`; several models give the sd of their average.
-    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
+    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}, optional
         As in :func:`pymc_active.predict`.
 
     Returns

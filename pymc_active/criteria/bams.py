@@ -24,7 +24,7 @@ def bams(
     *,
     prior: Prior = None,
     weights: Literal["posterior", "tempered", "uniform"] = "posterior",
-    method: Literal["mgp", "modes", "draws"] = "mgp",
+    method: Literal["mgp", "modes", "draws"] | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -44,7 +44,7 @@ def bams(
         The model probabilities p_k. ``"posterior"`` gives the information itself. Early on the posterior may be certain
         of a wrong model, so that no candidate seems informative; ``"tempered"`` uses the normalised square roots of the
         posterior, ``"uniform"`` equal weights for all models with a finite evidence.
-    method : {"mgp", "modes", "draws"}
+    method : {"mgp", "modes", "draws"}, optional
         A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), the mixture over all
         its modes, or the mixture over draws from its posterior, by far the most expensive and on few data the most
         reliable. Information about a model's own mode or hyperparameters does not count.
@@ -72,7 +72,7 @@ def committee(
     fits: Fits,
     X_pool: Any,
     *,
-    method: Literal["mgp", "modes", "draws"] = "mgp",
+    method: Literal["mgp", "modes", "draws"] | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -100,7 +100,9 @@ class Bams(MomentCriterion):
 
     name, units = "bams", "nats"
 
-    def __init__(self, weights: str = "posterior", method: str = "mgp", draws: int = 128, random_seed: Seed = None):
+    def __init__(
+        self, weights: str = "posterior", method: str | None = None, draws: int = 128, random_seed: Seed = None
+    ):
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
         super().__init__(method, draws, random_seed)

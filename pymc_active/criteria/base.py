@@ -72,13 +72,14 @@ class Criterion(ABC):
 class MomentCriterion(Criterion):
     """A function of the predictive moments at one point.
 
-    ``method``, ``draws`` and ``random_seed`` say how to marginalise a fit, as in :func:`pymc_active.predict`.
+    ``method``, ``draws`` and ``random_seed`` say how to marginalise a fit, as in :func:`pymc_active.predict`: without a
+    method over the particles of a ParticleFit, and as ``"mgp"`` for a LaplaceFit.
     """
 
     methods: tuple[str, ...] = METHODS
 
-    def __init__(self, method: str = "mgp", draws: int = 128, random_seed: Seed = None):
-        if method not in self.methods:
+    def __init__(self, method: str | None = None, draws: int = 128, random_seed: Seed = None):
+        if method is not None and method not in self.methods:
             raise ValueError(f"method must be one of {', '.join(self.methods)}; got {method!r}")
         self.method, self.draws, self.random_seed = method, draws, random_seed
 

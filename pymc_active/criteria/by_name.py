@@ -44,21 +44,21 @@ class Entry(NamedTuple):
     make: Callable[..., Criterion]
 
 
-def _bald(target: str, method: str) -> Entry:
+def _bald(target: str, method: str | None) -> Entry:
     return Entry("moments", lambda minimize: Bald(target, method, random_seed=_SEED))
 
 
-def _bams(weights: str = "posterior", method: str = "mgp") -> Entry:
+def _bams(weights: str = "posterior", method: str | None = None) -> Entry:
     return Entry("models", lambda minimize: Bams(weights, method, random_seed=_SEED))
 
 
 CRITERIA: dict[str, Entry] = {
-    "bald": _bald("y", "mgp"),
+    "bald": _bald("y", None),
     "bald_bbq": _bald("y", "bbq"),
     "bald_modes": _bald("y", "modes"),
     "bald_draws": _bald("y", "draws"),
     "bald_cubature": _bald("y", "cubature"),
-    "bald_f": _bald("f", "mgp"),
+    "bald_f": _bald("f", None),
     "bald_bbq_f": _bald("f", "bbq"),
     "bald_modes_f": _bald("f", "modes"),
     "bald_draws_f": _bald("f", "draws"),

@@ -25,7 +25,7 @@ def expected_improvement(
     *,
     model: GPModel | None = None,
     minimize: bool = False,
-    method: str = "mgp",
+    method: str | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -37,7 +37,7 @@ def expected_improvement(
         As in :func:`bald`.
     minimize : bool
         Improve downwards.
-    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
+    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}, optional
         ``"map"``, ``"bbq"`` and ``"mgp"`` use one Gaussian with the marginal mean and variance (of the models'
         average). The other methods, and a trace, average each component's improvement over its own best mean.
 
@@ -61,7 +61,7 @@ def upper_confidence_bound(
     model: GPModel | None = None,
     beta: float = 4.0,
     minimize: bool = False,
-    method: str = "mgp",
+    method: str | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -92,7 +92,7 @@ class ExpectedImprovement(MomentCriterion):
 
     name, units = "expected_improvement", "log of units of y"
 
-    def __init__(self, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: Seed = None):
+    def __init__(self, minimize: bool = False, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
         # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S,).
@@ -163,7 +163,12 @@ class UpperConfidenceBound(MomentCriterion):
     name, units = "upper_confidence_bound", "units of y"
 
     def __init__(
-        self, beta: float = 4.0, minimize: bool = False, method: str = "mgp", draws: int = 128, random_seed: Seed = None
+        self,
+        beta: float = 4.0,
+        minimize: bool = False,
+        method: str | None = None,
+        draws: int = 128,
+        random_seed: Seed = None,
     ):
         super().__init__(method, draws, random_seed)
         if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):

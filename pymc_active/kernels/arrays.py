@@ -9,9 +9,9 @@ evaluates it once, and the result has
 * ``curvature(W)``: the Hessian of <W, K>, and
 * ``input_pullback(W)``: the gradient of <W, K> in the rows of Z, (m, D).
 
-Sums and products combine these by the sum and product rules. ``node.matrices(thetas, X)`` is ``K`` alone, for
-many thetas at once. ``K`` and ``input_pullback`` are analytic and accept a complex theta: a complex step gives their
-derivatives in theta to the last digit.
+Sums and products combine these by the sum and product rules. ``K`` and ``input_pullback`` are analytic and accept a
+complex theta: a complex step gives their derivatives in theta to the last digit. For many thetas at once see
+:mod:`pymc_active.kernels.batches`.
 """
 
 from __future__ import annotations
@@ -49,20 +49,11 @@ class Node:
         """k(x, x) for every row of ``X``, shape (n,), and its derivatives."""
         raise NotImplementedError
 
-    def matrices(self, thetas: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """K among the rows of ``X`` for every row of thetas (S, P), shape (S, n, n)."""
-        raise NotImplementedError
-
 
 def _roles(name: str, indices: Sequence[int], log_outputscale: int) -> dict[str, int]:
     """Roles of parameters with one name, numbered if they are several, and of the output scale."""
     names = [name] if len(indices) == 1 else [f"{name}[{number}]" for number in range(len(indices))]
     return dict(zip([*names, "log_outputscale"], [*indices, log_outputscale], strict=True))
-
-
-def _each(log_factors: np.ndarray) -> np.ndarray:
-    """Factors of a stack of matrices, (S, 1, 1)."""
-    return np.exp(log_factors)[:, None, None]
 
 
 def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
@@ -99,16 +90,6 @@ class Stationary(Node):
     def diagonal(self, theta, X):
         value = np.full(len(X), np.exp(2 * theta[self.log_outputscale]))
         return value, [(self.log_outputscale, 2 * value)]
-
-    def matrices(self, thetas, X):
-        return _each(2 * thetas[:, self.log_outputscale]) * self.profile(self.squared_distances(thetas, X), 0)[0]
-
-    def squared_distances(self, thetas: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Scaled distances s for every row of thetas, (S, n, n)."""
-        s = np.zeros((len(thetas), len(X), len(X)))
-        for column, index in zip(self.columns, self.column_indices, strict=True):
-            s += _each(-2 * thetas[:, index]) * np.square(np.subtract.outer(X[:, column], X[:, column]))
-        return s
 
 
 class _StationaryAt:
@@ -205,11 +186,6 @@ class RationalQuadratic(Stationary):
     def at(self, theta, X, Z=None):
         return _RationalQuadraticAt(self, theta, X, Z)
 
-    def matrices(self, thetas, X):
-        alpha = _each(thetas[:, self.log_alpha])
-        log_t = np.log1p(self.squared_distances(thetas, X) / (2 * alpha))
-        return np.exp(2 * thetas[:, self.log_outputscale, None, None] - alpha * log_t)
-
 
 class _ExponentialAt:
     """outputscale² exp(...) with two more parameters, by the derivatives of its logarithm."""
@@ -289,16 +265,6 @@ class Periodic(Node):
 
     diagonal = Stationary.diagonal
 
-    def matrices(self, thetas, X):
-        # By the addition theorem, as below.
-        angles = np.pi * _each(-thetas[:, self.log_period])[..., 0] * X[:, self.columns].T[:, None]
-        sines, cosines = np.sin(angles), np.cos(angles)
-        half = sines[..., None] * cosines[..., None, :]
-        s = np.square(half - np.swapaxes(half, -1, -2)).sum(0)
-        s *= -2 * _each(-2 * thetas[:, self.log_lengthscale])
-        s += 2 * thetas[:, self.log_outputscale, None, None]
-        return np.exp(s, out=s)
-
 
 class _PeriodicAt(_ExponentialAt):
     def __init__(self, node, theta, X, Z):
@@ -373,10 +339,6 @@ class Linear(Node):
             tangents += [(int(i), -2 * variance * A[:, d]) for d, i in enumerate(self.location)]
         return value, tangents
 
-    def matrices(self, thetas, X):
-        A = X[:, self.columns] - (0.0 if self.location is None else thetas[:, None, self.location])
-        return _each(2 * thetas[:, self.log_outputscale]) * (A @ np.swapaxes(A, -1, -2))
-
 
 class _LinearAt:
     def __init__(self, node, theta, X, Z):
@@ -428,9 +390,6 @@ class Add(Node):
         parts = [part.diagonal(theta, X) for part in self.parts]
         return sum(value for value, _ in parts), [t for _, tangents in parts for t in tangents]
 
-    def matrices(self, thetas, X):
-        return sum(part.matrices(thetas, X) for part in self.parts)
-
 
 class _AddAt:
     def __init__(self, children):
@@ -465,9 +424,6 @@ class Multiply(Node):
         a, da = self.left.diagonal(theta, X)
         b, db = self.right.diagonal(theta, X)
         return a * b, [(i, t * b) for i, t in da] + [(i, a * t) for i, t in db]
-
-    def matrices(self, thetas, X):
-        return self.left.matrices(thetas, X) * self.right.matrices(thetas, X)
 
 
 class _MultiplyAt:

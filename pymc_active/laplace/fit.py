@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,17 +90,10 @@ class LaplaceFit(Summarized):
         converged: bool = True,
         trace: TraceDraws | None = None,
     ):
-        self.gpm, self.expansions = gpm, expansions
+        self.gpm, self._expansions, self._trace = gpm, expansions, trace
         self.X, self.y = data
-        self._posterior_draws = PosteriorDraws(expansions, trace)
         best = expansions[0]
-        self.theta, self.log_posterior, self.log_evidence = best.theta, best.log_posterior, best.log_evidence
-        evidence = np.array([e.log_evidence for e in expansions])
-        weights = np.exp(evidence - logsumexp(evidence))
-        self.modes = [
-            Mode(gpm.unflatten(e.theta), e.log_posterior, e.log_evidence, float(w))
-            for e, w in zip(expansions, weights, strict=True)
-        ]
+        self.log_evidence = best.log_evidence
         self.diagnostics: dict[str, Any] = {
             "converged": converged,
             "gradient_norm": float(np.abs(best.gradient).max(initial=0.0)),
@@ -121,7 +115,7 @@ class LaplaceFit(Summarized):
         self.diagnostics["warnings"] = find_problems(self)
 
     def _summary(self) -> Summary:
-        d, gpm, trace = self.diagnostics, self.gpm, self._posterior_draws.trace
+        d, gpm, trace = self.diagnostics, self.gpm, self._trace
         found = f", {d['n_best']} of {d['n_starts']} starts reached the best" if d["n_starts"] else ""
         shares = ", ".join(f"{mode.weight:.2g}" for mode in self.modes[:5]) + (", …" if len(self.modes) > 5 else "")
         facts = {
@@ -139,6 +133,35 @@ class LaplaceFit(Summarized):
         return Summary(f"LaplaceFit of {gpm.description}", facts, [table] if len(table) else [], doubts)
 
     @property
+    def expansions(self) -> Sequence[Expansion]:
+        """The expansions at all modes, highest first."""
+        return self._expansions
+
+    @cached_property
+    def modes(self) -> list[Mode]:
+        """Distinct modes found within 10 nats, best first, weighted by their Laplace evidence."""
+        evidence = np.array([e.log_evidence for e in self.expansions])
+        weights = np.exp(evidence - logsumexp(evidence))
+        return [
+            Mode(self.gpm.unflatten(e.theta), e.log_posterior, e.log_evidence, float(w))
+            for e, w in zip(self.expansions, weights, strict=True)
+        ]
+
+    @cached_property
+    def _posterior_draws(self) -> PosteriorDraws:
+        return PosteriorDraws(self.expansions, self._trace)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The mode in the model's unconstrained parameters (P,), in the order of ``labels``."""
+        return self.best.theta
+
+    @property
+    def log_posterior(self) -> float:
+        """Log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats."""
+        return self.best.log_posterior
+
+    @property
     def point(self) -> dict[str, np.ndarray]:
         """The mode: value-variable name -> unconstrained array."""
         return self.gpm.unflatten(self.theta)
@@ -147,6 +170,13 @@ class LaplaceFit(Summarized):
     def constrained_point(self) -> dict[str, np.ndarray]:
         """The mode in the user's space: variable name -> array, Deterministics included."""
         return {name: values[0] for name, values in self.gpm.constrain(self.theta[None]).items()}
+
+    @property
+    def summed_evidence(self) -> float:
+        """Laplace evidence summed over all proper modes, in nats; see :func:`pymc_active.active.model_posterior`."""
+        others = zip(self.modes[1:], self.expansions[1:], strict=True)
+        proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
+        return float(logsumexp([self.log_evidence, *proper]))
 
     @property
     def best(self) -> Expansion:
@@ -177,15 +207,15 @@ class LaplaceFit(Summarized):
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y)
         expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
-        trace = self._posterior_draws.trace
-        return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"], trace=trace)
+        return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"], trace=self._trace)
 
     def with_draws(self, z: np.ndarray) -> LaplaceFit:
         """The same fit with equally weighted draws z (S, P') in the coordinates of ``best.space``, for ``"draws"``."""
         if z.ndim != 2 or z.shape[1] != len(self.best.z):
             raise ValueError(f"z must have shape (S, {len(self.best.z)}); got {z.shape}")
         fit = copy(self)
-        fit._posterior_draws = PosteriorDraws(self.expansions, TraceDraws(z, self.best.space))
+        fit._trace = TraceDraws(z, self.best.space)
+        fit.__dict__.pop("_posterior_draws", None)
         return fit
 
     def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
@@ -214,15 +244,18 @@ class LaplaceFit(Summarized):
         return self.ensemble_by("modes")
 
     def ensemble_by(
-        self, method: str, draws: int = 128, random_seed: int | np.random.Generator | None = None
+        self,
+        method: str | None = None,
+        draws: int | None = None,
+        random_seed: int | np.random.Generator | None = None,
     ) -> Ensemble:
         """The hyperparameters that predictions and criteria average over.
 
         Parameters
         ----------
-        method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}
+        method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}, optional
             * ``"map"``, ``"bbq"``, ``"mgp"``: the highest mode with its Gaussian. Predictions ignore its uncertainty,
-              marginalise it in their mean, or in mean and variance.
+              marginalise it in their mean, or in mean and variance. The default is ``"mgp"``.
             * ``"modes"``: all modes with their Gaussians.
             * ``"cubature"``: 2P points around the highest mode, sqrt(P) sds along each principal axis of its Gaussian
               (the cubature of degree three).
@@ -230,11 +263,12 @@ class LaplaceFit(Summarized):
               (:mod:`pymc_active.laplace.draws.short_chains`). With fewer than 30 observations and a kernel that is not
               a single stationary one, they are resampled, with repeats, from a few thousand :meth:`weighted_draws`
               if these have weight. A fit :meth:`with_draws` takes up to ``draws`` of these, evenly spaced.
-        draws : int
-            For ``"draws"``, at least 2. Any first few of them come from different chains and represent all.
+        draws : int, optional
+            For ``"draws"``, at least 2, by default 128. Any first few come from different chains and represent all.
         random_seed : int or Generator, optional
             For ``"draws"``. The fit keeps the draws of an int, so that several criteria share them.
         """
+        method, draws = "mgp" if method is None else method, 128 if draws is None else draws
         best, data = self.best, (self.X, self.y)
         known: dict[str, Any] = {"center": self.theta, "log_evidence": self.log_evidence}
         if not len(best.z):

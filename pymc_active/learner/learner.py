@@ -24,6 +24,7 @@ from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_co
 from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.learner.verification import trace_datatree
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.files import read, write
 from pymc_active.support.progress import progress
@@ -83,6 +84,10 @@ class Learner(Summarized):
         leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
         Runs the restarts of mode searches, or the fits of several models; results do not depend on it.
+    inference : {"auto", "smc", "laplace"}
+        How to represent the posterior of a single model, as in :func:`pymc_active.fit`. Particles are updated by each
+        told point, and drawn anew when they have become few or there are half as many points again. Several models
+        follow the modes of their Laplace fits.
     verify : {"never", "sometimes"} or int
         When to check the Laplace fit by the Pareto k of its draws, which takes a second: after every k-th told point
         (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first fit always. Above
@@ -131,11 +136,23 @@ class Learner(Summarized):
         prior: Prior = None,
         explore_every: int = 0,
         executor: Executor | None = None,
+        inference: Literal["auto", "smc", "laplace"] = "auto",
         verify: Literal["never", "sometimes"] | int = "never",
         random_seed: int | np.random.Generator | None = None,
     ):
         state = new_state(
-            gpm, learn, criterion, pool, bounds, repeat, minimize, prior, explore_every, verify, random_seed
+            gpm,
+            learn,
+            criterion,
+            pool,
+            bounds,
+            repeat,
+            minimize,
+            prior,
+            explore_every,
+            inference,
+            verify,
+            random_seed,
         )
         self._take(state, executor)
 
@@ -412,7 +429,7 @@ class Learner(Summarized):
         return self._questions.candidates.show([self._best()])
 
     def _best(self) -> Choice:
-        method = "draws" if self.learn == "maximum" else "map"
+        method = "draws" if self.learn == "maximum" or isinstance(self.fit, ParticleFit) else "map"
         mean = UpperConfidenceBound(0.0, self.minimize, method, draws=_DRAWS, random_seed=0)
         return self._questions.candidates.maximum(mean.prepare(self.fit))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.choose import METHODS, choose
+from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.smc import N_PARTICLES
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 
 # Points told between full mode searches of one model; in between its modes are followed.
@@ -68,13 +72,29 @@ class FollowedModels:
 class OneModel(FollowedModels):
     """A single model, under the label :data:`ONLY`."""
 
-    def __init__(self, gpm: GPModel):
+    def __init__(self, gpm: GPModel, inference: str):
         super().__init__({ONLY: gpm})
-        self.gpm = gpm
+        self.gpm, self.inference = gpm, inference
         # Number of points at the last full search.
         self.last_search = -_SEARCH_EVERY
+        self.renew = partial(choose, method=inference)
+        # The last particles, which the next fit updates.
+        self.particles: ParticleFit | None = None
 
     def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
+        """Update the particles, or follow the modes."""
+        if self.inference == "laplace" or not self.gpm.shapes:
+            return self._follow_modes(seed, executor)
+        # A seed for each n, so that earlier fits do not affect fresh ones.
+        X, y, rng = self.X, self.y, np.random.default_rng((seed, len(self.y)))
+        last = self.particles
+        if last is not None and len(last.y) <= len(y) and _begins_with(X, last.X) and _begins_with(y, last.y):
+            self.particles = last.follow(rng, executor)
+        else:
+            self.particles = self.renew(self.gpm, N_PARTICLES, rng, executor=executor)
+        return self.particles
+
+    def _follow_modes(self, seed: int, executor: Executor | None) -> LaplaceFit:
         """Follow the modes; every 15 points search them anew."""
         n = len(self.y)
         is_full, is_small = n - self.last_search >= _SEARCH_EVERY, n < _SMALL
@@ -92,6 +112,10 @@ class OneModel(FollowedModels):
             self.last_search = n
         self.starts = {ONLY: [mode.point for mode in fit.modes]}
         return fit
+
+
+def _begins_with(values: np.ndarray, first: np.ndarray) -> bool:
+    return np.array_equal(values[: len(first)], first)
 
 
 class SeveralModels(FollowedModels):
@@ -265,8 +289,10 @@ def _check_model(gpm: Any) -> None:
         raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")
 
 
-def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneModel | SeveralModels:
+def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int, inference: str) -> OneModel | SeveralModels:
     """The models that a learner follows, checked against its goal."""
+    if inference not in METHODS:
+        raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
     if not isinstance(explore_every, int | np.integer) or explore_every < 0:
         raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
     if isinstance(gpm, GPModel):
@@ -276,7 +302,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int) -> OneM
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
-        return OneModel(gpm)
+        return OneModel(gpm, inference)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
     if learn == "hyperparameters":

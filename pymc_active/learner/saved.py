@@ -18,12 +18,14 @@ from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.stored import particles_from_dataset, particles_to_dataset
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 # Fields of a state that go into the file as they are.
 _PLAIN = ("learn", "criterion_is_named", "minimize", "repeat", "random_seed", "n_start", "notes")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
@@ -81,6 +83,8 @@ def to_contents(state: LearnerState) -> Contents:
     for number, (label, gpm) in enumerate(members.items()):
         groups[f"modes/{number}"] = _modes(gpm, subject.starts.get(label, []), fits.get(label))
         models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm)})
+    if isinstance(subject, OneModel) and subject.particles is not None:
+        groups["particles"] = particles_to_dataset(subject.particles)
     document = {
         **{name: getattr(state, name) for name in _PLAIN},
         "criterion": state.criterion_name,
@@ -126,6 +130,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         minimize=bool(document["minimize"]),
         prior=None,
         explore_every=memory["explore_every"] if memory["is_several"] else 0,
+        inference="laplace" if memory["is_several"] else memory["inference"],
         verify=document["verify"],
         random_seed=int(document["random_seed"]),
     )
@@ -276,12 +281,16 @@ def _fits(state: LearnerState) -> dict[Any, LaplaceFit]:
 def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | None) -> xr.Dataset:
     thetas = np.reshape([gpm.flatten(point) for point in starts], (len(starts), gpm.n_parameters))
     modes = xr.Dataset({"start": (("restart", "parameter"), thetas)}, {"parameter": gpm.labels})
-    return modes if fit is None else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
+    return (
+        modes
+        if fit is None or isinstance(fit, ParticleFit)
+        else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
+    )
 
 
 def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
     if isinstance(subject, OneModel):
-        return {"is_several": False, "last_search": subject.last_search}
+        return {"is_several": False, "last_search": subject.last_search, "inference": subject.inference}
     prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
     history = [
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
@@ -307,8 +316,10 @@ def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, 
             fits[label] = fit_from_dataset(gpm, group)
     if isinstance(subject, OneModel):
         subject.last_search = int(memory["last_search"])
+        if "particles" in groups:
+            subject.particles = particles_from_dataset(subject.gpm, groups["particles"], subject.renew)
         if is_fitted:
-            state.fit = fits[ONLY]
+            state.fit = fits.get(ONLY, subject.particles)
         return
     prior = memory["prior"]
     subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}

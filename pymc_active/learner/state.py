@@ -54,13 +54,24 @@ class LearnerState:
 
 
 def new_state(
-    gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, explore_every, verify, random_seed
+    gpm: Any,
+    learn: str,
+    criterion,
+    pool,
+    bounds,
+    repeat,
+    minimize,
+    prior,
+    explore_every,
+    inference,
+    verify,
+    random_seed,
 ) -> LearnerState:
     """The state of a new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
     repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
-    subject = read_subject(gpm, learn, prior, explore_every)
+    subject = read_subject(gpm, learn, prior, explore_every, inference)
     if (pool is None) == (bounds is None):
         raise ValueError("a learner chooses from a pool or a box: pass either pool=X_pool or bounds=[(low, high), ...]")
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:

@@ -17,6 +17,7 @@ from pymc_active.laplace.draws.importance import PARETO_LIMIT, pareto_k
 from pymc_active.laplace.draws.nuts import Chains, nuts
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.datatrees import to_dataset
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
 
@@ -80,7 +81,9 @@ class Verification:
         n = len(next(iter(fits.values())).y)
         verdicts, replaced, errors = {}, {}, []
         for i, (label, fit) in enumerate(fits.items()):
-            k = pareto_k(fit, random_seed=self.random_seed)
+            # Particles are no approximation to correct, unless they are doubtful.
+            doubtful = np.inf if fit.diagnostics["warnings"] else 0.0
+            k = doubtful if isinstance(fit, ParticleFit) else pareto_k(fit, random_seed=self.random_seed)
             # An undetermined shape counts as a bad one.
             verdict = Verdict(k if np.isfinite(k) else np.inf)
             if verdict.pareto_k > PARETO_LIMIT and may_escalate:

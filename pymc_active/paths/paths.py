@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths.features import draw_prior
@@ -199,7 +200,7 @@ def draw_paths(
     gpm: GPModel | None,
     *,
     point: dict[str, Any] | None = None,
-    fit: LaplaceFit | Fits | None = None,
+    fit: Ensemble | LaplaceFit | Fits | None = None,
     trace: xr.DataTree | None = None,
     n_paths: int = 50,
     n_features: int = 1000,
@@ -214,7 +215,8 @@ def draw_paths(
     gpm : GPModel
         Not needed with ``fit``.
     point, fit, trace
-        The source of the hyperparameters, one of these: fixed values (unconstrained, by name), a fit, or a trace.
+        The source of the hyperparameters, one of these: fixed values (unconstrained, by name), a fit or an
+        Ensemble, or a trace.
     n_paths : int
     n_features : int
         Random features of the prior, shared by about 25 paths. The mean of the paths is exact for any number; their

@@ -6,22 +6,24 @@ from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pymc_active.kernels.arrays import Node, Stationary, squared_distance
+from pymc_active.kernels.batches import EmbeddedBatch, Pairs, batch
 from pymc_active.kernels.radial import Profile
 from pymc_active.kernels.taylor import RadialLines, check_profile, check_twice_differentiable, lines
-from pymc_active.posterior.base import InputGradients, Moments, Posterior, State, gram_terms
-from pymc_active.posterior.factor import LOG_2PI, Factor
+from pymc_active.posterior.base import InputGradients, Likelihoods, Moments, Posterior, State, finite, gram_terms
+from pymc_active.posterior.factor import LOG_2PI, Factor, factor_in_place
 from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.scaling import Affine, InputMap
 
 # Its square vanishes beside one.
 _COMPLEX_STEP = 1e-30
-# Up to this many points, covariance matrices are factorised in stacks of at most this many numbers.
-_SMALL, _STACKED = 30, 30_000
+# Numbers of one array over several particles, at most: what fits into a cache.
+_STACKED = 60_000
 
 
 @dataclass(eq=False, repr=False)
@@ -47,6 +49,7 @@ class ArrayPosterior(Posterior):
     def _set_data(self, X, y):
         self.X, self.y = self.x_map(X), self.y_map(y)
         self._basis = self.mean_basis(self.X)
+        self.__dict__.pop("_pairs", None)
 
     def _extend(self, theta):
         return np.concatenate([theta, self.constants]) if len(self.constants) else theta
@@ -61,32 +64,58 @@ class ArrayPosterior(Posterior):
         factor.nll += len(K) * np.log(self.y_map.scale)
         return factor
 
-    def values(self, thetas):
-        n = len(self.y)
-        if n > _SMALL:
-            return super().values(thetas)
-        step = _STACKED // n**2
-        return np.concatenate([self._values(thetas[i : i + step]) for i in range(0, len(thetas), step)])
+    @cached_property
+    def _pairs(self) -> Pairs:
+        return Pairs(self.X)
 
-    def _values(self, thetas):
-        full = np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
-        residual = self.y - full[:, self.mean_indices] @ self._basis.T
+    def values(self, thetas):
+        return self.prior.values(thetas) + self._in_blocks(thetas, 0.0, gradient=False).value
+
+    def log_priors(self, thetas):
+        return self.prior.values(thetas), -(thetas - self.prior.mean) * self.prior.precision
+
+    def log_likelihoods(self, thetas, extra_noise=0.0):
+        return self._in_blocks(thetas, extra_noise, gradient=True)
+
+    def _in_blocks(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
+        step = max(1, _STACKED // len(self.y) ** 2)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            G = self._matrices(full)
-            G += np.exp(2 * full[:, self.log_noise])[:, None, None] * np.eye(len(self.y))
-            try:
-                L = np.linalg.cholesky(G)
-            except np.linalg.LinAlgError:
-                # NumPy does not say which of them is not positive definite.
-                return super().values(thetas)
-            z = np.linalg.solve(L, residual[..., None])[..., 0]
-            nll = 0.5 * np.square(z).sum(1) + np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1)
-            values = self.prior.values(thetas) - nll - len(self.y) * (0.5 * LOG_2PI + np.log(self.y_map.scale))
-        return np.where(np.isfinite(values), values, -np.inf)
+            blocks = [
+                self._likelihoods(thetas[i : i + step], extra_noise, gradient) for i in range(0, len(thetas), step)
+            ]
+        return finite(Likelihoods(*map(np.concatenate, zip(*blocks, strict=True))))
+
+    def _likelihoods(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
+        """Log likelihoods of a few particles, which may not be finite."""
+        S, n, P = len(thetas), len(self.y), self.n_parameters
+        full = np.hstack([thetas, np.broadcast_to(self.constants, (S, len(self.constants)))])
+        residual = self.y - full[:, self.mean_indices] @ self._basis.T
+        noise = np.exp(2 * full[:, self.log_noise])
+        K, pullback = self._batch(full)
+        G = np.empty((S, n, n))
+        flat, where = G.reshape(S, n * n), self._pairs.rows * n + self._pairs.columns
+        flat[:, where] = K
+        flat[:, :: n + 1] += (noise + extra_noise)[:, None]
+        alpha, log_roots = np.zeros((S, n)), np.full(S, np.nan)
+        for s in range(S):
+            alpha[s], log_roots[s] = factor_in_place(G[s], residual[s], gradient)
+        value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots
+        value -= n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
+        if not gradient:
+            return Likelihoods(value, np.zeros((S, P)), np.zeros(S))
+        # The lower triangle of W = G⁻¹ - alpha alphaᵀ; entries off the diagonal stand for two.
+        W = flat[:, where]
+        W -= alpha[:, self._pairs.rows] * alpha[:, self._pairs.columns]
+        trace = W[:, self._pairs.rows == self._pairs.columns].sum(1)
+        W[:, self._pairs.rows == self._pairs.columns] *= 0.5
+        slope = -pullback(W)
+        slope[:, self.log_noise] -= noise * trace
+        slope[:, self.mean_indices] += alpha @ self._basis
+        return Likelihoods(value, slope[:, :P], -0.5 * trace)
 
     @abstractmethod
-    def _matrices(self, full: np.ndarray) -> np.ndarray:
-        """K among the data for every row (theta, constants) of ``full``, (S, n, n)."""
+    def _batch(self, full: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Lower triangles of K (S, q) for rows (theta, constants) of ``full``, and their pullback to these rows."""
 
     def moments(self, state, X_new, *, gradient=False):
         moments = self._moments(state, self.x_map(X_new), gradient)
@@ -180,8 +209,9 @@ class KernelPosterior(ArrayPosterior):
         at = self.kernel.at(full, self.X)
         return State(theta, self._factor(full, at.K.copy(), extra_noise), at)
 
-    def _matrices(self, full):
-        return self.kernel.matrices(full, self.X)
+    def _batch(self, full):
+        made = batch(self.kernel, full, self._pairs)
+        return made.K, made.pullback
 
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)
@@ -311,6 +341,7 @@ class EmbeddingPosterior(ArrayPosterior):
             return index + shift * (index >= self.R.stop)
 
         other = copy(self)
+        other.__dict__.pop("_pairs", None)
         other.X, other.x_map, other.prior = X, x_map, prior
         other.shape, other.R = (d, X.shape[1]), slice(self.R.start, self.R.stop + shift)
         other.n_parameters = self.n_parameters + shift
@@ -341,10 +372,17 @@ class EmbeddingPosterior(ArrayPosterior):
         factor = self._factor(full, K.copy(), extra_noise)
         return State(theta, factor, _Embedded(U, s, variance, K, k1, diagonal_noise))
 
-    def _matrices(self, full):
-        U = self.X @ full[:, self.R].reshape(-1, *self.shape).transpose(0, 2, 1)
-        s = np.square(U[:, :, None] - U[:, None]).sum(-1)
-        return np.exp(2 * full[:, self.log_outputscale])[:, None, None] * self.profile(s, 0)[0]
+    def _batch(self, full):
+        R = full[:, self.R].reshape(-1, *self.shape)
+        made = EmbeddedBatch(self.profile, R, full[:, self.log_outputscale], self._pairs)
+
+        def pullback(W):
+            gradient = np.zeros_like(full)
+            in_R, gradient[:, self.log_outputscale] = made.pullback(W)
+            gradient[:, self.R] = in_R.reshape(len(full), -1)
+            return gradient
+
+        return made.K, pullback
 
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)

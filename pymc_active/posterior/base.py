@@ -43,6 +43,14 @@ class InputGradients(NamedTuple):
     variance_along: np.ndarray | None = None
 
 
+class Likelihoods(NamedTuple):
+    """Log likelihoods of S particles, their gradients (S, P) and their derivatives in ``extra_noise`` (S,)."""
+
+    value: np.ndarray
+    gradient: np.ndarray
+    in_noise: np.ndarray
+
+
 class State(NamedTuple):
     """Everything computed once for one theta."""
 
@@ -171,6 +179,25 @@ class Posterior(ABC):
         """:meth:`value` at every row of thetas (S, P), shape (S,)."""
         return np.array([self.value(theta) for theta in thetas])
 
+    def log_likelihoods(self, thetas: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
+        """Log likelihoods at the rows of thetas (S, P); (-inf, zeros) where K + noise is not positive definite."""
+        S, P = thetas.shape
+        out = Likelihoods(np.full(S, -np.inf), np.zeros((S, P)), np.zeros(S))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for s, theta in enumerate(thetas):
+                try:
+                    state = self.state(theta, extra_noise)
+                except NotPositiveDefiniteError:
+                    continue
+                out.value[s], out.gradient[s] = -state.factor.nll, -self.likelihood_gradient(state)
+                out.in_noise[s] = -0.5 * np.trace(state.factor.W)
+        return finite(out)
+
+    def log_priors(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log prior densities (S,) at the rows of thetas (S, P), and their gradients (S, P)."""
+        values, gradients = zip(*map(self.prior_value_and_gradient, thetas), strict=True)
+        return np.array(values), np.array(gradients)
+
     def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient; (-inf, zeros) if K + noise is not positive definite."""
         # Line searches try extreme points, where overflow is expected.
@@ -189,6 +216,14 @@ class Posterior(ABC):
         """Hessian of the NEGATIVE log posterior, exact and symmetric."""
         H = self.likelihood_hessian(state) - self.prior_hessian(state.theta)
         return 0.5 * (H + H.T)
+
+
+def finite(likelihoods: Likelihoods) -> Likelihoods:
+    """The same, with (-inf, zeros) where anything is not finite."""
+    value, gradient, in_noise = likelihoods
+    good = np.isfinite(value) & np.isfinite(gradient).all(1) & np.isfinite(in_noise)
+    value[~good], gradient[~good], in_noise[~good] = -np.inf, 0.0, 0.0
+    return likelihoods
 
 
 def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:

@@ -8,10 +8,29 @@ import numpy as np
 from scipy.linalg import lapack
 
 LOG_2PI = float(np.log(2 * np.pi))
+# Pivots that small beside the entries of a matrix are rounding errors.
+_EPS = 10 * np.finfo(float).eps
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """The data covariance K + noise has no Cholesky factor at these hyperparameters."""
+
+
+def factor_in_place(G: np.ndarray, residual: np.ndarray, invert: bool) -> tuple[np.ndarray, float]:
+    """G⁻¹ residual and half the log determinant, from the lower triangle of G, which becomes that of the factor or G⁻¹.
+
+    For many small matrices: (zeros, nan) if G is not positive definite, or so nearly singular that rounding decides.
+    """
+    smallest = len(G) * _EPS * G[0, 0]
+    # The transposed view is in LAPACK's order, and the lower triangle its upper one.
+    U, info = lapack.dpotrf(G.T, lower=0, clean=0, overwrite_a=1)
+    if info or not U.diagonal().min() ** 2 > smallest:
+        return np.zeros_like(residual), np.nan
+    log_root = float(np.log(U.diagonal()).sum())
+    alpha = lapack.dpotrs(U, residual, lower=0)[0]
+    if invert:
+        lapack.dpotri(U, lower=0, overwrite_c=1)
+    return alpha, log_root
 
 
 class Factor:

@@ -36,8 +36,8 @@ def as_ensemble(
     source: Source,
     *,
     model: GPModel | None = None,
-    method: str = "mgp",
-    draws: int = 128,
+    method: str | None = None,
+    draws: int | None = None,
     random_seed: Seed = None,
     weigh: Callable[[ModelAverage], ModelAverage] | None = None,
     what: str = "as_ensemble",
@@ -65,7 +65,7 @@ def as_ensemble(
             f"{what} takes one or several LaplaceFits, an Ensemble or a DataTree; got {type(source).__name__}"
             + _INSTEAD.get(type(source).__name__, "")
         )
-    if method not in METHODS:
+    if method is not None and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     if isinstance(source, LaplaceFit):
         return source.ensemble_by(method, draws, random_seed)
@@ -77,7 +77,7 @@ def as_ensemble(
     return _of_models(average if weigh is None else weigh(average), method, draws, random_seed)
 
 
-def _of_models(average: ModelAverage, method: str, draws: int, random_seed: Seed) -> Ensemble:
+def _of_models(average: ModelAverage, method: str | None, draws: int | None, random_seed: Seed) -> Ensemble:
     used = np.flatnonzero(average.weights)
     fits = list(average.values())
     members = [fits[k].ensemble_by(method, draws, random_seed) for k in used]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from pymc_active.kernels.expressions import Expression, on_inputs
 from pymc_active.laplace.draws.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
@@ -95,7 +95,7 @@ def model_posterior(
     labels, members = _read_fits(fits)
     if evidence not in EVIDENCES:
         raise ValueError(f"evidence must be one of {', '.join(EVIDENCES)}; got {evidence!r}")
-    evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in members])}
+    evidences = {"log_evidence": np.array([fit.summed_evidence for fit in members])}
     if evidence == "importance":
         estimates = [
             importance_evidence(fit, draws, random_seed) if np.isfinite(laplace) else _UNKNOWN
@@ -162,13 +162,6 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
             )
     if problems:
         warn_user("; ".join(problems), DoubtfulEvidenceWarning)
-
-
-def summed_over_modes(fit: LaplaceFit) -> float:
-    """Laplace evidence summed over all proper modes, in nats; see :func:`model_posterior`."""
-    others = zip(fit.modes[1:], fit.expansions[1:], strict=True)
-    proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
-    return float(logsumexp([fit.log_evidence, *proper]))
 
 
 def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
@@ -317,7 +310,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
             other.prior = self.prior[kept] / self.prior[kept].sum()
             other.weights = self.weights[kept] / self.weights[kept].sum()
         if reweigh:
-            evidences = {"log_evidence": np.array([summed_over_modes(fit) for fit in fits.values()])}
+            evidences = {"log_evidence": np.array([fit.summed_evidence for fit in fits.values()])}
             other.probability = _probabilities(list(fits), list(fits.values()), evidences, other.prior)
             other.weights = other.probability.to_numpy()
         return other

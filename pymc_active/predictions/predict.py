@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.information.mixture_entropy import mixture_moments
+from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
-from pymc_active.support.tables import point_labels, read_inputs
+from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
 
 def predict(
     source: Source,
     X_new: Any,
     *,
-    method: str = "mgp",
+    method: str | None = None,
+    quantiles: Sequence[float] | None = None,
+    y_new: Any = None,
     model: GPModel | None = None,
-    draws: int = 128,
+    draws: int | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.Dataset:
     """Predict the function and new observations, including the uncertainty of the hyperparameters.
@@ -29,30 +34,40 @@ def predict(
 
     Parameters
     ----------
-    source : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
+    source : ParticleFit, LaplaceFit, ModelAverage, dict or list of fits, Ensemble, or xarray.DataTree
         Several models are averaged by their posterior probabilities. Predictions from a trace are the exact moments of
         the mixture over all its draws, given the data that ``model``, which a trace needs, holds now.
     X_new : array_like, DataFrame or DataArray, shape (m, D)
         In the user's units. Row labels are kept.
-    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}
-        How to marginalise the hyperparameters of a fit. ``"map"`` fixes them at the mode; ``"bbq"`` adds the variance
+    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}, optional
+        How to marginalise the hyperparameters of a fit: by default over its particles, for a LaplaceFit ``"mgp"``.
+        ``"map"`` fixes them at the mode; ``"bbq"`` adds the variance
         of the mean; ``"mgp"`` also that of the variance; ``"modes"`` mixes the MGP predictions of all modes found,
         weighted by evidence. ``"draws"`` and ``"cubature"`` give the exact moments of a mixture of GPs, at draws from
         the posterior or at 2P points around the highest mode; unlike the MGP variance, theirs tends to V, not 4/3 V,
         as the hyperparameters become known. For several models: the exact moments of the mixture of their predictions.
+    quantiles : sequence of float, optional
+        Probabilities between 0 and 1, such as ``(0.05, 0.95)``. The quantiles are those of the mixture itself, which is
+        not Gaussian: on few data its tails are heavier.
+    y_new : array_like, shape (m,), optional
+        Observations at ``X_new``, for their log density under the prediction.
     model, draws, random_seed
-        The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed.
+        The model of a trace; for ``method="draws"``, draws from the posterior of each fit (by default all particles, or
+        128) and a seed.
 
     Returns
     -------
     xarray.Dataset
         ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (including noise: that of the mode, or
-        its mean over the mixture) over ``point``, in units of y and their squares.
+        its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
+        ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
+        whose negative mean is the NLL.
 
     Raises
     ------
     TypeError, ValueError
-        For an unknown method, points of the wrong width or with NaN, or a trace without ``model``.
+        For an unknown method, points of the wrong width or with NaN, probabilities outside (0, 1), ``y_new`` of another
+        length, or a trace without ``model``.
 
     Examples
     --------
@@ -63,10 +78,13 @@ def predict(
     >>> list(pma.predict(fit, [[0.5], [3.0]]).data_vars)
     ['f_mean', 'f_variance', 'y_variance']
     """
+    probabilities = _read_probabilities(quantiles)
     ensemble = as_ensemble(source, model=model, method=method, draws=draws, random_seed=random_seed, what="predict")
-    p = mixture(ensemble, read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs))
+    points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
+    values = None if y_new is None else read_outputs(np.atleast_1d(y_new), len(points), X_new, "y_new")
+    p = mixture(ensemble, points)
     mean, f_variance = mixture_moments(p.means, p.variances, p.weights)
-    return xr.Dataset(
+    predicted = xr.Dataset(
         {
             "f_mean": ("point", mean),
             "f_variance": ("point", f_variance),
@@ -75,9 +93,31 @@ def predict(
         coords={"point": point_labels(X_new)},
         attrs={"method": ensemble.method},
     )
+    variances = p.variances + p.noises
+    if probabilities is not None:
+        for name, spread in (("f_quantile", p.variances), ("y_quantile", variances)):
+            # A latent variance may vanish at a data point.
+            spread = np.maximum(spread, np.finfo(float).tiny)
+            predicted[name] = ("quantile", "point"), mixture_quantiles(probabilities, p.means, spread, p.weights)
+        predicted = predicted.assign_coords(quantile=probabilities)
+    if values is not None:
+        predicted["y_log_density"] = "point", mixture_log_density(values, p.means, variances, p.weights)
+    return predicted
+
+
+def _read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
+    if quantiles is None:
+        return None
+    probabilities = np.atleast_1d(np.asarray(quantiles, float))
+    if probabilities.ndim != 1 or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"quantiles must be probabilities between 0 and 1; got {quantiles!r}")
+    return probabilities
 
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:
-    """Mean (m,) with the hyperparameters at the highest mode, averaged over models if there are several."""
+    """Mean (m,): over particles, else with the hyperparameters at the highest mode; averaged over several models."""
+    if isinstance(source, ParticleFit):
+        p = mixture(source.ensemble, X)
+        return p.weights @ p.means
     parts = as_ensemble(source, method="map").parts
     return np.array([part.share for part in parts]) @ np.stack([part.local[0].moments(X).mean for part in parts])

@@ -79,11 +79,11 @@ def relevance(
     rows = _orthonormal_rows(R)
     return xr.Dataset(
         {
-            "loading": (("summary", "input"), _summarize(np.linalg.norm(R, axis=1), ci_prob)),
-            "leverage": (("summary", "input"), _summarize(np.square(rows).sum(1), ci_prob)),
+            "loading": (("summary", "input"), summarize(np.linalg.norm(R, axis=1), ci_prob)),
+            "leverage": (("summary", "input"), summarize(np.square(rows).sum(1), ci_prob)),
             "unit": ("input", np.broadcast_to(gpm.x_map.scale, R.shape[2:])),
         },
-        coords={"summary": _SUMMARY, "input": gpm.inputs},
+        coords={"summary": summary_names, "input": gpm.inputs},
         attrs={"ci_prob": ci_prob, "n_components": R.shape[1]},
     )
 
@@ -137,14 +137,14 @@ def subspace_angles(
     basis = basis[size > _RANK_TOLERANCE * size.max()]
     if not len(basis):
         raise ValueError("reference spans no direction: all its entries are zero")
-    angles = _angles(rows, basis)
+    angles = principal_angles(rows, basis)
     random = _orthonormal_rows(np.random.default_rng(random_seed).normal(size=R.shape))
     return xr.Dataset(
         {
-            "angle": (("summary", "principal_angle"), _summarize(angles, ci_prob), {"units": "degrees"}),
-            "random": ("principal_angle", np.median(_angles(random, basis), axis=0), {"units": "degrees"}),
+            "angle": (("summary", "principal_angle"), summarize(angles, ci_prob), {"units": "degrees"}),
+            "random": ("principal_angle", np.median(principal_angles(random, basis), axis=0), {"units": "degrees"}),
         },
-        coords={"summary": _SUMMARY, "principal_angle": np.arange(1, angles.shape[1] + 1)},
+        coords={"summary": summary_names, "principal_angle": np.arange(1, angles.shape[1] + 1)},
         attrs={"ci_prob": ci_prob},
     )
 
@@ -206,10 +206,10 @@ def principal_rotation(fit: LaplaceFit) -> np.ndarray:
     return np.where(largest < 0, -1.0, 1.0)[:, None] * left.T
 
 
-_SUMMARY = ["mean", "median", "lower", "upper"]
+summary_names = ["mean", "median", "lower", "upper"]
 
 
-def _summarize(values: np.ndarray, ci_prob: float) -> np.ndarray:
+def summarize(values: np.ndarray, ci_prob: float) -> np.ndarray:
     """Mean, median and equal-tailed interval over the first axis."""
     if not 0 < ci_prob < 1:
         raise ValueError(f"ci_prob must be between 0 and 1; got {ci_prob}")
@@ -221,7 +221,7 @@ def _orthonormal_rows(R: np.ndarray) -> np.ndarray:
     return np.linalg.qr(R.swapaxes(-1, -2))[0].swapaxes(-1, -2)
 
 
-def _angles(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
+def principal_angles(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Principal angles in degrees between orthonormal rows (S, d, D) and (d', D), largest first.
 
     Rounding spoils small angles from cosines and large angles from sines, so each is used where it is accurate

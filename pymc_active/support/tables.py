@@ -74,21 +74,25 @@ def _as_floats(values: Any) -> np.ndarray:
     return np.asarray(values, dtype=float)
 
 
-def read_outputs(y: Any, n: int, X: Any = None) -> np.ndarray:
+def read_outputs(y: Any, n: int, X: Any = None, name: str = "y") -> np.ndarray:
     """A float vector (n,), checked like :func:`read_inputs`; its labels must be those of the rows of ``X``."""
     try:
         values = _as_floats(y)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"y must hold numbers, shape (n,); got {type(y).__name__}: {error}") from None
+        raise TypeError(f"{name} must hold numbers, shape (n,); got {type(y).__name__}: {error}") from None
     if values.ndim != 1:
-        raise ValueError(f"y must be a vector with one value for each row of X; got shape {values.shape}")
+        raise ValueError(f"{name} must be a vector with one value for each row of X; got shape {values.shape}")
     if len(values) != n:
-        raise ValueError(f"X and y must have equally many points; got {n} row(s) of X and {len(values)} value(s) of y")
+        raise ValueError(
+            f"X and {name} must have equally many points; got {n} row(s) of X and {len(values)} value(s) of {name}"
+        )
     bad = ~np.isfinite(values)
     if bad.any():
         where = f"{bad.sum()} value(s) are NaN or infinite, the first at position {np.argmax(bad)}"
-        raise ValueError(f"y must be finite: {where}. Drop these points; a failed measurement carries no information.")
-    check_rows(X, y)
+        raise ValueError(
+            f"{name} must be finite: {where}. Drop these points; a failed measurement carries no information."
+        )
+    check_rows(X, y, name)
     return np.ascontiguousarray(values)
 
 

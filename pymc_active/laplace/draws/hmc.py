@@ -42,6 +42,8 @@ def trajectory(
         if not np.isfinite(value):
             return start, 0.0
         momentum = momentum + 0.5 * step * (gradient * root if diagonal else gradient @ root)
-    change = value - 0.5 * momentum @ momentum - energy
+    # A trajectory that leaves a narrow mode may overflow; it is rejected.
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = value - 0.5 * momentum @ momentum - energy
     probability = float(np.exp(min(change, 0.0))) if np.isfinite(change) else 0.0
     return (Place(z, value, gradient) if uniform < probability else start), probability

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.draws.hmc import Place, trajectory
-from pymc_active.laplace.draws.resampling import systematic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
-from pymc_active.laplace.draws.resampling import systematic
+from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.laplace.symmetry import generators

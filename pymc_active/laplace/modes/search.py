@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
+from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.draws.hmc import Place, trajectory
-from pymc_active.laplace.draws.resampling import systematic
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.support.workers import run_calls

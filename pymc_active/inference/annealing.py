@@ -1,0 +1,222 @@
+"""Draw from the posterior over hyperparameters by annealing particles in the noise (sequential Monte Carlo).
+
+Particles start as draws from the prior. Additional noise, at first much larger than the data, is taken away in levels.
+At each level particles are reweighted, resampled, and moved by one trajectory of Hamiltonian Monte Carlo, all of them
+together. Large noise makes the posterior wide and smooth, so particles find all modes before these become narrow. The
+product of the mean weights estimates the evidence. Source: Del Moral, Doucet & Jasra (2006), Sequential Monte Carlo
+samplers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_active.inference.resampling import systematic
+from pymc_active.posterior.base import Likelihoods, Posterior
+
+# Additional noise at the start, in variances of y, and the factor by which it grows until the prior has weight there.
+_FIRST, _GROWTH = 10.0, 10.0
+# Each level aims at this effective share of the particles, is redone with less of a change below the second one, and
+# divides the additional noise by at most this factor.
+_SHARE, _TOO_FEW, _LARGEST_FACTOR = 0.85, 0.65, 5.0
+# Steps of a trajectory at most, its length in sds of the particles, the acceptance to aim at, and the jitter of steps.
+_LEAPFROG, _LENGTH, _ACCEPTANCE, _JITTER = 8, 1.6, 0.8, 0.3
+# Trajectories at the end, without additional noise.
+_LAST_MOVES = 2
+# Levels after which annealing gives up; K + noise is then numerically singular nearly everywhere.
+MOST_LEVELS = 500
+
+
+@dataclass(frozen=True)
+class Particles:
+    """S particles z (S, P) with their log priors, log likelihoods, gradients, and the first ancestor of each (S,)."""
+
+    z: np.ndarray
+    log_prior: np.ndarray
+    prior_gradient: np.ndarray
+    likelihoods: Likelihoods
+    ancestors: np.ndarray
+
+    @classmethod
+    def at(
+        cls, posterior: Posterior, z: np.ndarray, extra_noise: float = 0.0, ancestors: np.ndarray | None = None
+    ) -> Particles:
+        """Evaluate a posterior at z."""
+        ancestors = np.arange(len(z)) if ancestors is None else ancestors
+        return cls(z, *posterior.log_priors(z), posterior.log_likelihoods(z, extra_noise), ancestors)
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    @property
+    def log_density(self) -> np.ndarray:
+        """Log posterior densities up to the evidence, (S,)."""
+        return self.log_prior + self.likelihoods.value
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """Gradients of the log densities, (S, P)."""
+        return self.prior_gradient + self.likelihoods.gradient
+
+    @property
+    def n_ancestors(self) -> int:
+        """Number of particles at the start that have descendants."""
+        return len(np.unique(self.ancestors))
+
+    def take(self, rows: np.ndarray) -> Particles:
+        """Some of the particles, with repeats."""
+        likelihoods = Likelihoods(*(part[rows] for part in self.likelihoods))
+        return Particles(
+            self.z[rows], self.log_prior[rows], self.prior_gradient[rows], likelihoods, self.ancestors[rows]
+        )
+
+    def where(self, accepted: np.ndarray, other: Particles) -> Particles:
+        """``other`` where accepted (S,), else these."""
+        column = accepted[:, None]
+        (value, gradient, in_noise), (value_, gradient_, in_noise_) = self.likelihoods, other.likelihoods
+        return Particles(
+            np.where(column, other.z, self.z),
+            np.where(accepted, other.log_prior, self.log_prior),
+            np.where(column, other.prior_gradient, self.prior_gradient),
+            Likelihoods(
+                np.where(accepted, value_, value),
+                np.where(column, gradient_, gradient),
+                np.where(accepted, in_noise_, in_noise),
+            ),
+            self.ancestors,
+        )
+
+
+class Mover:
+    """Moves particles by Hamiltonian Monte Carlo; the step size adapts from one trajectory to the next."""
+
+    def __init__(self, posterior: Posterior, rng: np.random.Generator, step: float = 0.3):
+        self.posterior, self.rng, self.step = posterior, rng, step
+        self.acceptance = np.nan
+        self.n_evaluations = 0
+
+    def move(self, particles: Particles, extra_noise: float = 0.0) -> Particles:
+        """One trajectory of every particle, with unit masses in coordinates scaled by the particles' sds."""
+        S, P = particles.z.shape
+        scale = np.maximum(particles.z.std(0), 1e-8)
+        n_steps = int(np.clip(np.ceil(_LENGTH / self.step), 1, _LEAPFROG))
+        steps = self.step * np.exp(_JITTER * self.rng.normal(size=(S, 1)))
+        momentum, uniform = self.rng.normal(size=(S, P)), self.rng.uniform(size=S)
+        energy = particles.log_density - 0.5 * np.square(momentum).sum(1)
+        end = particles
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(n_steps):
+                momentum = momentum + 0.5 * steps * scale * end.gradient
+                end = Particles.at(self.posterior, end.z + steps * scale * momentum, extra_noise, particles.ancestors)
+                momentum = momentum + 0.5 * steps * scale * end.gradient
+            change = end.log_density - 0.5 * np.square(momentum).sum(1) - energy
+            probability = np.where(np.isfinite(change), np.exp(np.minimum(change, 0.0)), 0.0)
+        self.n_evaluations += n_steps * S
+        self.acceptance = float(probability.mean())
+        self.step = float(np.clip(self.step * np.exp(self.acceptance - _ACCEPTANCE), 1e-6, _LENGTH))
+        return particles.where(uniform < probability, end)
+
+
+@dataclass(frozen=True)
+class Annealed:
+    """Equally weighted particles of a posterior, its log evidence with a standard error (nats), and what it took."""
+
+    particles: Particles
+    log_evidence: float
+    log_evidence_error: float
+    n_levels: int
+    acceptance: float
+    n_evaluations: int
+    step: float
+
+
+def effective(log_weights: np.ndarray) -> float:
+    """Effective number of weights, (sum w)² / sum w²; 0 if none is finite."""
+    if not np.isfinite(log_weights).any():
+        return 0.0
+    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+
+
+def anneal(
+    posterior: Posterior,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    advance: Callable[..., None] = lambda *args: None,
+) -> Annealed:
+    """Anneal draws of the prior, ``start`` (S, P), to the posterior; a ValueError if it is finite at none of them."""
+    S = len(start)
+    noise, mover = _FIRST * posterior.noise_unit**2, Mover(posterior, rng)
+    particles = Particles.at(posterior, start, noise)
+    mover.n_evaluations += S
+    weights = particles.likelihoods.value
+    while effective(weights) < _SHARE * S and noise < 1e12 * posterior.noise_unit**2:
+        noise *= _GROWTH
+        particles = Particles.at(posterior, start, noise)
+        mover.n_evaluations += S
+        weights = particles.likelihoods.value
+    if not np.isfinite(weights).any():
+        raise ValueError("the likelihood is not finite at any draw from the prior: check the scale of X and y")
+    log_evidence, n_levels, accepted = 0.0, 1, []
+    while True:
+        log_evidence += float(logsumexp(weights) - np.log(S))
+        weights = np.exp(weights - logsumexp(weights))
+        particles = particles.take(systematic(weights, S, rng))
+        for _ in range(1 if noise else _LAST_MOVES):
+            particles = mover.move(particles, noise)
+        accepted.append(mover.acceptance)
+        advance()
+        if not noise or n_levels == MOST_LEVELS:
+            break
+        noise, particles, weights = _next_level(posterior, particles, noise, mover)
+        n_levels += 1
+    error = _evidence_error(particles.ancestors)
+    return Annealed(particles, log_evidence, error, n_levels, float(np.mean(accepted)), mover.n_evaluations, mover.step)
+
+
+def _next_level(
+    posterior: Posterior, particles: Particles, noise: float, mover: Mover
+) -> tuple[float, Particles, np.ndarray]:
+    """The particles with less additional noise, and their log weights (S,)."""
+    S, before = len(particles), particles.likelihoods
+    factor = _choose_factor(before.in_noise, noise)
+    while True:
+        new = noise / factor if np.isfinite(factor) else 0.0
+        likelihoods = posterior.log_likelihoods(particles.z, new)
+        mover.n_evaluations += S
+        with np.errstate(invalid="ignore"):
+            log_weights = likelihoods.value - before.value
+        log_weights[~np.isfinite(log_weights)] = -np.inf
+        if effective(log_weights) >= _TOO_FEW * S or factor < 1.0 + 1e-3:
+            return new, replace(particles, likelihoods=likelihoods), log_weights
+        # The derivative promised too much.
+        factor = min(factor, 2 * _LARGEST_FACTOR) ** 0.5
+
+
+def _choose_factor(in_noise: np.ndarray, noise: float) -> float:
+    """By how much to divide the additional noise for an effective share of 0.8, by derivatives; infinite for none."""
+    S = len(in_noise)
+    if effective(-noise * in_noise) >= _SHARE * S:
+        return np.inf
+    low, high = 0.0, np.log(_LARGEST_FACTOR)
+    if effective(-high * noise * in_noise) >= _SHARE * S:
+        return _LARGEST_FACTOR
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if effective(-middle * noise * in_noise) >= _SHARE * S else (low, middle)
+    return float(np.exp(low))
+
+
+def _evidence_error(ancestors: np.ndarray) -> float:
+    """Standard error of a log evidence from the families of the particles (after Lee & Whiteley 2018).
+
+    Systematic resampling adds next to no variance of its own, so unlike theirs the estimate is not reduced for the
+    number of resamplings. Few families say little about their own spread: the error grows beyond bounds with one.
+    """
+    S = len(ancestors)
+    _, counts = np.unique(ancestors, return_counts=True)
+    variance = max(1 - S / (S - 1) * (1 - np.square(counts / S).sum()), 0.0)
+    return float(np.sqrt(variance / (1 - variance))) if variance < 1 else np.inf

@@ -1,0 +1,7 @@
+"""Draws from the posterior itself, with its evidence: ``fit_smc``, and ``fit``, which chooses how."""
+
+from pymc_active.particles.choose import fit
+from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.smc import fit_smc
+
+__all__ = ["ParticleFit", "fit", "fit_smc"]

@@ -1,0 +1,310 @@
+"""The result of sampling the posterior: weighted particles, evidence and diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import logsumexp, softmax
+
+from pymc_active.inference.annealing import Mover, Particles, effective
+from pymc_active.inference.ensemble import Ensemble, Part
+from pymc_active.inference.resampling import systematic
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.modes.task import SearchTask, search_and_expand
+from pymc_active.models.datatrees import data_groups, to_dataset
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.support.summaries import Summary
+from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.threads import one_blas_thread
+
+# Modes are searched from so many particles, the best of each family.
+_CLIMBS = 8
+# Below these an estimate is doubtful: families of particles, acceptance, effective share; above it, nats.
+FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 5, 0.2, 1.0
+# When points are added: effective shares below which particles are moved, and drawn anew; trajectories of a move.
+_MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
+# Points, relative to those of the last fresh fit, and error of the evidence (nats), after which to draw anew.
+_GROWTH, _LARGEST_ERROR = 1.5, 0.7
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """Weighted particles z (S, P') of one posterior, in the coordinates of ``space``.
+
+    ``log_weights`` (S,) are up to a constant, ``families`` (S,) number what the particles descend from, ``step`` is the
+    step size of their last moves.
+    """
+
+    space: Space
+    z: np.ndarray
+    log_weights: np.ndarray
+    log_likelihood: np.ndarray
+    families: np.ndarray
+    log_evidence: float
+    log_evidence_error: float
+    step: float
+
+    @property
+    def effective_sample_size(self) -> float:
+        """(sum w)² / sum w²."""
+        return effective(self.log_weights)
+
+    def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Rows of equally weighted draws in random order, with repeats."""
+        return rng.permutation(systematic(softmax(self.log_weights), draws, rng))
+
+    def moved(self, rng: np.random.Generator, n_moves: int) -> tuple[Swarm, float]:
+        """Equally weighted particles after some trajectories, and the acceptance of the last."""
+        rows = self.resample(len(self.z), rng)
+        particles = Particles.at(self.space.posterior, self.z[rows], ancestors=self.families[rows])
+        mover = Mover(self.space.posterior, rng, self.step)
+        for _ in range(n_moves):
+            particles = mover.move(particles)
+        swarm = replace(
+            self,
+            z=particles.z,
+            log_weights=np.zeros(len(rows)),
+            log_likelihood=particles.likelihoods.value,
+            families=particles.ancestors,
+            step=mover.step,
+        )
+        return swarm, mover.acceptance
+
+
+class ParticleFit(LaplaceFit):
+    """Draws from the posterior over the hyperparameters, with the evidence; returned by :func:`fit` and `fit_smc`.
+
+    Predictions and criteria average over the particles unless a method of Laplace's approximation is named, for which
+    the modes are then searched from the particles.
+
+    Attributes
+    ----------
+    gpm : GPModel
+    X, y : ndarray, shapes (n, D) and (n,)
+        The data of the fit, in the user's units, whatever the model holds now.
+    ensemble : Ensemble
+        ``weights`` (S,) and ``thetas`` (S, P), in the order of ``labels``.
+    log_evidence, log_evidence_error : float
+        log p(y) and its standard error, nats.
+    diagnostics : dict
+        ``method`` ("smc", "laplace", "smc and laplace") and ``reason``, in words; ``n_particles``,
+        ``effective_sample_size``, ``n_families`` (particles at the start that have descendants), ``n_levels``,
+        ``acceptance``, ``n_evaluations``; ``warnings``: what is doubtful, in words.
+    modes, theta, log_posterior
+        As for a :class:`LaplaceFit`: the modes that the particles lead to, searched on first use.
+    """
+
+    def __init__(
+        self,
+        gpm: GPModel,
+        data: tuple[np.ndarray, np.ndarray],
+        swarm: Swarm,
+        diagnostics: dict[str, Any],
+        renew: Callable[..., ParticleFit],
+    ):
+        # The base class is about modes, which are searched on demand.
+        self.gpm, self.swarm, self._trace = gpm, swarm, None
+        # Makes a fresh fit: (gpm, n_particles, rng, executor=...).
+        self.renew = renew
+        self.X, self.y = data
+        self.log_evidence, self.log_evidence_error = swarm.log_evidence, swarm.log_evidence_error
+        own = {
+            "n_particles": len(swarm.z),
+            "effective_sample_size": swarm.effective_sample_size,
+            "n_families": len(np.unique(swarm.families)),
+            # Of a fit by modes, which model averages read.
+            "converged": True,
+            "n_floored": 0,
+        }
+        self.diagnostics = diagnostics | own
+        self.diagnostics["warnings"] = _doubts(self.diagnostics, self.log_evidence_error)
+
+    def _summary(self) -> Summary:
+        d = self.diagnostics
+        facts = {
+            "data": f"{len(self.y)} points, {self.X.shape[1]} input(s)",
+            "log evidence": f"{self.log_evidence:.2f} ± {self.log_evidence_error:.2f} nats",
+            "method": f"{d['method']}: {d['reason']}",
+            "particles": f"{d['n_particles']}, {d['effective_sample_size']:.0f} effective, {d['n_families']} families",
+        }
+        doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
+        return Summary(f"ParticleFit of {self.gpm.description}", facts, [], doubts)
+
+    @property
+    def expansions(self):
+        """The modes that the particles lead to, highest first."""
+        return self._modes_found
+
+    @cached_property
+    def _modes_found(self) -> Sequence[Expansion]:
+        swarm = self.swarm
+        density = swarm.space.posterior.log_priors(swarm.z)[0] + swarm.log_likelihood
+        order = np.argsort(-density, kind="stable")
+        _, first = np.unique(swarm.families[order], return_index=True)
+        starts = swarm.space.lift(swarm.z[order[np.sort(first)][:_CLIMBS]])
+        task = SearchTask(swarm.space.source, self.gpm.embedding_slice, list(starts), 0, 0, 0)
+        with one_blas_thread():
+            return search_and_expand(task).expansions
+
+    @property
+    def summed_evidence(self) -> float:
+        """The log evidence; for a LaplaceFit that summed over its modes."""
+        return self.log_evidence
+
+    @cached_property
+    def ensemble(self) -> Ensemble:
+        """All particles with their weights."""
+        swarm = self.swarm
+        part = Part(self.gpm, swarm.space, swarm.z, softmax(swarm.log_weights))
+        return self._of(part)
+
+    def _of(self, part: Part) -> Ensemble:
+        best = int(np.argmax(self.swarm.log_likelihood))
+        center, error = self.swarm.space.lift(self.swarm.z[best]), self.log_evidence_error
+        return Ensemble((part,), self.X, self.y, "draws", self.gpm, center, self.log_evidence, error)
+
+    def ensemble_by(self, method=None, draws=None, random_seed=None):
+        """As for a :class:`LaplaceFit`; None and ``"draws"`` give all particles, or ``draws`` of them resampled."""
+        if method not in (None, "draws"):
+            return super().ensemble_by(method, draws, random_seed)
+        swarm = self.swarm
+        if draws is None:
+            return self.ensemble
+        if draws < 2:
+            raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
+        if np.ptp(swarm.log_weights) == 0:
+            # They are in random order.
+            z = swarm.z[:draws]
+        else:
+            rng = np.random.default_rng(0 if random_seed is None else random_seed)
+            z = swarm.z[swarm.resample(min(draws, len(swarm.z)), rng)]
+        return self._of(Part(self.gpm, swarm.space, z, np.full(len(z), 1 / len(z))))
+
+    def given(self, X, y):
+        """The same particles conditioned on other data (user's units), such as imagined outcomes."""
+        swarm = in_space(self.gpm, self.swarm, X, y)
+        return ParticleFit(self.gpm, (X, y), swarm, self.diagnostics, self.renew)
+
+    def with_draws(self, z):
+        """The same fit with equally weighted particles z (S, P') in the coordinates of its space."""
+        if z.ndim != 2 or z.shape[1] != self.swarm.z.shape[1]:
+            raise ValueError(f"z must have shape (S, {self.swarm.z.shape[1]}); got {z.shape}")
+        value = self.swarm.space.posterior.log_likelihoods(z).value
+        swarm = replace(self.swarm, z=z, log_weights=np.zeros(len(z)), log_likelihood=value, families=np.arange(len(z)))
+        return ParticleFit(self.gpm, (self.X, self.y), swarm, self.diagnostics, self.renew)
+
+    def draw(self, draws, random_seed=None):
+        """Unconstrained draws from the particles, (draws, P), with repeats."""
+        rng = np.random.default_rng(random_seed)
+        return self.swarm.space.lift(self.swarm.z[self.swarm.resample(draws, rng)], rng)
+
+    def update(self, X_new: Any, y_new: Any, *, random_seed: int | np.random.Generator | None = None) -> ParticleFit:
+        """The fit with points added, X_new (k, D) and y_new (k,), at the price of reweighing where that is right.
+
+        Particles are weighted by the predictive density of the new points and, when few of them carry the weight,
+        resampled and moved (Chopin 2002, IBIS); the evidence is multiplied by the mean weight. Where the posterior
+        collapses onto one narrow mode this degenerates. So all is drawn anew when hardly any particle has weight, when
+        moves are not accepted, when the evidence has become uncertain, and when there are half as many points again.
+        The model keeps its own data.
+        """
+        points = read_inputs(X_new, "X_new", inputs=self.gpm.inputs)
+        values = read_outputs(np.atleast_1d(y_new), len(points), X_new)
+        held = self.gpm.X.copy(), self.gpm.y.copy()
+        self.gpm.set_data(np.concatenate([self.X, points]), np.concatenate([self.y, values]))
+        try:
+            return self.follow(np.random.default_rng(random_seed))
+        finally:
+            self.gpm.set_data(*held)
+
+    def follow(self, rng: np.random.Generator, executor: Executor | None = None) -> ParticleFit:
+        """:meth:`update` to the current data of the model, which begin with those of the fit."""
+        gpm, before, S = self.gpm, self.swarm, len(self.swarm.z)
+        X, y = gpm.X.copy(), gpm.y.copy()
+        if len(y) == len(self.y):
+            return self
+        swarm = in_space(gpm, before, X, y, rng)
+        change = np.where(np.isfinite(before.log_likelihood), swarm.log_likelihood - before.log_likelihood, -np.inf)
+        weights = before.log_weights - logsumexp(before.log_weights) + change
+        size, diagnostics = effective(weights), self.diagnostics | {"reason": "points were added by reweighing"}
+        is_stale = len(y) >= _GROWTH * diagnostics["n_fresh"] or self.log_evidence_error > _LARGEST_ERROR
+        if is_stale or size < _RENEW * S:
+            return self.renew(gpm, S, rng, executor=executor)
+        error = np.hypot(before.log_evidence_error, np.sqrt(max(1 / size - 1 / S, 0.0)))
+        evidence = before.log_evidence + float(logsumexp(weights))
+        swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
+        if size < _MOVE * S:
+            with one_blas_thread():
+                swarm, diagnostics["acceptance"] = swarm.moved(rng, _MOVES)
+            if diagnostics["acceptance"] < LOW_ACCEPTANCE or len(np.unique(swarm.families)) < FEW_FAMILIES:
+                return self.renew(gpm, S, rng, executor=executor)
+        return ParticleFit(gpm, (X, y), swarm, diagnostics, self.renew)
+
+    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
+        """The fit as ArviZ reads it, as one chain of equally weighted draws, with repeats.
+
+        ``posterior`` is in the user's space; ``sample_stats`` has the log density ``lp``; ``log_likelihood`` the log
+        density of each observation given all others and the draw, nats; ``observed_data`` and ``constant_data``. The
+        attributes of ``sample_stats`` are ``log_evidence``, its error and the diagnostics.
+        """
+        if draws < 1:
+            raise ValueError(f"draws must be at least 1; got {draws}")
+        gpm, rng, swarm = self.gpm, np.random.default_rng(random_seed), self.swarm
+        rows = swarm.resample(draws, rng)
+        some, where = np.unique(rows, return_inverse=True)
+        values = gpm.constrain(swarm.space.lift(swarm.z[rows], rng))
+        posterior, n = swarm.space.posterior, len(self.y)
+        density = posterior.log_priors(swarm.z[some])[0] + swarm.log_likelihood[some] + swarm.space.log_complement
+        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
+        attrs |= {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
+        loo = np.stack([_leave_one_out(posterior.state(z).factor, posterior.y_map.scale) for z in swarm.z[some]])
+        groups = {
+            "posterior": to_dataset(gpm, {name: value[None] for name, value in values.items()}, ["chain", "draw"], n),
+            "sample_stats": xr.Dataset({"lp": (("chain", "draw"), density[where][None])}, attrs=attrs),
+            "log_likelihood": to_dataset(gpm, {gpm.name: loo[where][None]}, ["chain", "draw"], n),
+        }
+        return xr.DataTree.from_dict(groups | data_groups(gpm, self.X, self.y))
+
+
+def _leave_one_out(factor: Any, scale: Any) -> np.ndarray:
+    """Log density of each observation given the others (n,): Rasmussen & Williams (2006), eqs. 5.10-5.12."""
+    precision = np.diagonal(factor.inverse)
+    return 0.5 * (np.log(precision) - np.log(2 * np.pi) - factor.alpha**2 / precision) - np.log(scale)
+
+
+def in_space(gpm: GPModel, swarm: Swarm, X: np.ndarray, y: np.ndarray, rng: np.random.Generator | None = None) -> Swarm:
+    """The same particles for other data; where more data span more of an embedding's inputs, the prior fills in."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    source = swarm.space.source.with_data(X, y)
+    space = find_space(source, gpm.embedding_slice)
+    thetas = swarm.space.lift(swarm.z, rng)
+    z = np.stack([space.shrink(theta, rng) for theta in thetas])
+    with one_blas_thread():
+        return replace(swarm, space=space, z=z, log_likelihood=space.posterior.log_likelihoods(z).value)
+
+
+def _doubts(d: dict[str, Any], error: float) -> list[str]:
+    """What is doubtful about particles, and what may help."""
+    doubts = []
+    if d.get("n_levels") and d["n_families"] < FEW_FAMILIES:
+        doubts.append(f"the particles descend from {d['n_families']} of the draws from the prior (raise n_particles)")
+    if d.get("acceptance", 1.0) < LOW_ACCEPTANCE:
+        doubts.append(
+            f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
+            "prior that keeps it away from zero)"
+        )
+    if not error <= LARGE_ERROR:
+        doubts.append(f"the log evidence has a standard error of {error:.1f} nats (raise n_particles)")
+    return doubts
+
+
+def log_mean_exp(log_values: np.ndarray) -> float:
+    """Log of the mean of exponentials."""
+    return float(logsumexp(log_values) - np.log(len(log_values)))

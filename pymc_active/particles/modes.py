@@ -1,0 +1,96 @@
+"""Particles from the modes of a Laplace approximation, and the mixture of two estimates of one posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit
+
+from pymc_active.laplace.draws.importance import pareto_shape
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.particles.fit import ParticleFit, Swarm, log_mean_exp
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import SamplingWarning, ignoring
+
+# Importance-weighted draws, and the effective number of them that represents the posterior.
+N_WEIGHTED, FEW_WEIGHTED = 2000, 20
+# Trajectories that turn repeats of a draw into different particles, and the step size they start with.
+_MOVES, _STEP = 2, 0.1
+# Estimates of an evidence agree if they differ by less than so many standard errors and nats.
+_ERRORS, _NATS = 2.0, 0.2
+
+
+def from_modes(
+    fit: LaplaceFit, n_particles: int, rng: np.random.Generator, reason: str, renew: Callable[..., ParticleFit]
+) -> ParticleFit:
+    """Particles resampled from importance-weighted draws around the modes of a fit, and moved.
+
+    Where hardly any draw has weight, as for embeddings, they are draws of short chains from the modes.
+    """
+    with ignoring(SamplingWarning):
+        weighted = fit.weighted_draws(N_WEIGHTED, rng)
+    size, n = weighted.effective_sample_size, len(weighted.log_weights)
+    if size >= FEW_WEIGHTED:
+        z = weighted.resample(n_particles, rng)
+        evidence, error = log_mean_exp(weighted.log_weights), float(np.sqrt(1 / size - 1 / n))
+    else:
+        with ignoring(SamplingWarning):
+            z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
+        evidence, error = fit.summed_evidence, np.inf if size < 1 else float(np.sqrt(1 / size))
+    space = fit.best.space
+    with one_blas_thread():
+        value = space.posterior.log_likelihoods(z).value
+        swarm = Swarm(space, z, np.zeros(len(z)), value, np.arange(len(z)), evidence, error, _STEP)
+        swarm, acceptance = swarm.moved(rng, _MOVES)
+    diagnostics = {
+        "method": "laplace",
+        "reason": reason,
+        "acceptance": acceptance,
+        "n_weighted": size,
+        "pareto_k": pareto_shape(weighted.log_weights) if size else np.inf,
+        "n_evaluations": fit.diagnostics["n_evaluations"] + n,
+        "n_fresh": len(fit.y),
+    }
+    return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
+
+
+def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reason: str) -> ParticleFit:
+    """Mix two estimates of one posterior in proportion to their evidences: as they fail, each can only miss mass."""
+    a, b = one.swarm, other.swarm
+    errors = np.maximum([a.log_evidence_error, b.log_evidence_error], 0.01)
+    apart = abs(a.log_evidence - b.log_evidence)
+    if np.isfinite(errors).all() and apart < _ERRORS * np.hypot(*errors) + _NATS:
+        weights = errors**-2 / np.sum(errors**-2)
+        evidence = float(weights @ [a.log_evidence, b.log_evidence])
+        error = float(max(np.sum(errors**-2) ** -0.5, apart / 2))
+    else:
+        best = a if a.log_evidence >= b.log_evidence or not np.isfinite(b.log_evidence) else b
+        evidence, error = best.log_evidence, best.log_evidence_error
+    S = max(len(a.z), len(b.z))
+    n_first = int(np.round(S * expit(a.log_evidence - b.log_evidence)))
+    rows, others = a.resample(n_first, rng), b.resample(S - n_first, rng)
+    mixed = rng.permutation(S)
+
+    def join(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.concatenate([first[rows], second[others]])[mixed]
+
+    swarm = replace(
+        a if n_first >= S / 2 else b,
+        space=a.space,
+        z=join(a.z, b.z),
+        log_weights=np.zeros(S),
+        log_likelihood=join(a.log_likelihood, b.log_likelihood),
+        families=join(a.families, b.families + 1 + a.families.max()),
+        log_evidence=evidence,
+        log_evidence_error=error,
+    )
+    said = {"method": "smc and laplace", "reason": reason, "share": n_first / S}
+    said["n_evaluations"] = one.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
+    return ParticleFit(one.gpm, (one.X, one.y), swarm, other.diagnostics | one.diagnostics | said, one.renew)
+
+
+def is_trusted(fit: ParticleFit, least: float) -> bool:
+    """Whether so many of the weighted draws around the modes are effective."""
+    return fit.diagnostics["n_weighted"] >= least

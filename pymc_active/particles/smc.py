@@ -1,0 +1,149 @@
+"""``fit_smc``: sample the posterior by particles annealed in the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pymc_active.inference.annealing import MOST_LEVELS, anneal
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.prior_draws import check_prior, draw_prior
+from pymc_active.particles.fit import ParticleFit, Swarm
+from pymc_active.posterior.full_space import find_space
+from pymc_active.support.progress import progress
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
+
+# Particles by default, and at least.
+N_PARTICLES, FEWEST = 256, 32
+
+
+def fit_smc(
+    gpm: GPModel,
+    *,
+    n_particles: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    compile_kwargs: dict | None = None,
+) -> ParticleFit:
+    """Sample the posterior over the hyperparameters by sequential Monte Carlo, with its evidence.
+
+    Particles start as draws from the prior and follow the posterior as additional noise is taken away
+    (:mod:`pymc_active.inference.annealing`). Unlike a Gaussian at a mode, they represent a posterior of any shape,
+    with many modes, ridges and symmetries. The costs grow with n³ and with the number of levels, about n.
+
+    Parameters
+    ----------
+    gpm : GPModel
+        Any model whose priors can be drawn from.
+    n_particles : int, optional
+        256 by default, at least 32. The error of the log evidence falls with its square root.
+    random_seed : int or Generator, optional
+        The same seed gives the same fit, bit for bit.
+    progressbar : bool
+        Show the progress.
+    compile_kwargs : dict, optional
+        As in :func:`fit_laplace`.
+
+    Returns
+    -------
+    ParticleFit
+        ``predict``, the criteria, ``draw_paths`` and ``check`` take it as they take a :class:`LaplaceFit`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``gpm`` is not a GPModel; for fewer than 32 particles, a flat or improper prior, or a ``pm.Potential``, which
+        cannot be drawn from; if the likelihood is finite nowhere.
+
+    Warns
+    -----
+    DoubtfulFitWarning
+        If the particles descend from too few draws, hardly move, or leave the evidence uncertain.
+
+    References
+    ----------
+    .. [1] Del Moral, Doucet & Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 15)
+    >>> fit = pma.fit_smc(pma.ard_gp(x[:, None], np.sin(x)), random_seed=1, progressbar=False)
+    >>> fit.ensemble.thetas.shape, fit.diagnostics["method"]
+    ((256, 3), 'smc')
+    """
+    n_particles = check_arguments(gpm, n_particles, "fit_smc")
+    fit = run_smc(gpm, n_particles, np.random.default_rng(random_seed), progressbar, compile_kwargs=compile_kwargs)
+    warn_if_doubtful(fit)
+    return fit
+
+
+def check_arguments(gpm: Any, n_particles: Any, what: str) -> int:
+    """The number of particles; raises for arguments of the wrong kind."""
+    if not isinstance(gpm, GPModel):
+        raise TypeError(f"{what} takes a GPModel (see ard_gp and from_marginal); got {type(gpm).__name__}")
+    if n_particles is None:
+        return N_PARTICLES
+    if not isinstance(n_particles, int | np.integer) or n_particles < FEWEST:
+        raise ValueError(f"n_particles must be a whole number from {FEWEST}; got {n_particles!r}")
+    return int(n_particles)
+
+
+def run_smc(
+    gpm: GPModel,
+    n_particles: int,
+    rng: np.random.Generator,
+    progressbar: bool = False,
+    *,
+    executor: Executor | None = None,
+    compile_kwargs: dict | None = None,
+    reason: str = "as asked",
+    renew: Callable[..., ParticleFit] | None = None,
+) -> ParticleFit:
+    """:func:`fit_smc` without warnings; nothing runs in the ``executor``. ``renew`` makes later fresh fits."""
+    check_prior(gpm)
+    space = find_space(gpm.posterior(compile_kwargs), gpm.embedding_slice)
+    start = draw_prior(gpm, space.posterior, n_particles, rng)
+    # The number of levels is not known before: about one for each observation.
+    with one_blas_thread(), progress("Annealing particles", MOST_LEVELS, progressbar) as advance:
+        done = anneal(space.posterior, start, rng, _counting(advance))
+    particles = done.particles
+    # In random order, so that the first few represent all.
+    rows = rng.permutation(n_particles)
+    swarm = Swarm(
+        space,
+        particles.z[rows],
+        np.zeros(n_particles),
+        particles.likelihoods.value[rows],
+        particles.ancestors[rows],
+        done.log_evidence,
+        done.log_evidence_error,
+        done.step,
+    )
+    diagnostics = {
+        "method": "smc",
+        "reason": reason,
+        "n_levels": done.n_levels,
+        "acceptance": done.acceptance,
+        "n_evaluations": done.n_evaluations,
+        "n_fresh": len(gpm.y),
+    }
+    return ParticleFit(
+        gpm, (gpm.X, gpm.y), swarm, diagnostics, renew or partial(run_smc, compile_kwargs=compile_kwargs)
+    )
+
+
+def _counting(advance: Callable[..., None]) -> Callable[..., None]:
+    return lambda *_: advance()
+
+
+def warn_if_doubtful(fit: ParticleFit) -> None:
+    """One warning with everything that is doubtful about a fit."""
+    if fit.diagnostics["warnings"]:
+        warn_user("the draws are doubtful: " + "; ".join(fit.diagnostics["warnings"]), DoubtfulFitWarning)

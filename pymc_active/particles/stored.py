@@ -1,0 +1,48 @@
+"""Convert particles to arrays, and make them again from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.fit import ParticleFit, Swarm
+from pymc_active.posterior.full_space import find_space
+from pymc_active.support.threads import one_blas_thread
+
+_COLUMNS = ("log_weights", "log_likelihood", "families")
+_NUMBERS = ("log_evidence", "log_evidence_error", "step")
+
+
+def particles_to_dataset(fit: ParticleFit) -> xr.Dataset:
+    """The particles of a fit in the coordinates of its space, with the number of points that they have seen."""
+    swarm = fit.swarm
+    return xr.Dataset(
+        {
+            "z": (("particle", "coordinate"), swarm.z),
+            **{name: ("particle", getattr(swarm, name)) for name in _COLUMNS},
+            **{name: float(getattr(swarm, name)) for name in _NUMBERS},
+        },
+        attrs={"n_observations": len(fit.y), "diagnostics": json.dumps(fit.diagnostics)},
+    )
+
+
+def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[..., ParticleFit]) -> ParticleFit:
+    """The fit that :func:`particles_to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
+    n = int(stored.attrs["n_observations"])
+    X, y = gpm.X[:n].copy(), gpm.y[:n].copy()
+    with one_blas_thread():
+        space = find_space(gpm.posterior().with_data(X, y), gpm.embedding_slice)
+    z = np.array(stored["z"].to_numpy(), float)
+    if len(y) != n or z.shape[1] != space.posterior.n_parameters:
+        raise ValueError(
+            f"the stored particles have {z.shape[1]} parameters and {n} points; the model has "
+            f"{space.posterior.n_parameters} and {len(y)}"
+        )
+    values: dict[str, Any] = {name: stored[name].to_numpy() for name in _COLUMNS}
+    values |= {name: float(stored[name]) for name in _NUMBERS}
+    return ParticleFit(gpm, (X, y), Swarm(space, z, **values), json.loads(stored.attrs["diagnostics"]), renew)

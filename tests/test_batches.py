@@ -1,0 +1,86 @@
+"""Log densities of many particles at once equal those of each by itself."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+
+import pymc_active as pma
+from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.row_space import row_space
+
+EXPRESSIONS = ["SE", "PER", "LIN", "RQ", "SE * PER + RQ", "LIN * (SE + PER)", "SE[0] + PER[1] * RQ[0]"]
+
+
+def data(n, D, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, D))
+    return X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def embedding_in_its_row_space():
+    return row_space(pma.embedding_gp(*data(6, 20), n_components=2).posterior()).posterior
+
+
+POSTERIORS = {
+    **{e: lambda e=e: pma.composite_gp(*data(9, 2), e).posterior() for e in EXPRESSIONS},
+    "ARD": lambda: pma.ard_gp(*data(9, 4), mean="linear", kernel="Matern52").posterior(),
+    "scaled": lambda: pma.ard_gp(*data(9, 2), x_scale="standardize", y_scale="standardize").posterior(),
+    "fixed noise": lambda: pma.ard_gp(*data(9, 2), priors={"log_noise": -2.0}).posterior(),
+    "many points": lambda: pma.ard_gp(*data(80, 3)).posterior(),
+    "embedding": lambda: pma.embedding_gp(*data(9, 5), n_components=2, mean="constant").posterior(),
+    "row space": embedding_in_its_row_space,
+}
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+@pytest.mark.parametrize("extra_noise", [0.0, 0.5])
+def test_particles_have_the_densities_and_slopes_of_each_by_itself(name, extra_noise):
+    posterior = POSTERIORS[name]()
+    rng = np.random.default_rng(1)
+    thetas = posterior.prior.mean + 0.5 * posterior.prior.sd * rng.normal(size=(40, posterior.n_parameters))
+    batch, single = (
+        posterior.log_likelihoods(thetas, extra_noise),
+        Posterior.log_likelihoods(posterior, thetas, extra_noise),
+    )
+    assert np.isfinite(batch.value).all()
+    assert_allclose(batch.value, single.value, rtol=1e-10, atol=1e-10)
+    # Rounding errors grow with the condition number, here up to 1e5, and with the gradients of all particles.
+    assert_allclose(batch.gradient, single.gradient, rtol=1e-8, atol=1e-9 * np.abs(single.gradient).max())
+    assert_allclose(batch.in_noise, single.in_noise, rtol=1e-8, atol=1e-9 * np.abs(single.in_noise).max())
+    values, gradients = posterior.log_priors(thetas)
+    each = [posterior.prior_value_and_gradient(theta) for theta in thetas]
+    assert_allclose(values, [value for value, _ in each], rtol=1e-12)
+    assert_allclose(gradients, [gradient for _, gradient in each], rtol=1e-12)
+
+
+def test_slope_in_the_noise_is_that_of_the_likelihood():
+    posterior = pma.ard_gp(*data(12, 2)).posterior()
+    theta, h = posterior.prior.mean[None], 1e-5
+    ends = [posterior.log_likelihoods(theta, 0.3 + sign * h).value for sign in (1, -1)]
+    assert_allclose(posterior.log_likelihoods(theta, 0.3).in_noise, (ends[0] - ends[1]) / (2 * h), rtol=1e-8)
+
+
+def test_a_singular_covariance_spoils_its_own_particle_only():
+    X = np.zeros((5, 1))
+    posterior = pma.ard_gp(X, np.arange(5.0)).posterior()
+    thetas = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, -400.0], [0.0, 800.0, -1.0]])
+    found = posterior.log_likelihoods(thetas)
+    assert np.isfinite(found.value).tolist() == [True, False, False]
+    assert (found.value[1:] == -np.inf).all()
+    assert not found.gradient[1:].any()
+    assert posterior.values(thetas)[0] == pytest.approx(posterior.value(thetas[0]), rel=1e-12)
+
+
+def test_a_users_own_model_has_the_same_densities():
+    X, y = data(8, 1)
+    with pm.Model() as model:
+        log_ls = pm.Normal("log_lengthscale", 0.0, 1.0)
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.math.exp(log_ls)))
+        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", y), sigma=0.1, jitter=0)
+    own = pma.from_marginal(gp, "y", model=model).posterior()
+    fixed = {"log_outputscale": 0.0, "log_noise": float(np.log(0.1)), "log_lengthscale": pm.Normal.dist(0.0, 1.0)}
+    same = pma.ard_gp(X, y, priors=fixed).posterior()
+    thetas = np.linspace(-1, 1, 7)[:, None]
+    for one, other in zip(own.log_likelihoods(thetas, 0.2), same.log_likelihoods(thetas, 0.2), strict=True):
+        assert_allclose(one, other, rtol=1e-8)

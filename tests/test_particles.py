@@ -1,0 +1,250 @@
+"""Particles are draws from the posterior, with its evidence."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+import pymc_active as pma
+from pymc_active.inference.annealing import anneal
+from pymc_active.particles.modes import combine, from_modes
+
+
+def data(n, D=1, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, D))
+    return X, np.sin(3 * X[:, 0]) + noise * rng.normal(size=n)
+
+
+def one_parameter(n=8):
+    """Only the lengthscale is unknown, so that sums over a grid give the truth."""
+    return pma.ard_gp(*data(n), priors={"log_outputscale": 0.0, "log_noise": -2.0})
+
+
+def by_quadrature(gpm):
+    grid = np.linspace(-6, 6, 4001)
+    values = gpm.posterior().values(grid[:, None])
+    log_evidence = logsumexp(values) + np.log(grid[1] - grid[0])
+    weights = np.exp(values - logsumexp(values))
+    mean = weights @ grid
+    return log_evidence, mean, np.sqrt(weights @ (grid - mean) ** 2)
+
+
+@pytest.mark.parametrize("method", ["smc", "auto"])
+def test_evidence_and_moments_are_those_of_quadrature(method):
+    gpm = one_parameter()
+    log_evidence, mean, sd = by_quadrature(gpm)
+    found = [pma.fit(gpm, method=method, n_particles=512, random_seed=s, progressbar=False) for s in range(4)]
+    evidences = [fit.log_evidence for fit in found]
+    # 2,048 particles of an effective share of about a half: standard errors of sd / 30, and of 0.05 nats a run.
+    assert np.mean(evidences) == pytest.approx(log_evidence, abs=0.15)
+    draws = np.concatenate([fit.ensemble.thetas[:, 0] for fit in found])
+    assert draws.mean() == pytest.approx(mean, abs=0.15 * sd)
+    assert draws.std() == pytest.approx(sd, rel=0.15)
+    assert all(fit.log_evidence_error < 0.5 for fit in found)
+
+
+def test_evidence_errors_are_honest():
+    gpm = pma.embedding_gp(*data(12, 4), n_components=2)
+    found = [pma.fit_smc(gpm, n_particles=64, random_seed=s, progressbar=False) for s in range(12)]
+    scatter = np.std([fit.log_evidence for fit in found], ddof=1)
+    stated = np.median([fit.log_evidence_error for fit in found])
+    # The scatter of twelve runs is known to a factor of about 1.5.
+    assert scatter / 2 < stated < 4 * scatter
+
+
+def test_the_evidence_of_an_embedding_does_not_depend_on_the_space_it_is_computed_in():
+    X, y = data(6, 12)
+    narrow = pma.embedding_gp(X, y, n_components=1)
+    # A prior that differs between components keeps the sampler in the space of all inputs.
+    sd = np.full((2, 12), 1.25 * np.sqrt(3 / 12))
+    sd[1] = 1e-6
+    wide = pma.embedding_gp(X, y, n_components=2, prior_scale=sd)
+    one, two = (pma.fit_smc(gpm, random_seed=1, progressbar=False) for gpm in (narrow, wide))
+    assert one.swarm.z.shape[1] < two.swarm.z.shape[1]
+    assert one.log_evidence == pytest.approx(two.log_evidence, abs=0.3)
+
+
+def test_the_same_seed_gives_the_same_fit():
+    gpm = pma.ard_gp(*data(10, 2))
+    one, two, three = (pma.fit(gpm, random_seed=s, progressbar=False) for s in (1, 1, 2))
+    assert_array_equal(one.ensemble.thetas, two.ensemble.thetas)
+    assert not np.array_equal(one.ensemble.thetas, three.ensemble.thetas)
+
+
+def test_updating_point_by_point_agrees_with_a_fresh_fit():
+    X, y = data(16, 2)
+    gpm = pma.ard_gp(X[:10], y[:10])
+    fit = pma.fit_smc(gpm, random_seed=1, progressbar=False)
+    for i in range(10, 14):
+        fit = fit.update(X[i : i + 1], y[i], random_seed=i)
+    assert len(fit.y) == 14
+    assert len(gpm.y) == 10
+    gpm.set_data(X[:14], y[:14])
+    fresh = pma.fit_smc(gpm, n_particles=1024, random_seed=2, progressbar=False)
+    assert fit.log_evidence == pytest.approx(fresh.log_evidence, abs=3 * fit.log_evidence_error + 0.2)
+    X_new = np.random.default_rng(5).uniform(-1, 1, size=(40, 2))
+    one, two = pma.predict(fit, X_new), pma.predict(fresh, X_new)
+    assert np.abs(one.f_mean - two.f_mean).max() < 0.3 * float(np.sqrt(two.f_variance).max())
+    assert_allclose(np.sqrt(one.f_variance).mean(), np.sqrt(two.f_variance).mean(), rtol=0.1)
+
+
+def test_a_surprising_point_makes_the_particles_anew():
+    X, y = data(10)
+    fit = pma.fit_smc(pma.ard_gp(X, y), random_seed=1, progressbar=False)
+    updated = fit.update([[0.2]], 30.0, random_seed=1)
+    assert updated.diagnostics["n_fresh"] == 11
+    assert np.isfinite(updated.log_evidence)
+
+
+def test_an_update_with_bad_points_leaves_the_model_as_it_was():
+    X, y = data(10)
+    fit = pma.fit_smc(pma.ard_gp(X, y), n_particles=32, random_seed=1, progressbar=False)
+    with pytest.raises(ValueError, match="y must be finite"):
+        fit.update([[0.2]], np.nan)
+    assert_array_equal(fit.gpm.y, y)
+
+
+def test_modes_and_particles_agree_where_there_is_one_narrow_mode():
+    X, y = data(40)
+    gpm = pma.ard_gp(X, y)
+    modes = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+    annealed = pma.fit_smc(gpm, random_seed=1, progressbar=False)
+    around = from_modes(modes, 256, np.random.default_rng(1), "", annealed.renew)
+    assert around.log_evidence == pytest.approx(annealed.log_evidence, abs=0.3)
+    assert_allclose(around.ensemble.thetas.mean(0), annealed.ensemble.thetas.mean(0), atol=0.1)
+    assert_allclose(around.ensemble.thetas.std(0), annealed.ensemble.thetas.std(0), rtol=0.3)
+    # The modes that the particles lead to are those of the search.
+    assert annealed.theta == pytest.approx(modes.theta, abs=1e-4)
+
+
+def test_two_estimates_are_mixed_by_their_evidences():
+    gpm = one_parameter()
+    one, two = (pma.fit_smc(gpm, random_seed=s, progressbar=False) for s in (1, 2))
+    both = combine(one, two, np.random.default_rng(0), "")
+    assert min(one.log_evidence, two.log_evidence) <= both.log_evidence <= max(one.log_evidence, two.log_evidence)
+    assert 0.3 < both.diagnostics["share"] < 0.7
+    lost = pma.ParticleFit(gpm, (gpm.X, gpm.y), replace(two.swarm, log_evidence=-100.0), two.diagnostics, two.renew)
+    both = combine(one, lost, np.random.default_rng(0), "")
+    assert both.log_evidence == one.log_evidence
+    assert both.diagnostics["share"] == 1.0
+
+
+def test_periods_are_found_although_particles_may_miss_them():
+    x = np.linspace(0, 1, 30)[:, None]
+    noise = 0.1 * np.random.default_rng(0).normal(size=30)
+    gpm = pma.composite_gp(x, np.sin(2 * np.pi * x[:, 0] / 0.13) + noise, "SE * PER")
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    [which] = [i for i, label in enumerate(fit.labels) if "period" in label]
+    period = np.exp(fit.ensemble.thetas[:, which])
+    assert_allclose(np.median(period), 0.13, rtol=0.02)
+    assert "laplace" in fit.diagnostics["method"]
+
+
+def test_a_users_own_model_with_transforms_can_be_sampled():
+    X, y = data(8)
+    with pm.Model() as model:
+        ls, sigma = pm.Gamma("ls", 2, 2), pm.HalfNormal("sigma", 0.5)
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=ls))
+        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", y), sigma=sigma, jitter=0)
+    gpm = pma.from_marginal(gp, "y", model=model)
+    fit = pma.fit_smc(gpm, n_particles=128, random_seed=1, progressbar=False)
+    grid = np.stack(np.meshgrid(np.linspace(-3, 2, 80), np.linspace(-6, 1, 80), indexing="ij"), -1).reshape(-1, 2)
+    truth = logsumexp(gpm.posterior().values(grid)) + np.log(5 / 79 * 7 / 79)
+    assert fit.log_evidence == pytest.approx(truth, abs=0.4)
+    assert set(fit.to_datatree(20).posterior.data_vars) == {"ls", "sigma"}
+
+
+def test_a_flat_prior_cannot_be_drawn_from():
+    X, y = data(8)
+    with pm.Model() as model:
+        log_ls = pm.Flat("log_ls")
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.math.exp(log_ls)))
+        gp.marginal_likelihood("y", X, y, sigma=0.1, jitter=0)
+    gpm = pma.from_marginal(gp, "y", model=model)
+    with pytest.raises(ValueError, match="log_ls"):
+        pma.fit_smc(gpm, progressbar=False)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.zeros((1, 2)), np.ones(1)),
+        (np.zeros((6, 2)), np.arange(6.0)),
+        (np.linspace(-1, 1, 12).reshape(6, 2), np.ones(6)),
+        (np.linspace(-1, 1, 20)[:, None], np.linspace(-1, 1, 20) ** 2),
+        (np.linspace(-1, 1, 12)[:, None], np.where(np.arange(12) == 5, 50.0, 0.0)),
+        (np.random.default_rng(0).uniform(-1, 1, size=(20, 1000)), np.arange(20.0) / 10),
+    ],
+    ids=["one point", "one place", "constant y", "no noise", "an outlier", "1000 inputs"],
+)
+def test_extreme_data_give_finite_answers(X, y):
+    gpm = pma.embedding_gp(X, y, n_components=1) if X.shape[1] > 100 else pma.ard_gp(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pma.DoubtfulFitWarning)
+        fit = pma.fit(gpm, n_particles=64, random_seed=1, progressbar=False)
+    assert np.isfinite(fit.ensemble.thetas).all()
+    assert np.isfinite(fit.log_evidence)
+    predicted = pma.predict(fit, X[:3], quantiles=[0.1, 0.9])
+    assert all(np.isfinite(values).all() for values in predicted.data_vars.values())
+
+
+def test_a_model_without_free_parameters_needs_no_particles():
+    gpm = pma.ard_gp(*data(5), priors={"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0})
+    fit = pma.fit(gpm, progressbar=False)
+    assert fit.log_evidence == pytest.approx(gpm.posterior().value(np.empty(0)))
+
+
+def test_intervals_cover_what_they_say_on_data_from_the_model():
+    inside, sets, m = 0, 40, 5
+    for seed in range(sets):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, size=(6 + m, 2))
+        gpm = pma.ard_gp(X[:6], np.zeros(6))
+        theta = gpm.posterior().prior.mean + gpm.posterior().prior.sd * rng.normal(size=4)
+        s = np.square((X[:, None] - X[None]) / np.exp(theta[:2])).sum(-1)
+        K = np.exp(2 * theta[2] - 0.5 * s) + np.exp(2 * theta[3]) * np.eye(len(X))
+        y = np.linalg.cholesky(K) @ rng.normal(size=len(X))
+        gpm.set_data(X[:6], y[:6])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pma.DoubtfulFitWarning)
+            fit = pma.fit(gpm, n_particles=128, random_seed=seed, progressbar=False)
+        low, high = pma.predict(fit, X[6:], quantiles=[0.1, 0.9]).y_quantile.to_numpy()
+        inside += np.sum((low < y[6:]) & (y[6:] < high))
+    # Outputs of one set are correlated: at worst they count as one, a standard error of 0.063.
+    assert inside / (sets * m) == pytest.approx(0.8, abs=0.15)
+
+
+def test_a_datatree_has_what_arviz_reads():
+    gpm = pma.ard_gp(*data(7))
+    fit = pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
+    tree = fit.to_datatree(draws=50, random_seed=0)
+    assert set(tree.children) == {"posterior", "sample_stats", "log_likelihood", "observed_data", "constant_data"}
+    assert tree.log_likelihood["y"].shape == (1, 50, 7)
+    # Leave one out by hand: the density of all observations over that of the others.
+    theta = np.array([tree.posterior[name].to_numpy()[0, 3].ravel() for name in gpm.shapes]).ravel()
+    posterior = gpm.posterior()
+    without = posterior.with_data(gpm.X[1:], gpm.y[1:])
+    expected = posterior.log_likelihoods(theta[None]).value - without.log_likelihoods(theta[None]).value
+    assert_allclose(tree.log_likelihood["y"].to_numpy()[0, 3, 0], expected[0], rtol=1e-8)
+
+
+def test_annealing_needs_a_finite_likelihood_somewhere():
+    posterior = pma.ard_gp(np.zeros((3, 1)), np.arange(3.0)).posterior()
+    with pytest.raises(ValueError, match="not finite"):
+        anneal(posterior, np.full((32, 3), 1e4), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("keyword", "value"), [("n_particles", 3), ("n_particles", 1.5), ("method", "mcmc")])
+def test_bad_arguments_are_refused(keyword, value):
+    with pytest.raises(ValueError, match=f"{keyword} must be"):
+        pma.fit(one_parameter(), progressbar=False, **{keyword: value})
+
+
+def test_other_objects_are_refused():
+    with pytest.raises(TypeError, match="fit takes a GPModel"):
+        pma.fit(np.ones(3))
