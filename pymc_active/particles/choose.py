@@ -12,7 +12,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
-from pymc_active.particles.fit import FEW_FAMILIES, LARGE_ERROR, ParticleFit
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.particles.modes import N_WEIGHTED, combine, from_modes, is_trusted
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
@@ -133,8 +133,8 @@ def choose(
 
     if not hides and cost <= (_MOST if is_embedding else _CHEAP):
         annealed = smc("SMC is cheap for so few data")
-        d = annealed.diagnostics
-        if d["n_families"] >= FEW_FAMILIES and annealed.log_evidence_error <= LARGE_ERROR:
+        # Around the modes of an embedding hardly any weighted draw is effective.
+        if is_embedding or not annealed.diagnostics["warnings"]:
             return annealed
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
         return combine(annealed, around_modes(reason), rng, reason)

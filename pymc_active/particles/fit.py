@@ -28,11 +28,12 @@ from pymc_active.support.threads import one_blas_thread
 # Modes are searched from so many particles, the best of each family.
 _CLIMBS = 8
 # Below these an estimate is doubtful: families of particles, acceptance, effective share; above it, nats.
-FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 5, 0.2, 1.0
+FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
 # When points are added: effective shares below which particles are moved, and drawn anew; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
-# Points, relative to those of the last fresh fit, and error of the evidence (nats), after which to draw anew.
-_GROWTH, _LARGEST_ERROR = 1.5, 0.7
+# Points and families, relative to those of the last fresh fit, and error of the evidence since then (nats), at which to
+# draw anew.
+_GROWTH, _FAMILIES, _ADDED_ERROR = 1.5, 0.4, 0.7
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class ParticleFit(LaplaceFit):
     diagnostics : dict
         ``method`` ("smc", "laplace", "smc and laplace") and ``reason``, in words; ``n_particles``,
         ``effective_sample_size``, ``n_families`` (particles at the start that have descendants), ``n_levels``,
-        ``acceptance``, ``n_evaluations``; ``warnings``: what is doubtful, in words.
+        ``acceptance``, ``n_evaluations``; ``n_fresh``, ``families_fresh`` and ``error_fresh``, the points, families and
+        error of the last fit that was not an update; ``warnings``: what is doubtful, in words.
     modes, theta, log_posterior
         As for a :class:`LaplaceFit`: the modes that the particles lead to, searched on first use.
     """
@@ -120,6 +122,10 @@ class ParticleFit(LaplaceFit):
             "n_particles": len(swarm.z),
             "effective_sample_size": swarm.effective_sample_size,
             "n_families": len(np.unique(swarm.families)),
+            # Of the last fit that was not an update.
+            "n_fresh": diagnostics.get("n_fresh", len(self.y)),
+            "families_fresh": diagnostics.get("families_fresh", len(np.unique(swarm.families))),
+            "error_fresh": diagnostics.get("error_fresh", swarm.log_evidence_error),
             # Of a fit by modes, which model averages read.
             "converged": True,
             "n_floored": 0,
@@ -234,8 +240,8 @@ class ParticleFit(LaplaceFit):
         change = np.where(np.isfinite(before.log_likelihood), swarm.log_likelihood - before.log_likelihood, -np.inf)
         weights = before.log_weights - logsumexp(before.log_weights) + change
         size, diagnostics = effective(weights), self.diagnostics | {"reason": "points were added by reweighing"}
-        is_stale = len(y) >= _GROWTH * diagnostics["n_fresh"] or self.log_evidence_error > _LARGEST_ERROR
-        if is_stale or size < _RENEW * S:
+        added = self.log_evidence_error**2 - diagnostics["error_fresh"] ** 2
+        if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or size < _RENEW * S:
             return self.renew(gpm, S, rng, executor=executor)
         error = np.hypot(before.log_evidence_error, np.sqrt(max(1 / size - 1 / S, 0.0)))
         evidence = before.log_evidence + float(logsumexp(weights))
@@ -243,7 +249,8 @@ class ParticleFit(LaplaceFit):
         if size < _MOVE * S:
             with one_blas_thread():
                 swarm, diagnostics["acceptance"] = swarm.moved(rng, _MOVES)
-            if diagnostics["acceptance"] < LOW_ACCEPTANCE or len(np.unique(swarm.families)) < FEW_FAMILIES:
+            n_left = len(np.unique(swarm.families))
+            if diagnostics["acceptance"] < LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
                 return self.renew(gpm, S, rng, executor=executor)
         return ParticleFit(gpm, (X, y), swarm, diagnostics, self.renew)
 

@@ -51,7 +51,6 @@ def from_modes(
         "n_weighted": size,
         "pareto_k": pareto_shape(weighted.log_weights) if size else np.inf,
         "n_evaluations": fit.diagnostics["n_evaluations"] + n,
-        "n_fresh": len(fit.y),
     }
     return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
 
@@ -87,8 +86,10 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
         log_evidence_error=error,
     )
     said = {"method": "smc and laplace", "reason": reason, "share": n_first / S}
+    # Those of the mixture itself.
+    parts = {k: v for k, v in (other.diagnostics | one.diagnostics).items() if not k.endswith("_fresh")}
     said["n_evaluations"] = one.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
-    return ParticleFit(one.gpm, (one.X, one.y), swarm, other.diagnostics | one.diagnostics | said, one.renew)
+    return ParticleFit(one.gpm, (one.X, one.y), swarm, parts | said, one.renew)
 
 
 def is_trusted(fit: ParticleFit, least: float) -> bool:

@@ -132,7 +132,6 @@ def run_smc(
         "n_levels": done.n_levels,
         "acceptance": done.acceptance,
         "n_evaluations": done.n_evaluations,
-        "n_fresh": len(gpm.y),
     }
     return ParticleFit(
         gpm, (gpm.X, gpm.y), swarm, diagnostics, renew or partial(run_smc, compile_kwargs=compile_kwargs)
