@@ -120,7 +120,7 @@ def test_angles_are_those_of_scipy(fit, trace, rows):
 def test_small_angles_are_not_lost_to_rounding():
     tilt = 1e-9
     rows = np.array([[[np.cos(tilt), np.sin(tilt), 0.0]]])
-    assert_allclose(np.deg2rad(embeddings._angles(rows, np.eye(3)[:1])), [[tilt]], rtol=1e-6)
+    assert_allclose(np.deg2rad(embeddings.principal_angles(rows, np.eye(3)[:1])), [[tilt]], rtol=1e-6)
 
 
 def test_angles_of_a_fit_are_to_its_mode(fit):

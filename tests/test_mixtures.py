@@ -14,7 +14,7 @@ from traces import mutual_information, posterior_draws
 import pymc_active as pma
 from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
-from pymc_active.laplace.draws.hmc import Place, trajectory
+from pymc_active.inference.hmc import Places, jittered, trajectories
 from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
@@ -205,14 +205,15 @@ def test_trajectories_leave_the_density_as_it_is(root):
     shape, rng = np.array([0.7, 2.0]), np.random.default_rng(10)
 
     def evaluate(theta):
-        return float(shape @ theta - np.exp(theta).sum()), shape - np.exp(theta)
+        return theta @ shape - np.exp(theta).sum(1), shape - np.exp(theta)
 
-    place, chain = Place(np.zeros(2), *evaluate(np.zeros(2))), []
-    for _ in range(6000):
-        place, probability = trajectory(evaluate, place, root, 0.6, 4, rng)
-        assert 0 <= probability <= 1
-        chain.append(place.z)
-    batches = np.stack(chain).reshape(30, 200, 2)
+    places, chains = Places(np.zeros((30, 2)), *evaluate(np.zeros((30, 2)))), []
+    for _ in range(220):
+        places, probability, _ = trajectories(evaluate, places, root, jittered(0.6, 30, rng), 4, rng)
+        assert ((probability >= 0) & (probability <= 1)).all()
+        chains.append(places.z)
+    # Thirty independent chains, without their way from the start.
+    batches = np.stack(chains[20:], axis=1)
     for power, expected in ((1, digamma(shape)), (2, polygamma(1, shape) + digamma(shape) ** 2)):
         means = (batches**power).mean(1)
         assert (np.abs(means.mean(0) - expected) < 4 * means.std(0, ddof=1) / np.sqrt(30)).all()

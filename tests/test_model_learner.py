@@ -155,7 +155,7 @@ def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
 
 
 def test_exploring_finds_a_structure_that_was_not_among_the_models():
-    it = learner(("SE", "PER", "LIN"), explore_every=10)
+    it = learner(("SE", "PER", "LIN"), inference="laplace", explore_every=10)
     it.run(truth, 21, progressbar=False)
     assert len(it.fit) > 3
     # What it finds says more than any of the first three could.
@@ -190,7 +190,7 @@ def test_an_answer_that_one_model_refuses_changes_no_other():
 
 
 def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch):
-    it = learner(("SE", "LIN"))
+    it = learner(("SE", "LIN"), inference="laplace")
     best = it.fit.probability.idxmax().item()
     monkeypatch.setattr("pymc_active.laplace.fit.find_problems", lambda fit: ["it looks odd"])
     with warnings.catch_warnings():
@@ -206,6 +206,17 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
     with pytest.warns(UserWarning, match=f"'{best}' is the most probable, but its fit is doubtful") as caught:
         it.recommend()
     assert len(caught) == 1
+
+
+def test_probable_models_are_represented_by_particles():
+    it = learner(("SE", "LIN", "PER"))
+    probability = it.fit.probability.to_series()
+    for label, fit in it.fit.items():
+        assert isinstance(fit, pma.ParticleFit) == (probability[label] > 0.02) or probability[label] < 0.05
+    # Laplace's evidences of few points are some tenths of a nat low, not several nats.
+    plain = learner(("SE", "LIN", "PER"), inference="laplace").fit
+    for label, fit in it.fit.items():
+        assert fit.log_evidence == pytest.approx(plain[label].summed_evidence, abs=2)
 
 
 def singular(expression="LIN"):
@@ -260,7 +271,7 @@ def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
 
 
 def test_exploring_finds_a_kernel_that_was_not_given_and_stays_small():
-    it = learner(("SE", "PER", "LIN", "RQ"), explore_every=4, random_seed=0)
+    it = learner(("SE", "PER", "LIN", "RQ"), inference="laplace", explore_every=4, random_seed=0)
     it.run(truth, 26, progressbar=False)
     # More complex ones may be as probable; it has to be there.
     [label] = [label for label, gpm in it.models.items() if gpm.expression == pma.kernels.parse("LIN + PER")]

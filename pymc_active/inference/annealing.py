@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_active.inference.hmc import Places, trajectories
 from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Likelihoods, Posterior
 
@@ -101,24 +102,23 @@ class Mover:
 
     def move(self, particles: Particles, extra_noise: float = 0.0) -> Particles:
         """One trajectory of every particle, with unit masses in coordinates scaled by the particles' sds."""
-        S, P = particles.z.shape
+        S = len(particles)
         scale = np.maximum(particles.z.std(0), 1e-8)
         n_steps = int(np.clip(np.ceil(_LENGTH / self.step), 1, _LEAPFROG))
         steps = self.step * np.exp(_JITTER * self.rng.normal(size=(S, 1)))
-        momentum, uniform = self.rng.normal(size=(S, P)), self.rng.uniform(size=S)
-        energy = particles.log_density - 0.5 * np.square(momentum).sum(1)
         end = particles
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(n_steps):
-                momentum = momentum + 0.5 * steps * scale * end.gradient
-                end = Particles.at(self.posterior, end.z + steps * scale * momentum, extra_noise, particles.ancestors)
-                momentum = momentum + 0.5 * steps * scale * end.gradient
-            change = end.log_density - 0.5 * np.square(momentum).sum(1) - energy
-            probability = np.where(np.isfinite(change), np.exp(np.minimum(change, 0.0)), 0.0)
+
+        def evaluate(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            nonlocal end
+            end = Particles.at(self.posterior, z, extra_noise, particles.ancestors)
+            return end.log_density, end.gradient
+
+        start = Places(particles.z, particles.log_density, particles.gradient)
+        _, probability, accepted = trajectories(evaluate, start, scale, steps, n_steps, self.rng)
         self.n_evaluations += n_steps * S
         self.acceptance = float(probability.mean())
         self.step = float(np.clip(self.step * np.exp(self.acceptance - _ACCEPTANCE), 1e-6, _LENGTH))
-        return particles.where(uniform < probability, end)
+        return particles.where(accepted, end)
 
 
 @dataclass(frozen=True)

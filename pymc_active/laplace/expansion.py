@@ -128,13 +128,14 @@ class Expansion:
         null = self.symmetry.directions.reshape(len(self.symmetry.directions), len(self.z))
         return np.linalg.qr((self.space.lift(self.z + null) - self.theta).T)[0].T
 
-    def log_density(self, z: np.ndarray) -> float:
-        """Log posterior at z (P',), with the orbit's volume where draws do not move along it."""
-        value = self.posterior.value(z)
+    def log_densities(self, z: np.ndarray) -> np.ndarray:
+        """Log posterior at the rows of z (S, P'), with the orbits' volumes where draws do not move along them."""
+        values = self.posterior.values(z)
         if len(self.symmetry.directions) and self.embedding is not None:
             where, shape = self.embedding
-            value += log_orbit_volume(np.linalg.svd(z[where].reshape(shape), compute_uv=False), shape[0])
-        return value
+            sizes = np.linalg.svd(z[:, where].reshape(-1, *shape), compute_uv=False)
+            values += np.array([log_orbit_volume(size, shape[0]) for size in sizes])
+        return values
 
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws z from the Gaussian, (draws, P')."""

@@ -64,9 +64,10 @@ class LaplaceFit(Summarized):
         The mode in the model's unconstrained parameters, in the order of ``labels``.
     log_posterior : float
         log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
-    log_evidence : float
-        Laplace's log p(y) of this mode, nats. The orbit of an embedding's rotations (for d = 1 the factor 2 of ±R) is
-        integrated exactly, and copies of the mode under exchanges of like kernel terms (``SE + SE``) are counted.
+    log_evidence, log_evidence_error : float
+        Laplace's log p(y) of this mode, nats; NaN, since its error is not known. The orbit of an embedding's rotations
+        (for d = 1 the factor 2 of ±R) is integrated exactly, and copies of the mode under exchanges of like kernel
+        terms (``SE + SE``) are counted.
     modes : list of Mode
         Distinct modes found within 10 nats, best first, weighted by their Laplace evidence.
     diagnostics : dict
@@ -93,7 +94,7 @@ class LaplaceFit(Summarized):
         self.gpm, self._expansions, self._trace = gpm, expansions, trace
         self.X, self.y = data
         best = expansions[0]
-        self.log_evidence = best.log_evidence
+        self.log_evidence, self.log_evidence_error = best.log_evidence, np.nan
         self.diagnostics: dict[str, Any] = {
             "converged": converged,
             "gradient_norm": float(np.abs(best.gradient).max(initial=0.0)),

@@ -87,7 +87,7 @@ class Learner(Summarized):
     inference : {"auto", "smc", "laplace"}
         How to represent the posterior of a single model, as in :func:`pymc_active.fit`. Particles are updated by each
         told point, and drawn anew when they have become few or there are half as many points again. Several models
-        follow the modes of their Laplace fits.
+        follow their modes; the probable ones are represented by particles around these, unless it is ``"laplace"``.
     verify : {"never", "sometimes"} or int
         When to check the Laplace fit by the Pareto k of its draws, which takes a second: after every k-th told point
         (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first fit always. Above

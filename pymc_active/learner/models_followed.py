@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,10 @@ from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS, choose
 from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.modes import from_modes
 from pymc_active.particles.smc import N_PARTICLES
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
+from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 # Points told between full mode searches of one model; in between its modes are followed.
 _SEARCH_EVERY = 15
@@ -29,6 +32,9 @@ _SMALL = 30
 _FULL_SEARCH, _CHILD_SEARCH = 20, 4
 # Neighbours that may join at a time; models that always stay; probability below which others leave; most models kept.
 _NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
+
+# Models with a larger probability are represented by so many particles, from so many weighted draws.
+_LIKELY, _PARTICLES, _WEIGHTED = 1e-2, 64, 600
 
 # The label of a single model.
 ONLY = "model"
@@ -121,14 +127,16 @@ def _begins_with(values: np.ndarray, first: np.ndarray) -> bool:
 class SeveralModels(FollowedModels):
     """Models which may join, with the mean prior weight, and leave; see ``explore_every`` of the learner."""
 
-    def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int):
+    def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int, inference: str):
         super().__init__(models)
-        self.explore_every = explore_every
+        self.explore_every, self.inference = explore_every, inference
         self.prior: Mapping[Any, float] | None
         self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
         self.fits: dict[Any, LaplaceFit] = {}
         # Number of points when neighbours last joined.
         self.explored = len(self.y)
+        # The last particles of each model, and the fit whose modes they surround.
+        self._particles: dict[Any, tuple[LaplaceFit, ParticleFit]] = {}
         # Number of points -> posterior probabilities over ``model``.
         self.probabilities: dict[int, xr.DataArray] = {}
 
@@ -159,12 +167,38 @@ class SeveralModels(FollowedModels):
         return average
 
     def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
-        """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful."""
+        """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful.
+
+        Probable models are represented by particles around their modes, which correct Laplace's evidences and shapes.
+        """
         fits = self.fits | dict(others or {})
-        if self.prior is None:
-            return ModelAverage(fits)
-        mean = float(np.mean(list(self.prior.values()))) or 1.0
-        return ModelAverage(fits, prior={label: self.prior.get(label, mean) for label in fits})
+        prior = None
+        if self.prior is not None:
+            mean = float(np.mean(list(self.prior.values()))) or 1.0
+            prior = {label: self.prior.get(label, mean) for label in fits}
+        if self.inference == "laplace":
+            return ModelAverage(fits, prior=prior)
+        with ignoring(DoubtfulEvidenceWarning):
+            probability = ModelAverage(fits, prior=prior).probability.to_numpy()
+        fits |= {
+            label: self._around_modes(label, fit)
+            for (label, fit), p in zip(fits.items(), probability, strict=True)
+            if p > _LIKELY and not isinstance(fit, ParticleFit) and fit.gpm.shapes
+        }
+        return ModelAverage(fits, prior=prior)
+
+    def _around_modes(self, label: Any, fit: LaplaceFit) -> ParticleFit:
+        known, particles = self._particles.get(label, (None, None))
+        if particles is None or known is not fit:
+            particles = self._draw(label, fit)
+            self._particles[label] = fit, particles
+        return particles
+
+    def _draw(self, label: Any, fit: LaplaceFit) -> ParticleFit:
+        # A seed for each number of points and model, so that a file need not hold the particles.
+        rng = np.random.default_rng((len(fit.y), crc32(str(label).encode())))
+        renew = partial(choose, method=self.inference)
+        return from_modes(fit, _PARTICLES, rng, "particles around the modes that are followed", renew, _WEIGHTED)
 
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
         """Take a step of compositional kernel search from probable models, then prune."""
@@ -313,4 +347,4 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int, inferen
         raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
     if explore_every and not all(isinstance(label, str) for label in models):
         raise ValueError(f"explore_every names models by expressions, so all labels must be text; got {list(models)}")
-    return SeveralModels(models, prior, int(explore_every))
+    return SeveralModels(models, prior, int(explore_every), inference)

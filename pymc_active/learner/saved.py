@@ -130,7 +130,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         minimize=bool(document["minimize"]),
         prior=None,
         explore_every=memory["explore_every"] if memory["is_several"] else 0,
-        inference="laplace" if memory["is_several"] else memory["inference"],
+        inference=memory["inference"],
         verify=document["verify"],
         random_seed=int(document["random_seed"]),
     )
@@ -274,8 +274,10 @@ def _choices(group: xr.Dataset) -> list[Choice]:
 
 
 def _fits(state: LearnerState) -> dict[Any, LaplaceFit]:
-    """The fits to the current data, by label; empty if they are not made yet."""
-    return {ONLY: state.fit} if isinstance(state.fit, LaplaceFit) else dict(state.fit or {})
+    """The fits to the current data, by label; empty if they are not made yet. Those of several models are by modes."""
+    if isinstance(state.subject, SeveralModels):
+        return {} if state.fit is None else state.subject.fits
+    return {ONLY: state.fit} if isinstance(state.fit, LaplaceFit) else {}
 
 
 def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | None) -> xr.Dataset:
@@ -297,7 +299,14 @@ def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
         for n, p in subject.probabilities.items()
     ]
     every, explored = subject.explore_every, subject.explored
-    return {"is_several": True, "explore_every": every, "explored": explored, "prior": prior, "history": history}
+    return {
+        "is_several": True,
+        "inference": subject.inference,
+        "explore_every": every,
+        "explored": explored,
+        "prior": prior,
+        "history": history,
+    }
 
 
 def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:

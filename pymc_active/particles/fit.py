@@ -126,12 +126,11 @@ class ParticleFit(LaplaceFit):
             "n_fresh": diagnostics.get("n_fresh", len(self.y)),
             "families_fresh": diagnostics.get("families_fresh", len(np.unique(swarm.families))),
             "error_fresh": diagnostics.get("error_fresh", swarm.log_evidence_error),
-            # Of a fit by modes, which model averages read.
-            "converged": True,
-            "n_floored": 0,
         }
         self.diagnostics = diagnostics | own
-        self.diagnostics["warnings"] = _doubts(self.diagnostics, self.log_evidence_error)
+        doubts = _doubts(self.diagnostics, self.log_evidence_error)
+        # The last two are those of a fit by modes, for model averages.
+        self.diagnostics |= {"warnings": doubts, "converged": not doubts, "n_floored": 0}
 
     def _summary(self) -> Summary:
         d = self.diagnostics

@@ -23,14 +23,19 @@ _ERRORS, _NATS = 2.0, 0.2
 
 
 def from_modes(
-    fit: LaplaceFit, n_particles: int, rng: np.random.Generator, reason: str, renew: Callable[..., ParticleFit]
+    fit: LaplaceFit,
+    n_particles: int,
+    rng: np.random.Generator,
+    reason: str,
+    renew: Callable[..., ParticleFit],
+    n_weighted: int = N_WEIGHTED,
 ) -> ParticleFit:
     """Particles resampled from importance-weighted draws around the modes of a fit, and moved.
 
     Where hardly any draw has weight, as for embeddings, they are draws of short chains from the modes.
     """
     with ignoring(SamplingWarning):
-        weighted = fit.weighted_draws(N_WEIGHTED, rng)
+        weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)
     if size >= FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)

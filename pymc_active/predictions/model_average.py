@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from pymc_active.kernels.expressions import Expression, on_inputs
 from pymc_active.laplace.draws.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
-from pymc_active.laplace.fit import LaplaceFit, find_problems
+from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
@@ -147,7 +147,7 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
         )
     best = int(np.argmax(probability.values))
     if probability.doubtful.values[best]:
-        doubts = "; ".join(find_problems(members[best]))
+        doubts = "; ".join(members[best].diagnostics["warnings"])
         problems.append(f"model {labels[best]!r} is the most probable, but its fit is doubtful: {doubts}")
     if "pareto_k" in probability.coords:
         is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)

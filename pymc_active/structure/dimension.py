@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.laplace.modes.search import SAME
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles import ParticleFit, fit
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
@@ -27,8 +29,8 @@ class EmbeddingDimension(Summarized):
 
     ``table`` holds, over ``n_components``: ``probability``, ``log_evidence`` (nats, summed over modes),
     ``log_posterior`` (of the best mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), and
-    ``evidence_is_poor`` (the smallest singular value of R is below its posterior sd, where Laplace's evidence can be
-    some nats too low).
+    ``evidence_is_poor``: its standard error is above one nat, or for Laplace's, which can then be some nats too low,
+    the smallest singular value of R is below its posterior sd.
     """
 
     fits: dict[int, LaplaceFit]
@@ -58,7 +60,7 @@ def embedding_dimension(
     fit_keywords: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> EmbeddingDimension:
-    """Choose the number of components of a linear embedding by Laplace evidence.
+    """Choose the number of components of a linear embedding by evidence.
 
     The evidences integrate over the rotations of R, so embeddings of different dimensions can be compared.
 
@@ -70,9 +72,10 @@ def embedding_dimension(
         Candidates. Default: 1, 2 and 3, but no more than there are inputs.
     prior : dict or sequence, optional
         Prior weights of the candidates; default equal.
-    random_seed, progressbar, executor, fit_keywords
-        As in :func:`fit_laplace`, with more keywords for it, e.g. ``{"n_restarts": 4, "population": 16}`` for a
-        cheaper search.
+    random_seed, progressbar, executor
+        As in :func:`pymc_active.fit`.
+    fit_keywords : dict, optional
+        Use the evidences of :func:`fit_laplace`, with these keywords, e.g. ``{"n_restarts": 4, "population": 16}``.
 
     Raises
     ------
@@ -87,10 +90,10 @@ def embedding_dimension(
 
     Notes
     -----
-    Each candidate is searched by itself and from the modes of its neighbours, with a small row added or the weakest
-    direction left out. Otherwise a search that fails at one dimension would decide the comparison. The prior sd of
-    R's entries is the same for every d, so a function of more components is rougher a priori.
+    The prior sd of R's entries is the same for every d, so a function of more components is rougher a priori.
 
+    With ``fit_keywords`` each candidate is searched by itself and from the modes of its neighbours, with a small row
+    added or the weakest direction left out. Otherwise a search that fails at one dimension would decide the comparison.
     Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
     some tenths of a nat where the data determine every component well, and by several nats where they do not
     (``evidence_is_poor``). Evidences by ``model_posterior(found.fits, evidence="importance")`` are closer.
@@ -100,10 +103,9 @@ def embedding_dimension(
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, size=(40, 4))
-    >>> y = np.sin(2 * X[:, 0] - 2 * X[:, 1]) + 0.1 * rng.normal(size=40)
-    >>> quick = {"random_seed": 1, "progressbar": False, "fit_keywords": {"n_restarts": 4, "population": 0}}
-    >>> pma.search.embedding_dimension(X, y, (1, 2), **quick).best.gpm.description
+    >>> X = rng.uniform(-1, 1, size=(20, 4))
+    >>> y = np.sin(2 * X[:, 0] - 2 * X[:, 1]) + 0.1 * rng.normal(size=20)
+    >>> pma.search.embedding_dimension(X, y, (1, 2), random_seed=1, progressbar=False).best.gpm.description
     'embedding_gp(ExpQuad, d=1)'
     """
     if n_components is None:
@@ -118,44 +120,60 @@ def embedding_dimension(
     if models[dimensions[0]].embedding is None:
         raise ValueError("priors fixes R, so there is no embedding to choose: remove R from priors")
     rng = np.random.default_rng(random_seed)
-    fits: dict[int, LaplaceFit] = {}
-
     # Surplus components are often poorly determined. Only doubts about the winner matter, and model_posterior warns.
     with ignoring(DoubtfulFitWarning):
-        for d, gpm in models.items():
-            lower = [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes] if fits else []
-            fits[d] = fit_laplace(
-                gpm, start=lower, random_seed=rng, progressbar=progressbar, executor=executor, **(fit_keywords or {})
-            )
-        for d, higher in zip(dimensions[-2::-1], dimensions[:0:-1], strict=True):
-            starts = [mode.point for mode in fits[d].modes]
-            starts += [_resized(mode.point, models[d], rng) for mode in fits[higher].modes]
-            other = fit_laplace(models[d], start=starts, n_restarts=0, population=0, progressbar=False)
-            if other.log_posterior > fits[d].log_posterior + SAME:
-                fits[d] = other
-
-    fits = {d: fits[d] for d in n_components}
+        if fit_keywords is None:
+            run = partial(fit, random_seed=rng, progressbar=progressbar, executor=executor)
+            fits = {d: run(models[d]) for d in n_components}
+        else:
+            search = partial(fit_laplace, random_seed=rng, progressbar=progressbar, executor=executor, **fit_keywords)
+            searched = _searched(models, search, rng)
+            fits = {d: searched[d] for d in n_components}
     posterior = model_posterior(fits, prior=prior)
     dim, nats = "n_components", {"units": "nats"}
     table = xr.Dataset(
         {
             "probability": (dim, posterior.to_numpy()),
             "log_evidence": (dim, posterior.log_evidence.to_numpy(), nats),
-            "log_posterior": (dim, [fit.log_posterior for fit in fits.values()], nats),
-            "n_modes": (dim, [len(fit.modes) for fit in fits.values()]),
+            "log_posterior": (dim, [one.log_posterior for one in fits.values()], nats),
+            "n_modes": (dim, [len(one.modes) for one in fits.values()]),
             "doubtful": (dim, posterior.doubtful.to_numpy()),
-            "evidence_is_poor": (dim, [fit.best.smallest_singular_value_is_uncertain() for fit in fits.values()]),
+            "evidence_is_poor": (dim, [_is_poor(one) for one in fits.values()]),
         },
         coords={dim: list(fits)},
     )
     rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
     if rough.size:
         warn_user(
-            f"the Laplace evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor: the data hardly determine "
-            'one component of R. Collect more data, or compare by model_posterior(found.fits, evidence="importance")',
+            f"the evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor: the data hardly determine one "
+            "component of R. Collect more data, or compare fits of more particles (fit_smc)",
             DoubtfulEvidenceWarning,
         )
     return EmbeddingDimension(fits, table)
+
+
+def _is_poor(one: LaplaceFit) -> bool:
+    if isinstance(one, ParticleFit):
+        return not one.log_evidence_error <= 1
+    return one.best.smallest_singular_value_is_uncertain()
+
+
+def _searched(
+    models: dict[int, GPModel], search: Callable[..., LaplaceFit], rng: np.random.Generator
+) -> dict[int, LaplaceFit]:
+    """Laplace fits, each also from the modes of its neighbours."""
+    fits: dict[int, LaplaceFit] = {}
+    for d, gpm in models.items():
+        lower = [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes] if fits else []
+        fits[d] = search(gpm, start=lower)
+    dimensions = list(models)
+    for d, higher in zip(dimensions[-2::-1], dimensions[:0:-1], strict=True):
+        starts = [mode.point for mode in fits[d].modes]
+        starts += [_resized(mode.point, models[d], rng) for mode in fits[higher].modes]
+        other = fit_laplace(models[d], start=starts, n_restarts=0, population=0, progressbar=False)
+        if other.log_posterior > fits[d].log_posterior + SAME:
+            fits[d] = other
+    return fits
 
 
 def _resized(point: dict[str, np.ndarray], gpm: GPModel, rng: np.random.Generator) -> dict[str, np.ndarray]:

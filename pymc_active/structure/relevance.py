@@ -14,6 +14,7 @@ import xarray as xr
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.ensembles import as_ensemble
 
 # Singular values of a reference below this fraction of the largest span nothing.
@@ -34,10 +35,10 @@ def relevance(
 
     Parameters
     ----------
-    source : LaplaceFit, Ensemble or xarray.DataTree
+    source : ParticleFit, LaplaceFit, Ensemble or xarray.DataTree
         A fit of a model with an embedding, or a trace of draws from it (all are used), which needs its ``model``.
     draws, random_seed : int, and int or Generator
-        Draws from the Laplace approximation at the highest mode.
+        Draws from the particles, with repeats, or from the Laplace approximation at the highest mode.
     ci_prob : float
         Probability of the equal-tailed interval.
 
@@ -105,8 +106,8 @@ def subspace_angles(
         As in :func:`relevance`, which has an example.
     reference : array_like, shape (d', D), optional
         Rows that span another subspace, such as a true R, for the **scaled** inputs (``x_scale``), as R itself is.
-        Multiply weights for the user's units by ``relevance(source).unit``. Default: for a fit, R at its mode; for a
-        trace, the mean subspace of its draws (the leading d eigenvectors of the average projector).
+        Multiply weights for the user's units by ``relevance(source).unit``. Default: for a LaplaceFit, R at its mode;
+        else the mean subspace of its draws (the leading d eigenvectors of the average projector).
 
     Returns
     -------
@@ -129,7 +130,7 @@ def subspace_angles(
         if basis.ndim != 2 or basis.shape[1] != D or not np.isfinite(basis).all():
             what = f"a finite matrix with one row per direction and {D} columns, one per input"
             raise ValueError(f"reference must be {what}; got shape {basis.shape}")
-    elif isinstance(source, LaplaceFit):
+    elif isinstance(source, LaplaceFit) and not isinstance(source, ParticleFit):
         basis = source.point[str(gpm.embedding)]
     else:
         basis = np.linalg.svd(rows.reshape(-1, D), full_matrices=False)[2][: R.shape[1]]
@@ -164,7 +165,7 @@ def embedding_draws(
         where, shape = embedding_of(gpm)
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
-        if shape[0] * shape[1] > _DENSE:
+        if isinstance(source, ParticleFit) or shape[0] * shape[1] > _DENSE:
             return gpm, source.draw(draws, random_seed)[:, where].reshape(draws, *shape)
         # In the principal axes, by the symmetric root of the covariance: both are unique, unlike eigenvectors.
         rotation = np.kron(principal_rotation(source), np.eye(shape[1]))

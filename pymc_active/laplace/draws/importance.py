@@ -85,5 +85,5 @@ def pareto_k(fit: LaplaceFit, draws: int | None = None, random_seed: int | np.ra
     z = best.draw(draws, np.random.default_rng(random_seed))
     t = (z - best.z) @ best.inverse_root.T
     with one_blas_thread():
-        values = np.array([best.log_density(point) for point in z])
+        values = best.log_densities(z)
     return pareto_shape(values + 0.5 * np.square(t).sum(1))

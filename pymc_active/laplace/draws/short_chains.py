@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_active.inference.hmc import Places, density, jittered, trajectories
 from pymc_active.inference.resampling import systematic
-from pymc_active.laplace.draws.hmc import Place, trajectory
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -50,7 +50,7 @@ def _resample(
             continue
         t = rng.normal(size=(count, e.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
         proposals = e.z + t @ e.root.T
-        log_ratio = np.array([e.log_density(point) for point in proposals])
+        log_ratio = e.log_densities(proposals)
         log_ratio += 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
         # Truncated, so that no single proposal takes everything (Ionides 2008).
         log_ratio = np.minimum(log_ratio, logsumexp(log_ratio) - 0.5 * np.log(count))
@@ -76,15 +76,17 @@ def _move(
         else e.curvature.root
         for e in expansions
     ]
-    places = [Place(start, *posterior.value_and_gradient(start)) for start in z]
-    step = 0.4
+    evaluate, step = density(posterior), 0.4
+    groups = {int(k): np.flatnonzero(mode == k) for k in np.unique(mode)}
+    places = {k: Places(z[rows], *evaluate(z[rows])) for k, rows in groups.items()}
 
     def sweep() -> float:
         total = 0.0
-        for i, k in enumerate(mode):
-            places[i], probability = trajectory(posterior.value_and_gradient, places[i], roots[k], step, _STEPS, rng)
-            total += probability
-        return total / len(places)
+        for k in groups:
+            steps = jittered(step, len(groups[k]), rng)
+            places[k], probability, _ = trajectories(evaluate, places[k], roots[k], steps, _STEPS, rng)
+            total += probability.sum()
+        return total / len(mode)
 
     for done in range(1, _LONGEST_BURN_IN + 1):
         accepted = sweep()
@@ -94,7 +96,10 @@ def _move(
     kept = []
     for _ in range(_KEPT):
         accepted = sweep()
-        kept.append(np.stack([place.z for place in places]))
+        now = np.empty_like(z)
+        for k, rows in groups.items():
+            now[rows] = places[k].z
+        kept.append(now)
     if accepted < 0.1:
         warn_user(
             "the short MCMC chains accept fewer than 10 % of their proposals, so the draws are poorly mixed. K + noise "

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
+from pymc_active.inference.hmc import Places, density, jittered, trajectories
 from pymc_active.inference.resampling import systematic
-from pymc_active.laplace.draws.hmc import Place, trajectory
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.support.workers import run_calls
@@ -118,34 +118,29 @@ def population(
     trajectory of Hamiltonian Monte Carlo, whose step size adapts to 70 % acceptance. Returns the particles
     (n_particles, P) at the lowest level of noise, and the best one of each surviving family, best first.
     """
-    particles = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
+    z = np.stack([searcher.draw(rng, _SPREAD) for _ in range(n_particles)])
     family, log_weight = np.arange(n_particles), np.zeros(n_particles)
-    value, gradient = np.empty(n_particles), np.empty_like(particles)
     previous: np.ndarray | None = None
     step = 0.1
     for level in np.geomspace(HIGHEST, LOWEST, n_levels):
-        for k in range(n_particles):
-            value[k], gradient[k] = searcher.evaluate(particles[k], level)
+        evaluate = density(searcher.posterior, (level * searcher.y_sd) ** 2)
+        places = Places(z, *evaluate(z))
         if previous is not None:
             with np.errstate(invalid="ignore"):
-                log_weight += np.where(np.isfinite(value), value - previous, -np.inf)
+                log_weight += np.where(np.isfinite(places.value), places.value - previous, -np.inf)
                 weight = np.exp(log_weight - log_weight.max())
             weight /= weight.sum()
             if 1 / np.square(weight).sum() < n_particles / 2:
                 chosen = systematic(weight, n_particles, rng)
-                particles, family = particles[chosen], family[chosen]
-                value, gradient = value[chosen], gradient[chosen]
+                places, family = places.take(chosen), family[chosen]
                 log_weight[:] = 0.0
-        accepted = 0.0
-        for k in range(n_particles):
-            start = Place(particles[k], value[k], gradient[k])
-            evaluate = partial(searcher.evaluate, level=level)
-            place, probability = trajectory(evaluate, start, searcher.sd, step, LEAPFROG_STEPS, rng)
-            particles[k], value[k], gradient[k] = place
-            accepted += probability
-        previous = value.copy()
-        step *= np.exp(0.5 * (accepted / n_particles - 0.7))
+        steps = jittered(step, n_particles, rng)
+        places, probability, _ = trajectories(evaluate, places, searcher.sd, steps, LEAPFROG_STEPS, rng)
+        searcher.n_evaluations += n_particles * (LEAPFROG_STEPS + 1)
+        z, previous = places.z, places.value
+        step *= np.exp(0.5 * (probability.mean() - 0.7))
         advance()
+    particles, value = z, places.value
     order = np.argsort(-value)
     _, first = np.unique(family[order], return_index=True)
     return particles, [int(k) for k in order[np.sort(first)]]

@@ -1,0 +1,84 @@
+"""Trajectories of Hamiltonian Monte Carlo, of several particles at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_active.posterior.base import Posterior
+
+# Log densities (S,) and gradients (S, P) at points (S, P).
+type Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class Places(NamedTuple):
+    """Points (S, P) with their log densities (S,) and gradients (S, P)."""
+
+    z: np.ndarray
+    value: np.ndarray
+    gradient: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Places:
+        """Some of the places, with repeats."""
+        return Places(*(part[rows] for part in self))
+
+
+def jittered(step: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Step sizes (n, 1) up to 20 % from one, so that no trajectory resonates."""
+    return step * rng.uniform(0.8, 1.2, size=(n, 1))
+
+
+def density(posterior: Posterior, extra_noise: float = 0.0) -> Evaluate:
+    """Log densities with additional noise, and their gradients."""
+
+    def evaluate(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        prior, slope = posterior.log_priors(z)
+        likelihood, gradient, _ = posterior.log_likelihoods(z, extra_noise)
+        return prior + likelihood, np.where(np.isfinite(likelihood)[:, None], slope + gradient, 0.0)
+
+    return evaluate
+
+
+class Moved(NamedTuple):
+    """Places after a trajectory, its probability of acceptance (S,), and whether it was accepted (S,)."""
+
+    places: Places
+    probability: np.ndarray
+    accepted: np.ndarray
+
+
+def trajectories(
+    evaluate: Evaluate, start: Places, root: np.ndarray, steps: np.ndarray, n_steps: int, rng: np.random.Generator
+) -> Moved:
+    """Propose by leapfrog steps, accept or stay; the last call of ``evaluate`` is at the proposals.
+
+    In the coordinates of ``root``, (P, q) or the diagonal (P,), the density should be roughly a unit Gaussian; the
+    sizes of the ``steps``, (S, 1), are in these coordinates.
+    """
+    diagonal, S = root.ndim == 1, len(start.z)
+
+    def pulled(gradient: np.ndarray) -> np.ndarray:
+        return gradient * root if diagonal else gradient @ root
+
+    momentum, uniform = rng.normal(size=(S, root.shape[-1])), rng.uniform(size=S)
+    # A trajectory that leaves a narrow mode may overflow; it is rejected.
+    with np.errstate(over="ignore", invalid="ignore"):
+        energy = start.value - 0.5 * np.square(momentum).sum(1)
+        z, value, gradient = start
+        for _ in range(n_steps):
+            momentum = momentum + 0.5 * steps * pulled(gradient)
+            z = z + steps * (root * momentum if diagonal else momentum @ root.T)
+            value, gradient = evaluate(z)
+            momentum = momentum + 0.5 * steps * pulled(gradient)
+        change = value - 0.5 * np.square(momentum).sum(1) - energy
+        probability = np.where(np.isfinite(change), np.exp(np.minimum(change, 0.0)), 0.0)
+    accepted = uniform < probability
+    column = accepted[:, None]
+    places = Places(
+        np.where(column, z, start.z),
+        np.where(accepted, value, start.value),
+        np.where(column, gradient, start.gradient),
+    )
+    return Moved(places, probability, accepted)
