@@ -31,6 +31,8 @@ _CLIMBS = 8
 FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
 # When points are added: effective shares below which particles are moved, and drawn anew; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
+# Trajectories at most, until so many are accepted.
+_MOST_MOVES, _ACCEPTED = 8, 0.4
 # Points and families, relative to those of the last fresh fit, and error of the evidence since then (nats), at which to
 # draw anew.
 _GROWTH, _FAMILIES, _ADDED_ERROR = 1.5, 0.4, 0.7
@@ -63,12 +65,14 @@ class Swarm:
         return rng.permutation(systematic(softmax(self.log_weights), draws, rng))
 
     def moved(self, rng: np.random.Generator, n_moves: int) -> tuple[Swarm, float]:
-        """Equally weighted particles after some trajectories, and the acceptance of the last."""
+        """Equally weighted particles after some trajectories or, until steps suit, more; the last acceptance."""
         rows = self.resample(len(self.z), rng)
         particles = Particles.at(self.space.posterior, self.z[rows], ancestors=self.families[rows])
         mover = Mover(self.space.posterior, rng, self.step)
-        for _ in range(n_moves):
+        for done in range(1, _MOST_MOVES + 1):
             particles = mover.move(particles)
+            if done >= n_moves and mover.acceptance > _ACCEPTED:
+                break
         swarm = replace(
             self,
             z=particles.z,
@@ -301,7 +305,8 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
     doubts = []
     if d.get("n_levels") and d["n_families"] < FEW_FAMILIES:
         doubts.append(f"the particles descend from {d['n_families']} of the draws from the prior (raise n_particles)")
-    if d.get("acceptance", 1.0) < LOW_ACCEPTANCE:
+    # Draws around modes are independent without any moves.
+    if d.get("n_levels") and d.get("acceptance", 1.0) < LOW_ACCEPTANCE:
         doubts.append(
             f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
             "prior that keeps it away from zero)"
