@@ -63,6 +63,23 @@ def decisions():
     }
 
 
+def calibration():
+    """Coverage and NLL by model, number of points and method."""
+    table = load("results/calibration")["results"]["table"]
+    shown = {"default": "fit", "map": "`map`", "mgp": "`mgp`", "draws": "`draws`", "long": "4,096 particles"}
+    cells = {(e["family"], e["n"], e["method"]): e for e in table}
+
+    def cell(family, n, method):
+        e = cells.get((family, n, method))
+        return "" if e is None else f"{100 * e['inside_90']:.0f} %, {e['nll']:.2f} ({e['sets']})"
+
+    rows = [
+        [f"`{family}`" if "SE" in family else family, str(n), *(cell(family, n, method) for method in shown)]
+        for family, n in dict.fromkeys((e["family"], e["n"]) for e in table)
+    ]
+    return {"table": markdown(["model", "points", *shown.values()], rows)}
+
+
 def laplace():
     report = load("results/mgp_vs_trace")
     shapes = sorted(row["pareto_k"] for row in report["results"]["data_sets"])
@@ -203,6 +220,7 @@ def maximum():
 
 
 NUMBERS = {
+    "calibration": calibration(),
     "decision": decisions(),
     "laplace": laplace(),
     "evidence": evidence(),
