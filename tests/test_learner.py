@@ -585,3 +585,28 @@ def test_a_learner_needs_a_model():
 def test_a_positive_whole_number_is_asked_for(n):
     with pytest.raises(ValueError, match="n must be a positive whole number"):
         learner().ask(n)
+
+
+# Inference.
+
+
+def test_the_posterior_is_represented_as_asked_for():
+    assert isinstance(learner().fit, pma.ParticleFit)
+    assert not isinstance(learner(inference="laplace").fit, pma.ParticleFit)
+    assert learner(inference="smc").fit.diagnostics["method"] == "smc"
+    with pytest.raises(ValueError, match="inference must be one of auto, smc, laplace; got 'mcmc'"):
+        learner(inference="mcmc")
+
+
+def test_particles_are_updated_by_what_is_told():
+    active = learner()
+    n_fresh = active.fit.diagnostics["n_fresh"]
+    x = active.ask()
+    active.tell(x, truth(x))
+    assert active.fit.diagnostics["n_fresh"] == n_fresh
+    assert len(active.fit.y) == n_fresh + 1
+    # Asking and looking at the fit change nothing.
+    again = learner()
+    again.tell(x, truth(x))
+    assert again.fit.log_evidence != active.fit.log_evidence
+    assert again.fit.log_evidence == pytest.approx(active.fit.log_evidence, abs=1.5)
