@@ -94,7 +94,8 @@ class Learner(Summarized):
         0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior, which takes seconds
         to minutes, and the criterion is computed over their draws until a later fit passes. Criteria that take no draws
         (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
-        verified; their probabilities remain Laplace's. See :attr:`verification` and :attr:`traces`.
+        verified; their probabilities remain Laplace's. Particles need no correction: they escalate only if they are
+        doubtful. See :attr:`verification` and :attr:`traces`.
     random_seed : int or Generator, optional
         The same seed, data and answers give the same questions, bit for bit. :meth:`save` keeps the seed.
 

@@ -27,7 +27,7 @@ from pymc_active.support.threads import one_blas_thread
 
 # Modes are searched from so many particles, the best of each family.
 _CLIMBS = 8
-# Below these an estimate is doubtful: families of particles, acceptance, effective share; above it, nats.
+# An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
 FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
 # When points are added: effective shares below which particles are moved, and drawn anew; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
