@@ -24,6 +24,8 @@ from pymc_active.support.scaling import Affine, InputMap
 _COMPLEX_STEP = 1e-30
 # Numbers of one array over several particles, at most: what fits into a cache.
 _STACKED = 60_000
+# With more points one particle at a time is as fast, and the differences of all pairs of points need not be kept.
+_FEW = 300
 
 
 @dataclass(eq=False, repr=False)
@@ -69,12 +71,16 @@ class ArrayPosterior(Posterior):
         return Pairs(self.X)
 
     def values(self, thetas):
+        if len(self.y) > _FEW:
+            return super().values(thetas)
         return self.prior.values(thetas) + self._in_blocks(thetas, 0.0, gradient=False).value
 
     def log_priors(self, thetas):
         return self.prior.values(thetas), -(thetas - self.prior.mean) * self.prior.precision
 
     def log_likelihoods(self, thetas, extra_noise=0.0):
+        if len(self.y) > _FEW:
+            return super().log_likelihoods(thetas, extra_noise)
         return self._in_blocks(thetas, extra_noise, gradient=True)
 
     def _in_blocks(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:

@@ -144,9 +144,10 @@ def embedding_dimension(
     )
     rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
     if rough.size:
+        remedy = "compare fits of more particles" if fit_keywords is None else "leave out fit_keywords"
         warn_user(
             f"the evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor: the data hardly determine one "
-            "component of R. Collect more data, or compare fits of more particles (fit_smc)",
+            f"component of R. Collect more data, or {remedy}",
             DoubtfulEvidenceWarning,
         )
     return EmbeddingDimension(fits, table)
