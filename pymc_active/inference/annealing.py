@@ -63,11 +63,6 @@ class Particles:
         """Gradients of the log densities, (S, P)."""
         return self.prior_gradient + self.likelihoods.gradient
 
-    @property
-    def n_ancestors(self) -> int:
-        """Number of particles at the start that have descendants."""
-        return len(np.unique(self.ancestors))
-
     def take(self, rows: np.ndarray) -> Particles:
         """Some of the particles, with repeats."""
         likelihoods = Likelihoods(*(part[rows] for part in self.likelihoods))

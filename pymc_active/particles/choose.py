@@ -13,7 +13,7 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.fit import ParticleFit
-from pymc_active.particles.modes import N_WEIGHTED, combine, from_modes, is_trusted
+from pymc_active.particles.modes import N_WEIGHTED, combine, from_modes
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
@@ -139,7 +139,7 @@ def choose(
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
         return combine(annealed, around_modes(reason), rng, reason)
     modes = around_modes("importance sampling confirms the modes, and SMC would cost more")
-    trusted = is_trusted(modes, _TRUSTED * N_WEIGHTED)
+    trusted = modes.diagnostics["n_weighted"] >= _TRUSTED * N_WEIGHTED
     if trusted and (not hides or cost > _BESIDE):
         return modes
     if cost <= (_BESIDE if hides and trusted else _MOST):

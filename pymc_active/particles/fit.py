@@ -28,7 +28,7 @@ from pymc_active.support.threads import one_blas_thread
 # Modes are searched from so many particles, the best of each family.
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
-FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
+_FEW_FAMILIES, _LOW_ACCEPTANCE, _LARGE_ERROR = 3, 0.2, 1.5
 # When points are added: effective shares below which particles are moved, and drawn anew; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
 # Trajectories at most, until so many are accepted.
@@ -253,7 +253,7 @@ class ParticleFit(LaplaceFit):
             with one_blas_thread():
                 swarm, diagnostics["acceptance"] = swarm.moved(rng, _MOVES)
             n_left = len(np.unique(swarm.families))
-            if diagnostics["acceptance"] < LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
+            if diagnostics["acceptance"] < _LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
                 return self.renew(gpm, S, rng, executor=executor)
         return ParticleFit(gpm, (X, y), swarm, diagnostics, self.renew)
 
@@ -303,19 +303,14 @@ def in_space(gpm: GPModel, swarm: Swarm, X: np.ndarray, y: np.ndarray, rng: np.r
 def _doubts(d: dict[str, Any], error: float) -> list[str]:
     """What is doubtful about particles, and what may help."""
     doubts = []
-    if d.get("n_levels") and d["n_families"] < FEW_FAMILIES:
+    if d.get("n_levels") and d["n_families"] < _FEW_FAMILIES:
         doubts.append(f"the particles descend from {d['n_families']} of the draws from the prior (raise n_particles)")
     # Draws around modes are independent without any moves.
-    if d.get("n_levels") and d.get("acceptance", 1.0) < LOW_ACCEPTANCE:
+    if d.get("n_levels") and d.get("acceptance", 1.0) < _LOW_ACCEPTANCE:
         doubts.append(
             f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
             "prior that keeps it away from zero)"
         )
-    if not error <= LARGE_ERROR:
+    if not error <= _LARGE_ERROR:
         doubts.append(f"the log evidence has a standard error of {error:.1f} nats (raise n_particles)")
     return doubts
-
-
-def log_mean_exp(log_values: np.ndarray) -> float:
-    """Log of the mean of exponentials."""
-    return float(logsumexp(log_values) - np.log(len(log_values)))

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.fit import ParticleFit, Swarm, log_mean_exp
+from pymc_active.particles.fit import ParticleFit, Swarm
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
 # Importance-weighted draws, and the effective number of them that represents the posterior.
-N_WEIGHTED, FEW_WEIGHTED = 2000, 20
+N_WEIGHTED, _FEW_WEIGHTED = 2000, 20
 # Trajectories that turn repeats of a draw into different particles, and the step size they start with.
 _MOVES, _STEP = 2, 0.1
 # Estimates of an evidence agree if they differ by less than so many standard errors and nats.
@@ -37,9 +37,9 @@ def from_modes(
     with ignoring(SamplingWarning):
         weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)
-    if size >= FEW_WEIGHTED:
+    if size >= _FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)
-        evidence, error = log_mean_exp(weighted.log_weights), float(np.sqrt(1 / size - 1 / n))
+        evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
     else:
         with ignoring(SamplingWarning):
             z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
@@ -95,8 +95,3 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
     parts = {k: v for k, v in (other.diagnostics | one.diagnostics).items() if not k.endswith("_fresh")}
     said["n_evaluations"] = one.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
     return ParticleFit(one.gpm, (one.X, one.y), swarm, parts | said, one.renew)
-
-
-def is_trusted(fit: ParticleFit, least: float) -> bool:
-    """Whether so many of the weighted draws around the modes are effective."""
-    return fit.diagnostics["n_weighted"] >= least

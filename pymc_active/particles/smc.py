@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_active.inference.annealing import MOST_LEVELS, anneal
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.prior_draws import check_prior, draw_prior
+from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.fit import ParticleFit, Swarm
 from pymc_active.posterior.full_space import find_space
 from pymc_active.support.progress import progress
@@ -107,7 +107,6 @@ def run_smc(
     renew: Callable[..., ParticleFit] | None = None,
 ) -> ParticleFit:
     """:func:`fit_smc` without warnings; nothing runs in the ``executor``. ``renew`` makes later fresh fits."""
-    check_prior(gpm)
     space = find_space(gpm.posterior(compile_kwargs), gpm.embedding_slice)
     start = draw_prior(gpm, space.posterior, n_particles, rng)
     # The number of levels is not known before: about one for each observation.

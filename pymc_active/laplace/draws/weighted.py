@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
+from pymc_active.inference.annealing import effective
 from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.like_terms import exchanges
@@ -45,9 +46,7 @@ class WeightedDraws(NamedTuple):
     @property
     def effective_sample_size(self) -> float:
         """(sum w)² / sum w²; 0 if no weight is finite."""
-        if not np.isfinite(self.log_weights).any():
-            return 0.0
-        return float(np.exp(2 * logsumexp(self.log_weights) - logsumexp(2 * self.log_weights)))
+        return effective(self.log_weights)
 
     def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Equally weighted draws, (draws, P'), in random order, with repeats; a ValueError if no weight is finite."""
