@@ -71,7 +71,10 @@ def calibration():
 
     def cell(family, n, method):
         e = cells.get((family, n, method))
-        return "" if e is None else f"{100 * e['inside_90']:.0f} %, {e['nll']:.2f} ({e['sets']})"
+        if e is None:
+            return ""
+        nll = f"{e['nll']:.2f}" if e["nll"] < 1000 else "over 1,000"
+        return f"{100 * e['inside_90']:.0f} %, {nll} ({e['sets']})"
 
     rows = [
         [f"`{family}`" if "SE" in family else family, str(n), *(cell(family, n, method) for method in shown)]
@@ -189,6 +192,17 @@ def hds():
     }
 
 
+def screening():
+    """Shares of runs by method and noise, with the median number of evaluations."""
+    rows = []
+    for name, cell in load("outside/results/screening")["results"]["rates"].items():
+        method, noise = name.split(", noise ")
+        shares = [f"{cell[key]:.1%}" for key in ("right", "wrong with a warning", "silent", "false alarms")]
+        rows.append([method, noise, *shares, f"{cell['median evaluations']:.0f}"])
+    header = ["search", "noise", "right", "wrong, warned", "wrong, silent", "right, warned", "evaluations (median)"]
+    return markdown(header, rows)
+
+
 def bams():
     measured = {
         target["what"]: target["value"]
@@ -219,6 +233,68 @@ def maximum():
     }
 
 
+def first_designs():
+    """Errors of the hyperparameters after designs of gradients, and what these cost in NLL."""
+    table = load("results/gradient_designs")["results"]["table"]
+    shown = {"random": "random", "1 x 0.7": "1 centre", "2 x 0.7": "2 centres", "3 x 0.7": "3 centres"}
+    cells = {(e["row"], e["design"]): e for e in table}
+
+    def cell(row, design):
+        e = cells.get((row, design))
+        if e is None:
+            return ""
+        digits, unit = (0, "°") if "angles" in e else (2, "")
+        error = f"{e['error']:.{digits}f}{unit}"
+        if design == "random":
+            return error
+        differences = f"{e['error_less_random']:+.{digits}f} ± {e['error_se']:.{digits}f}"
+        return f"{error} ({differences}); NLL {e['nll_less_random']:+.2f} ± {e['nll_se']:.2f}"
+
+    repeats = {e["row"]: e["repeats"] for e in table}
+    rows = [[f"{row} ({n})", *(cell(row, design) for design in shown)] for row, n in repeats.items()]
+    return {"table": markdown(["inputs, points (functions)", *shown.values()], rows)}
+
+
+def many_points():
+    """CPU seconds and memory by number of points; RMSE in sds of the function."""
+    records = load("results/many_points")["results"]
+    one = {record["n"]: record for record in records if record["what"] == "one model"}
+    several = {record["n"]: record for record in records if record["what"] == "model"}
+    [some] = [record for record in records if record["what"] == "max_points"]
+    goals = ("function", "hyperparameters", "maximum")
+
+    def seconds(record, *keys):
+        for key in keys:
+            record = record.get(key, {})
+        return f"{record['cpu']:.2g}" if "cpu" in record else ""
+
+    def quality(record):
+        return f"{record['rmse']:.3f}, {record['nll']:.2f}, {100 * record['inside_90']:.0f} %"
+
+    rows = [
+        [
+            f"{n:,}",
+            seconds(record, "fit"),
+            seconds(record, "predict"),
+            *(seconds(record, goal, "second") for goal in goals),
+            seconds(several.get(n, {}), "second"),
+            f"{record['predict']['GiB']:.2f}",
+            f"{record['maximum']['second']['GiB']:.2f}" if "maximum" in record else "",
+            quality(record),
+        ]
+        for n, record in sorted(one.items())
+    ]
+    header = ["points", "fit", "predict 500", *(f"ask, {goal}" for goal in goals), "ask, model (2)"]
+    header += ["GiB, fit", "GiB, asks", "RMSE, NLL, 90 % interval"]
+    return {
+        "table": markdown(header, rows),
+        "max_points": (
+            f"With 500 of {some['n']:,} points a fit took {seconds(some, 'fit')} CPU seconds, and RMSE, NLL and "
+            f"coverage of the 90 % interval were {quality(some)}; with all, see the table."
+        ),
+    }
+
+
 NUMBERS = {
     "calibration": calibration(),
     "decision": decisions(),
@@ -228,17 +304,21 @@ NUMBERS = {
     "propagation": propagation(),
     "bams": bams(),
     "hds": hds(),
+    "many_points": many_points(),
+    "screening": screening(),
     "maximum": maximum(),
+    "first_designs": first_designs(),
     "tables": {
         name: marked(page, name)
         for name, page in {
-            "meats": "README.md",
+            "outside_optimum": "README.md",
+            "meats": "benchmarks/README.md",
             "mode_search": "benchmarks/README.md",
-            "decision": "README.md",
-            "botorch": "README.md",
+            "decision": "benchmarks/README.md",
+            "botorch": "benchmarks/README.md",
             "mgp": "benchmarks/paper_mgp/README.md",
             "table1": "benchmarks/paper_mgp/README.md",
-            "synthetic": "README.md",
+            "synthetic": "benchmarks/paper_bams/README.md",
             "pes_figure1": "benchmarks/paper_pes/README.md",
             "pes_figure2": "benchmarks/paper_pes/README.md",
             "default": "benchmarks/paper_hds/README.md",

@@ -7,6 +7,7 @@ from . import kernels as kernels
 from . import plots as plots
 from . import problems as problems
 from . import search as search
+from .checking import calibrate as calibrate
 from .checking import check as check
 from .classification import ProbitFit as ProbitFit
 from .classification import ProbitGP as ProbitGP
@@ -32,12 +33,14 @@ from .predictions.bridge_sampling import BridgeEvidence as BridgeEvidence
 from .predictions.bridge_sampling import bridge_evidence as bridge_evidence
 from .predictions.ensembles import as_ensemble as as_ensemble
 from .predictions.model_average import ModelAverage as ModelAverage
+from .predictions.output_map import OutputMap as OutputMap
 from .predictions.predict import predict as predict
 from .structure.active_subspace import active_subspace as active_subspace
 from .structure.decompose import Decomposition as Decomposition
 from .structure.decompose import decompose as decompose
 from .structure.relevance import relevance as relevance
 from .structure.relevance import subspace_angles as subspace_angles
+from .structure.sobol import sobol_indices as sobol_indices
 from .support.user_warnings import ActiveWarning as ActiveWarning
 from .support.user_warnings import DoubtfulEvidenceWarning as DoubtfulEvidenceWarning
 from .support.user_warnings import DoubtfulFitWarning as DoubtfulFitWarning
@@ -45,6 +48,9 @@ from .support.user_warnings import DoubtfulSearchWarning as DoubtfulSearchWarnin
 from .support.user_warnings import EvaluationWarning as EvaluationWarning
 from .support.user_warnings import ExecutionWarning as ExecutionWarning
 from .support.user_warnings import ModelLeftOutWarning as ModelLeftOutWarning
+from .support.user_warnings import OutputScaleWarning as OutputScaleWarning
+from .support.user_warnings import PointsLeftOutWarning as PointsLeftOutWarning
+from .support.user_warnings import RecommendationWarning as RecommendationWarning
 from .support.user_warnings import SamplingWarning as SamplingWarning
 from .support.user_warnings import ScaleWarning as ScaleWarning
 

@@ -10,10 +10,12 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
+from pymc_active import active
 
 rng = np.random.default_rng(1)
 X = rng.uniform(-1, 1, size=(8, 2))
 y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=8)
+HDS_SCALES = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.1}
 
 BUILDERS = {
     "ard": pma.ard_gp,
@@ -111,8 +113,8 @@ def test_unknown_means_are_refused(build):
     [
         (3, ValueError, "between 1 and the number of inputs, 2; got 3"),
         (0, ValueError, "between 1 and the number of inputs, 2; got 0"),
-        (1.0, TypeError, "n_components must be an integer; got 1.0"),
-        (True, TypeError, "n_components must be an integer; got True"),
+        (1.0, ValueError, "n_components must be a whole number; got 1.0"),
+        (True, ValueError, "n_components must be a whole number; got True"),
     ],
 )
 def test_impossible_numbers_of_components_are_refused(n_components, error, message):
@@ -246,7 +248,7 @@ def test_too_many_parameters_for_a_dense_hessian_are_refused():
     wide = np.random.default_rng(2).uniform(-1, 1, size=(20, 2600))
     gpm = pma.embedding_gp(wide, wide[:, 0], n_components=1, mean="linear")
     point = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
-    with pytest.raises(ValueError, match="dense matrices are limited to 5000 parameters; got 5203"):
+    with pytest.raises(ValueError, match="dense matrices are limited to 5000 parameters; got 5204"):
         pma.fit_laplace(gpm, point=point, optimize=False)
 
 
@@ -364,3 +366,44 @@ def test_units_that_are_meant_are_not_warned_of(make):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make()
+
+
+# Arguments of the wrong kind.
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: active.regret([1.0], 2.0, minimize="no"), TypeError, "minimize must be True or False; got 'no'"),
+        (lambda: pma.sample(None), TypeError, "gpm must be a GPModel; got None"),
+        (
+            lambda: active.latin_hypercube([(0, 1)], 3, np.random.RandomState(0)),
+            TypeError,
+            "random_seed must be a whole",
+        ),
+        (lambda: active.latin_hypercube([(0, 1)], 3, -1), ValueError, "random_seed must not be negative; got -1"),
+        (lambda: active.latin_hypercube([(0, 10**400)], 3), ValueError, "bounds must be a list of finite pairs"),
+        (lambda: active.check_assumptions(y, y, **HDS_SCALES), ValueError, r"For a single input write X\[:, None\]"),
+        (
+            lambda: active.fixed_sample_size(1e-300, 3, 0.05),
+            ValueError,
+            "no number of pairs tells smallest_mean=1e-300",
+        ),
+        (lambda: active.regret([np.nan], 1), ValueError, "values must be a vector of numbers"),
+        (lambda: active.theorem_beta(1, 2, signal_variance=-0.5, bandwidth=1.0), ValueError, "signal_variance must be"),
+        (lambda: pma.ard_gp(np.full((2, 1), 1e300), [1.0, 2.0]), ValueError, r"2 value\(s\) are beyond 1e\+150"),
+        (lambda: pma.ard_gp([[10**400]], [1.0]), TypeError, "X must hold numbers, .* too large"),
+        (lambda: pma.ard_gp(X, y, kernel=["SE"]), TypeError, r"kernel must be text; got \['SE'\]"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_numbers_of_other_packages_are_numbers():
+    """Whole numbers and flags of NumPy, scalars of xarray, and whole numbers where any number will do."""
+    design = active.latin_hypercube([(0, 1)], np.int64(3), random_seed=np.uint8(1))
+    assert_array_equal(design, active.latin_hypercube([(0, 1)], 3, random_seed=1))
+    found = active.regret([1.0, 3.0], xr.DataArray(4), minimize=np.False_)
+    assert_array_equal(found.instantaneous, [3.0, 1.0])

@@ -9,7 +9,17 @@ import pymc_active as pma
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.row_space import row_space
 
-EXPRESSIONS = ["SE", "PER", "LIN", "RQ", "SE * PER + RQ", "LIN * (SE + PER)", "SE[0] + PER[1] * RQ[0]"]
+EXPRESSIONS = [
+    "SE",
+    "PER",
+    "LIN",
+    "RQ",
+    "SE * PER + RQ",
+    "LIN * (SE + PER)",
+    "PER0",
+    "LIN * (PER0[1] + C)",
+    "SE[0] + PER[1] * RQ[0]",
+]
 
 
 def data(n, D, seed=0):

@@ -108,7 +108,8 @@ def plane():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (30, 2))
     y = np.sin(4 * X[:, 0]) + np.sin(3 * X[:, 1])
-    return pma.embedding_gp(X, y, n_components=2, priors={"log_outputscale": 0.0, "log_noise": np.log(0.3)})
+    fixed = {"log_outputscale": 0.0, "log_noise": np.log(0.3)}
+    return pma.embedding_gp(X, y, n_components=2, prior_scale=1.5, priors=fixed)
 
 
 def test_rotations_of_an_embedding_are_integrated():

@@ -502,7 +502,8 @@ GOOD = {
     [
         ({}, ["MCMC converged (largest R-hat 1.002, smallest effective sample size 900, no divergences).",
               "covers the posterior (Pareto k 0.20", "close to MCMC's: 0.01 nats at the median",
-              "agrees with bridge sampling", "for bald_draws): bald_draws 1.00, uncertainty 1.00, pes 1.00",
+              "agrees with bridge sampling",
+              "for bald_draws): bald_draws 1.00, uncertainty 1.00, expected_improvement 1.00",
               "What to do: go on, the fast approximation serves here."]),
         ({"trace_diagnostics__n_divergences": 3}, ["MCMC is rough but usable", "3 divergences"]),
         ({"trace_diagnostics__largest_rhat": 1.2}, ["MCMC has NOT converged", "What to do: sample longer"]),
@@ -523,7 +524,7 @@ GOOD = {
          ["There is no sampled evidence to compare with (importance: rough; bridge: short)."]),
         ({"decision__regret_ratio__bald": 0.5}, ["bald is worst with 0.50", "not of the marginal GP"]),
         ({"decision__regret_ratio__bald_draws": 0.5}, ["bald_draws 0.50", "take bald_draws over the trace"]),
-        ({"decision__split_half__pes": 0.7}, ["The trace itself is good to 0.70 here."]),
+        ({"decision__split_half__expected_improvement": 0.7}, ["The trace itself is good to 0.70 here."]),
     ],
 )  # fmt: skip
 def test_the_verdict_says_what_the_numbers_mean(report, change, sentences):

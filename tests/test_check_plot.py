@@ -16,12 +16,6 @@ APPROXIMATIONS = ["map", "bbq", "mgp", "modes", "draws"]
 ESTIMATORS = ["laplace", "importance", "bridge"]
 
 
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
-
-
 def one_model(*, decide=True, reference="bridge"):
     """A made-up report of one model."""
     skl = np.random.default_rng(1).lognormal(size=(5, 20))

@@ -11,6 +11,7 @@ from dataclasses import fields
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 
 import pymc_active as pma
 from pymc_active.__main__ import main
@@ -123,18 +124,13 @@ POOLED = ("--target", "fat", "--id", "sample", "--candidates", "pool.csv")
 
 
 def reference_learner():
-    """What the command line should be, by hand: scaled by pool and measurements, the target by the first ones."""
+    """What the command line should be, by hand: scaled by pool and measurements, the target by what was told."""
     pool = POOL.set_index("sample")
     start = pool.iloc[START]
     y = fat(start).to_numpy()
     everything = np.concatenate([pool.to_numpy(), start.to_numpy()])
-    gpm = pma.ard_gp(
-        start,
-        y,
-        mean="constant",
-        x_scale=(everything.mean(0), np.sqrt(3) * everything.std(0)),
-        y_scale=(y.mean(), y.std()),
-    )
+    middle, width = everything.mean(0), np.sqrt(3) * everything.std(0)
+    gpm = pma.ard_gp(start, y, bounds=np.column_stack([middle - width, middle + width]))
     return Learner(gpm, "function", criterion="uncertainty", pool=pool, random_seed=0)
 
 
@@ -238,6 +234,38 @@ def test_open_suggestions_are_kept_until_given_up(lab):
     assert again == first | second
 
 
+def test_two_people_at_once_get_different_suggestions(lab):
+    """One waits for the other, whether the run begins or goes on."""
+    options = ["--target", "fat", "--id", "sample", "--candidates", "pool.csv", *QUICK, "--state", "run.nc", "-n", "2"]
+    command = [sys.executable, "-m", "pymc_active", "suggest", "measurements.csv", *options]
+    suggested = []
+    for _ in range(2):
+        both = [
+            subprocess.Popen(command, cwd=lab.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        outputs = [process.communicate() for process in both]
+        assert [process.returncode for process in both] == [0, 0], outputs
+        assert any("waiting for another command that works on run.nc" in notes for _, notes in outputs)
+        suggested += [line.split()[1] for table, _ in outputs for line in table.splitlines()[1:]]
+    assert len(set(suggested)) == 8
+    assert set(lab.open) == set(suggested)
+    assert {path.name for path in lab.folder.iterdir()} == {"pool.csv", "measurements.csv", "run.nc"}
+
+
+def test_a_header_that_differs_by_case_is_no_other_column(lab):
+    lab.write("pool.csv", POOL.rename(columns={"moisture": "Moisture "}))
+    error = lab.fails(*POOLED, *QUICK)
+    assert "'moisture' in measurements.csv and 'Moisture' in pool.csv differ only by case or blanks" in error
+
+
+@pytest.mark.parametrize("options", [["-n", "1_0"], ["--bounds", "moisture=1_0:90"]])
+def test_underscores_in_numbers_are_refused(lab, options, capsys):
+    with pytest.raises(SystemExit):
+        lab("--target", "fat", *options)
+    assert options[1] in capsys.readouterr().err
+
+
 def test_nothing_need_be_asked(lab):
     first = [row[1] for row in lab.begin("-n", "1")]
     lab.add(first)
@@ -259,6 +287,29 @@ def test_rows_without_a_result_wait(lab):
     lab.begin()
     assert f"not measured yet, and left out: {table['sample'][1]}" in lab.err
     assert len(lab.load().y) == len(START) - 1
+
+
+def test_experiments_that_failed_are_told_as_such(lab):
+    """At the start and later; rounded in no way, and not once more."""
+    table = lab.measurements().astype({"fat": object})
+    table.loc[1, "fat"] = "Failed"
+    lab.write("measurements.csv", table)
+    asked = lab.begin("-n", "2")[0][1]
+    assert f"experiments that failed, and are avoided: {table['sample'][1]} (line 3)" in lab.err
+    failed = rows([asked]).astype({"fat": object}).assign(fat="failed")
+    lab.write("measurements.csv", pd.concat([table, failed]))
+    for _ in range(2):
+        suggested = [row[1] for row in lab("--state", "run.nc")]
+        assert asked not in suggested
+        learner = lab.load()
+        expected = POOL.set_index("sample").loc[[table["sample"][1], asked]]
+        assert_array_equal(learner.failures, expected)
+        assert len(learner.y) == len(START) - 1
+    lab.write("measurements.csv", table)
+    assert "is gone" in lab.fails("--state", "run.nc")
+    # A new beginning, too, knows them, and keeps what is open.
+    lab("--state", "run.nc", "--rebuild", "-n", "0")
+    assert len(lab.load().failures) == 1
 
 
 def test_columns_that_are_no_inputs_are_named_once(lab):
@@ -462,7 +513,7 @@ def test_another_pool_is_refused(lab):
 
 def test_files_that_are_no_runs_are_refused(lab):
     lab.write("run.nc", "sample,fat\n")
-    assert "damaged or no netCDF file" in lab.fails(*POOLED, "--state", "run.nc")
+    assert "cannot be opened as netCDF" in lab.fails(*POOLED, "--state", "run.nc")
     reference_learner().save(lab.folder / "run.nc")
     assert "run.nc was written from Python" in lab.fails(*POOLED, "--state", "run.nc")
 
@@ -547,6 +598,8 @@ def test_whatever_the_options_of_a_run_are_it_goes_on_or_says_why_not(lab):
             [original[i], original[draw.integers(len(original))]],
         ][draw.integers(4)]
         learner.notes["command_line"]["options"] = " ".join(options)
+        # The command may have written another run there.
+        path.unlink()
         learner.save(path)
         lab.capsys.readouterr()
         code = main(["suggest", str(lab.folder / "measurements.csv"), "--state", str(path), "-n", "0"])
@@ -661,6 +714,13 @@ def test_a_report_says_what_is_known(lab):
     assert f"largest fat measured: {learner.y.max():g} ({POOL['sample'][largest]})" in out
     assert f" at {best}\n" in out
     assert "lengthscale[moisture]" in out
+    score = float(re.search(r"is it worth going on\? the best candidate scores (\S+) ", out)[1])
+    assert 0 < score < learner.y.std()
+
+
+def test_a_report_says_whether_it_is_worth_going_on(lab):
+    lab("--target", "fat", "--bounds", "moisture=40:75", "--learn", "maximum", "-n", "1", "--state", "run.nc")
+    assert "is it worth going on? the best fat is expected to be " in lab.report()
 
 
 def test_a_report_of_several_models_has_their_probabilities(lab):
@@ -669,6 +729,7 @@ def test_a_report_of_several_models_has_their_probabilities(lab):
     start = next(i for i, line in enumerate(lines) if line.split() == ["model", "probability"])
     assert sum(float(line.split()[1]) for line in lines[start + 1 : start + 3]) == pytest.approx(1, abs=2e-3)
     assert "refer to the scaled data" in "\n".join(lines)
+    assert "is it worth going on? the most probable model is wrong with a probability of " in "\n".join(lines)
 
 
 def test_quiet_is_quiet(lab):
@@ -793,7 +854,7 @@ def test_a_column_of_row_numbers_without_a_name_is_explained(lab):
         ([*POOLED, "--learn", "hyperparameters", "--model", "SE", "--model", "LIN"], "pass a single --model"),
         ([*POOLED, "--model", "SE", "--model", "SE"], "given twice"),
         ([*POOLED, "--model", "SE + XX"], "at position 5: unknown kernel 'XX'"),
-        ([*POOLED, "--model", "XX"], "PER, RQ, SE (in 'XX')"),
+        ([*POOLED, "--model", "XX"], "PER, PER0, RQ, SE (in 'XX')"),
         ([*POOLED, "--model", "SE[colour]"], "there is no input 'colour'; the inputs are moisture, density"),
         ([*POOLED, "--model", "embedding", "--components", "3"], "--components must be between 1 and"),
         ([*POOLED, "--criterion", "bams"], "bams"),

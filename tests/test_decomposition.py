@@ -4,7 +4,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -257,7 +256,6 @@ def test_columns_name_their_inputs_and_units():
     assert "linear function of time and dose" in texts["LIN"]
     assert_allclose(result.X_new, frame)
     assert pma.plots.plot(result, input=1)[-1].get_xlabel() == "dose"
-    plt.close("all")
 
 
 def test_pools_keep_their_labels_and_ard_models_have_one_component():
@@ -291,7 +289,7 @@ def test_what_cannot_be_taken_apart_is_refused(mode):
     with pytest.raises(TypeError, match="takes a LaplaceFit"):
         decompose(mode.gpm)
     embedded = pma.embedding_gp(np.column_stack([X, X**2]), Y, n_components=1, x_scale="unit", y_scale="standardize")
-    point = {"R": np.ones((1, 2)), "log_outputscale": 0.0, "log_noise": -2.0}
+    point = {"R": np.ones((1, 2)), "log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0}
     with pytest.raises(ValueError, match=r"cannot take the kernel of .* apart"):
         decompose(pma.fit_laplace(embedded, point=point, optimize=False))
     free = model("SE", priors={"log_noise": pm.Logistic.dist(-2, 1)})

@@ -79,6 +79,8 @@ ARRAY_MODELS = {
         pma.composite_gp, "LIN + PER[1] * RQ[0]", mean="linear"
     ),
     "nested composite": lambda: pma.composite_gp(X3, y3, "(SE[0] + LIN0) * (MAT52 + PER) * RQ + MAT12[2]"),
+    "PER0 and C": lambda: pma.composite_gp(X3, y3, "(PER0 + C) * LIN[0] + SE * PER0[1]"),
+    "C alone": lambda: pma.composite_gp(X1, y1, "C"),
     "composite, fixed period": lambda: pma.composite_gp(
         X1, y1, "SE * PER", mean="zero", priors={"log_period_PER": -0.5}
     ),

@@ -69,7 +69,7 @@ def test_base_kernels_from_left_to_right():
         ("SE[-1]", 2, "inputs are numbered, as in SE[0]"),
         ("SE - PER", 3, "expected '+', '*' or the end"),
         ("2 * SE", 0, "expected a base kernel or '('"),
-        ("SE + RBF", 5, "unknown kernel 'RBF'; the known ones are LIN, LIN0, MAT12"),
+        ("SE + RBF", 5, "unknown kernel 'RBF'; the known ones are C, LIN, LIN0, MAT12"),
         ("se", 0, "unknown kernel 'se'"),
     ],
 )
@@ -84,7 +84,7 @@ def test_malformed_expressions_are_shown_with_the_position(text, position, probl
 
 
 def test_an_expression_is_a_string():
-    with pytest.raises(TypeError, match="a kernel expression is a string such as 'LIN"):
+    with pytest.raises(TypeError, match="text must be text or an Expression"):
         parse(3)
 
 
@@ -228,9 +228,10 @@ def test_expressions_combine_with_text():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Base("RBF"), ValueError, "unknown kernel 'RBF'; the known ones are LIN, LIN0"),
+        (lambda: Base("RBF"), ValueError, "unknown kernel 'RBF'; the known ones are C, LIN, LIN0"),
         (lambda: Base("SE", -1), ValueError, "the input of SE must be None or a whole number from 0; got -1"),
         (lambda: Base("SE", 1.0), ValueError, "the input of SE must be"),
+        (lambda: Base("C", 0), ValueError, "C is constant and has no input: write C"),
         (lambda: Base("SE", True), ValueError, "the input of SE must be"),
         (lambda: Base("SE", np.float64(1)), ValueError, "the input of SE must be"),
         (lambda: Sum((SE,)), ValueError, "a Sum needs two expressions or more; got 1"),
@@ -347,10 +348,10 @@ def test_the_papers_models(series, expert, found, rooted):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: grid([]), ValueError, "bases is empty: name at least one of LIN, LIN0"),
+        (lambda: grid([]), ValueError, "bases is empty: name at least one of C, LIN, LIN0"),
         (lambda: grid("SE"), TypeError, r"bases must be a sequence such as \['SE', 'PER'\]; got 'SE'"),
-        (lambda: grid(["SE", "RBF"]), ValueError, "unknown kernel 'RBF'; the known ones are LIN"),
-        (lambda: grid(["SE", 3]), TypeError, "a kernel expression is a string"),
+        (lambda: grid(["SE", "RBF"]), ValueError, "unknown kernel 'RBF'; the known ones are C, LIN"),
+        (lambda: grid(["SE", 3]), TypeError, "text must be text or an Expression"),
         (lambda: grid(["SE * PER"]), ValueError, r"bases must be base kernels such as 'SE' .* got 'SE \* PER'"),
         (lambda: grid(["SE[2]"], n_inputs=2), ValueError, r"SE\[2\] needs input 2, but there are inputs 0 to 1"),
         (lambda: grid(extra=["SE + PER[1]"]), ValueError, r"PER\[1\] needs input 1, but there are inputs 0 to 0"),
@@ -389,6 +390,15 @@ VALUES = {
     "location": C,
 }
 R = np.sqrt(R2) / ELL
+
+
+def zero_mean_periodic():
+    """From PER and its average over the periods of both inputs, at 400 phases of each."""
+    periodic = np.exp(-2 * (np.sin(np.pi * DIFFERENCE / P) ** 2).sum(-1) / ELL**2)
+    average = np.exp(-2 * np.sin(np.pi * np.arange(400) / 400) ** 2 / ELL**2).mean() ** 2
+    return (periodic - average) / (1 - average)
+
+
 KERNELS = {
     "SE": np.exp(-R2 / (2 * ELL**2)),
     "MAT12": np.exp(-R),
@@ -396,6 +406,8 @@ KERNELS = {
     "MAT52": (1 + np.sqrt(5) * R + 5 / 3 * R**2) * np.exp(-np.sqrt(5) * R),
     "RQ": (1 + R2 / (2 * ALPHA * ELL**2)) ** -ALPHA,
     "PER": np.exp(-2 * (np.sin(np.pi * DIFFERENCE / P) ** 2).sum(-1) / ELL**2),
+    "PER0": zero_mean_periodic(),
+    "C": np.ones((len(X), len(Z))),
     "LIN": (X - C) @ (Z - C).T,
     "LIN0": X @ Z.T,
 }

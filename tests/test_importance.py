@@ -58,7 +58,7 @@ def reflected():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (8, 2))
     priors = {"log_outputscale": 0.0, "log_noise": np.log(0.3)}
-    return pma.embedding_gp(X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2, n_components=1, priors=priors)
+    return pma.embedding_gp(X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2, n_components=1, prior_scale=1.5, priors=priors)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,15 @@ def test_rotations_of_an_embedding_are_integrated(n, rank):
     assert (fitted.best.symmetry.singular_values > 1e-3).sum() == rank
     estimate, exact = importance_evidence(fitted, draws=4000, random_seed=0), average_over_the_prior(gpm)
     assert abs(estimate.log_evidence - exact) < 4 * np.hypot(estimate.standard_error, 0.02)
-    assert exact - fitted.log_evidence > 0.3
+    assert exact - fitted.log_evidence > 0.2
 
 
 def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_the_prior():
     """Ten points, a ridge: at the mode one row of R is zero, and much of the posterior lies away from it."""
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (10, 2))
-    gpm = pma.embedding_gp(X, np.sin(3 * X[:, 0] + X[:, 1]) + 0.1 * rng.normal(size=10), n_components=2)
+    y = np.sin(3 * X[:, 0] + X[:, 1]) + 0.1 * rng.normal(size=10)
+    gpm = pma.embedding_gp(X, y, n_components=2, prior_scale=1.5)
     fitted = fit(gpm)
     assert fitted.best.symmetry.singular_values.min() < 1e-3
     estimate, exact = importance_evidence(fitted, random_seed=0), average_over_the_prior(gpm, power=15)
@@ -112,7 +113,7 @@ def test_draws_that_are_nearer_to_the_other_side_of_an_embedding_do_not_count():
     X = rng.uniform(-1, 1, size=(4, 1))
     y = np.sin(1.5 * X[:, 0]) + 0.3 * rng.normal(size=4)
     fixed = {"log_outputscale": 0.0, "log_noise": np.log(0.5)}
-    gpm = pma.embedding_gp(X, y, n_components=1, priors=fixed)
+    gpm = pma.embedding_gp(X, y, n_components=1, prior_scale=2.0, priors=fixed)
     estimate = importance_evidence(pma.fit_laplace(gpm, n_restarts=4, random_seed=0, progressbar=False), 4000, 0)
     posterior = gpm.posterior()
     draws = posterior.prior.mean + posterior.prior.sd * np.random.default_rng(5).normal(size=(60_000, 1))

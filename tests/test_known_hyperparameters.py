@@ -55,7 +55,7 @@ def test_there_is_nothing_to_learn_about_hyperparameters(data, gpm, method):
 
 def test_a_learner_looks_for_the_maximum_as_the_criterion_at_a_point_does(data, gpm):
     pool = np.random.default_rng(4).uniform(size=(40, 2))
-    learner = pma.active.Learner(gpm, "maximum", pool=pool, random_seed=1)
+    learner = pma.active.Learner(gpm, "maximum", criterion="pes", pool=pool, random_seed=1)
     asked = learner.ask()
     score = pma.active.pes(pma.ard_gp(*data, priors=KNOWN), pool, point={}, random_seed=1)
     assert (asked == pool[score.to_numpy().argmax()]).all()

@@ -251,7 +251,7 @@ def test_answers_may_come_in_any_order():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        ([[0.5]], [np.nan], "y must be finite"),
+        ([[0.5]], [np.inf], "y must be finite: 1 .* infinite.* Write NaN for a measurement that failed"),
         ([[0.5]], [1.0, 2.0], r"1 row\(s\) of X and 2 value\(s\) of y"),
         ([[0.5, 1.0]], [1.0], "x must have 1 columns"),
         ([[np.inf]], [1.0], "x must be finite"),
@@ -468,7 +468,7 @@ def test_run_draws_a_progress_bar_only_if_asked(monkeypatch):
 
 @pytest.mark.parametrize("n", [-1, 1.5])
 def test_run_takes_a_number_of_points(n):
-    with pytest.raises(ValueError, match="n must be a whole number >= 0"):
+    with pytest.raises(ValueError, match=r"n must be a whole number( >= 0)?"):
         learner().run(truth, n=n, progressbar=False)
 
 
@@ -486,7 +486,7 @@ def test_an_executor_that_is_none_is_refused():
         learner(executor=3)
 
 
-@pytest.mark.parametrize("failure", ["raises", "nan"])
+@pytest.mark.parametrize("failure", ["raises", "none"])
 def test_a_failing_oracle_loses_nothing(failure):
     active, calls = learner(), []
 
@@ -495,11 +495,11 @@ def test_a_failing_oracle_loses_nothing(failure):
         if len(calls) == 3:
             if failure == "raises":
                 raise RuntimeError("the robot stopped")
-            return np.nan
+            return None
         return truth(x)
 
-    message = "the robot stopped" if failure == "raises" else "y must be finite"
-    with pytest.raises((RuntimeError, ValueError), match=message):
+    message = "the robot stopped" if failure == "raises" else "y must hold numbers; got None"
+    with pytest.raises((RuntimeError, TypeError), match=message):
         active.run(oracle, n=5, progressbar=False)
     assert len(active.gpm.y) == 5
     assert np.isfinite(active.gpm.y).all()
@@ -583,7 +583,7 @@ def test_a_learner_needs_a_model():
 
 @pytest.mark.parametrize("n", [0, -1, 1.5])
 def test_a_positive_whole_number_is_asked_for(n):
-    with pytest.raises(ValueError, match="n must be a positive whole number"):
+    with pytest.raises((TypeError, ValueError), match=r"n must be a (positive )?whole number"):
         learner().ask(n)
 
 
@@ -605,8 +605,10 @@ def test_particles_are_updated_by_what_is_told():
     active.tell(x, truth(x))
     assert active.fit.diagnostics["n_fresh"] == n_fresh
     assert len(active.fit.y) == n_fresh + 1
-    # Asking and looking at the fit change nothing.
+    # A learner without a fit before has nothing to update: another estimate of the same evidence.
     again = learner()
     again.tell(x, truth(x))
-    assert again.fit.log_evidence != active.fit.log_evidence
-    assert again.fit.log_evidence == pytest.approx(active.fit.log_evidence, abs=1.5)
+    assert again.fit.diagnostics["n_fresh"] == n_fresh + 1
+    error = np.hypot(again.fit.log_evidence_error, active.fit.log_evidence_error)
+    assert abs(again.fit.log_evidence - active.fit.log_evidence) < 4 * error
+    assert error < 1

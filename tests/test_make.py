@@ -48,7 +48,6 @@ class Machine:
             env={"PATH": str(self.bin), "HOME": str(self.home), **env},
             capture_output=True,
             text=True,
-            timeout=60,
         )
 
     def chosen(self, **env: str) -> str:

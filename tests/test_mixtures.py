@@ -55,7 +55,7 @@ def embedding():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, size=(5, 2))
     priors = {"log_outputscale": 0.0, "log_noise": np.log(0.3)}
-    gpm = pma.embedding_gp(X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2, n_components=2, priors=priors)
+    gpm = pma.embedding_gp(X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2, n_components=2, prior_scale=1.5, priors=priors)
     with warnings.catch_warnings():
         # Five points hardly ask for a second component.
         warnings.filterwarnings("ignore", message="the Laplace fit is doubtful")

@@ -23,6 +23,8 @@ from pymc_active.support.threads import one_blas_thread
 pytestmark = pytest.mark.slow
 
 PERIOD = 0.13
+# Nats by which a search may end below another one: where climbs stop decides less, any other mode more.
+LOST = 1e-3
 
 
 def seasonal(n=30, seed=0):
@@ -146,7 +148,9 @@ def test_a_poor_start_does_not_spoil_the_search(fits):
     good = fits["SE + PER"]
     poor = {**good.point, "log_period_PER": np.log(0.4)}
     again = fit(good.gpm, start=poor, n_restarts=8)
-    assert_allclose(again.log_posterior, good.log_posterior, rtol=0, atol=1e-6)
+    assert again.log_posterior > good.log_posterior - LOST
+    # From there alone, without a scan, it is not found.
+    assert fit(good.gpm, start=poor, n_restarts=0).log_posterior < good.log_posterior - 1
 
 
 def test_a_model_of_the_users_own_has_no_tree_of_kernels():
@@ -165,11 +169,12 @@ def test_a_model_of_the_users_own_has_no_tree_of_kernels():
 
 def test_following_costs_few_evaluations(fits):
     """Three warm modes and one fresh start, not a new search."""
-    for label, old in fits.items():
+    for old in fits.values():
         again = fit(old.gpm, start=old, n_restarts=1)
-        assert again.log_posterior > old.log_posterior - 1e-6
-        assert again.diagnostics["n_starts"] <= 4 or label == "SE"
-        assert again.diagnostics["n_evaluations"] < 300
+        assert again.log_posterior > old.log_posterior - LOST
+        assert again.diagnostics["n_starts"] <= 4
+        # Of eight starts.
+        assert again.diagnostics["n_evaluations"] < old.diagnostics["n_evaluations"] / 2
 
 
 def test_one_fresh_start_changes_with_the_seed(fits):
@@ -185,7 +190,7 @@ def test_a_new_point_is_followed(fits):
     before = fit(gpm, n_restarts=10)
     gpm.set_data(x, y)
     after = fit(gpm, start=before, n_restarts=1)
-    assert_allclose(after.log_posterior, fits["SE + PER"].log_posterior, rtol=0, atol=1e-6)
+    assert after.log_posterior > fits["SE + PER"].log_posterior - LOST
 
 
 # Parents.
@@ -234,7 +239,7 @@ def test_a_child_is_at_least_as_probable_as_what_it_starts_from(fits):
     child = fit(composite("SE + PER + RQ"), start=fits["SE + PER"], n_restarts=0)
     assert_allclose(child.constrained_point["period_PER"], PERIOD, rtol=0.03)
     mixed = fit(composite("SE + PER + RQ"), start=[fits["SE"], child.point], n_restarts=0)
-    assert mixed.log_posterior >= child.log_posterior - 1e-6
+    assert mixed.log_posterior > child.log_posterior - LOST
 
 
 def test_a_fit_of_something_else_is_refused(fits):
@@ -389,17 +394,17 @@ def test_starts_alone_are_all_followed():
     poor = [start for start in poor if fit(gpm, start=start, n_restarts=0).log_posterior < good.log_posterior - 1]
     assert len(poor) >= 3
     again = fit(gpm, start=[*poor, good.point], n_restarts=0)
-    assert_allclose(again.log_posterior, good.log_posterior, rtol=0, atol=1e-6)
+    assert again.log_posterior > good.log_posterior - LOST
 
 
-@pytest.mark.parametrize("seed", [1, 2, 4])
-def test_following_the_modes_of_few_data_keeps_their_evidence(seed):
-    gpm = composite("PER", seasonal(10, seed))
-    searched = fit(gpm, n_restarts=20, random_seed=0)
-    assert len(searched.modes) > 3
-    followed = fit(gpm, start=searched, n_restarts=1, random_seed=0)
-    # The best three have 0.2 to 0.45 nats less than all.
-    assert summed(followed) > summed(searched) - 0.05
+def test_following_the_modes_of_few_data_keeps_their_evidence():
+    """On the average over data: more of it than the best three modes have."""
+    searched = [fit(composite("PER", seasonal(10, seed)), n_restarts=20, random_seed=0) for seed in (1, 2, 4)]
+    followed = [fit(old.gpm, start=old, n_restarts=1, random_seed=0) for old in searched]
+    best_three = [logsumexp([e.log_evidence for e in old.expansions[:3]]) for old in searched]
+    lost = np.mean([summed(old) for old in searched]) - np.mean([best_three, [summed(new) for new in followed]], axis=1)
+    assert lost[0] > 0.2
+    assert lost[1] < 0.1
 
 
 # Many models.
@@ -457,7 +462,7 @@ def test_starts_that_are_none_are_refused():
     with pytest.raises(ValueError, match="nothing to search from: give a start or n_restarts"):
         fit(composite("SE + PER"), n_restarts=0)
     for wrong in (-1, 1.5):
-        with pytest.raises(ValueError, match=f"n_restarts must be a whole number from 0; got {wrong}"):
+        with pytest.raises(ValueError, match=rf"n_restarts must be a whole number.*; got {wrong}"):
             fit(composite("SE + PER"), n_restarts=wrong)
     with pytest.raises(TypeError, match="start must be a point, a fit, or a list of these; got 'SE'"):
         fit(composite("SE + PER"), start="SE")
@@ -466,7 +471,7 @@ def test_starts_that_are_none_are_refused():
 def test_doubtful_fits_are_warned_of_once_by_name():
     x, y = seasonal(10)
     twice = np.vstack([x, x]), np.concatenate([y, y])
-    priors = {"log_noise": np.log(1e-8)}
+    priors = {"log_noise": np.log(2e-6)}
     doubtful = {e: composite(e, twice, priors=priors) for e in ("SE", "LIN")}
     doubtful["sound"] = composite("SE")
     with pytest.warns(UserWarning, match="Laplace fits are doubtful") as caught:

@@ -47,7 +47,16 @@ def learned():
     return it
 
 
+@pytest.fixture(scope="module")
+def explored():
+    """A step of kernel search after every fifth point."""
+    it = learner(("SE", "PER", "LIN"), inference="laplace", explore_every=5)
+    it.run(truth, 16, progressbar=False)
+    return it
+
+
 def test_asking_finds_the_structure_that_the_data_come_from(learned):
+    """Odds of thousands to one after 18 points, of ten to one after 12, whatever the seed and so the points."""
     assert learned.recommend() == "LIN + PER"
     assert learned.fit.probability.sel(model="LIN + PER") > 0.9
 
@@ -154,27 +163,33 @@ def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
         exploring.add_model(pma.ard_gp(POOL[START], truth(POOL[START])))
 
 
-def test_exploring_finds_a_structure_that_was_not_among_the_models():
-    it = learner(("SE", "PER", "LIN"), inference="laplace", explore_every=10)
-    it.run(truth, 21, progressbar=False)
-    assert len(it.fit) > 3
-    # What it finds says more than any of the first three could.
-    assert "PER" in it.recommend()
-    assert all(it.fit.probability.sel(model=m) < 0.01 for m in ("SE", "PER", "LIN") if m in it.fit)
-    assert len(it.fit) <= 3 + 2 * 12
+def test_exploring_finds_a_structure_that_was_not_among_the_models(explored):
+    probability = explored.fit.probability.to_series()
+    # What it finds says more than any of the first three could: a period, and something else.
+    assert sum(probability.get(m, 0.0) for m in ("SE", "PER", "LIN")) < 0.01
+    assert sum(p for label, p in probability.items() if "PER" in label and label != "PER") > 0.9
+    # More complex kernels may be as probable as the true one; it has to be there.
+    [label] = [label for label, gpm in explored.models.items() if gpm.expression == pma.kernels.parse("LIN + PER")]
+    assert probability[label] > 0.01
+
+
+def test_exploring_keeps_few_models(explored):
+    assert 3 < len(explored.models) <= 25
+    assert list(explored.fit) == list(explored.models)
 
 
 def test_a_full_search_never_lowers_the_best_mode_of_a_model(learned):
     before = {label: fit.log_posterior for label, fit in learned.fit.items()}
     after = learned.search()
-    assert all(after[label].log_posterior > value - 1e-6 for label, value in before.items())
+    # Polished modes are known far better than that.
+    assert all(after[label].log_posterior > value - 1e-3 for label, value in before.items())
 
 
 def test_a_refused_answer_changes_no_model():
     it = learner(("SE", "PER"))
     it.ask()
-    with pytest.raises(ValueError, match="NaN"):
-        it.tell(POOL[:1], [np.nan])
+    with pytest.raises(ValueError, match="infinite"):
+        it.tell(POOL[:1], [np.inf])
     assert all(len(gpm.y) == 2 for gpm in it.models.values())
 
 
@@ -209,13 +224,13 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
 
 
 def test_probable_models_are_represented_by_particles():
-    it = learner(("SE", "LIN", "PER"))
-    probability = it.fit.probability.to_series()
-    for label, fit in it.fit.items():
-        assert isinstance(fit, pma.ParticleFit) == (probability[label] > 0.02) or probability[label] < 0.05
+    """Two points say little of three models; the prior decides which is improbable."""
+    keywords = {"prior": {"SE": 1.0, "LIN": 1.0, "PER": 1e-6}}
+    fits = learner(("SE", "LIN", "PER"), **keywords).fit
+    assert [isinstance(fits[label], pma.ParticleFit) for label in ("SE", "LIN", "PER")] == [True, True, False]
     # Laplace's evidences of few points are some tenths of a nat low, not several nats.
-    plain = learner(("SE", "LIN", "PER"), inference="laplace").fit
-    for label, fit in it.fit.items():
+    plain = learner(("SE", "LIN", "PER"), inference="laplace", **keywords).fit
+    for label, fit in fits.items():
         assert fit.log_evidence == pytest.approx(plain[label].summed_evidence, abs=2)
 
 
@@ -268,15 +283,6 @@ def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
         one.tell(x, truth(x))
     assert_array_equal(it.ask(), other.ask())
     assert list(other.models) == ["SE", "PER", "LIN"]
-
-
-def test_exploring_finds_a_kernel_that_was_not_given_and_stays_small():
-    it = learner(("SE", "PER", "LIN", "RQ"), inference="laplace", explore_every=4, random_seed=0)
-    it.run(truth, 26, progressbar=False)
-    # More complex ones may be as probable; it has to be there.
-    [label] = [label for label, gpm in it.models.items() if gpm.expression == pma.kernels.parse("LIN + PER")]
-    assert it.fit.probability.sel(model=label) > 0.01
-    assert len(it.models) <= 25
 
 
 def test_exploring_names_models_by_their_kernels_so_that_numbers_are_refused():
@@ -394,7 +400,7 @@ def test_models_that_cannot_be_compared_are_refused():
         Learner([*models(["SE"]), *models(["PER"], rows=[1, 2, 3])], learn="model", pool=POOL)
     with pytest.raises(TypeError, match="GPModel"):
         Learner([*models(["SE"]), "PER"], learn="model", pool=POOL)
-    with pytest.raises(TypeError, match="GPModel, or a list or dict"):
+    with pytest.raises(TypeError, match="GPModel, a list or dict of them, a function"):
         Learner(3, learn="model", pool=POOL)
 
 

@@ -116,7 +116,7 @@ def test_coordinates_of_a_data_array_become_coordinates():
 def test_an_embedding_has_components_and_inputs():
     gpm = pma.embedding_gp(FRAME, y, n_components=1)
     assert gpm.model.named_vars_to_dims["R"] == ("component", "input")
-    assert gpm.labels == ["R[0,0]", "R[0,1]", "log_outputscale", "log_noise"]
+    assert gpm.labels == ["R[0,0]", "R[0,1]", "log_lengthscale", "log_outputscale", "log_noise"]
     assert gpm.shapes["R"] == (1, 2)
 
 
@@ -331,7 +331,7 @@ def test_a_composite_gp_takes_and_keeps_an_expression():
     assert gpm.expression is expression
     assert gpm.labels == pma.composite_gp(X, y, "SE * (PER[1] + LIN)").labels
     assert pma.ard_gp(X, y).expression is None
-    with pytest.raises(TypeError, match="a kernel expression is a string"):
+    with pytest.raises(TypeError, match="must be text or an Expression"):
         pma.composite_gp(X, y, ["SE"])
 
 
@@ -646,7 +646,7 @@ def test_periods_are_in_the_users_units():
 def test_an_embedding_is_also_given_in_the_users_units():
     """``R_original_units`` times the user's differences are the components' differences."""
     gpm = pma.embedding_gp(*user_units(X, y), n_components=1, **UNITS)
-    theta = np.array([[0.5, -2.0, 0.0, -1.0]])
+    theta = np.array([[0.5, -2.0, 0.0, 0.0, -1.0]])
     R = gpm.constrain(theta)["R_original_units"][0]
     difference = np.array([3.0, 0.002])
     assert_allclose(R @ difference, theta[:, :2] @ (difference / SCALE), rtol=0, atol=1e-15)
@@ -746,7 +746,7 @@ def test_the_model_of_a_diagonal_embedding_is_that_of_ard():
     """The likelihood and predictions of two builders at the same lengthscales."""
     theta = np.array([0.3, -0.6, 0.2, -1.1])
     ard = pma.ard_gp(X, y).posterior()
-    embedding = pma.embedding_gp(X, y, n_components=2).posterior()
+    embedding = pma.embedding_gp(X, y, n_components=2, prior_scale=1.0).posterior()
     as_R = np.concatenate([np.diag(np.exp(-theta[:2])).ravel(), theta[2:]])
     a, b = ard.state(theta), embedding.state(as_R)
     assert_allclose(a.factor.nll, b.factor.nll, rtol=1e-12)

@@ -407,7 +407,7 @@ def test_an_optimum_says_how_much_is_known():
     domain = Domain(np.zeros(1), np.ones(1))
     for minimize, pick in ((False, np.argmax), (True, np.argmin)):
         x = grid[pick(pma.predict(fit, grid).f_mean.to_numpy())]
-        optimum = find_optimum(fit, x, x[None], domain, minimize, 40, 1)
+        optimum = find_optimum(fit, x, x[None], domain, None, minimize, 40, 1)
         assert optimum.samples.x.shape == (40, 1)
         assert optimum.probability_within(1.0) == 1.0
         assert 0 < optimum.probability_within(0.05) <= 1.0
@@ -421,4 +421,4 @@ def test_an_optimum_says_how_much_is_known():
         assert_allclose(beyond, optimum.regret, atol=4 * optimum.f_sd / np.sqrt(40) + 1e-3)
         assert ("minimum" if minimize else "maximum") in repr(optimum)
     with pytest.raises(ValueError, match="n_optima must be"):
-        find_optimum(fit, x, x[None], domain, False, 1, 1)
+        find_optimum(fit, x, x[None], domain, None, False, 1, 1)

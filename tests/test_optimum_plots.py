@@ -31,12 +31,6 @@ def bowl(X):
     return 5 - 8 * np.square(np.asarray(X, float) - 0.6).sum(1)
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @cache
 def optimum(D, minimize=False, n_optima=FEW):
     """In a box of D inputs; data reach beyond it."""

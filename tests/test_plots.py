@@ -29,12 +29,6 @@ NAMES = ["heat", "acid", "salt", "noise"]
 QUICK = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def curve_fit():
     x = np.linspace(0, 10, 9)
@@ -290,7 +284,7 @@ def test_parameters_of_either_sign_get_an_axis_of_their_own(ard_fit):
 def test_embedding_shows_principal_components(plane_fit):
     ax = plots.plot_embedding(plane_fit, highlight=[4, 2], number=True)
     u, rings = (np.asarray(collection.get_offsets()) for collection in ax.collections)
-    R = plane_fit.point["R"]
+    [R] = plane_fit.gpm.embeddings(plane_fit.theta[None])
     size = np.linalg.svd(R, compute_uv=False)
     # Distances are the kernel's own, and the axes are those of R.
     assert_allclose(u @ u.T, X @ R.T @ R @ X.T, atol=1e-9)
@@ -317,7 +311,7 @@ def test_one_component_is_drawn_against_y():
     fit = pma.fit_laplace(pma.embedding_gp(10 * X + 3, Y, n_components=1, x_scale=(3, 10)), **QUICK)
     ax, other = plots.plot_embedding(fit), plots.plot_embedding(turned(fit))
     u, y = line(ax, "data")
-    R = fit.point["R"]
+    [R] = fit.gpm.embeddings(fit.theta[None])
     R = R * np.sign(R[0, np.abs(R).argmax()])
     assert_allclose(u, X @ R[0])
     assert_array_equal(y, fit.gpm.y)
@@ -349,19 +343,19 @@ def test_relevance_of_an_embedding(plane_fit):
     """The picture's draws agree with draws of the fit to Monte-Carlo error; input 3 matters least."""
     ax = plots.plot_relevance(plane_fit, draws=4000)
     _, median = line(ax, "median")
-    where, shape = plane_fit.gpm.embedding_slice
-    R = plane_fit.draw(4000, 9)[:, where].reshape(-1, *shape)
-    norms = np.linalg.norm(R, axis=1)
+    norms = np.linalg.norm(plane_fit.gpm.embeddings(plane_fit.draw(4000, 9)), axis=1)
     # A median's standard error is about 1.25 sd / sqrt(n).
     assert (np.abs(median - np.median(norms, axis=0)) < 4 * 1.25 * np.sqrt(2 / 4000) * norms.std(axis=0)).all()
     assert median.argmin() == 3
 
 
 def test_relevance_of_lengthscales(ard_fit):
-    """1 / lengthscale on the scaled inputs, with the inputs' names."""
+    """1 / lengthscale and the slope of the mean, on the scaled inputs, with the inputs' names."""
     ax = plots.plot_relevance(ard_fit, draws=200, random_seed=4)
-    log_lengthscale = ard_fit.draw(200, 4)[:, [label.startswith("log_lengthscale") for label in ard_fit.labels]]
-    assert_allclose(line(ax, "median")[1], np.median(np.exp(-log_lengthscale), axis=0))
+    drawn = ard_fit.gpm.unflatten(ard_fit.draw(200, 4))
+    slope = drawn["mean_slope"] / np.exp(drawn["log_outputscale"])[:, None]
+    expected = np.sqrt(np.exp(-2 * drawn["log_lengthscale"]) + slope**2)
+    assert_allclose(line(ax, "median")[1], np.median(expected, axis=0))
     assert [text.get_text() for text in ax.get_xticklabels()] == NAMES
     ax = plots.plot_relevance(ard_fit, labels=["a", "b", "c", "d"])
     assert ax.get_xticklabels()[3].get_text() == "d"
@@ -371,7 +365,7 @@ def test_relevance_over_wavelengths():
     wavelengths = np.linspace(850, 1050, 30)
     frame = pd.DataFrame(RNG.normal(size=(12, 30)), columns=wavelengths)
     gpm = pma.embedding_gp(frame, frame.iloc[:, 3].to_numpy(), n_components=1)
-    point = {"R": np.ones((1, 30)), "log_outputscale": 0.0, "log_noise": -1.0}
+    point = {"R": np.ones((1, 30)), "log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -1.0}
     with pytest.warns(UserWarning, match="doubtful"):
         fit = pma.fit_laplace(gpm, point=point, optimize=False)
     ax = plots.plot_relevance(fit, draws=50)
@@ -609,7 +603,8 @@ def test_loadings_are_the_correlations_of_inputs_with_the_components():
     """With a sure embedding the band closes on the correlations of X with u = x Rᵀ."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 3))
-    gpm = pma.embedding_gp(X, np.sin(X[:, 0]), n_components=1, priors={"log_noise": -3.0, "log_outputscale": 0.0})
+    fixed = {"log_noise": -3.0, "log_outputscale": 0.0}
+    gpm = pma.embedding_gp(X, np.sin(X[:, 0]), n_components=1, prior_scale=1.0, priors=fixed)
     fit = pma.fit_laplace(gpm, point={"R": np.array([[1.0, -0.5, 0.2]])}, optimize=False)
     # No uncertainty left, the curves are the mode's own correlations.
     fit.best.curvature = fit.best.curvature._replace(root=fit.best.curvature.root * 1e-9)
@@ -675,6 +670,7 @@ def model_table():
     weight = np.exp(np.nan_to_num(evidence, nan=-np.inf) + 30)
     columns = {
         "log_evidence": evidence,
+        "log_prior": np.zeros(5),
         "bic": -2 * evidence,
         "probability": weight / weight.sum(),
         "doubtful": [False, False, True, True, False],

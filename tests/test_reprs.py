@@ -278,5 +278,5 @@ def test_a_mean_is_told_in_units_of_y():
     )  # fmt: skip
     fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
     table = parameter_table(fit.gpm, fit.best)
-    assert float(table.loc["mean_constant", "mode"]) == pytest.approx(85, abs=0.1)
-    assert float(table.loc["mean_slope[0]", "mode"]) == pytest.approx(0.3, abs=0.005)
+    assert float(table.loc["mean_constant_original_units", "mode"]) == pytest.approx(85, abs=0.1)
+    assert float(table.loc["mean_slope_original_units[0]", "mode"]) == pytest.approx(0.3, abs=0.005)

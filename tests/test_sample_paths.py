@@ -107,7 +107,7 @@ def assert_moments(gp, n_features, batches=100, size=50, D=1, low=-0.2, high=1.2
 
 
 @pytest.mark.parametrize(
-    "kernel", ["ExpQuad", "Matern52", "Matern32", "RQ", "PER", "LIN", "SE * LIN", "PER * RQ + LIN"]
+    "kernel", ["ExpQuad", "Matern52", "Matern32", "RQ", "PER", "PER0", "LIN", "SE * LIN", "PER * RQ + LIN", "C + SE"]
 )
 @pytest.mark.parametrize("D", [1, 2])
 def test_moments_are_those_of_the_posterior(kernel, D):
@@ -270,6 +270,7 @@ def test_a_basis_of_a_smooth_kernel_is_small_and_misses_nothing():
         ("LIN", 2),
         ("LIN * LIN * SE", 2),
         ("PER * RQ + LIN", 2),
+        ("(PER0 + C) * LIN[0]", 2),
         ("(LIN + PER) * SE[0] * RQ", 2),
         ("embedding", 3),
     ],
@@ -484,7 +485,7 @@ def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
     [
         ({"n_paths": 0}, "n_paths must be a positive whole number"),
         ({"n_features": 1}, "n_features must be at least 2"),
-        ({"draws": 1.5}, "draws must be a positive whole number"),
+        ({"draws": 1.5}, "draws must be a whole number"),
         ({"bounds": [(1, 0), (0, 1)]}, "low < high"),
         ({"bounds": [(0, 1)]}, "2 pairs"),
         ({"point": None}, "exactly one of point=, fit= and trace="),

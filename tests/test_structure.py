@@ -54,10 +54,28 @@ def test_the_table_holds_what_the_fits_say(found):
     posterior = pma.active.model_posterior(found.fits)
     table = found.table.sel(model=posterior.model)
     assert_allclose(table.log_evidence, posterior.log_evidence)
-    assert_allclose(table.probability, softmax(posterior.log_evidence))
+    # A nat for each base kernel beyond the first.
+    n_operators = [label.count("+") + label.count("*") for label in table.model.to_numpy()]
+    assert max(n_operators) == 1
+    assert_allclose(table.log_prior, np.multiply(-1.0, n_operators))
+    assert_allclose(table.probability, softmax(posterior.log_evidence - n_operators))
     for label, fit in found.fits.items():
         assert float(table.log_posterior.sel(model=label)) == fit.log_posterior
     assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=found.history.best.iloc[-1]))
+
+
+def test_additions_must_pay():
+    """A cost above any gain stops the search at one kernel; without a cost the evidence decides alone."""
+    free, dear = (search(bases=("LIN", "PER"), depth=2, kernel_cost=cost) for cost in (0, 500))
+    assert len(dear.best.gpm.expression.children) == 0
+    assert dear.stopped == "level 2 brought nothing better"
+    assert (free.table.log_prior == 0).all()
+    assert_allclose(free.table.log_evidence, dear.table.log_evidence)
+    best = free.table.log_evidence.max() - dear.table.log_evidence.sel(model=str(dear.best.gpm.expression))
+    assert_allclose(free.history.gain.iloc[-1], best)
+    assert dear.history.gain.iloc[-1] == 0
+    with pytest.raises(ValueError, match="kernel_cost must be a number of nats from 0; got -1"):
+        search(kernel_cost=-1)
 
 
 def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
@@ -201,6 +219,9 @@ def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
     [
         ("SE * SE", True),
         ("LIN * (SE * PER * SE)", True),
+        ("LIN * (PER0 + C)", False),
+        ("C * PER0", True),
+        ("C + SE + C", True),
         ("SE * (SE + PER)", False),
         ("LIN * LIN", False),
         ("SE[0] * SE[1]", False),
@@ -224,7 +245,7 @@ def test_a_redundant_kernel_is_known(text, expected):
         ({"first_level": []}, "first_level is empty: name at least one"),
         ({"score": "aic"}, "score must be one of bic, evidence; got 'aic'"),
         ({"depth": 0}, "depth must be a positive whole number; got 0"),
-        ({"beam": 1.5}, "beam must be a positive whole number"),
+        ({"beam": 1.5}, "beam must be a whole number"),
         ({"budget": 0}, "budget must be a positive whole number"),
         ({"priors": {"log_frequency": 0.0}}, "priors for unknown parameters: log_frequency"),
         ({"priors": "narrow"}, "priors must be one of"),

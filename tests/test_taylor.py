@@ -12,7 +12,20 @@ import pymc_active as pma
 from pymc_active.kernels.taylor import compose, multiply
 
 D = 3
-SMOOTH = ["ExpQuad", "Matern52", "SE", "RQ", "PER", "LIN", "SE + LIN", "SE * PER", "(SE[0] + LIN[1]) * RQ", "embedding"]
+SMOOTH = [
+    "ExpQuad",
+    "Matern52",
+    "SE",
+    "RQ",
+    "PER",
+    "LIN",
+    "SE + LIN",
+    "SE * PER",
+    "PER0",
+    "LIN * (PER0[1] + C)",
+    "(SE[0] + LIN[1]) * RQ",
+    "embedding",
+]
 ROUGH = ["Matern12", "Matern32"]
 
 

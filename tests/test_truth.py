@@ -183,7 +183,7 @@ def test_pareto_k_of_an_embedding():
     X = rng.uniform(-1, 1, size=(120, 2))
     y = np.sin(2 * X[:, 0]) + np.cos(3 * X[:, 1]) + 0.05 * rng.normal(size=120)
     fixed = {"log_outputscale": 0.0, "log_noise": -3.0}
-    gpm = pma.embedding_gp(X, y, n_components=2, priors=fixed)
+    gpm = pma.embedding_gp(X, y, n_components=2, prior_scale=1.5, priors=fixed)
     result = pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
     assert result.diagnostics["n_symmetry"] == 1
     assert pareto_k(result, draws=2000, random_seed=0) < 0.7

@@ -53,8 +53,19 @@ def _all_are_doubtful(monkeypatch):
     monkeypatch.setattr(verification, "PARETO_LIMIT", -1.0)
 
 
+@pytest.fixture
+def _none_is_doubtful(monkeypatch):
+    monkeypatch.setattr(verification, "PARETO_LIMIT", np.inf)
+
+
 def left(active):
     return np.flatnonzero(~(GRID == active.X.T).any(1))
+
+
+def assert_is_best(x, rows, score):
+    """No row has a better score than x; of ties, which the last bit decides, either will do."""
+    [own] = score[(GRID[rows] == x).all(1)]
+    assert own >= score.max() - 1e-6 * np.ptp(score)
 
 
 # When.
@@ -100,28 +111,37 @@ def test_other_values_are_refused(verify):
 # Escalation.
 
 
-def test_a_doubtful_fit_escalates_with_one_warning_and_a_good_one_does_not():
-    active = learner(random_seed=5)
+@pytest.mark.parametrize("margin", [0.01, -0.01])
+def test_a_fit_escalates_with_one_warning_if_its_k_is_above_the_limit(margin, monkeypatch):
+    """Limits on either side of the k that these data happen to have."""
+    k = pareto_k(learner(verify="never").fit, random_seed=0)
+    monkeypatch.setattr(verification, "PARETO_LIMIT", limit := k - margin)
+    active = learner()
+    if margin < 0:
+        x = active.ask()
+        assert not active.verification.escalated.any()
+        assert active.traces == {}
+        return
     assert active.verification.sizes == {"n_observations": 0}
     with pytest.warns(UserWarning, match=rf"{WARNING}: the criterion is computed over MCMC traces until k is") as told:
         x = active.ask()
     assert len(told) == 1
-    assert "(Pareto k 0." in str(told[0].message)
+    assert f"(Pareto k {k:.2f})" in str(told[0].message)
     # No second warning, whatever comes.
     active.tell(x, truth(x))
     active.ask()
     found = active.verification
     assert found.n_observations.to_numpy().tolist() == [5, 6]
-    assert found.pareto_k[0] > 0.7
-    assert_array_equal(found.escalated, found.pareto_k > 0.7)
+    assert found.escalated[0]
+    assert_array_equal(found.escalated, found.pareto_k > limit)
     assert_array_equal(np.isfinite(found.rhat), found.escalated)
     assert not found.sampler_failed.any()
-    assert 0 < found.ess_bulk[0] < 2 * 128
+    assert found.ess_bulk[0] > 0
     assert found.divergences[0] >= 0
-    plain = learner(verify="never", random_seed=5)
-    assert_allclose(found.pareto_k[0], pareto_k(plain.fit, random_seed=5), rtol=1e-12)
+    assert found.pareto_k[0] == k
 
 
+@pytest.mark.usefixtures("_none_is_doubtful")
 def test_a_run_without_escalation_asks_the_same_as_without_verification():
     """And it is not told anything else."""
     verified, plain = (learner(rows=MANY, priors=None, verify=v) for v in (1, "never"))
@@ -130,7 +150,7 @@ def test_a_run_without_escalation_asks_the_same_as_without_verification():
         assert_array_equal(verified.ask(), x)
         for active in (verified, plain):
             active.tell(x, truth(x))
-    assert verified.verification.pareto_k.max() < 0.7
+    assert verified.verification.pareto_k.notnull().all()
     assert not verified.verification.escalated.any()
     assert verified.traces == {}
     assert plain.verification.sizes["n_observations"] == 0
@@ -160,7 +180,7 @@ def test_the_criterion_is_that_over_the_trace(criterion):
     x = active.ask()
     trace = active.traces["model"]
     expected = over_trace(criterion, trace, active.gpm, GRID[rows])
-    assert_array_equal(x[0], GRID[rows[np.argmax(expected)]])
+    assert_is_best(x, rows, expected)
     assert_allclose(active.design(pending=True).score[-1], expected.max(), rtol=1e-6)
     ratio = float(active.verification.regret_ratio[0])
     unverified = active.criterion.prepare(learner(criterion=criterion, verify="never").fit).score(GRID[rows])
@@ -183,7 +203,7 @@ def test_pending_points_are_conditioned_on_for_each_draw():
     other = pma.ard_gp(np.concatenate([gpm.X, X[:1]]), np.append(gpm.y, imagined), priors=WIDE)
     rows = np.setdiff1d(left(active), np.flatnonzero((GRID == X[0]).all(1)))
     expected = over_trace("uncertainty", trace, other, GRID[rows])
-    assert_array_equal(X[1], GRID[rows[np.argmax(expected)]])
+    assert_is_best(X[1], rows, expected)
     assert_allclose(active.design(pending=True).score[-1], expected.max(), rtol=1e-6)
 
 
@@ -212,7 +232,7 @@ def test_criteria_of_the_maximum_take_draws_of_the_trace(criterion):
     assert len(np.unique(used, axis=0)) > 3
     assert all((theta == drawn).all(1).any() for theta in used)
     score = scorer.score(GRID[rows])
-    assert_array_equal(x[0], GRID[rows[np.argmax(score)]])
+    assert_is_best(x, rows, score)
     assert float(active.design(pending=True).score[-1]) == score.max()
     assert 0 < active.verification.regret_ratio[0] <= 1
 
@@ -308,7 +328,7 @@ def test_of_several_models_the_probable_ones_get_traces_of_their_own():
     }
     rows = left(active)
     score = pma.active.bams(fits, GRID[rows], method="draws", random_seed=0).to_numpy()
-    assert_array_equal(x[0], GRID[rows[np.argmax(score)]])
+    assert_is_best(x, rows, score)
     assert_allclose(active.design(pending=True).score[-1], score.max(), rtol=1e-6)
     assert 0 <= active.verification.regret_ratio[0] <= 1
 
@@ -405,6 +425,12 @@ def test_a_fit_with_draws_keeps_its_modes_and_says_what_it_has():
     assert posterior_draws(fit, 128)[0, 0] != posterior_draws(other, 128)[0, 0]
 
 
+# How far means by the row space and by all inputs may differ at the data. Their distance from the row space is the root
+# of a difference of squares that round: zero up to sqrt(eps), and means that interpolate have slopes of some tens. What
+# does not belong there changes them by a percent or more.
+ROUNDING = 1000 * np.sqrt(np.finfo(float).eps)
+
+
 def test_draws_in_the_row_space_of_an_embedding_follow_it_to_more_data():
     """With more inputs than data: at the data, where nothing is outside the row space, predictions are the same."""
     X = np.random.default_rng(5).uniform(-1, 1, (7, 12))
@@ -419,9 +445,8 @@ def test_draws_in_the_row_space_of_an_embedding_follow_it_to_more_data():
     there = fit.best.posterior.with_data(X[:4], truth(X[:4]))
     here = more.best.full_posterior.with_data(X[:4], truth(X[:4]))
     lifted = more.best.space.lift(moved)
-    assert_allclose(
-        draw_moments(here, lifted, X[:4])[0], draw_moments(there, posterior_draws(fit, 40), X[:4])[0], rtol=1e-8
-    )
+    before = draw_moments(there, posterior_draws(fit, 40), X[:4])[0]
+    assert_allclose(draw_moments(here, lifted, X[:4])[0], before, rtol=0, atol=ROUNDING)
     # What the data say nothing of follows the prior: of sd 5 / 4 sqrt(3 / D), as the builder has it.
     last = np.arange(more.best.space.where.start, more.best.space.where.stop)[-1]
     many = fit.with_draws(fit.best.draw(2000, np.random.default_rng(2))).given(X[:5], np.append(truth(X[:4]), 0.2))
@@ -434,15 +459,16 @@ def test_draws_in_the_row_space_of_an_embedding_follow_it_to_more_data():
 def test_an_embedding_with_more_inputs_than_data_is_sampled_in_its_row_space():
     X = np.random.default_rng(5).uniform(-1, 1, (20, 9))
     gpm = pma.embedding_gp(X[:4], truth(X[:4]), n_components=1)
-    active = Learner(gpm, criterion="bald", pool=X, verify=1, random_seed=2)
+    active = Learner(gpm, criterion="bald", pool=X, inference="laplace", verify=1, random_seed=2)
     active.ask(2)
     trace = active.traces["model"]
     assert trace["posterior"].R.shape == (2, 64, 1, 9)
-    assert set(trace["sample_stats"].data_vars) == {"diverging"}
+    assert "diverging" in trace["sample_stats"].data_vars
+    assert trace["log_likelihood"]["y"].shape[:2] == (2, 64)
     # Predictions by the draws in the row space and by those of all inputs agree where the row space is everything.
     inside = pma.predict(active.fit, X[:4], method="draws", random_seed=0)
     outside = pma.predict(trace, X[:4], model=active.gpm)
-    assert_allclose(inside.f_mean, outside.f_mean, rtol=1e-8)
+    assert_allclose(inside.f_mean, outside.f_mean, rtol=0, atol=ROUNDING)
 
 
 def test_the_loss_is_a_ratio_of_utilities_where_both_are_known():
@@ -453,6 +479,7 @@ def test_the_loss_is_a_ratio_of_utilities_where_both_are_known():
     assert np.isnan(regret_ratio(learner("maximum", criterion="thompson").criterion, chosen, true))
 
 
+@pytest.mark.usefixtures("_none_is_doubtful")
 def test_the_imagined_outcome_without_escalation_is_that_of_the_mode():
     active = learner(rows=MANY, priors=None)
     x = active.ask()

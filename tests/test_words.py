@@ -8,6 +8,7 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.structure.decompose import decompose
+from pymc_active.structure.words import percent
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(1990, 2002, size=30))
@@ -30,39 +31,149 @@ def describe(expression, **point):
     return decompose(at(gpm, **point), [[1995.0]]).descriptions
 
 
-# One row for each kernel: the expression, parameters that are not zero, and what its description must contain.
+SMOOTH = "A smooth function with a typical lengthscale of "
+SLOW = "A slowly varying function with a typical lengthscale of "
+PERIODIC, CHANGING = "A periodic function with period ", "An approximately periodic function with period "
+TREND = "; it carries a trend too: its average over a period is "
+LONG = " is too long for the data to show a repetition"
+FORGOTTEN = "; it forgets its shape within its period of "
+LIN_AT = "location_LIN"
+YEARLY = {"log_period_PER": -2}
+
+# One row for each kernel: the expression, parameters that are not zero, what its description must contain, and what it
+# must not.
 CASES = [
-    ("LIN * LIN", {}, "A quadratic polynomial ("),
-    ("LIN * LIN * LIN", {}, "A cubic polynomial ("),
-    ("SE", {"log_lengthscale_SE": np.log(0.2)}, "A smooth function with a typical lengthscale of 2"),
-    ("SE", {"log_lengthscale_SE": np.log(3.0)}, "A slowly varying function with a typical lengthscale of"),
-    ("MAT12", {"log_lengthscale_MAT12": np.log(0.2)}, "A rough function with a typical lengthscale of"),
-    ("RQ", {"log_alpha_RQ": 0.0}, "A function that varies on many scales around"),
-    ("RQ", {"log_alpha_RQ": 4.0, "log_lengthscale_RQ": -1.0}, "A smooth function with a typical lengthscale of"),
+    # Lines and polynomials.
+    ("LIN", {}, ["A linear function, rising by "], ["quadratic", "period"]),
+    ("LIN0", {}, ["A linear function, rising by "], []),
+    ("LIN * LIN", {}, ["A quadratic polynomial ("], ["interaction", "amplitude"]),
+    ("LIN * LIN0", {}, ["A quadratic polynomial ("], []),
+    ("LIN * LIN * LIN", {}, ["A cubic polynomial ("], []),
+    ("LIN * LIN * LIN * LIN", {}, ["A polynomial of degree 4 ("], []),
+    # Stationary kernels.
+    ("SE", {"log_lengthscale_SE": np.log(0.2)}, [SMOOTH + "2"], ["slow", "period"]),
+    ("SE", {"log_lengthscale_SE": np.log(3.0)}, [SLOW], []),
+    ("MAT52", {"log_lengthscale_MAT52": np.log(0.2)}, [SMOOTH + "2"], ["rough"]),
+    ("MAT12", {"log_lengthscale_MAT12": np.log(0.2)}, ["A rough function with a typical lengthscale of 2"], []),
+    ("RQ", {"log_alpha_RQ": 0.0}, ["A function that varies on many scales around "], ["smooth"]),
+    ("RQ", {"log_alpha_RQ": 4.0, "log_lengthscale_RQ": -1.0}, [SMOOTH], ["many scales"]),
+    ("SE * MAT12", {"log_lengthscale_MAT12": -2.0}, ["A rough function"], ["times"]),
+    ("SE * RQ", {}, ["A function that varies on many scales around "], ["times"]),
+    # Stationary kernels times lines.
+    ("SE * LIN", {"log_lengthscale_SE": -1.5}, [SMOOTH, ", with an amplitude that grows linearly away from x"], []),
+    ("SE * LIN", {"log_lengthscale_SE": 2.5}, ["A linear function ("], ["slow", "amplitude", "lengthscale"]),
+    ("LIN * SE * LIN", {}, ["with an amplitude that grows quadratically away from x = "], ["polynomial"]),
+    ("RQ * LIN", {LIN_AT: [1.0]}, ["many scales", "with an amplitude that falls linearly towards x = "], []),
+    # Periodic.
+    ("PER", YEARLY, [PERIODIC + "1.6"], ["trend", "shape", "approximately", "amplitude"]),
+    ("SE * PER", YEARLY | {"log_lengthscale_SE": 3.0}, [PERIODIC], ["trend", "shape"]),
+    ("PER * PER", {"log_period_PER_1": -2, "log_period_PER_2": -3}, [PERIODIC, ", times one with period "], ["trend"]),
+    ("SE * PER", YEARLY | {"log_lengthscale_SE": 0.2}, [CHANGING, "whose shape changes slowly, over 1", TREND], []),
+    ("SE * PER", YEARLY | {"log_lengthscale_SE": -1.9}, [CHANGING, "whose shape changes over 1.8"], ["forgets"]),
+    ("RQ * PER", YEARLY, [CHANGING, "changes on many scales around"], []),
+    # Periodic with mean zero: no trend.
+    ("PER0", {"log_period_PER0": -2}, [PERIODIC + "1.6"], ["trend"]),
+    ("PER0 * LIN", {"log_period_PER0": -2}, [PERIODIC, "with an amplitude that grows linearly"], ["trend"]),
+    ("SE * PER0", {"log_period_PER0": -2, "log_lengthscale_SE": -1}, [CHANGING], ["trend"]),
+    ("PER0 * LIN", {"log_period_PER0": -2, "log_lengthscale_PER0": 3.0}, [PERIODIC], ["only", "trend"]),
+    ("PER0", {"log_period_PER0": 0.5, "log_lengthscale_PER0": -1.0}, [SMOOTH + "1 (", LONG], ["periodic"]),
+    ("C", {}, ["A constant ("], ["linear", "smooth"]),
+    ("C * LIN", {}, ["A linear function ("], ["constant"]),
+    # Periodic in name only: SE is shorter than a period, or the period longer than the data.
+    ("SE * PER", YEARLY | {"log_lengthscale_SE": -2.1}, [SMOOTH, FORGOTTEN], ["periodic", "trend"]),
+    ("SE * PER", YEARLY | {"log_lengthscale_SE": -4.0}, [SMOOTH + "0.1", FORGOTTEN], ["periodic"]),
+    ("MAT12 * PER", YEARLY | {"log_lengthscale_MAT12": -2.0}, ["A rough function", FORGOTTEN], ["periodic"]),
+    ("PER", {"log_period_PER": -0.3}, [SMOOTH + "1.4", LONG], ["periodic", "trend"]),
+    ("PER", {"log_period_PER": 3.0}, [SLOW, LONG], ["periodic"]),
+    ("SE * PER", {"log_period_PER": 0.5, "log_lengthscale_SE": 0.0}, [SMOOTH, LONG], ["periodic", "shape"]),
+    ("PER * LIN", {"log_period_PER": 0.5}, [SMOOTH, LONG, "amplitude that grows linearly"], ["periodic", "trend"]),
+    # No two data in one phase.
+    ("PER", YEARLY | {"log_lengthscale_PER": -5.0}, [SMOOTH, " is nominal, since few of the data"], ["periodic"]),
+    # A level, times something.
+    ("PER * LIN", YEARLY | {"log_lengthscale_PER": 3.0}, ["A linear function; only 0.2", "repeats"], ["periodic"]),
+    ("PER * SE", YEARLY | {"log_lengthscale_PER": 3.0}, [SMOOTH + "1", "; only 0.2", "of its prior"], ["periodic"]),
+    ("PER", YEARLY | {"log_lengthscale_PER": 3.0}, [PERIODIC], ["only"]),
     (
         "SE * PER",
-        {"log_lengthscale_SE": 0.2, "log_period_PER": -2},
-        "An approximately periodic function with period",
+        YEARLY | {"log_lengthscale_PER": 3.0, "log_lengthscale_SE": 3.0},
+        [PERIODIC],
+        ["only", "trend", "slow"],
     ),
-    ("SE * PER", {"log_lengthscale_SE": 3.0, "log_period_PER": -2}, "A periodic function with period"),
-    ("SE * PER", {"log_lengthscale_SE": -4.0, "log_period_PER": -2}, "A weakly periodic function with period"),
-    ("PER * LIN", {"log_period_PER": -2}, "with an amplitude that grows linearly away from x = "),
-    ("PER * LIN", {"log_period_PER": -2, "location_LIN": [1.0]}, "with an amplitude that falls linearly towards x"),
-    (
-        "PER * LIN",
-        {"log_period_PER": -2, "location_LIN": [-1.0]},
-        "with an amplitude that grows linearly away from",
-    ),
-    ("PER", {"log_period_PER": -0.1}, "; the data span little more than one period, so no repetition was observed ("),
-    ("LIN * SE * LIN", {}, "with an amplitude that grows quadratically away from x = "),
-    ("PER * PER", {"log_period_PER_1": -2, "log_period_PER_2": -3}, ", times one with period "),
+    # Trends in products: PER contains a constant.
+    ("PER * LIN", YEARLY, [PERIODIC, "amplitude that grows linearly away from x = ", TREND], ["shape"]),
+    ("PER * LIN", YEARLY | {"log_lengthscale_PER": -2.15}, [PERIODIC, "amplitude that grows linearly"], []),
+    ("PER * LIN", YEARLY | {LIN_AT: [1.0]}, ["with an amplitude that falls linearly towards x", TREND], []),
+    ("PER * LIN", YEARLY | {LIN_AT: [-1.0]}, ["with an amplitude that grows linearly away from"], []),
+    ("PER * LIN0", YEARLY, [f"away from x = {X.min():.4g};", TREND], []),
+    ("SE * PER * LIN", YEARLY, [CHANGING, "shape changes", "amplitude that grows linearly", TREND], []),
 ]
 
 
-@pytest.mark.parametrize(("expression", "point", "expected"), CASES)
-def test_words_say_what_the_kernel_does(expression, point, expected):
+@pytest.mark.parametrize(("expression", "point", "present", "absent"), CASES)
+def test_words_say_what_the_kernel_does(expression, point, present, absent):
     [text] = describe(expression, **point)
-    assert expected in text
+    for words in present:
+        assert words in text
+    for words in absent:
+        assert words not in text
+
+
+# Of inputs "dose" and "time".
+CASES_OF_TWO = [
+    ("LIN[1] * LIN[0]", {}, ["An interaction: a linear function of time, times a linear function of dose ("], ["quad"]),
+    ("LIN[0] * LIN[0]", {}, ["A quadratic polynomial of dose ("], ["interaction", "times"]),
+    ("LIN * LIN", {}, ["A quadratic polynomial of dose and time ("], ["interaction"]),
+    ("LIN * LIN[0]", {}, ["A linear function of dose and time, times a linear function of dose"], ["interaction"]),
+    ("SE[0] * SE[1]", {}, ["function of dose with", ", times a smooth function of time with"], ["period"]),
+    ("SE[0] * LIN[1]", {}, ["function of dose with", "grows linearly away from time = "], ["polynomial"]),
+    ("SE[0] * LIN[0] * LIN[1]", {}, ["linearly away from dose = ", " and grows linearly away from time"], ["quadr"]),
+    ("PER[1] * LIN[0]", {"log_period_PER": -2}, ["A periodic function of time with", "away from dose", TREND], []),
+    ("PER[1] * SE[0]", {"log_period_PER": -2, "log_lengthscale_SE": -3}, ["An approx", "along dose"], ["forgets"]),
+    ("PER[0] * PER[1]", {"log_period_PER_1": -2, "log_period_PER_2": -3}, [", times one of time with period "], []),
+]
+
+
+@pytest.mark.parametrize(("expression", "point", "present", "absent"), CASES_OF_TWO)
+def test_words_of_two_inputs_say_what_the_kernel_does(expression, point, present, absent):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"dose": rng.uniform(0, 10, 40), "time": rng.uniform(0, 48, 40)})
+    gpm = pma.composite_gp(frame, np.sin(frame.time) + frame.dose, expression, x_scale="unit", y_scale="standardize")
+    [text] = decompose(at(gpm, **point), frame.iloc[:2]).descriptions
+    for words in present:
+        assert words in text
+    for words in absent:
+        assert words not in text
+
+
+@pytest.mark.parametrize(
+    ("expression", "point", "components"),
+    [
+        ("RQ + RQ + RQ", {}, {"RQ_1 + RQ_2 + RQ_3"}),
+        ("RQ + RQ + LIN", {"log_lengthscale_RQ_1": 0.1}, {"RQ_1 + RQ_2", "LIN"}),
+        ("SE + SE", {"log_lengthscale_SE_1": -2}, {"SE_1", "SE_2"}),
+        ("LIN + LIN", {"location_LIN_1": [-1.0]}, {"LIN_1 + LIN_2"}),
+        ("SE * (PER + PER)", {}, {"SE * PER_1 + SE * PER_2"}),
+        ("PER + PER", {"log_period_PER_1": -2, "log_period_PER_2": -3}, {"PER_1", "PER_2"}),
+        ("SE + LIN", {"log_lengthscale_SE": 2.5}, {"SE", "LIN"}),
+        ("LIN * (C + PER0)", {}, {"LIN * C", "LIN * PER0"}),
+    ],
+)
+def test_like_terms_are_one_component(expression, point, components):
+    gpm = pma.composite_gp(X[:, None], Y, expression, x_scale="unit", y_scale="standardize")
+    fit = at(gpm, **point)
+    result = decompose(fit, X[:, None], method="map")
+    assert set(result.components.component.to_numpy()) == components
+    assert len(set(result.descriptions)) == len(components)
+    total = result.components["mean"].sum("component") + result.components.mean_function
+    np.testing.assert_allclose(total, pma.predict(fit, X[:, None], method="map").f_mean, rtol=1e-9)
+
+
+def test_two_lines_rise_by_the_sum_of_their_slopes():
+    gpm = pma.composite_gp(X[:, None], Y, "LIN + LIN", x_scale="unit", y_scale="standardize")
+    result = decompose(at(gpm, location_LIN_1=[-1.0], log_noise=-4.0), [[1995.0], [1996.0]], method="map")
+    [rise] = np.diff(result.components["mean"].to_numpy()[0])
+    stated = re.search(r"rising by ([\d.]+) ±", result.descriptions[0])
+    assert float(stated[1]) == pytest.approx(rise, abs=0.05)
 
 
 def test_words_of_several_inputs_have_their_units():
@@ -107,11 +218,37 @@ def test_a_period_below_two_even_spacings_is_said_to_have_longer_aliases(times, 
         assert (f"; {ALIAS} (" in text) == is_alias
 
 
+@pytest.mark.parametrize("kernel", ["PER", "PER * LIN", "SE * PER"])
+def test_an_alias_of_a_period_longer_than_the_data_is_not_called_periodic(kernel):
+    """At whole numbers, 1.015 is the same as 1 / (1 - 1 / 1.015) = 68."""
+    gpm = pma.composite_gp(STEPS[:, None], STEPS > 20, kernel, x_scale="unit", y_scale="standardize")
+    fit = at(gpm, log_period_PER=np.log(1.015 / 39))
+    long = at(gpm, log_period_PER=np.log(1.015 / 0.015 / 39))
+    # Indeed the same function.
+    np.testing.assert_allclose(*(pma.predict(one, STEPS[:, None], method="map").f_mean for one in (fit, long)))
+    [text] = decompose(fit, STEPS[:2, None]).descriptions
+    assert "cannot be told here from one too long to show a repetition (" in text
+    assert "periodic" not in text
+    assert "linear function" not in text
+
+
 def test_squared_exponentials_in_a_product_are_one():
     [text] = describe("SE * SE", log_lengthscale_SE_1=0.0, log_lengthscale_SE_2=0.0)
     assert f"{np.ptp(X) / np.sqrt(2):.2g}" in text
 
 
-def test_a_rooted_linear_kernel_starts_at_the_origin_of_the_scaled_inputs():
-    [text] = describe("PER * LIN0", log_period_PER=-2)
-    assert f"away from x = {X.min():.4g} (" in text
+def test_the_trend_in_a_periodic_component_is_its_average_over_a_period():
+    """Conditioned by hand, with the periodic kernel averaged over 500 phases."""
+    point = {"log_period_PER": np.log(1.7 / np.ptp(X)), "log_lengthscale_PER": 0.3, "location_LIN": [-1.0]}
+    gpm = pma.composite_gp(X[:, None], Y, "PER * LIN", x_scale="unit", y_scale="standardize")
+    fit = at(gpm, log_noise=-2.0, **point)
+    x, z = (X - X.min()) / np.ptp(X), (Y - Y.mean()) / Y.std()
+    phases = np.arange(500) / 500
+    line = np.multiply.outer(x + 1, x + 1)
+    periodic = np.exp(-2 * np.sin(np.pi * np.subtract.outer(X, X) / 1.7) ** 2 / np.exp(0.6))
+    average = np.exp(-2 * np.sin(np.pi * phases) ** 2 / np.exp(0.6)).mean() * line
+    part = average @ np.linalg.solve(periodic * line + np.exp(-4.0) * np.eye(len(x)), z)
+    share = np.cov(part, z, ddof=0)[0, 1]
+    [text] = decompose(fit, [[1995.0]]).descriptions
+    assert f"{TREND}{percent(share)} of the variance (" in text
+    assert 0.05 < share < 0.5

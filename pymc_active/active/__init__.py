@@ -4,13 +4,14 @@ from pymc_active.classification.bald import bald_probit
 from pymc_active.criteria.bald import bald, uncertainty
 from pymc_active.criteria.bald_from_trace import bald_from_trace
 from pymc_active.criteria.bams import bams, committee
+from pymc_active.criteria.epig import epig, integrated_variance
 from pymc_active.criteria.improvement import expected_improvement, upper_confidence_bound
 from pymc_active.criteria.maximum.entropy_search import entropy_search
 from pymc_active.criteria.maximum.max_value import joint_entropy_search, max_value_entropy, thompson
 from pymc_active.criteria.maximum.pes import pes
 from pymc_active.criteria.maximum.rejection_sampling import pes_ground_truth
 from pymc_active.criteria.surest_input import surest_input
-from pymc_active.learner.designs import latin_hypercube, random_design
+from pymc_active.learner.designs import gradient_design, latin_hypercube, random_design
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.learner.state import LearnerState
@@ -55,14 +56,17 @@ __all__ = [
     "committee",
     "coordinate_wise",
     "entropy_search",
+    "epig",
     "estimate_scales",
     "expected_evaluations",
     "expected_improvement",
     "fixed_sample_size",
     "fixed_sample_test",
     "gp_ucb",
+    "gradient_design",
     "hds",
     "hds_then_optimize",
+    "integrated_variance",
     "joint_entropy_search",
     "lasso_screening",
     "latin_hypercube",

@@ -1,5 +1,6 @@
-"""Check the fast approximations against MCMC on the same model: predictions, evidence and decisions."""
+"""Check fits against MCMC on the same model, and their calibration on simulated data."""
 
+from pymc_active.checking.calibration import calibrate
 from pymc_active.checking.report import check
 
-__all__ = ["check"]
+__all__ = ["calibrate", "check"]

@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_active.checking.comparison import evenly
 from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
 from pymc_active.criteria.by_name import CRITERIA, criterion_names, make_criterion
+from pymc_active.criteria.epig import targets_among
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws, ensemble_of_models
@@ -42,7 +43,7 @@ class Question(NamedTuple):
     def criterion(self, name: str, random_seed: int | None) -> Criterion:
         """One of them."""
         common: dict[str, Any] = {"minimize": self.minimize, "random_seed": random_seed, "several_models": True}
-        return make_criterion(name, domain=lambda: self.domain, **common)
+        return make_criterion(name, domain=lambda: self.domain, targets=lambda: targets_among(self.X), **common)
 
 
 def read_question(

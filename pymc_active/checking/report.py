@@ -20,9 +20,11 @@ from pymc_active.models.sampling import sample
 from pymc_active.models.traces import trace_thetas
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
 from pymc_active.predictions.moments import draw_moments
+from pymc_active.support.arguments import checked
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
 
+@checked
 def check(
     fit: LaplaceFit | Fits,
     trace: xr.DataTree | Mapping[Any, xr.DataTree | None] | None = None,

@@ -26,7 +26,7 @@ CONTRADICTION = 4.0
 # A larger error of a probability changes how a sentence about the models reads.
 PROBABILITY_MATTERS = 0.1
 # Default criteria of a Learner: for hyperparameters, for the function, for the maximum.
-DEFAULTS = ("bald_draws", "uncertainty", "pes")
+DEFAULTS = ("bald_draws", "uncertainty", "expected_improvement")
 
 _OTHER = {"importance": "bridge", "bridge": "importance"}
 

@@ -16,6 +16,7 @@ from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.laplace.curvature import invert
+from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import blocks, point_labels, read_inputs
@@ -152,6 +153,7 @@ class ProbitFit(Summarized):
         )
 
 
+@checked
 def fit_probit(
     gp: ProbitGP,
     *,

@@ -83,6 +83,11 @@ class LatentGaussian(ABC):
         """Latent mean and variance (m,) at points with covariance ``cross`` (n, m) with the data."""
         return mean + self.a @ cross, np.maximum(self._variance(cross, diagonal), 0.0)
 
+    def moment_slopes(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of :meth:`moments` in ``cross``, (n, m) each."""
+        solved = self._root[:, None] * lapack.dpotrs(self._L, self._root[:, None] * cross, lower=1)[0]
+        return np.repeat(self.a[:, None], cross.shape[1], axis=1), -2 * solved
+
 
 class LatentMode(LatentGaussian):
     """Laplace's approximation: the mode ``f`` (n,) and curvature of the latent function.
@@ -220,3 +225,11 @@ class ProbitPosterior:
         full, mean = self._full(theta)
         cross = self.kernel.at(full, self.X, X_new).K
         return latent.moments(mean, cross, self.kernel.diagonal(full, X_new)[0])
+
+    def moment_gradients(
+        self, theta: np.ndarray, latent: LatentGaussian, X_new: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of :meth:`moments` in the inputs, (m, D) each; the kernel is stationary."""
+        at = self.kernel.at(self._full(theta)[0], self.X, X_new)
+        in_mean, in_variance = latent.moment_slopes(at.K)
+        return at.input_pullback(in_mean), at.input_pullback(in_variance)

@@ -15,11 +15,13 @@ from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.kernels import arrays
 from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
 from pymc_active.models.parameters import Parameters, Priors
+from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine, Scale, fit_scale
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import check_rows, input_labels, read_inputs
 
 
+@checked
 def probit_gp(
     X: Any,
     labels: Any,
@@ -172,7 +174,7 @@ def _read_data(X: Any, labels: Any, inputs: list | None = None) -> tuple[np.ndar
 def read_labels(labels: Any, n: int) -> np.ndarray:
     """Booleans (n,), from True and False or from 1 and 0."""
     values = np.asarray(labels.to_numpy() if isinstance(labels, pd.Series | xr.DataArray) else labels)
-    if values.dtype.kind == "O":
+    if values.dtype.kind == "O" and values.ndim == 1:
         values = np.array(list(values), dtype=None)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"labels must be True and False, or 1 and 0; got {values.dtype}. Compare text: labels == 'yes'")

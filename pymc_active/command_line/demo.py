@@ -26,26 +26,29 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 METHODS = {"function": 'learn="function"', "hyperparameters": 'learn="hyperparameters"', "random": "random"}
 N_TEST, N_START = 65, 5
 REPORTED = (10, 20, 30, 45)
-# All that a chemist has to say: fat is 18 % give or take 12. The priors are the defaults.
-FAT_SCALE = (18.0, 12.0)
+# On test spectra: % fat, nats, and the share inside the 90 % interval.
+METRICS = ("rmse", "nll", "coverage")
 
 
 def one_run(method: str, split: int, n_asks: int) -> tuple[np.ndarray, pma.active.Learner]:
-    """RMSE (% fat) and NLL (nats) after each fifth assay, (n_asks / 5 + 1, 2), and the learner; ``split`` is a seed."""
+    """The learner, after the curve of its METRICS at each fifth assay, (n_asks / 5 + 1, 3); ``split`` is a seed."""
     spectra, fat = meats()
     order = np.random.default_rng(split).permutation(len(fat))
     test, candidates = order[:N_TEST], order[N_TEST:]
     start = candidates[:N_START]
-    gpm = pma.embedding_gp(spectra.iloc[start], fat.iloc[start], n_components=2, y_scale=FAT_SCALE)
-    goal, criterion = ("function", "random") if method == "random" else (method, None)
     pool = spectra.iloc[candidates]
+    bounds = list(zip(pool.min(), pool.max(), strict=True))
+    gpm = pma.embedding_gp(spectra.iloc[start], fat.iloc[start], n_components=2, bounds=bounds)
+    goal, criterion = ("function", "random") if method == "random" else (method, None)
     learner = pma.active.Learner(gpm, goal, criterion=criterion, pool=pool, random_seed=split)
     curve = []
     for asked in range(n_asks + 1):
         if asked % 5 == 0:
-            prediction = pma.predict(learner.fit, spectra.iloc[test], y_new=fat.iloc[test])
-            error = fat.iloc[test].to_numpy() - prediction.f_mean.to_numpy()
-            curve.append((np.sqrt(np.mean(error**2)), -float(prediction.y_log_density.mean())))
+            truth = fat.iloc[test].to_numpy()
+            p = pma.predict(learner.fit, spectra.iloc[test], y_new=fat.iloc[test], quantiles=(0.05, 0.95))
+            low, high = p.y_quantile.to_numpy()
+            rmse = np.sqrt(np.mean((truth - p.f_mean.to_numpy()) ** 2))
+            curve.append((rmse, -float(p.y_log_density.mean()), np.mean((low < truth) & (truth < high))))
         if asked < n_asks:
             x = learner.ask()
             learner.tell(x, fat.loc[x.index])
@@ -82,7 +85,8 @@ def _pictures(learner: pma.active.Learner, folder: Path) -> None:
 def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40) -> xr.Dataset:
     """Run the demonstration on two processes, print a table, write pictures and a trace.
 
-    It returns ``rmse`` (% fat) and ``nll`` (nats) over ``split``, ``method`` and ``n``, the number of assays.
+    It returns ``rmse`` (% fat), ``nll`` (nats) and ``coverage``, the share of test spectra inside their 90 % interval,
+    over ``split``, ``method`` and ``n``, the number of assays.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,11 +105,11 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
         for curve in executor.map(_worker, *zip(*jobs, strict=True)):
             curves.append(curve)
             advance()
-    values = np.reshape(curves, (n_splits, len(METHODS), -1, 2))
+    values = np.reshape(curves, (n_splits, len(METHODS), -1, len(METRICS)))
     n = N_START + 5 * np.arange(values.shape[2])
     dims = ("split", "method", "n")
     results = xr.Dataset(
-        {"rmse": (dims, values[..., 0], {"units": "% fat"}), "nll": (dims, values[..., 1], {"units": "nats"})},
+        {metric: (dims, values[..., i]) for i, metric in enumerate(METRICS)},
         coords={"split": np.arange(n_splits), "method": list(METHODS.values()), "n": n},
     )
     with xr.open_datatree(folder / "meats_trace.nc", engine="h5netcdf") as stored:
@@ -120,12 +124,15 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
 
 
 def curves_figure(results: xr.Dataset) -> Any:
-    """RMSE and NLL against the number of assays, as a matplotlib figure."""
-    left, right = new_grid((1, 2), (11, 4.2))[0]
-    for ax, metric, label in ((left, "rmse", "RMSE (% fat)"), (right, "nll", "negative log likelihood (nats)")):
-        plots.plot_learning_curves(results, metric=metric, log=metric == "rmse", ax=ax)
+    """RMSE, NLL and coverage against the number of assays, as a matplotlib figure."""
+    axes = new_grid((1, 3), (13, 4))[0]
+    labels = "RMSE (% fat)", "negative log likelihood (nats)", "share inside the 90 % interval"
+    for ax, metric, label in zip(axes, METRICS, labels, strict=True):
+        reference = 0.9 if metric == "coverage" else None
+        plots.plot_learning_curves(results, metric=metric, log=metric == "rmse", reference=reference, ax=ax)
         ax.set(xlabel="assays", ylabel=label)
-    return left.figure
+    axes[-1].set_ylim(0.5, 1)
+    return axes[0].figure
 
 
 def _table(results: xr.Dataset) -> None:

@@ -51,7 +51,7 @@ model
   --components D           number of combinations, for embedding (default 2)
   --noise SD               roughly the standard deviation of repeated measurements, in units of the target
   --target-scale TYPICAL,SPREAD
-                           what to expect of the target, such as 18,12 (default: from the first measurements)
+                           what to expect of the target, such as 18,12 (default: from the measurements)
   --seed N                 same seed and tables, same suggestions (default 0)
 
 run
@@ -85,7 +85,8 @@ what happens next
   Measure, write the results into measurements.csv (in any order; other measurements are welcome), and repeat the
   command. --state run.nc remembers model, scales, candidates and suggestions: new rows of the table are learned, and
   suggestions without a result stay open and are taken into account. If numbers changed or rows vanished, an error
-  names them. --output next.csv writes the suggestions as rows to fill in.
+  names them. For an experiment that failed write 'failed' instead of a number: such places are avoided from then on.
+  --output next.csv writes the suggestions as rows to fill in.
 
 more examples
   The best settings, anywhere in a range:

@@ -33,8 +33,8 @@ def make_models(
 ) -> GPModel | dict[str, GPModel]:
     """A model of the measurements, or several by the text of their ``--model``; a ValueError if it cannot be made.
 
-    Inputs are scaled by the box, or by the pool and the measurements together; the target by ``--target-scale``, or by
-    the measurements so far. Both scales stay when more come in.
+    Inputs are scaled by the box, or by the pool and the measurements together; the target by the measurements, anew
+    when more come in. With ``--target-scale`` or ``--noise`` its scale stays: it is what you say, or that of the first.
     """
     if settings.target_scale is None and not y.std() > 0:
         advice = "measure another point, or say what to expect, typical value and spread, e.g. --target-scale 18,12"
@@ -43,12 +43,14 @@ def make_models(
     made = {}
     for text in settings.models or ():
         is_kernel = text not in ("ard", "embedding")
-        options: dict[str, Any] = {"x_scale": _input_scale(settings, X.to_numpy(), pool, is_kernel), "y_scale": scale}
+        bounds = _bounds(settings, X.to_numpy(), pool, is_kernel)
+        options: dict[str, Any] = {"bounds": bounds, "y_scale": settings.target_scale}
         if settings.noise is not None:
+            options["y_scale"] = scale
             # Each model needs a distribution of its own.
             options["priors"] = {"log_noise": pm.Normal.dist(np.log(settings.noise / scale[1]), _NOISE_SD)}
         if text == "ard":
-            made[text] = ard_gp(X, y, mean="constant", **options)
+            made[text] = ard_gp(X, y, **options)
         elif is_kernel:
             made[text] = composite_gp(X, y, _by_position(text, list(X.columns)), **options)
         elif 1 <= (d := settings.components) <= X.shape[1]:
@@ -58,22 +60,17 @@ def make_models(
     return made if len(made) > 1 else next(iter(made.values()))
 
 
-def _input_scale(
-    settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_kernel: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Shifts and widths (D,) to what the default priors are meant for: [0, 1] for kernel expressions, else [-1, 1]."""
+def _bounds(settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_kernel: bool) -> np.ndarray:
+    """Where measurements may be, (D, 2): the box, or what the pool and the measurements cover."""
     everything = X if pool is None else np.concatenate([pool, X])
     if settings.bounds is not None:
         everything = np.array([[low, high] for _, low, high in settings.bounds], float).T
     low, high = everything.min(0), everything.max(0)
-    if is_kernel:
-        shift, width = low, high - low
-    elif settings.bounds is not None:
-        shift, width = (low + high) / 2, (high - low) / 2
-    else:
-        # The half width of a uniform distribution with this sd, which depends less on single outliers than the ends.
-        shift, width = everything.mean(0), np.sqrt(3) * everything.std(0)
-    return shift, np.where(width > 0, width, 1.0)
+    if settings.bounds is None and not is_kernel:
+        # The ends of a uniform distribution with this mean and sd depend less on single outliers.
+        middle, width = everything.mean(0), np.sqrt(3) * everything.std(0)
+        low, high = middle - width, middle + width
+    return np.column_stack([low, np.where(high > low, high, low + 1.0)])
 
 
 def _by_position(text: str, inputs: list[str]) -> str:

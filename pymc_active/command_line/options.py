@@ -58,15 +58,22 @@ def _one_of(names: Iterable[str]) -> Callable[[str], str]:
 
 
 def _at_least(least: int) -> Callable[[str], int]:
-    return _reader(f"a whole number, {least} or more", int, lambda number: number >= least)
+    return _reader(f"a whole number, {least} or more", _whole, lambda number: number >= least)
 
 
 def _criterion(text: str) -> str:
     return _one_of(known_criteria())(text)
 
 
+def _whole(text: str) -> int:
+    # Python would read 1_000.
+    if "_" in text:
+        raise ValueError
+    return int(text)
+
+
 def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
+    if "_" in text or not math.isfinite(value := float(text)):
         raise ValueError
     return value
 

@@ -19,13 +19,21 @@ LINE = "line"
 
 
 class Measurements(NamedTuple):
-    """Rows with a result: X (n, D), y (n,), ids if there are any, names for messages; and names of rows without one."""
+    """Rows with a result: X (n, D), y (n,), ids if there are any, names for messages; and names of rows without one.
+
+    The result of an experiment that failed is NaN; see :meth:`only`.
+    """
 
     X: np.ndarray
     y: np.ndarray
     ids: list[str] | None
     names: list[str]
     waiting: list[str]
+
+    def only(self, rows: np.ndarray) -> Measurements:
+        """Some of the rows with a result, by a mask (n,)."""
+        ids = None if self.ids is None else list(compress(self.ids, rows))
+        return self._replace(X=self.X[rows], y=self.y[rows], ids=ids, names=list(compress(self.names, rows)))
 
 
 def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -> list[str]:
@@ -42,17 +50,30 @@ def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -
     if not shared:
         both = " and ".join(f"{table.name} ({listing(table.cells, 8)})" for table in (measured, candidates))
         raise ValueError(f"{both} share no column beside target and id, so there are no inputs")
+    rest = {_folded(column): column for column in measured.cells if column not in {*taken, *shared}}
+    for column in candidates.cells:
+        if column not in {*taken, *shared} and (like := rest.get(_folded(column))) is not None:
+            names = f"{like!r} in {measured.name} and {column!r} in {candidates.name}"
+            raise ValueError(
+                f"{names} differ only by case or blanks: write them alike, or choose the inputs by --inputs"
+            )
     return shared
+
+
+def _folded(column: str) -> str:
+    return "".join(column.casefold().split())
 
 
 def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -> Measurements:
     """The rows with a result; a ValueError for missing columns, text for numbers, missing inputs and repeated ids."""
-    y = table.numbers([settings.target], "target")[:, 0]
+    failed = table.failed(settings.target, "target")
+    y = np.full(len(failed), np.nan)
+    y[~failed] = table._replace(cells=table.cells[~failed]).numbers([settings.target], "target")[:, 0]
     lines = [f"line {line}" for line in table.cells.index]
     labels = [""] * len(lines) if settings.id is None else table.text(settings.id, "--id").tolist()
     waiting = [line if is_missing(label) else label for line, label in zip(lines, labels, strict=True)]
     names = [f"{label} ({line})" if label else line for line, label in zip(lines, labels, strict=True)]
-    has_result = np.isfinite(y)
+    has_result = np.isfinite(y) | failed
     complete = table._replace(cells=table.cells[has_result])
     X = _inputs(complete, inputs, "has a result but no value of")
     ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
@@ -126,6 +147,15 @@ def find_new(
         elif (np.abs(now[row] - known[i]) > close).any():
             problems.append(f"{measured.names[row]} has other inputs than before")
     return left, problems
+
+
+def find_new_failures(known: np.ndarray, failed: Measurements) -> tuple[np.ndarray, list[str]]:
+    """Failed experiments of the table that are not known yet (k, D), and which known ones (m, D) are gone."""
+    close = _SAME * _span(np.concatenate([known, failed.X])) if len(known) else np.zeros(failed.X.shape[1])
+    same = (np.abs(failed.X[:, None] - known) <= close).all(2)
+    gone = known[~same.any(0)]
+    problems = [f"the failure at ({', '.join(f'{value:.6g}' for value in x)}) is gone" for x in gone]
+    return failed.X[~same.any(1)], problems
 
 
 def _span(values: np.ndarray) -> np.ndarray:

@@ -30,6 +30,8 @@ def report(path: str, console: Console) -> None:
     n, which = len(learner.y), "smallest" if settings.minimize else "largest"
     print(f"{Path(path).name}: looking for {settings.goal}, with {len(settings.inputs or ())} input(s)")
     print(f"measured: {n}, {n - learner.n_start} of them since the run began")
+    if len(learner.failures):
+        print(f"failed: {len(learner.failures)}")
     print(f"open: {listing([one.name for one in open_suggestions(learner)], 10) or 'nothing'}")
     best = int(np.argmin(learner.y) if settings.minimize else np.argmax(learner.y))
     label = f" ({ids[best]})" if ids and ids[best] else ""
@@ -44,10 +46,24 @@ def report(path: str, console: Console) -> None:
         name = str(x.index[0]) if learner.domain.is_pool else name_of_point(as_set(learner, x[0]))
         value = plus_minus(float(prediction.f_mean[0]), float(np.sqrt(prediction.f_variance[0])), digits=2)
         print(f"{which} {settings.target} predicted: {value} at {name}")
+    print(f"is it worth going on? {_outlook(learner, settings.target)}")
     _verification(learner)
     _parameters(fit, console)
     for problem in fit.diagnostics["warnings"]:
         print(f"doubtful: {problem}")
+
+
+def _outlook(learner: Learner, target: str) -> str:
+    """What more measurements would bring, in words."""
+    if learner.learn == "maximum":
+        regret = learner.optimum().regret
+        return f"the best {target} is expected to be {regret:.2g} better than at the place predicted above"
+    if isinstance(learner.fit, ModelAverage) and learner.learn == "model":
+        return f"the most probable model is wrong with a probability of {1 - float(learner.fit.probability.max()):.2g}"
+    if learner.criterion is None:
+        return "random points cannot tell"
+    score, units = learner.best_score()
+    return f"the best candidate scores {score:.2g} {units} ({learner.criterion_name})"
 
 
 def _verification(learner: Learner) -> None:

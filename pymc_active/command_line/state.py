@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import pandas as pd
 from pymc_active.command_line.options import Settings
 from pymc_active.command_line.records import labelled
 from pymc_active.learner.learner import Learner
+from pymc_active.support.locks import locked
 
 # Which of the learner's notes are the command line's own.
 _KEY = "command_line"
@@ -36,6 +38,14 @@ class Suggestion(NamedTuple):
     score: float = np.nan
     mean: float = np.nan
     sd: float = np.nan
+
+
+def turn(path: str | None, on_waiting: Callable[[], None]) -> AbstractContextManager[None]:
+    """Wait until no other command works on this file, from reading it to its last suggestion, and keep others out."""
+    if path is None:
+        return nullcontext()
+    place = Path(path).resolve()
+    return locked(place.with_name(f".{place.name}.suggest.lock"), on_waiting)
 
 
 def save_run(path: str | os.PathLike, run: Run) -> None:

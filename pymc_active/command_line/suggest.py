@@ -32,6 +32,11 @@ class _Call(NamedTuple):
 def suggest(given: Namespace, console: Console) -> None:
     """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if anything is wrong."""
     _check_paths(given)
+    with state.turn(given.state, lambda: console.note(f"waiting for another command that works on {given.state}")):
+        _suggest(given, console)
+
+
+def _suggest(given: Namespace, console: Console) -> None:
     before = state.load_run(given.state) if given.state and Path(given.state).exists() else None
     settings = _settings(given, before)
     measured = read_table(given.measurements, settings)
@@ -84,7 +89,7 @@ def _begin(call: _Call, before: Run | None) -> None:
         pool, n_equal = records.read_candidates(settings, candidates, inputs)
         if n_equal:
             console.note(f"{n_equal} row(s) of {candidates.name} repeat others and are left out; --id tells them apart")
-    known = _read_known(call, pool)
+    known, failed = _read_known(call, pool)
     if pool is not None:
         # The number of a sample, say, is easily taken for an input.
         console.note(f"{len(inputs)} input(s): {listing(inputs)}")
@@ -109,6 +114,10 @@ def _begin(call: _Call, before: Run | None) -> None:
     )
     if before is not None:
         state.keep_open(learner, state.open_suggestions(before.learner))
+        # The file of the old run may be replaced.
+        learner.state().revisions |= before.learner.state().revisions
+    if len(failed.y):
+        state.tell(learner, failed.X, failed.y)
     console.note(f"{len(known.y)} measurements of {settings.target}; looking for {settings.goal}")
     if given.state is None:
         console.note("nothing is remembered without --state: the next call may suggest the same rows again")
@@ -126,20 +135,24 @@ def _go_on(call: _Call, before: Run) -> None:
         if list(others.index) != list(pool.index) or not np.array_equal(others, pool):
             problem = f"{candidates.name} has other candidates ({len(others)}) than {name} remembers ({len(pool)})"
             raise ValueError(f"{problem}: leave --candidates out, or take the new ones with --rebuild")
-    known = _read_known(call, pool)
+    known, failed = _read_known(call, pool)
     new, problems = records.find_new(learner.X, learner.y, before.ids, known, settings.target)
+    new_failures, gone = records.find_new_failures(learner.failures, failed)
+    problems += gone
     if problems:
         problem = f"{measured.name} is not what {name} knows: {listing(problems, 5)}"
         raise ValueError(f"{problem}. Undo this, or start again from the table with --rebuild")
     if new:
         state.tell(learner, known.X[new], known.y[new])
+    if len(new_failures):
+        state.tell(learner, new_failures, np.full(len(new_failures), np.nan))
     console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")
     ids = None if before.ids is None or known.ids is None else [*before.ids, *(known.ids[row] for row in new)]
     _ask(call, Run(learner, settings, ids))
 
 
-def _read_known(call: _Call, pool: pd.DataFrame | None) -> records.Measurements:
-    """The measurements, with notes about what is left out."""
+def _read_known(call: _Call, pool: pd.DataFrame | None) -> tuple[records.Measurements, records.Measurements]:
+    """The measurements and the failed experiments, with notes about what is left out."""
     _, settings, measured, _, console = call
     inputs = settings.inputs or []
     known = records.read_measurements(settings, measured, inputs)
@@ -148,7 +161,11 @@ def _read_known(call: _Call, pool: pd.DataFrame | None) -> records.Measurements:
         console.note(f"columns of {measured.name} that are left out: {listing(unused)}")
     if known.waiting:
         console.note(f"not measured yet, and left out: {listing(known.waiting)}")
-    return known if pool is None else records.align(known, pool)
+    known = known if pool is None else records.align(known, pool)
+    failed = np.isnan(known.y)
+    if failed.any():
+        console.note(f"experiments that failed, and are avoided: {listing(known.only(failed).names)}")
+    return known.only(~failed), known.only(failed)
 
 
 def _spread(call: _Call, pool: pd.DataFrame | None, bounds: list[tuple[float, float]] | None) -> None:

@@ -16,6 +16,8 @@ from pymc_active.command_line.options import Settings
 
 # What an empty cell looks like, in lower case.
 _MISSING = frozenset(("", "-", "?", "n/a", "na", "nan", "none", "null"))
+# What the cell of an experiment that failed looks like, in lower case.
+_FAILED = ("fail", "failed", "failure")
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
 
 
@@ -31,6 +33,10 @@ class Table(NamedTuple):
         if column not in self.cells:
             raise ValueError(f"{self.name} has no column {column!r} ({what}); it has {listing(self.cells, 12)}")
         return self.cells[column]
+
+    def failed(self, column: str, what: str) -> np.ndarray:
+        """Which cells of a column say that the experiment failed, (m,)."""
+        return self.text(column, what).str.lower().isin(_FAILED).to_numpy(bool)
 
     def numbers(self, columns: Iterable[str], what: str) -> np.ndarray:
         """Cells of some columns, (m, D), NaN where one is empty; raises a ValueError for text that is not a number."""
@@ -55,7 +61,7 @@ class Table(NamedTuple):
         elif what == "input":
             problem += "; name a column of labels with --id, and the inputs with --inputs a,b,c"
         else:
-            problem += "; leave the cell empty if there is no result"
+            problem += "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
         raise ValueError(problem)
 
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from pymc_active.criteria.base import is_lazy, score_lazily
 from pymc_active.information.outcome_of_model import Likelihood
+from pymc_active.support.arguments import checked
 from pymc_active.support.tables import blocks, point_labels
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -20,6 +21,7 @@ from pymc_active.support.user_warnings import SamplingWarning, warn_user
 _SHORTEST = 4
 
 
+@checked
 def bald_from_trace(
     trace: xr.DataTree,
     model: pm.Model,

@@ -13,11 +13,13 @@ from pymc_active.inference.ensemble import Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
+from pymc_active.support.arguments import checked
 
 # Models below this weight together carry less than 1e-6 nats.
 _NEGLIGIBLE = 1e-9
 
 
+@checked
 def bams(
     fits: Fits,
     X_pool: Any,
@@ -68,6 +70,7 @@ def bams(
     return Bams(weights, method, draws, random_seed).over(as_model_average(fits, prior), X_pool)
 
 
+@checked
 def committee(
     fits: Fits,
     X_pool: Any,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from pymc_active.criteria.bald import Bald, Uncertainty, bald, uncertainty
 from pymc_active.criteria.bams import Bams, Committee, bams, committee
 from pymc_active.criteria.base import Criterion
+from pymc_active.criteria.epig import Epig, IntegratedVariance, epig, integrated_variance
 from pymc_active.criteria.improvement import (
     ExpectedImprovement,
     UpperConfidenceBound,
@@ -29,15 +32,15 @@ from pymc_active.criteria.maximum.pes import Pes, pes
 # All criteria share the draws from a fit.
 _SEED = 0
 
-type Kind = Literal["moments", "maximum", "models"]
+type Kind = Literal["moments", "predictions", "maximum", "models"]
 
 
 class Entry(NamedTuple):
     """One criterion of the registry.
 
-    Its ``kind`` is what it depends on: the predictive moments, the place or height of the maximum, or the differences
-    between several models (other kinds average over models). ``make`` takes ``minimize``, or for ``"maximum"`` the
-    domain and the keywords ``minimize`` and ``random_seed``.
+    Its ``kind`` is what it depends on: the predictive moments, predictions at targets, the place or height of the
+    maximum, or the differences between several models (other kinds average over models). ``make`` takes ``minimize``;
+    for ``"predictions"`` the targets; for ``"maximum"`` the domain and the keywords ``minimize`` and ``random_seed``.
     """
 
     kind: Kind
@@ -68,6 +71,8 @@ CRITERIA: dict[str, Entry] = {
     "upper_confidence_bound": Entry(
         "moments", lambda minimize: UpperConfidenceBound(minimize=minimize, random_seed=_SEED)
     ),
+    "epig": Entry("predictions", lambda targets: Epig(targets, random_seed=_SEED)),
+    "integrated_variance": Entry("predictions", lambda targets: IntegratedVariance(targets, random_seed=_SEED)),
     "pes": Entry("maximum", Pes),
     "pes_map": Entry("maximum", lambda domain, **keywords: Pes(domain, method="map", **keywords)),
     "max_value_entropy": Entry("maximum", MaxValueEntropy),
@@ -86,7 +91,7 @@ CRITERIA: dict[str, Entry] = {
 FUNCTIONS: dict[Callable, str] = {
     f: f.__name__
     for f in (
-        *(bald, uncertainty, expected_improvement, upper_confidence_bound, bams, committee),
+        *(bald, uncertainty, epig, integrated_variance, expected_improvement, upper_confidence_bound, bams, committee),
         *(pes, max_value_entropy, joint_entropy_search, entropy_search, thompson),
     )
 }
@@ -101,20 +106,24 @@ def make_criterion(
     name: str,
     *,
     domain: Callable[[], Domain],
+    targets: Callable[[], np.ndarray],
     minimize: bool = False,
     random_seed: Any = None,
     several_models: bool = False,
 ) -> Criterion:
     """A criterion by its name; a ValueError for an unknown one.
 
-    ``domain`` returns the domain of the maximum and is called only for criteria that need it; ``random_seed`` is for
-    sample paths; ``several_models`` allows criteria that compare models.
+    ``domain`` returns the domain of the maximum, ``targets`` the points (T, D) at which predictions matter; they are
+    called only for criteria that need them. ``random_seed`` is for sample paths; ``several_models`` allows criteria
+    that compare models.
     """
     entry = CRITERIA.get(name)
     if entry is None or (entry.kind == "models" and not several_models):
-        known = criterion_names(*(("moments", "maximum", "models") if several_models else ("moments", "maximum")))
+        known = criterion_names() if several_models else criterion_names("moments", "predictions", "maximum")
         hint = "" if entry is None else " (which compares several models)"
         raise ValueError(f"criterion must be callable or one of {', '.join(sorted(known))}; got {name!r}{hint}")
+    if entry.kind == "predictions":
+        return entry.make(targets())
     if entry.kind == "maximum":
         return entry.make(domain(), minimize=minimize, random_seed=random_seed)
     return entry.make(minimize)

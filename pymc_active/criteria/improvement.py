@@ -16,9 +16,11 @@ from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.mixtures import Mixture, mixture
 from pymc_active.predictions.predict import posterior_mean
+from pymc_active.support.arguments import checked
 from pymc_active.support.threads import one_blas_thread
 
 
+@checked
 def expected_improvement(
     fit: Source,
     X_pool: Any,
@@ -54,6 +56,7 @@ def expected_improvement(
     return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool, model)
 
 
+@checked
 def upper_confidence_bound(
     fit: Source,
     X_pool: Any,

@@ -15,11 +15,12 @@ from scipy.optimize import minimize
 from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.screening import screened
 from pymc_active.inference.ensemble import Ensemble
+from pymc_active.predictions.kept_states import most_kept
 
 # Seeds scored, and starts among them; twice as many starts where a sum over draws makes the criterion rugged.
 _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
-# Draws used while climbing; maxima then polished with all draws, and iterations of that.
+# Draws used while climbing, or as many as are kept; maxima then polished with all draws, and iterations of that.
 _CLIMB, _POLISHED, _POLISH = 32, 2, 4
 # Starts closer than this, as a fraction of the box's diagonal, are merged.
 _APART = 0.02
@@ -39,7 +40,7 @@ class LocalMaxima(NamedTuple):
 def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> LocalMaxima:
     """Local maxima of a criterion in the box from ``low`` to ``high``, (D,) each."""
     width = high - low
-    rough = scorer.coarse(_CLIMB)
+    rough = scorer.coarse(min(_CLIMB, most_kept(len(scorer.ensemble.y))))
 
     def score(Z: np.ndarray) -> np.ndarray:
         return screened(scorer, low + width * Z)

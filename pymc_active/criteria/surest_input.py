@@ -9,18 +9,20 @@ from scipy.optimize import linprog, minimize
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.predictions.model_average import check_one_fit
-from pymc_active.support.tables import read_bounds
+from pymc_active.support.arguments import checked
+from pymc_active.support.tables import read_bounds, read_numbers
 
 # Local searches for the smallest log determinant.
 _STARTS = 8
 
 
+@checked
 def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     """The x in a box with E[u | x] = u that is mapped there most surely.
 
-    It minimises the variance of u (one component: a quadratic program) or the log determinant of Cov[u | x], under the
-    Gaussian posterior of R. Use it to illustrate a place in the embedded space. To choose measurements, maximise a
-    criterion in x (``Learner(bounds=...)``): the surest x is seldom the most informative one.
+    It minimises the log determinant of Cov[u | x], under the Gaussian posterior of R; u is R x, not divided by the
+    lengthscale. Use it to illustrate a place in the embedded space. To choose measurements, maximise a criterion in x
+    (``Learner(bounds=...)``): the surest x is seldom the most informative one.
 
     Source: Garnett, Osborne & Hennig (2014), section 4.1.
 
@@ -55,7 +57,7 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
         raise ValueError("surest_input needs a model with a linear embedding, such as embedding_gp")
     rows, (d, D) = where
     low, high = read_bounds(bounds)
-    u = np.asarray(u, float)
+    u = read_numbers(u, "u")
     if u.shape != (d,) or len(low) != D or not np.isfinite(u).all():
         raise ValueError(f"u must be finite with shape ({d},) and bounds have {D} pairs; got {u!r} and {len(low)}")
     x_map = fit.gpm.x_map
@@ -70,17 +72,14 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     blocks = fit.covariance[rows, rows].reshape(d, D, d, D).transpose(0, 2, 1, 3)
 
     def spread(x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Variance of u or log determinant of its covariance, and the gradient."""
-        if d == 1:
-            Sx = blocks[0, 0] @ x
-            return float(x @ Sx), 2 * Sx
+        """Log determinant of the covariance of u, and the gradient."""
         Sx = blocks @ x
         covariance = Sx @ x
         return float(np.linalg.slogdet(covariance)[1]), 2 * np.einsum("kl,klc->c", np.linalg.inv(covariance), Sx)
 
     centre = 0.5 * (low + high)
     centre = np.clip(centre + np.linalg.lstsq(R, u - R @ centre, rcond=None)[0], low, high)
-    # The quadratic program is convex; the log determinant is not and gets a start between each vertex and the centre.
+    # With one component there is one minimum. Otherwise there is a start between each vertex and the centre.
     results = [
         minimize(
             spread,

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ive
 
 from pymc_active.kernels.radial import PROFILES
 
@@ -35,6 +36,8 @@ class Node:
     # Of a base kernel: its parameters, such as "log_period", and their positions; what else identifies it.
     roles: dict[str, int]
     structure: tuple
+    # The input columns on which a base kernel acts.
+    columns: np.ndarray
 
     @property
     def leaves(self) -> list[Node]:
@@ -313,6 +316,104 @@ class _PeriodicAt(_ExponentialAt):
             np.vdot(WK, first * (1 - 0.5 * self.s)),
             np.vdot(WK, 0.25 * first * first - 0.5 * second),
         )
+
+
+class ZeroMeanPeriodic(Periodic):
+    """The periodic kernel without the constant in it, outputscale² (p - m) / (1 - m); m is the average of p.
+
+    Its functions have mean zero over a period. Lloyd et al. (2014), Automatic construction and natural-language
+    description of nonparametric regression models, section 2.
+    """
+
+    def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
+        super().__init__(log_lengthscale, log_period, columns, log_outputscale)
+        self.structure = ("zero-mean periodic", tuple(self.columns.tolist()))
+
+    def stretch(self, log_lengthscale: Any) -> tuple[Any, Any, Any]:
+        """1 / (1 - m) and its first two derivatives, with m = (exp(-w) I₀(w))^D and w = 1 / lengthscale²."""
+        # Below this, 1 - m is but rounding error, and the kernel has long been a cosine.
+        D, w = len(self.columns), np.maximum(np.exp(-2 * log_lengthscale), 1e-8)
+        # SciPy scales by exp(-|real part|).
+        i0, i1, i2 = (ive(order, w) * np.exp(-1j * np.imag(w) if np.iscomplexobj(w) else 0.0) for order in range(3))
+        slope, bend = i1 - i0, 1.5 * i0 - 2 * i1 + 0.5 * i2
+        m1 = D * i0 ** (D - 1) * slope
+        m2 = D * (D - 1) * i0 ** (D - 2) * slope**2 + D * i0 ** (D - 1) * bend
+        value = 1 / (1 - i0**D)
+        first, second = m1 * value**2, m2 * value**2 + 2 * m1**2 * value**3
+        return value, -2 * w * first, 4 * w * w * second + 4 * w * first
+
+    def at(self, theta, X, Z=None):
+        return _ZeroMeanPeriodicAt(self, theta, X, Z)
+
+
+class _ZeroMeanPeriodicAt:
+    """v + stretch (K - v), with the periodic kernel K and its variance v."""
+
+    def __init__(self, node, theta, X, Z):
+        self.node, self.periodic = node, _PeriodicAt(node, theta, X, Z)
+        self.stretch = node.stretch(theta[node.log_lengthscale])
+        variance = np.exp(2 * theta[node.log_outputscale])
+        self.below = variance * np.expm1(-0.5 * self.periodic.s)
+        self.K = variance + self.stretch[0] * self.below
+
+    def input_pullback(self, W):
+        return self.stretch[0] * self.periodic.input_pullback(W)
+
+    def pullback(self, W):
+        gradient = self.stretch[0] * self.periodic.pullback(W)
+        gradient[self.node.log_lengthscale] += self.stretch[1] * np.vdot(W, self.below)
+        gradient[self.node.log_outputscale] = 2 * np.vdot(W, self.K)
+        return gradient
+
+    def tangents(self):
+        tangents = {index: self.stretch[0] * tangent for index, tangent in self.periodic.tangents()}
+        tangents[self.node.log_lengthscale] += self.stretch[1] * self.below
+        tangents[self.node.log_outputscale] = 2 * self.K
+        return list(tangents.items())
+
+    def curvature(self, W):
+        value, first, second = self.stretch
+        H, slopes = value * self.periodic.curvature(W), self.periodic.pullback(W)
+        length, period, o = self.node.roles.values()
+        H[length, length] += 2 * first * slopes[length] + second * np.vdot(W, self.below)
+        H[length, period] += first * slopes[period]
+        H[period, length] = H[length, period]
+        H[o, :] = H[:, o] = 2 * self.pullback(W)
+        return H
+
+
+class Constant(Node):
+    """outputscale² everywhere."""
+
+    def __init__(self, log_outputscale: int):
+        self.log_outputscale, self.columns = log_outputscale, np.arange(0)
+        self.roles = {"log_outputscale": log_outputscale}
+        self.structure = ("constant",)
+
+    def at(self, theta, X, Z=None):
+        return _ConstantAt(self, theta, X, X if Z is None else Z)
+
+    diagonal = Stationary.diagonal
+
+
+class _ConstantAt:
+    def __init__(self, node, theta, X, Z):
+        self.index, self.n_parameters, self.shape = node.log_outputscale, len(theta), Z.shape
+        self.K = np.full((len(X), len(Z)), np.exp(2 * theta[node.log_outputscale]))
+
+    def input_pullback(self, W):
+        return np.zeros(self.shape, self.K.dtype)
+
+    def pullback(self, W):
+        gradient = np.zeros(self.n_parameters)
+        gradient[self.index] = 2 * np.vdot(W, self.K)
+        return gradient
+
+    def tangents(self):
+        return [(self.index, 2 * self.K)]
+
+    def curvature(self, W):
+        return np.diag(2 * self.pullback(W))
 
 
 class Linear(Node):

@@ -12,7 +12,17 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
+from pymc_active.kernels.arrays import (
+    Add,
+    Constant,
+    Linear,
+    Multiply,
+    Node,
+    Periodic,
+    RationalQuadratic,
+    Stationary,
+    ZeroMeanPeriodic,
+)
 from pymc_active.kernels.radial import Profile
 
 
@@ -120,6 +130,33 @@ class _Periodic:
         return gradient
 
 
+class _ZeroMeanPeriodic:
+    def __init__(self, node: ZeroMeanPeriodic, thetas: np.ndarray, pairs: Pairs):
+        self.node, self.periodic = node, _Periodic(node, thetas, pairs)
+        value, slope, _ = node.stretch(thetas[:, node.log_lengthscale])
+        variance = _variance(thetas, node.log_outputscale)
+        self.value, self.slope = value[:, None], slope
+        self.below = variance * np.expm1(-0.5 * self.periodic.s)
+        self.K = variance + self.value * self.below
+
+    def pullback(self, W):
+        gradient = self.value * self.periodic.pullback(W)
+        gradient[:, self.node.log_lengthscale] += self.slope * np.einsum("sq,sq->s", W, self.below)
+        gradient[:, self.node.log_outputscale] = 2 * np.einsum("sq,sq->s", W, self.K)
+        return gradient
+
+
+class _Constant:
+    def __init__(self, node: Constant, thetas: np.ndarray, pairs: Pairs):
+        self.index, self.P = node.log_outputscale, thetas.shape[1]
+        self.K = np.repeat(_variance(thetas, self.index), len(pairs.rows), axis=1)
+
+    def pullback(self, W):
+        gradient = np.zeros((len(W), self.P))
+        gradient[:, self.index] = 2 * np.einsum("sq,sq->s", W, self.K)
+        return gradient
+
+
 class _Linear:
     def __init__(self, node: Linear, thetas: np.ndarray, pairs: Pairs):
         self.node, self.P = node, thetas.shape[1]
@@ -163,6 +200,8 @@ _BATCHES: dict[type[Node], Callable[..., Batch]] = {
     Stationary: _Stationary,
     RationalQuadratic: _RationalQuadratic,
     Periodic: _Periodic,
+    ZeroMeanPeriodic: _ZeroMeanPeriodic,
+    Constant: _Constant,
     Linear: _Linear,
     Add: _Add,
     Multiply: _Multiply,

@@ -10,12 +10,24 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
+from pymc_active.support.tables import read_numbers
+
 __all__ = ["Embedding", "Rescaled"]
 
 STATIONARY: dict[str, type[pm.gp.cov.Stationary]] = {
     kernel.__name__: kernel
     for kernel in (pm.gp.cov.ExpQuad, pm.gp.cov.Matern12, pm.gp.cov.Matern32, pm.gp.cov.Matern52)
 }
+
+
+class Constant(pm.gp.cov.Constant, pm.gp.cov.Covariance):
+    """PyMC's constant with an ``input_dim``, without which it cannot be multiplied by a number."""
+
+    def __init__(self, input_dim: int):
+        pm.gp.cov.Covariance.__init__(self, input_dim)
+        self.c = 1.0
 
 
 def check_kernel(kernel: str) -> None:
@@ -70,11 +82,15 @@ class Embedding(_Mapped):
     array([2., 2., 2.])
     """
 
+    @checked
     def __init__(self, base: pm.gp.cov.Covariance, R: Any, input_dim: int):
         if not isinstance(base, pm.gp.cov.Covariance):
             raise TypeError(f"base must be a PyMC covariance with an input_dim, such as ExpQuad; got {base!r}")
-        super().__init__(input_dim=input_dim)
-        self.base, self.R = base, pt.as_tensor_variable(R)
+        super().__init__(input_dim=count("input_dim", input_dim))
+        try:
+            self.base, self.R = base, pt.as_tensor_variable(R)
+        except (TypeError, ValueError, NotImplementedError, OverflowError) as error:
+            raise TypeError(f"R must be a matrix of numbers, shape (d, {input_dim}); got {R!r}: {error}") from None
         if self.R.ndim != 2:
             raise ValueError(f"R must be a matrix of shape (d, {input_dim}); got {self.R.ndim} dimension(s)")
         rows, columns = self.R.type.shape
@@ -91,9 +107,14 @@ class Embedding(_Mapped):
 class Rescaled(_Mapped):
     """A kernel on rescaled inputs, ``base((X - shift) / scale)``, as builders use for ``x_scale``."""
 
+    @checked
     def __init__(self, base: pm.gp.cov.BaseCovariance, shift: Any, scale: Any):
         self.base = base
-        self.shift, self.scale = np.asarray(shift, float), np.asarray(scale, float)
+        self.shift, self.scale = read_numbers(shift, "shift"), np.atleast_1d(read_numbers(scale, "scale"))
+        if not (np.isfinite(self.shift).all() and (self.scale > 0).all() and self.scale.size):
+            raise ValueError(
+                f"shift must be finite and scale positive, a number for each input; got {shift!r}, {scale!r}"
+            )
         super().__init__(input_dim=len(self.scale))
 
     def map_inputs(self, X):

@@ -10,15 +10,18 @@ from itertools import combinations, product
 from numbers import Integral
 from typing import Any, Literal
 
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summary
 
 BASE_KERNELS: dict[str, str] = {
+    "C": "constant, outputscale²",
     "LIN": "linear with a location, outputscale² (x - c)ᵀ(x' - c)",
     "LIN0": "linear through the origin of the scaled inputs, outputscale² xᵀx'",
     "MAT12": "Matérn 1/2",
     "MAT32": "Matérn 3/2",
     "MAT52": "Matérn 5/2",
     "PER": "periodic, exp(-2 sin²(π r / period) / lengthscale²)",
+    "PER0": "periodic with mean zero over a period: PER without the constant it contains, at unit variance",
     "RQ": "rational quadratic",
     "SE": "squared exponential",
 }
@@ -149,6 +152,8 @@ class Base(Expression):
             raise ValueError(f"unknown kernel {self.name!r}; the known ones are {', '.join(sorted(BASE_KERNELS))}")
         if self.input is None:
             return
+        if self.name == "C":
+            raise ValueError("C is constant and has no input: write C")
         if not _is_whole(self.input) or self.input < 0:
             raise ValueError(f"the input of {self.name} must be None or a whole number from 0; got {self.input!r}")
         object.__setattr__(self, "input", int(self.input))
@@ -222,9 +227,10 @@ def on_inputs(expression: Expression, n_inputs: int) -> Expression:
 def is_redundant(expression: Expression) -> bool:
     """Whether fewer base kernels make the same functions.
 
-    A product of SE is one SE. Two LIN make every straight line, and one LIN0 all lines through the origin.
+    A product of SE is one SE, and a factor C does nothing. Two LIN make every straight line, and one LIN0 all lines
+    through the origin. One C makes every constant.
     """
-    enough = {"SE": 1} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1}
+    enough = {"SE": 1, "C": 0} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1, "C": 1}
     own = [child for child in expression.children if isinstance(child, Base)]
     has_excess = any(own.count(base) > enough.get(base.name, len(own)) for base in own)
     return has_excess or any(is_redundant(child) for child in expression.children)
@@ -235,6 +241,7 @@ def numbered(names: Sequence[str]) -> list[str]:
     return [f"{name}_{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
+@checked
 def grid(
     bases: Iterable[str | Expression] = _PAPER_BASES, extra: Iterable[str | Expression] = (), *, n_inputs: int = 1
 ) -> list[Expression]:
@@ -260,6 +267,7 @@ def grid(
     return list(dict.fromkeys([*choices, *(a + b for a, b in pairs), *(a * b for a, b in pairs), *others]))
 
 
+@checked
 def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
     """The 18 models that Malkomes & Garnett (2015, Active Structure Discovery for GPs, Table 1) compared on a series.
 
@@ -294,7 +302,9 @@ def _read_bases(bases: Iterable[str | Expression], n_inputs: int) -> list[Base]:
         if not isinstance(base, Base):
             raise ValueError(f"bases must be base kernels such as 'SE' or 'SE[1]'; got {str(base)!r}")
         _check_inputs([base], n_inputs)
-        indices = [None] if n_inputs == 1 else range(n_inputs) if base.input is None else [base.input]
+        indices = (
+            [None] if n_inputs == 1 or base.name == "C" else range(n_inputs) if base.input is None else [base.input]
+        )
         choices |= dict.fromkeys(Base(base.name, i) for i in indices)
     if not choices:
         raise ValueError(f"bases is empty: name at least one of {', '.join(sorted(BASE_KERNELS))}")
@@ -307,6 +317,7 @@ def _check_inputs(bases: Iterable[Base], n_inputs: int) -> None:
             raise ValueError(f"{base} needs input {base.input}, but there are inputs 0 to {n_inputs - 1} (n_inputs)")
 
 
+@checked
 def parse(text: str | Expression) -> Expression:
     """Read a kernel expression: base kernels (see :data:`BASE_KERNELS`) joined by ``+ * ( )``.
 

@@ -12,7 +12,17 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
+from pymc_active.kernels.arrays import (
+    Add,
+    Constant,
+    Linear,
+    Multiply,
+    Node,
+    Periodic,
+    RationalQuadratic,
+    Stationary,
+    ZeroMeanPeriodic,
+)
 from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, Profile
 
 # Coefficients of s^i t^j; missing ones are zero.
@@ -185,6 +195,27 @@ class _PeriodicLines:
         s = {key: self.factor * value for key, value in total.items()}
         K = self.variance * np.exp(-0.5 * s[0, 0])
         return compose(tuple((-0.5) ** k * K for k in range(sum(order) + 1)), s, order)
+
+
+@lines.register(ZeroMeanPeriodic)
+class _ZeroMeanPeriodicLines(_PeriodicLines):
+    def __init__(self, node, theta, a, b):
+        super().__init__(node, theta, a, b)
+        self.stretch, _, _ = node.stretch(theta[node.log_lengthscale])
+
+    def along(self, u, v, order):
+        K = {key: self.stretch * value for key, value in super().along(u, v, order).items()}
+        return add(K, {(0, 0): (1 - self.stretch) * self.variance})
+
+
+@lines.register(Constant)
+class _ConstantLines:
+    def __init__(self, node, theta, a, b):
+        shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+        self.K = np.full(shape, np.exp(2 * theta[node.log_outputscale]))
+
+    def along(self, u, v, order):
+        return {(0, 0): self.K}
 
 
 @lines.register(Linear)

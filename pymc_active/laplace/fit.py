@@ -18,8 +18,10 @@ from pymc_active.laplace.draws.weighted import WeightedDraws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
 from pymc_active.laplace.parameter_table import parameter_table
-from pymc_active.models.datatrees import data_groups, to_dataset
+from pymc_active.models.datatrees import arviz_groups, n_affordable
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.full_space import Space
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
 
 # Beyond this condition number half of the digits of a prediction are noise.
@@ -61,7 +63,8 @@ class LaplaceFit(Summarized):
     X, y : ndarray, shapes (n, D) and (n,)
         The data of the fit, in the user's units, whatever the model holds now.
     theta : ndarray, shape (P,)
-        The mode in the model's unconstrained parameters, in the order of ``labels``.
+        The mode in the model's unconstrained parameters, in the order of ``labels``. An embedding that learns its
+        lengthscale has its mode given the lengthscale, and the lengthscale of the highest evidence.
     log_posterior : float
         log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
     log_evidence, log_evidence_error : float
@@ -158,6 +161,11 @@ class LaplaceFit(Summarized):
         return self.best.theta
 
     @property
+    def center(self) -> np.ndarray:
+        """Unconstrained hyperparameters that stand for the fit (P,): the mode."""
+        return self.theta
+
+    @property
     def log_posterior(self) -> float:
         """Log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats."""
         return self.best.log_posterior
@@ -196,7 +204,11 @@ class LaplaceFit(Summarized):
 
     @property
     def hessian(self) -> np.ndarray:
-        """Hessian (P, P) of the NEGATIVE log posterior, exact; a ValueError for more than 5,000 parameters."""
+        """Hessian (P, P) of the NEGATIVE log posterior; a ValueError for more than 5,000 parameters.
+
+        Exact, but for kernels of inputs (not of an embedding) with P n² above ten million: there it is made of central
+        differences of the exact gradient, with about eight right digits.
+        """
         return self.best.full_hessian
 
     @property
@@ -219,16 +231,56 @@ class LaplaceFit(Summarized):
         fit.__dict__.pop("_posterior_draws", None)
         return fit
 
+    @checked
     def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
-        """The fit as ArviZ reads it: ``posterior``, ``fit``, ``observed_data`` and ``constant_data``.
+        """The fit as ArviZ reads it, with one chain of draws; ``az.loo``, ``az.psense`` and all plots take it as it is.
 
-        ``posterior`` is one chain of independent draws from the highest mode's Gaussian in the user's space; ``fit``
-        has ``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix`` and ``hessian``.
+        * ``posterior``: in the user's space, independent draws from the Gaussians at all modes, or from the particles;
+          ``prior``: as many draws from the prior, fewer for more than 2,000 parameters.
+        * ``log_prior``: log prior density of each variable in the user's space, summed over its entries.
+        * ``log_likelihood``: observations of a marginal GP are not independent given its hyperparameters, so the terms
+          are those of leaving one out, log p(y_i | all others, theta) (Sundararajan & Keerthi 2001). With them
+          ``az.loo`` estimates what a fit without the observation predicts. They do not add up to the likelihood, which
+          is ``log_marginal_likelihood`` in ``sample_stats``: ``az.psense(group="likelihood")`` scales their sum.
+        * ``posterior_predictive``: each observation drawn anew given all others and theta. That is what LOO-PIT needs,
+          and a check that uses no observation twice. Data sets of ``pm.sample_posterior_predictive``, drawn given theta
+          alone, know nothing of the function seen.
+          ``prior_predictive``: whole data sets at the same X, N(mean, K + noise), given draws from the prior.
+        * ``sample_stats``: ``lp``, the log density on the unconstrained space.
+        * ``observed_data``, ``constant_data``: the data of the fit.
+        * ``fit``, for a Laplace approximation: ``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix`` and
+          ``hessian`` of the highest mode.
+
+        An improper prior, or a model with potentials, has no ``prior`` and ``prior_predictive``. With many observations
+        draws repeat, and the draws of ``prior_predictive`` are fewer. The attributes of ``sample_stats`` are the
+        diagnostics and the log evidence.
         """
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
-        gpm = self.gpm
-        values = {name: value[None] for name, value in gpm.constrain(self.draw(draws, random_seed)).items()}
+        rng = np.random.default_rng(random_seed)
+        thetas, rows = self._distinct_draws(draws, rng)
+        posterior, seed = self.full_space.source, int(rng.integers(2**31))
+        groups = arviz_groups(self.gpm, posterior, thetas, rows[None], self.X, self.y, seed)
+        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
+        logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
+        groups["sample_stats"].attrs = attrs | logs
+        return xr.DataTree.from_dict(groups | self._own_groups())
+
+    @property
+    def full_space(self) -> Space:
+        """A space whose source is the posterior of all parameters."""
+        return self.best.space
+
+    def _distinct_draws(self, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Hyperparameters (M, P), and rows (draws,) of these, which repeat if factorisations take long."""
+        thetas = self.draw(min(draws, n_affordable(len(self.y))), rng)
+        rows = np.flatnonzero(np.isfinite(self.full_space.source.values(thetas)))
+        # The approximation may reach where K + noise is singular and the posterior density zero.
+        if not len(rows):
+            thetas, rows = self.theta[None], np.zeros(1, int)
+        return thetas, np.resize(rows, draws)
+
+    def _own_groups(self) -> dict[str, xr.Dataset]:
         attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
         logs = {"log_evidence": self.log_evidence, "log_posterior": self.log_posterior}
         fit = xr.Dataset({"mean_vector": ("rows", self.theta), **logs}, {"rows": self.labels}, attrs)
@@ -236,8 +288,7 @@ class LaplaceFit(Summarized):
             fit["covariance_matrix"] = (("rows", "columns"), self.covariance)
             fit["hessian"] = (("rows", "columns"), self.hessian)
             fit = fit.assign_coords(columns=self.labels)
-        posterior = to_dataset(gpm, values, ["chain", "draw"], len(self.y))
-        return xr.DataTree.from_dict({"posterior": posterior, "fit": fit, **data_groups(gpm, self.X, self.y)})
+        return {"fit": fit}
 
     @cached_property
     def ensemble(self) -> Ensemble:
@@ -294,14 +345,20 @@ class LaplaceFit(Summarized):
         """Draws with importance weights: around all modes, around MCMC draws and, with few data, from the prior.
 
         With fewer than 30 observations, twice as many are added from the prior, if it is normal and there is no
-        embedding with more than ten parameters. ``z`` (S, P') is in the coordinates of ``best.space``; the exponentials
-        of ``log_weights`` (S,) average to the evidence; ``resample(draws, rng)`` gives equally weighted draws.
+        embedding with more than ten parameters. With more than 200, where MCMC takes long, all are around the modes if
+        a tenth of these is effective. ``z`` (S, P') is in the coordinates of ``best.space``; the exponentials of
+        ``log_weights`` (S,) average to the evidence; ``resample(draws, rng)`` gives equally weighted draws.
         """
         return self._posterior_draws.weighted(draws, random_seed)
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
-        """Unconstrained draws from the Gaussian at the highest mode, (draws, P)."""
-        return self.best.draw_full(draws, np.random.default_rng(random_seed))
+        """Unconstrained draws from the Gaussians at all modes, by their weights, (draws, P)."""
+        rng, weights = np.random.default_rng(random_seed), [mode.weight for mode in self.modes]
+        if len(weights) == 1:
+            return self.best.draw_full(draws, rng)
+        counts = rng.multinomial(draws, weights)
+        parts = [e.draw_full(k, rng) for e, k in zip(self.expansions, counts, strict=True) if k]
+        return rng.permutation(np.concatenate(parts))
 
 
 def _count_duplicates(X: np.ndarray) -> int:

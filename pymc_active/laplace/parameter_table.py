@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -20,12 +22,11 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
 
     One row for each entry, such as ``lengthscale[acid]``, in the user's units; intervals of positive quantities are
     computed on the log scale. Matrices such as an embedding's R are left out, and so is ``log_noise`` if there is
-    ``noise``.
+    ``noise``, and ``mean_constant`` if there is ``mean_constant_original_units``.
     """
     theta, P = best.theta, len(best.theta)
     point = {name: values[0] for name, values in gpm.constrain(theta[None]).items()}
-    names = [name for name, value in point.items() if value.ndim < 2]
-    names = [name for name in names if name.removeprefix("log_") not in set(names) - {name}]
+    names = natural_names(name for name, value in point.items() if value.ndim < 2)
     # Scalars and vectors do not depend on the many entries of a matrix.
     sizes = [int(np.prod(shape, dtype=int)) for shape in gpm.shapes.values()]
     free = np.flatnonzero(np.repeat([len(shape) < 2 for shape in gpm.shapes.values()], sizes))
@@ -44,9 +45,8 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
         slope = (plus - minus) / (2 * _STEP)
         for index in np.ndindex(mode.shape):
             gradient = slope[:, *index]
-            shift, scale = _to_user(gpm, name, index)
-            sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0))) * scale
-            value = shift + scale * float(mode[index])
+            sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+            value = float(mode[index])
             if name in positive and value > 0:
                 factor = float(np.exp(_Z89 * sd / value))
                 low, high = value / factor, value * factor
@@ -59,10 +59,8 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=["mode", "sd", "89 % interval"])
 
 
-def _to_user(gpm: GPModel, name: str, index: tuple[int, ...]) -> tuple[float, float]:
-    """Shift and scale to the user's units. Only a builder's mean needs them; other parameters have Deterministics."""
-    if name == "mean_constant":
-        return float(gpm.y_map.shift), float(gpm.y_map.scale)
-    if name == "mean_slope":
-        return 0.0, float(gpm.y_map.scale / np.broadcast_to(gpm.x_map.scale, len(gpm.inputs))[index])
-    return 0.0, 1.0
+def natural_names(names: Iterable[str]) -> list[str]:
+    """Names without ``log_noise`` if there is ``noise``, and ``R`` if there is ``R_original_units``."""
+    names, suffix = list(names), "_original_units"
+    hidden = {f"log_{name}" for name in names} | {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
+    return [name for name in names if name not in hidden]

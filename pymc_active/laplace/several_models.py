@@ -13,6 +13,7 @@ from pymc_active.laplace.fitting import Start, read_starts
 from pymc_active.laplace.modes.task import FoundModes, NoFiniteStartError, SearchTask, search_and_expand
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
+from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, warn_user
@@ -22,6 +23,7 @@ from pymc_active.support.workers import Call
 _FOLLOW = 2
 
 
+@checked
 def fit_laplace_models[Label: Hashable](
     models: Mapping[Label, GPModel],
     *,

@@ -36,6 +36,10 @@ class Candidates(Protocol):
     def domain(self) -> Domain:
         """Where to look for the maximum."""
 
+    @property
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value of each input (D,)."""
+
     def n_left(self, pending: Sequence[Choice]) -> float:
         """How many more can be chosen."""
 
@@ -46,9 +50,9 @@ class Candidates(Protocol):
         """The user's labels of rows of the pool."""
 
     def choose(
-        self, scorer: Scorer | None, measured: np.ndarray, pending: list[Choice], rng: np.random.Generator
+        self, scorer: Scorer | None, tried: np.ndarray, pending: list[Choice], rng: np.random.Generator
     ) -> Choice:
-        """The largest score, or a random point without a scorer; neither pending nor, in a box, ``measured`` (n, D)."""
+        """The largest score, or a random point without a scorer; neither pending nor, in a box, ``tried`` (n, D)."""
 
     def maximum(self, scorer: Scorer) -> Choice:
         """The point with the largest score, whether offered or not."""
@@ -88,6 +92,10 @@ class Pool:
     def domain(self):
         return Domain(pool=self.X, labels=self.labels)
 
+    @property
+    def limits(self):
+        return self.X.min(0), self.X.max(0)
+
     def left(self, pending: Sequence[Choice] = ()) -> np.ndarray:
         """Rows that may be offered."""
         rows = np.arange(len(self.X)) if self.repeat else np.flatnonzero(~self.offered)
@@ -102,7 +110,7 @@ class Pool:
     def labels_of(self, rows):
         return self.labels[list(rows)]
 
-    def choose(self, scorer, measured, pending, rng):
+    def choose(self, scorer, tried, pending, rng):
         left = self.left(pending)
         if scorer is None:
             row = int(rng.choice(left))
@@ -162,6 +170,10 @@ class Box:
     def domain(self):
         return Domain(self.low, self.high)
 
+    @property
+    def limits(self):
+        return self.low, self.high
+
     def n_left(self, pending):
         return np.inf
 
@@ -171,12 +183,12 @@ class Box:
     def labels_of(self, rows):
         return np.array(rows, int)
 
-    def choose(self, scorer, measured, pending, rng):
+    def choose(self, scorer, tried, pending, rng):
         if scorer is None:
             return Choice(rng.uniform(self.low, self.high), -1, np.nan)
         taken = np.array([choice.x for choice in pending]).reshape(-1, len(self.low))
         if not self.repeat:
-            taken = np.concatenate([measured, taken])
+            taken = np.concatenate([tried, taken])
         found = maximize(scorer, self.low, self.high, rng)
         for x, value in zip(*found, strict=True):
             if not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():

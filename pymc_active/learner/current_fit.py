@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 import numpy as np
 
+from pymc_active.classification.success import Success
 from pymc_active.criteria.base import Criterion, Scorer
 from pymc_active.criteria.screening import prepare, screened
+from pymc_active.criteria.weighted import expected
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.learner.candidates import Pool
-from pymc_active.learner.models_followed import ONLY, OneModel
+from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState
 from pymc_active.learner.verification import PLACES, over_draws, regret_ratio
+from pymc_active.particles.choose import warn_of_points_left_out
+from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.output_map import offer_output_map
 from pymc_active.predictions.predict import posterior_mean
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import ActiveWarning, DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring
@@ -32,8 +39,11 @@ class CurrentFit:
             raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
         self.state, self.executor = state, executor
         self._over_draws = over_draws(state.criterion)
+        # Warned of doubtful fits, of output maps, of points left out: once each a run.
+        self._has_warned: set[Callable[..., bool]] = set()
         # The verified fit, None until it is made.
         self.known: LaplaceFit | ModelAverage | None = None
+        self._success: Success | None = None
         if state.fit is not None and not state.verification.is_due(len(state.subject.y)):
             self.known = state.fit
 
@@ -44,7 +54,19 @@ class CurrentFit:
             self.check_data()
             with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
                 state.fit = state.subject.fit(state.random_seed, self.executor)
+            if isinstance(state.fit, LaplaceFit):
+                self._warn(state.fit)
         return state.fit
+
+    def _warn(self, fit: LaplaceFit) -> None:
+        """Say what is to be known of a fit, once a run."""
+        warnings: list[Callable[..., bool]] = [warn_of_points_left_out]
+        # Verification escalates doubtful particles, and says so.
+        if isinstance(fit, ParticleFit) and self.state.verification.every == "never":
+            warnings.append(warn_if_doubtful)
+        if fit.gpm.y_map.is_renewed:
+            warnings.append(offer_output_map)
+        self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 
     def verified(self) -> LaplaceFit | ModelAverage:
         """The fit, with the draws of a trace if a due verification failed."""
@@ -80,6 +102,7 @@ class CurrentFit:
             return searched
         if isinstance(subject, OneModel):
             return replaced[ONLY]
+        assert isinstance(subject, SeveralModels), "a first design has no fit"
         with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
             return subject.average(replaced)
 
@@ -91,9 +114,28 @@ class CurrentFit:
             self._look_back()
 
     def scorer(self) -> Scorer | None:
-        """The scorer of the criterion given told and pending points, over a trace while escalated; None for random."""
+        """The scorer of the criterion given told and pending points, over a trace while escalated; None for random.
+
+        Once an experiment has failed, scores are weighed by the probability of success.
+        """
         criterion = self._over_draws if self.state.verification.chains else self.state.criterion
-        return None if criterion is None else prepare(criterion, self._conditioned())
+        return None if criterion is None else self._weighed(prepare(criterion, self._conditioned()))
+
+    def _weighed(self, scorer: Scorer) -> Scorer:
+        success = self.success()
+        return scorer if success is None else expected(scorer, getattr(self.state.criterion, "name", ""), success)
+
+    def success(self) -> Success | None:
+        """The probability of success, fitted to all points told; None while no experiment has failed."""
+        measured, questions = self.state.subject.X, self.state.questions
+        if not questions.failed:
+            return None
+        X = questions.tried(measured)
+        if self._success is None or self._success.n_points != len(X):
+            # It depends on nothing but the points, so that a file need not hold it.
+            failed, limits = np.arange(len(X)) >= len(measured), questions.candidates.limits
+            self._success = Success(X, failed, *limits, self.state.random_seed)
+        return self._success
 
     def _conditioned(self) -> LaplaceFit | ModelAverage:
         """The fit given that pending points come out as predicted."""
@@ -107,7 +149,9 @@ class CurrentFit:
                 imagined = p.weights @ p.means
             else:
                 imagined = posterior_mean(fit, X)
-            new = np.concatenate([subject.X, X]), np.concatenate([subject.y, imagined])
+            # A fit may use some of the data only.
+            known = fit if isinstance(fit, LaplaceFit) else subject
+            new = np.concatenate([known.X, X]), np.concatenate([known.y, imagined])
             # Imagined outcomes say nothing about the models' probabilities.
             return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
 
@@ -121,6 +165,6 @@ class CurrentFit:
         assert self._over_draws is not None
         # Warnings would be about the fit that is not used.
         with ignoring(ActiveWarning):
-            chosen = screened(criterion.prepare(self.searched()), pool.X[left])
-            true = screened(self._over_draws.prepare(self.verified()), pool.X[left])
+            chosen = screened(self._weighed(criterion.prepare(self.searched())), pool.X[left])
+            true = screened(self._weighed(self._over_draws.prepare(self.verified())), pool.X[left])
         verification.regret[n] = regret_ratio(criterion, chosen, true)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,13 @@ class LazyPool:
             'choose another criterion, such as "expected_improvement"'
         )
 
+    @cached_property
+    def limits(self):
+        from dask import compute
+
+        low, high = compute(self.pool.min(axis=0), self.pool.max(axis=0))
+        return np.asarray(low, float), np.asarray(high, float)
+
     def _excluded(self, pending: Collection[Choice]) -> set[int]:
         return {choice.row for choice in pending} | (set() if self.repeat else set(self.offered))
 
@@ -54,7 +61,7 @@ class LazyPool:
     def labels_of(self, rows):
         return np.array(rows, int)
 
-    def choose(self, scorer, measured, pending, rng):
+    def choose(self, scorer, tried, pending, rng):
         excluded = self._excluded(pending)
         if scorer is None:
             row = int(rng.integers(len(self) - len(excluded)))

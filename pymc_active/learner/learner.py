@@ -11,31 +11,36 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.criteria.maximum.base import OptimumCriterion
 from pymc_active.criteria.maximum.domain import Domain, check_data
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.learner.candidates import Choice
 from pymc_active.learner.current_fit import CurrentFit
+from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
-from pymc_active.learner.optimum import Optimum, find_optimum
+from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
+from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.learner.verification import trace_datatree
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.model_average import ModelAverage, Prior
+from pymc_active.support.arguments import checked
 from pymc_active.support.files import read, write
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_outputs
-from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring
+from pymc_active.support.user_warnings import (
+    DoubtfulFitWarning,
+    SamplingWarning,
+    ignoring,
+)
 
 # Rows and inputs of a summary: the last ones told.
 _SHOWN = 5
-# Hyperparameter draws for a marginal posterior mean.
-_DRAWS = 32
+# Random points of which one is drawn in proportion to its probability of success.
+_RANDOM = 64
 
 
 def _of(part: str, name: str, doc: str, *, is_settable: bool = False) -> Any:
@@ -50,24 +55,36 @@ def _of(part: str, name: str, doc: str, *, is_settable: bool = False) -> Any:
 class Learner(Summarized):
     """Ask for the next measurement, tell its result.
 
+    An experiment that fails to give a number is told as NaN. From the first failure on, a GP classifier of all points
+    told gives the probability of success, by which the criterion is weighed, and :meth:`recommend` stays where
+    experiments work.
+
     Parameters
     ----------
-    gpm : GPModel, or a list or dict of GPModels
+    gpm : GPModel, a list or dict of GPModels, a function, or None
         Holds the data measured so far, at least one point; the learner owns its data from now on. Several models must
-        hold the same data. A list of them is labelled by their kernel expressions.
+        hold the same data. A list of them is labelled by their kernel expressions. Without data, None stands for
+        :func:`ard_gp` with the box of the candidates as ``bounds``. For other models pass a function of X and y which
+        returns what you would pass with data, such as ``lambda X, y: embedding_gp(X, y, n_components=2,
+        bounds=bounds)``; X is a data frame if the columns of the pool have names. The learner first asks for the points
+        of a design, and makes the model when as many have been told, whether asked for or not. The design is a Latin
+        hypercube of D + 2 points, from 4 to 20 (of a pool, the rows nearest to it), and to learn the hyperparameters of
+        8 to 30 inputs in a box the :func:`gradient_design` of D + 1 points.
     learn : {"function", "hyperparameters", "model", "maximum"}
         The goal. It selects the criterion: :func:`uncertainty`; :func:`bald` over posterior draws, which decides most
         like MCMC (``criterion="bald"``, of the marginal GP, is many times faster); :func:`bams` between several models
-        (``criterion="bams_draws"`` is closer to the exact posterior on few data, and much slower); or :func:`pes` for
-        the maximum or minimum. Several models may also learn the function or its maximum: their average decides.
+        (``criterion="bams_draws"`` is closer to the exact posterior on few data, and much slower); or
+        :func:`expected_improvement` over the posterior for the maximum or minimum. Several models may also learn the
+        function or its maximum: their average decides.
     criterion : str or callable, optional
         Another criterion, by a name that means the same for :func:`pymc_active.check` and the command line: ``"bald"``
         (append ``_bbq``, ``_modes``, ``_draws`` or ``_cubature`` for the method, then ``_f`` for the latent target),
-        ``"uncertainty"``, ``"expected_improvement"``, ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"``
-        (hyperparameters fixed at the mode), ``"max_value_entropy"``, ``"joint_entropy_search"``, ``"entropy_search"``
-        (at the mode), ``"thompson"``; for several models also ``"bams"``, ``"bams_tempered"``, ``"bams_uniform"``,
-        ``"bams_modes"``, ``"bams_draws"``, ``"committee"``. ``"random"`` draws points at random. A function
-        ``criterion(fit, X)`` returns one number for each row of X; larger is better.
+        ``"uncertainty"``, ``"epig"``, ``"integrated_variance"``, ``"expected_improvement"``,
+        ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"`` (hyperparameters fixed at the mode),
+        ``"max_value_entropy"``, ``"joint_entropy_search"``, ``"entropy_search"`` (at the mode), ``"thompson"``; for
+        several models also ``"bams"``, ``"bams_tempered"``, ``"bams_uniform"``, ``"bams_modes"``, ``"bams_draws"``,
+        ``"committee"``. ``"random"`` draws points at random. A function ``criterion(fit, X)`` returns one number for
+        each row of X; larger is better, and zero is what a failed experiment is worth.
     pool : ndarray, DataFrame or dask array, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
         by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
@@ -96,6 +113,10 @@ class Learner(Summarized):
         (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
         verified; their probabilities remain Laplace's. Particles need no correction: they escalate only if they are
         doubtful. See :attr:`verification` and :attr:`traces`.
+    max_points : int, optional
+        Fit to so many points at most, as :func:`pymc_active.fit` does, with one warning. Of more points nine tenths of
+        this number are chosen; those told next are added until it is reached, then all are chosen from anew. For a
+        single model that is represented by draws.
     random_seed : int or Generator, optional
         The same seed, data and answers give the same questions, bit for bit. :meth:`save` keeps the seed.
 
@@ -124,9 +145,10 @@ class Learner(Summarized):
     47
     """
 
+    @checked
     def __init__(
         self,
-        gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel],
+        gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel] | MakeModel | None = None,
         learn: str = "function",
         *,
         criterion: str | AnyCriterion | None = None,
@@ -139,6 +161,7 @@ class Learner(Summarized):
         executor: Executor | None = None,
         inference: Literal["auto", "smc", "laplace"] = "auto",
         verify: Literal["never", "sometimes"] | int = "never",
+        max_points: int | None = None,
         random_seed: int | np.random.Generator | None = None,
     ):
         state = new_state(
@@ -154,6 +177,7 @@ class Learner(Summarized):
             inference,
             verify,
             random_seed,
+            max_points,
         )
         self._take(state, executor)
 
@@ -170,20 +194,26 @@ class Learner(Summarized):
 
     def _take(self, state: LearnerState, executor: Executor | None) -> None:
         self._state, self._fits = state, CurrentFit(state, executor)
-        self._subject, self._questions, self._verification = state.subject, state.questions, state.verification
+        self._questions, self._verification = state.questions, state.verification
+
+    @property
+    def _subject(self) -> FirstDesign | OneModel | SeveralModels:
+        # The first design becomes a model.
+        return self._state.subject
 
     def _summary(self) -> Summary:
         # Showing a learner must not fit it.
         fit, start = self._fits.known, max(self.n_start, len(self.y) - _SHOWN)
-        gpm = next(iter(self.models.values()))
         values = np.column_stack([self.X[start:, :_SHOWN], self.y[start:]])
-        inputs = [str(name) for name in gpm.inputs[:_SHOWN]]
-        told = pd.DataFrame(values, columns=[*inputs, gpm.name], index=np.arange(start, len(self.y)) + 1)
+        inputs = [str(name) for name in self._questions.inputs[:_SHOWN]]
+        output = next((gpm.name for gpm in self.models.values()), "y")
+        told = pd.DataFrame(values, columns=[*inputs, output], index=np.arange(start, len(self.y)) + 1)
         facts = {
             "goal": self.learn,
             "criterion": self.criterion_name,
             "points": len(self.y),
             "told after the start": len(self._questions.told),
+            "failed": len(self._questions.failed) or None,
             "asked and not told yet": len(self._questions.pending) or None,
             "candidates": repr(self._questions.candidates),
             "fit": None if fit is None else type(fit).__name__,
@@ -201,6 +231,11 @@ class Learner(Summarized):
     executor = _of("_fits", "executor", "Runs mode searches; assign another one at any time.", is_settable=True)
     X = _of("_subject", "X", "Inputs measured so far (n, D), in the user's units.")
     y = _of("_subject", "y", "Outputs measured so far (n,).")
+
+    @property
+    def failures(self) -> np.ndarray:
+        """Inputs of the experiments that failed (k, D), in the order told, in the user's units."""
+        return self._questions.matrix(self._questions.failed)
 
     @property
     def asked_labels(self) -> np.ndarray:
@@ -244,7 +279,7 @@ class Learner(Summarized):
           chosen over that of the best, judged by the criterion over the trace; 1 is perfect. NaN until asked, for boxes
           and dask arrays, and for ``thompson``.
         """
-        return self._verification.dataset(isinstance(self._subject, OneModel))
+        return self._verification.dataset(not isinstance(self._subject, SeveralModels))
 
     @property
     def traces(self) -> dict[Any, xr.DataTree]:
@@ -277,6 +312,7 @@ class Learner(Summarized):
         self._several("remove_model").leave(label)
         self._fits.refit()
 
+    @checked
     def search(self, n_restarts: int = 20) -> ModelAverage:
         """Search the modes of all models anew, with ``n_restarts`` fresh starts each, before drawing conclusions.
 
@@ -291,14 +327,21 @@ class Learner(Summarized):
         return average
 
     def _several(self, what: str) -> SeveralModels:
+        if isinstance(self._subject, FirstDesign):
+            self._subject.fit()
         if not isinstance(self._subject, SeveralModels):
             raise ValueError(f"{what} is for learners of several models: Learner([gpm, other], ...)")
         return self._subject
 
+    @checked
     def ask(self, n: int = 1) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D); a ValueError if fewer are left.
 
-        A batch is chosen greedily: pending points count as measured, with the predicted values.
+        A batch is chosen greedily: pending points count as measured, with the predicted values. After failures (see
+        :meth:`tell`) the expected worth counts: the criterion times P(success), in a logarithm plus log P. Of upper
+        confidence bounds, Thompson's paths and a committee's entropies P multiplies the excess over the best measured
+        point. Where such an excess or another score is negative, it is divided by P. Random points are drawn in
+        proportion to P.
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
@@ -308,33 +351,54 @@ class Learner(Summarized):
                 + ("" if self.repeat else "add candidates, pass repeat=True, or ")
                 + "forget() pending points that will not be measured"
             )
-        if isinstance(self.criterion, OptimumCriterion):
-            check_data(self.y)
-        self._fits.before_asking()
+        if not isinstance(self._subject, FirstDesign):
+            if isinstance(self.criterion, OptimumCriterion):
+                check_data(self.y)
+            self._fits.before_asking()
         asked, choices = self._questions, []
         for _ in range(n):
             with ignoring(SamplingWarning):
-                choice = asked.candidates.choose(self._fits.scorer(), self.X, asked.pending, self._state.rng)
+                choice = self._choose()
             asked.ask(choice)
             choices.append(choice)
         return asked.candidates.show(choices)
 
+    def _choose(self) -> Choice:
+        asked, rng = self._questions, self._state.rng
+        if isinstance(self._subject, FirstDesign):
+            return self._subject.choose(asked, rng)
+        scorer, success, tried = self._fits.scorer(), self._fits.success(), asked.tried(self.X)
+        n = 1 if success is None or scorer is not None else _RANDOM
+        found = [asked.candidates.choose(scorer, tried, asked.pending, rng) for _ in range(n)]
+        if success is None or n == 1:
+            return found[0]
+        probability = np.exp(success(np.stack([choice.x for choice in found])))
+        return found[rng.choice(n, p=probability / probability.sum())]
+
     def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
         """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
 
-        ``asked`` (shaped as x) are the pending points that these answer, if the settings were rounded or missed; the
-        model learns x. A ValueError if one is not pending, as for NaN and wrong shapes; nothing is added then.
+        NaN is an experiment that failed: the point joins :attr:`failures` instead of the model's data and, unless
+        ``repeat``, is not asked for again. ``asked`` (shaped as x) are the pending points that these answer, if the
+        settings were rounded or missed; the model learns x. A ValueError if one is not pending, as for infinite values
+        and wrong shapes, and a TypeError for None; nothing is added then.
         """
+        if y is None:
+            # As a float it would be NaN, but an oracle without a return has not failed.
+            raise TypeError("y must hold numbers; got None. Tell float('nan') if the experiment failed")
         asked_for = self._questions
         X, labels = asked_for.read(x, "x")
         self._fits.check_data()
-        told = read_outputs(y if isinstance(y, pd.Series) else np.atleast_1d(np.squeeze(y)), len(X), x)
+        y = y if isinstance(y, pd.Series) else np.atleast_1d(np.squeeze(y))
+        told = read_outputs(y, len(X), x, may_fail=True)
+        failed = np.isnan(told)
         positions = asked_for.find(X, labels) if asked is None else asked_for.find_pending(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
-        self._subject.set_data(np.concatenate([self.X, X]), np.concatenate([self.y, told]))
-        asked_for.tell(X, positions)
-        self._fits.refit()
+        if not failed.all():
+            self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
+            self._fits.refit()
+        asked_for.tell(X, positions, failed)
 
     def forget(self, x: Any = None) -> None:
         """Give up pending points x, (k, D) or (D,), by default all; they may be asked for again.
@@ -349,22 +413,28 @@ class Learner(Summarized):
         """Add pending points x, (k, D) or (D,), such as another learner's; a ValueError if one is not in the pool."""
         self._questions.expect(x)
 
+    @checked
     def run(
         self,
         oracle: Callable[[Any], Any],
         n: int,
         progressbar: bool = True,
         *,
+        until: tuple[float, float] | float | None = None,
         save_to: str | os.PathLike | None = None,
     ) -> None:
-        """Ask and tell ``n`` times.
+        """Ask and tell ``n`` times, or until :meth:`stop` says so: ``until`` is epsilon, or (epsilon, delta).
 
-        The oracle takes one point (1, D), a data frame if the pool is one, and returns its y. If it raises or returns
-        NaN, all told is kept and the point stays pending. With ``save_to``, a path, the run is saved after every
-        answer: a killed run continues from the file with the same questions.
+        The oracle takes one point (1, D), a data frame if the pool is one, and returns its y, or NaN for an experiment
+        that failed; that counts as one of n. If it raises, all told is kept and the point stays pending. With
+        ``save_to``, a path, the run is saved after every answer: a killed run continues from the file with the same
+        questions.
         """
         if not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number >= 0; got {n!r}")
+        # A measurement that cannot be told would be lost.
+        for gpm in self._subject.models.values() if n else ():
+            gpm.check_replaceable()
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
@@ -375,6 +445,8 @@ class Learner(Summarized):
                 if save_to is not None:
                     self.save(save_to)
                 advance()
+                if until is not None and self.stop(*np.atleast_1d(until)):
+                    return
 
     def save(self, path: str | os.PathLike) -> None:
         """Write everything that :meth:`load` needs to continue bit for bit, and your ``notes``.
@@ -382,18 +454,20 @@ class Learner(Summarized):
         The file contains no code, and ArviZ can open it: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points and the modes of each model. It holds no posterior
         draws: :meth:`to_datatree` makes them. It is netCDF, or a zip archive of zarr if the path ends in ``.zarr`` (a
-        ModuleNotFoundError if zarr is not installed). An existing file stays intact until the new one is complete; if
-        several processes save to one file, the last wins. A ValueError for labels of columns or rows other than text,
-        numbers and dates, and for ``notes`` that JSON cannot hold.
+        ModuleNotFoundError if zarr is not installed). An existing file stays intact until the new one is complete; a
+        FileExistsError if it holds a run that this learner neither wrote nor loaded, such as what another process has
+        saved meanwhile. A ValueError for labels of columns or rows other than text, numbers and dates, and for
+        ``notes`` that JSON cannot hold.
         """
         self._fits.check_data()
-        write(path, to_contents(self._state), KIND, FORMAT_VERSION)
+        revisions = self._state.revisions
+        revisions.add(write(path, to_contents(self._state), KIND, FORMAT_VERSION, revisions))
 
     @classmethod
     def load(
         cls,
         path: str | os.PathLike,
-        model: GPModel | Mapping[Any, GPModel] | None = None,
+        model: GPModel | Mapping[Any, GPModel] | MakeModel | None = None,
         *,
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
@@ -403,8 +477,9 @@ class Learner(Summarized):
 
         Parameters
         ----------
-        model : GPModel, or dict of label -> GPModel, optional
-            The model, made as before, if the file cannot hold it: a model that no builder made, that was extended
+        model : GPModel, dict of label -> GPModel, or function, optional
+            The function of a run that began without data, which is needed until it has made the model. Otherwise the
+            model, made as before, if the file cannot hold it: a model that no builder made, that was extended
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.
         criterion, pool
             Your own criterion function or dask array, if the run had one.
@@ -423,17 +498,21 @@ class Learner(Summarized):
 
         For ``learn="model"``, the label of the most probable model after a :meth:`search` of all modes. Otherwise the
         point (1, D) of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged
-        over hyperparameter draws for ``learn="maximum"``. :meth:`optimum` adds its uncertainty.
+        over hyperparameter draws for ``learn="maximum"``, measured or not. After failures it is such a point with
+        P(success) of about 0.8 or more, or a measured one. :meth:`optimum` adds its uncertainty. A
+        :class:`~pymc_active.RecommendationWarning` says when it is predicted to lie far above all that was measured.
         """
         if self.learn == "model":
             return self.search().probability.idxmax().item()
-        return self._questions.candidates.show([self._best()])
+        best = self._best()
+        warn_if_far_above(self.fit, best.x, self.X, self.y, self.minimize)
+        return self._questions.candidates.show([best])
 
     def _best(self) -> Choice:
-        method = "draws" if self.learn == "maximum" or isinstance(self.fit, ParticleFit) else "map"
-        mean = UpperConfidenceBound(0.0, self.minimize, method, draws=_DRAWS, random_seed=0)
-        return self._questions.candidates.maximum(mean.prepare(self.fit))
+        candidates, success = self._questions.candidates, self._fits.success()
+        return best_point(self.fit, candidates, self.X, success, self.minimize, self.learn)
 
+    @checked
     def optimum(self, n_optima: int = 200) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
 
@@ -441,18 +520,55 @@ class Learner(Summarized):
         """
         best = self._best()
         shown = self._questions.candidates.show([best])
-        return find_optimum(self.fit, best.x, shown, self.domain, self.minimize, n_optima, self.random_seed)
+        rest = self.domain, self._fits.success(), self.minimize, n_optima, self.random_seed
+        return find_optimum(self.fit, best.x, shown, *rest)
 
+    @checked
+    def stop(self, epsilon: float, delta: float = 0.05) -> bool:
+        """Whether it is time to stop.
+
+        For ``learn="maximum"``: whether the regret of the recommended point exceeds ``epsilon``, in units of y, with a
+        probability below ``delta``, by the posterior over functions and hyperparameters. For ``learn="model"``: whether
+        the most probable model is wrong with a probability below ``delta`` or no candidate tells more than ``epsilon``
+        nats. For the other goals: whether the best candidate's criterion is at most ``epsilon``, the price of a
+        measurement in the criterion's units; there ``delta`` means nothing. All answers trust the model. Before there
+        is one, the answer is False.
+
+        References
+        ----------
+        .. [1] Wilson (2024), Stopping Bayesian optimization with probabilistic regret bounds.
+        """
+        if not epsilon >= 0 or not 0 < delta < 1:
+            raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon!r} and {delta!r}")
+        if isinstance(self._subject, FirstDesign):
+            return False
+        if self.learn == "maximum":
+            rest = self.domain, self._fits.success(), self.minimize, epsilon, delta, self.random_seed
+            return regret_is_small(self.fit, self._best().x, *rest)
+        if isinstance(self.fit, ModelAverage) and self.learn == "model" and self.fit.probability.max() > 1 - delta:
+            return True
+        return self.best_score()[0] <= epsilon
+
+    def best_score(self) -> tuple[float, str]:
+        """The criterion at its best candidate, offered already or not, and its units: what a measurement is worth."""
+        scorer = self._fits.scorer()
+        if scorer is None:
+            raise ValueError("random points have no criterion to stop by: pass criterion=... to the Learner")
+        return self._questions.candidates.maximum(scorer).score, scorer.units
+
+    @checked
     def to_datatree(self, draws: int = 1000) -> xr.DataTree:
         """The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``.
 
         The latter has, over ``step``, points told (``x``, ``y``), their ``pool_row`` (-1 outside), ``label``, ``score``
-        when asked. With several models also ``models``: their probabilities now and at each fit; with ``verify`` also
-        :attr:`verification`.
+        when asked. After failures also ``failures``, the same without ``y``; with several models ``models``, their
+        probabilities now and at each fit; with ``verify`` also :attr:`verification`.
         """
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
         tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)
         tree["design"] = self.design()
+        if self._questions.failed:
+            tree["failures"] = self._questions.table(self._questions.failed, "failure")
         if isinstance(self.fit, ModelAverage):
             now, history = self.fit.probability, self.model_history
             # The history also has models that left.
@@ -461,8 +577,9 @@ class Learner(Summarized):
             tree["verification"] = self.verification
         return tree
 
+    @checked
     def design(self, pending: bool = False) -> xr.Dataset:
         """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
         self._fits.check_data()
-        told = self._questions.design(self.X[self.n_start :], self.y[self.n_start :], pending)
+        told = self._questions.design(self.y[self.n_start :], pending)
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)

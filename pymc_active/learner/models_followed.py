@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
@@ -17,15 +18,17 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.choose import METHODS, choose
-from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.choose import METHODS, check_max_points, choose
+from pymc_active.particles.fit import ParticleFit, default_particles
+from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import from_modes
-from pymc_active.particles.smc import N_PARTICLES
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 # Points told between full mode searches of one model; in between its modes are followed.
 _SEARCH_EVERY = 15
+# Share of ``max_points`` that is chosen at a time: the points told next are added.
+_CHOSEN = 0.9
 # With fewer points several wide modes share the posterior, and a thorough search does not pay.
 _SMALL = 30
 # Fresh starts of a first fit, and of a fit that starts from its parent model.
@@ -60,7 +63,7 @@ class FollowedModels:
         """Outputs measured so far (n,)."""
         return next(iter(self.models.values())).y
 
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+    def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Replace the data of all models, or of none if one refuses them."""
         before = self.X, self.y
         changed: list[GPModel] = []
@@ -73,14 +76,18 @@ class FollowedModels:
             for gpm in changed:
                 gpm.set_data(*before)
             raise
+        return self
 
 
 class OneModel(FollowedModels):
     """A single model, under the label :data:`ONLY`."""
 
-    def __init__(self, gpm: GPModel, inference: str):
+    def __init__(self, gpm: GPModel, inference: str, max_points: int | None = None):
         super().__init__({ONLY: gpm})
-        self.gpm, self.inference = gpm, inference
+        self.gpm, self.inference, self.max_points = gpm, inference, max_points
+        # The rows that the last particles were fitted to, None for all, and how many points there were.
+        self.rows: np.ndarray | None = None
+        self.n_seen = 0
         # Number of points at the last full search.
         self.last_search = -_SEARCH_EVERY
         self.renew = partial(choose, method=inference)
@@ -92,13 +99,30 @@ class OneModel(FollowedModels):
         if self.inference == "laplace" or not self.gpm.shapes:
             return self._follow_modes(seed, executor)
         # A seed for each n, so that earlier fits do not affect fresh ones.
-        X, y, rng = self.X, self.y, np.random.default_rng((seed, len(self.y)))
-        last = self.particles
-        if last is not None and len(last.y) <= len(y) and _begins_with(X, last.X) and _begins_with(y, last.y):
-            self.particles = last.follow(rng, executor)
-        else:
-            self.particles = self.renew(self.gpm, N_PARTICLES, rng, executor=executor)
+        n, rng = len(self.y), np.random.default_rng((seed, len(self.y)))
+        if self.max_points is not None and n > self.max_points:
+            self.rows = self._informative(self.max_points, rng)
+        self.n_seen = n
+        with self.holding_rows():
+            X, y, last = self.X, self.y, self.particles
+            if last is not None and len(last.y) <= len(y) and _begins_with(X, last.X) and _begins_with(y, last.y):
+                self.particles = last.follow(rng, executor)
+            else:
+                self.particles = self.renew(self.gpm, default_particles(len(y)), rng, executor=executor)
+        if self.rows is not None:
+            self.particles.diagnostics["n_left_out"] = n - len(self.rows)
         return self.particles
+
+    def _informative(self, max_points: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of the last fit and those told since; if they are too many, informative ones with room for more."""
+        new = np.arange(self.n_seen, len(self.y))
+        if self.rows is not None and len(self.rows) + len(new) <= max_points:
+            return np.concatenate([self.rows, new])
+        return informative_rows(self.gpm, int(_CHOSEN * max_points), rng)
+
+    def holding_rows(self) -> AbstractContextManager:
+        """Context in which the model holds the data that the last particles were fitted to."""
+        return nullcontext() if self.rows is None else holding(self.gpm, self.X[self.rows], self.y[self.rows])
 
     def _follow_modes(self, seed: int, executor: Executor | None) -> LaplaceFit:
         """Follow the modes; every 15 points search them anew."""
@@ -198,7 +222,8 @@ class SeveralModels(FollowedModels):
         # A seed for each number of points and model, so that a file need not hold the particles.
         rng = np.random.default_rng((len(fit.y), crc32(str(label).encode())))
         renew = partial(choose, method=self.inference)
-        return from_modes(fit, _PARTICLES, rng, "particles around the modes that are followed", renew, _WEIGHTED)
+        n_particles = min(_PARTICLES, default_particles(len(fit.y)))
+        return from_modes(fit, n_particles, rng, "particles around the modes that are followed", renew, _WEIGHTED)
 
     def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
         """Take a step of compositional kernel search from probable models, then prune."""
@@ -323,12 +348,23 @@ def _check_model(gpm: Any) -> None:
         raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")
 
 
-def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int, inference: str) -> OneModel | SeveralModels:
-    """The models that a learner follows, checked against its goal."""
+def check_following(inference: str, explore_every: int) -> None:
+    """Raise a ValueError for options of a learner that no models take."""
     if inference not in METHODS:
         raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
     if not isinstance(explore_every, int | np.integer) or explore_every < 0:
         raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
+
+
+def read_subject(
+    gpm: Any, learn: str, prior: Prior, explore_every: int, inference: str, max_points: int | None = None
+) -> OneModel | SeveralModels:
+    """The models that a learner follows, checked against its goal."""
+    check_following(inference, explore_every)
+    if max_points is not None:
+        check_max_points(max_points)
+        if not isinstance(gpm, GPModel) or inference == "laplace" or not gpm.shapes:
+            raise ValueError("max_points is for a single model with free parameters, and inference='auto' or 'smc'")
     if isinstance(gpm, GPModel):
         if learn == "model":
             raise ValueError("learn='model' compares models: pass at least two, in a list or a dict")
@@ -336,9 +372,10 @@ def read_subject(gpm: Any, learn: str, prior: Prior, explore_every: int, inferen
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
-        return OneModel(gpm, inference)
+        return OneModel(gpm, inference, max_points)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
-        raise TypeError(f"Learner takes a GPModel, or a list or dict of them; got {type(gpm).__name__}")
+        expected = "a GPModel, a list or dict of them, a function that makes them, or None"
+        raise TypeError(f"Learner takes {expected}; got {type(gpm).__name__}")
     if learn == "hyperparameters":
         raise ValueError("learn='hyperparameters' takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)

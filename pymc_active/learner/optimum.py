@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.stats import beta
 
-from pymc_active.criteria.maximum.base import sample_optima
+from pymc_active.classification.success import Success
+from pymc_active.criteria.maximum.base import OptimizedPaths, sample_optima
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.learner.working_region import maxima_where_it_works, rows_that_work
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
@@ -21,6 +24,8 @@ from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
 _HYPERPARAMETERS, _FEATURES = 20, 1000
+# Paths of each round of the test for stopping, and the share of delta's decisions that may be wrong by chance.
+_ROUNDS, _TEST_ERROR = (64, 64, 128, 256), 0.05
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,7 +39,8 @@ class Optimum(Summarized):
     f_mean, f_sd : float
         Posterior mean and sd of the latent function there, in units of y, hyperparameters marginalised.
     samples : xarray.Dataset
-        Maximisers ``x`` (path, input) of sample paths, draws of the maximum's place, and their heights ``f`` (path).
+        Maximisers ``x`` (path, input) of sample paths, draws of the maximum's place, and their heights ``f`` (path);
+        after failed experiments those where success is at least as likely as failure.
     regret : float
         Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths.
     """
@@ -73,24 +79,85 @@ class Optimum(Summarized):
 
 
 def find_optimum(
-    fit: LaplaceFit | ModelAverage, x: np.ndarray, shown: Any, domain: Domain, minimize: bool, n_optima: int, seed: int
+    fit: LaplaceFit | ModelAverage,
+    x: np.ndarray,
+    shown: Any,
+    domain: Domain,
+    success: Success | None,
+    minimize: bool,
+    n_optima: int,
+    seed: int,
 ) -> Optimum:
     """Compare a recommended point x (D,), ``shown`` to the user, with the maxima of sample paths."""
     if not isinstance(n_optima, int | np.integer) or n_optima < 2:
         raise ValueError(f"n_optima must be a whole number of at least 2; got {n_optima!r}")
-    n = min(_HYPERPARAMETERS, n_optima)
+    rng = np.random.default_rng((seed, len(fit.y)))
     with one_blas_thread():
-        ensemble = ensemble_from(None, fit=fit, draws=n, random_seed=seed)
-        gps = conditioned_gps(ensemble, n, minimize=minimize, random_seed=seed)
-        found = sample_optima(gps, domain, n_optima, _FEATURES, np.random.default_rng((seed, len(fit.y))))
+        found = _optima(fit, x, domain, success, minimize, n_optima, min(_HYPERPARAMETERS, n_optima), seed, rng)
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
         heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
-        short = [
-            float(o.gp.posterior.y_map.scale) * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0])
-            for o in found
-        ]
+        short = _shortfalls(found, x)
     p = mixture(as_ensemble(fit, method="draws", draws=32, random_seed=0), x[None])
     mean, variance = mixture_moments(p.means, p.variances, p.weights)
     samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
-    regret = float(np.maximum(np.concatenate(short), 0.0).mean())
+    regret = float(short.mean())
     return Optimum(shown, float(mean[0]), float(np.sqrt(variance[0])), samples, regret, fit, domain, minimize)
+
+
+def regret_is_small(
+    fit: LaplaceFit | ModelAverage,
+    x: np.ndarray,
+    domain: Domain,
+    success: Success | None,
+    minimize: bool,
+    epsilon: float,
+    delta: float,
+    seed: int,
+) -> bool:
+    """Whether P(regret of x > epsilon) < delta, by a sequential test over paths, each of its own hyperparameters.
+
+    Paths are added until a Clopper-Pearson interval excludes delta, with the error spread over the rounds; if they do
+    not suffice, the answer is no. Source: Wilson (2024), Stopping Bayesian optimization with probabilistic regret
+    bounds, section 4.
+    """
+    rng, n_large, n = np.random.default_rng((seed, len(fit.y))), 0, 0
+    for level, size in enumerate(_ROUNDS, start=1):
+        with one_blas_thread():
+            found = _optima(fit, x, domain, success, minimize, size, size, int(rng.integers(2**31)), rng)
+            short = _shortfalls(found, x)
+        n_large, n = n_large + int((short > epsilon).sum()), n + size
+        error = _TEST_ERROR / 2**level
+        if n_large < n and beta.ppf(1 - error, n_large + 1, n - n_large) < delta:
+            return True
+        if n_large and beta.ppf(error, n_large, n - n_large + 1) > delta:
+            return False
+    return False
+
+
+def _optima(
+    fit: LaplaceFit | ModelAverage,
+    x: np.ndarray,
+    domain: Domain,
+    success: Success | None,
+    minimize: bool,
+    n_optima: int,
+    n_hyperparameters: int,
+    seed: int,
+    rng: np.random.Generator,
+) -> list[OptimizedPaths]:
+    ensemble = ensemble_from(None, fit=fit, draws=n_hyperparameters, random_seed=seed)
+    gps = conditioned_gps(ensemble, n_hyperparameters, minimize=minimize, random_seed=seed)
+    if success is not None and domain.is_pool:
+        domain = rows_that_work(domain, success, x)
+    optima = sample_optima(gps, domain, n_optima, _FEATURES, rng)
+    if success is None or domain.is_pool:
+        return optima
+    return maxima_where_it_works(optima, domain, success, x, rng)
+
+
+def _shortfalls(found: list[OptimizedPaths], x: np.ndarray) -> np.ndarray:
+    """By how much each path is lower at x (D,) than at its maximum, in units of y."""
+    short = [
+        float(o.gp.posterior.y_map.scale) * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0]) for o in found
+    ]
+    return np.maximum(np.concatenate(short), 0.0)

@@ -14,12 +14,21 @@ from pymc_active.support.tables import read_inputs
 
 
 class Questions:
-    """Points pending (in the order asked) and told since the start of a run; ``inputs`` names the D inputs."""
+    """Points pending, told since the start of a run, and failed, each in order; ``inputs`` names the D inputs."""
 
     def __init__(self, candidates: Candidates, inputs: list):
         self.candidates, self.inputs = candidates, inputs
         self.pending: list[Choice] = []
         self.told: list[Choice] = []
+        self.failed: list[Choice] = []
+
+    def matrix(self, choices: Sequence[Choice]) -> np.ndarray:
+        """Choices as a matrix (k, D)."""
+        return np.reshape([choice.x for choice in choices], (-1, len(self.inputs)))
+
+    def tried(self, measured: np.ndarray) -> np.ndarray:
+        """The measured points (n, D), and those that failed."""
+        return np.concatenate([measured, self.matrix(self.failed)])
 
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """Points as a matrix, and the labels of the rows of a data frame."""
@@ -63,23 +72,24 @@ class Questions:
         self.candidates.reserve(choice)
         self.pending.append(choice)
 
-    def tell(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
-        """Add measured points (k, D), and the position of the pending point each answers, None if not asked for."""
+    def tell(self, X: np.ndarray, positions: Sequence[int | None], failed: np.ndarray) -> None:
+        """Add points (k, D), the position of the pending point each answers (None: not asked for), which ``failed``."""
         unasked = [i is None for i in positions]
         rows = iter(self.candidates.find(X[unasked]))
-        for point, i in zip(X, positions, strict=True):
+        for point, i, has_failed in zip(X, positions, failed, strict=True):
             if i is None:
-                self.told.append(Choice(point, next(rows), np.nan))
-                self.candidates.reserve(self.told[-1])
+                choice = Choice(point, next(rows), np.nan)
+                self.candidates.reserve(choice)
             else:
-                self.told.append(self.pending[i]._replace(x=point))
+                choice = self.pending[i]._replace(x=point)
+            (self.failed if has_failed else self.told).append(choice)
         self._drop(positions)
 
     def forget(self, positions: Sequence[int], measured: np.ndarray) -> None:
         """Give up pending points; ``measured`` (n, D) holds all measured ones."""
         given_up = [self.pending[i] for i in positions]
         self._drop(positions)
-        others = np.concatenate([measured, *(choice.x[None] for choice in self.pending)])
+        others = np.concatenate([self.tried(measured), self.matrix(self.pending)])
         for choice in given_up:
             self.candidates.release(choice, others)
 
@@ -95,19 +105,22 @@ class Questions:
     def _drop(self, positions: Sequence[int | None]) -> None:
         self.pending = [choice for i, choice in enumerate(self.pending) if i not in positions]
 
-    def design(self, X: np.ndarray, y: np.ndarray, pending: bool) -> xr.Dataset:
-        """The points X (k, D) told since the start with their outputs, and on request the pending ones with NaN."""
+    def design(self, y: np.ndarray, pending: bool) -> xr.Dataset:
+        """The points told since the start with their outputs y (k,), and on request the pending ones with NaN."""
         missing = self.pending if pending else []
-        choices = [*self.told, *missing]
+        y = np.append(y, np.full(len(missing), np.nan))
+        return self.table([*self.told, *missing], "step").assign(y=("step", y))
+
+    def table(self, choices: Sequence[Choice], dim: str) -> xr.Dataset:
+        """Choices over a dimension: their ``x``, ``pool_row`` (-1 outside), ``label`` and ``score`` when asked."""
         rows = np.array([choice.row for choice in choices], int)
         called = zip(rows, self.candidates.labels_of(rows), strict=True)
         labels = [str(label) if row >= 0 else "" for row, label in called]
         return xr.Dataset(
             {
-                "x": (("step", "input"), np.concatenate([X, *(choice.x[None] for choice in missing)])),
-                "y": ("step", np.append(y, np.full(len(missing), np.nan))),
-                "pool_row": ("step", rows),
-                "label": ("step", np.array(labels, dtype=str)),
-                "score": ("step", np.array([choice.score for choice in choices], float)),
+                "x": ((dim, "input"), self.matrix(choices)),
+                "pool_row": (dim, rows),
+                "label": (dim, np.array(labels, dtype=str)),
+                "score": (dim, np.array([choice.score for choice in choices], float)),
             }
         )

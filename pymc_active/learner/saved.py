@@ -13,6 +13,7 @@ from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool
+from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState, new_state
@@ -25,7 +26,7 @@ from pymc_active.support.labels import read_label, read_table, write_label, writ
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 # Fields of a state that go into the file as they are.
 _PLAIN = ("learn", "criterion_is_named", "minimize", "repeat", "random_seed", "n_start", "notes")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
@@ -43,21 +44,16 @@ def to_contents(state: LearnerState) -> Contents:
     _check_notes(state.notes)
     subject, questions, n_start = state.subject, state.questions, state.n_start
     candidates, X, y = questions.candidates, subject.X, subject.y
-    members, name = subject.models, next(iter(subject.models.values())).name
+    members, name = subject.models, next((gpm.name for gpm in subject.models.values()), "y")
     # A dimension cannot have the name of the observations, which a user's own model chooses.
     over = "obs" if name != "obs" else "observation"
-    inputs = {"input": [str(label) for label in next(iter(members.values())).inputs]}
+    inputs = {"input": [str(label) for label in questions.inputs]}
     groups = {
         "observed_data": xr.Dataset({name: (over, y)}),
         "constant_data": xr.Dataset({"X": (("obs", "input"), X)}, inputs),
-        "design": questions.design(X[n_start:], y[n_start:], False),
-        "pending": xr.Dataset(
-            {
-                "x": (("point", "input"), np.reshape([choice.x for choice in questions.pending], (-1, X.shape[1]))),
-                "pool_row": ("point", np.array([choice.row for choice in questions.pending], int)),
-                "score": ("point", np.array([choice.score for choice in questions.pending], float)),
-            }
-        ),
+        "design": questions.design(y[n_start:], False),
+        "pending": questions.table(questions.pending, "point"),
+        "failures": questions.table(questions.failed, "failure"),
     }
     table = None
     if isinstance(candidates, Pool):
@@ -99,7 +95,10 @@ def to_contents(state: LearnerState) -> Contents:
 
 
 def from_contents(
-    contents: Contents, model: GPModel | Mapping[Any, GPModel] | None, criterion: str | AnyCriterion | None, pool: Any
+    contents: Contents,
+    model: GPModel | Mapping[Any, GPModel] | MakeModel | None,
+    criterion: str | AnyCriterion | None,
+    pool: Any,
 ) -> LearnerState:
     """The state in a file; arguments and errors as for :meth:`Learner.load`."""
     try:
@@ -109,19 +108,24 @@ def from_contents(
 
 
 def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) -> LearnerState:
-    groups, document = contents
+    groups, document, revision = contents
     X = np.array(groups["constant_data"]["X"].to_numpy(), float)
     [outcome] = groups["observed_data"].data_vars.values()
     y = np.array(outcome.to_numpy(), float)
-    models = _models(document["models"], model, X, y)
     if criterion is None:
         if not document["criterion_is_named"]:
             raise ValueError(f"a file cannot hold your own criterion, {document['criterion']!r}: pass it as criterion=")
         criterion = document["criterion"]
     memory = document["memory"]
+    gpm: Any
+    if is_first := "has_function" in memory:
+        gpm = _function(memory["has_function"], model)
+    else:
+        models = _models(document["models"], model, X, y)
+        gpm = models if memory["is_several"] else models[ONLY]
     pool, bounds = _candidates(groups, document["table"], pool)
     state = new_state(
-        models if memory["is_several"] else models[ONLY],
+        gpm,
         document["learn"],
         criterion,
         pool,
@@ -133,20 +137,27 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         inference=memory["inference"],
         verify=document["verify"],
         random_seed=int(document["random_seed"]),
+        max_points=memory.get("max_points"),
     )
+    if is_first:
+        state.take(X, y)
     state.rng = read_generator(document["generator"])
     state.n_start = state.verification.n_start = int(document["n_start"])
     questions = state.questions
-    questions.pending, questions.told = _choices(groups["pending"]), _choices(groups["design"])
+    questions.pending, questions.told, questions.failed = (
+        _choices(groups[name]) for name in ("pending", "design", "failures")
+    )
     if isinstance(questions.candidates, Pool):
         questions.candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
     elif isinstance(questions.candidates, LazyPool):
         questions.candidates.offered = _offered(groups["lazy_pool"], questions.candidates)
     _check(state)
     state.notes = document["notes"]
+    state.revisions = {revision}
     if not isinstance(state.notes, dict):
         raise ValueError(f"the file is damaged: its notes are {type(state.notes).__name__} instead of a dict")
-    _remember(state, memory, groups, bool(document["is_fitted"]))
+    if not is_first:
+        _remember(state, memory, groups, bool(document["is_fitted"]))
     if "verification" in groups:
         state.verification.remember(groups["verification"], ONLY)
     return state
@@ -181,15 +192,29 @@ def _check(state: LearnerState) -> None:
     if n_start + n_told != n:
         raise ValueError(f"the file is damaged: {n} observations, but {n_start} at the start and {n_told} told")
     n_rows = len(questions.candidates)
-    if not all(-1 <= choice.row < n_rows for choice in (*questions.pending, *questions.told)):
+    if not all(-1 <= choice.row < n_rows for choice in (*questions.pending, *questions.told, *questions.failed)):
         raise ValueError(f"the file is damaged: it has asked for rows that are not among the {n_rows} of its pool")
 
 
+def _function(is_needed: bool, given: Any) -> MakeModel | None:
+    """The function that makes the model of a run without one yet."""
+    if is_needed and given is None:
+        raise ValueError("a file cannot hold the function that makes the model of this run: pass it as model=")
+    if given is not None and not (is_needed and callable(given)):
+        expected = "its function as model=" if is_needed else "no model"
+        raise TypeError(f"this run has no model yet and takes {expected}; got {type(given).__name__}")
+    return given
+
+
 def _models(
-    saved: list[dict[str, Any]], given: GPModel | Mapping[Any, GPModel] | None, X: np.ndarray, y: np.ndarray
+    saved: list[dict[str, Any]], given: GPModel | Mapping[Any, GPModel] | MakeModel | None, X: np.ndarray, y: np.ndarray
 ) -> dict[Any, GPModel]:
     """The models by label: the user's own where given, otherwise rebuilt from the file."""
     labels = [read_label(one["label"]) for one in saved]
+    if callable(given):
+        if not all(one["recipe"] is not None for one in saved):
+            raise TypeError("the function of this run has made its model, which the file cannot hold: pass the model")
+        given = None
     if given is None:
         given = {}
     elif not isinstance(given, Mapping):
@@ -290,9 +315,18 @@ def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | 
     )
 
 
-def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
+def _memory(subject: FirstDesign | OneModel | SeveralModels) -> dict[str, Any]:
+    if isinstance(subject, FirstDesign):
+        return {"is_several": False, "inference": subject.inference, "has_function": subject.function is not None}
     if isinstance(subject, OneModel):
-        return {"is_several": False, "last_search": subject.last_search, "inference": subject.inference}
+        return {
+            "is_several": False,
+            "last_search": subject.last_search,
+            "inference": subject.inference,
+            "max_points": subject.max_points,
+            "rows": None if subject.rows is None else subject.rows.tolist(),
+            "n_seen": subject.n_seen,
+        }
     prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
     history = [
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
@@ -312,6 +346,7 @@ def _memory(subject: OneModel | SeveralModels) -> dict[str, Any]:
 def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
     """Restore the starts of the next fits, and the last fits themselves if nothing was told since."""
     subject = state.subject
+    assert not isinstance(subject, FirstDesign), "a first design has no fits"
     fits: dict[Any, LaplaceFit] = {}
     for number, (label, gpm) in enumerate(subject.models.items()):
         group = groups[f"modes/{number}"]
@@ -325,8 +360,12 @@ def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, 
             fits[label] = fit_from_dataset(gpm, group)
     if isinstance(subject, OneModel):
         subject.last_search = int(memory["last_search"])
+        if memory.get("rows") is not None:
+            subject.rows = np.array(memory["rows"], int)
+        subject.n_seen = int(memory.get("n_seen", 0))
         if "particles" in groups:
-            subject.particles = particles_from_dataset(subject.gpm, groups["particles"], subject.renew)
+            with subject.holding_rows():
+                subject.particles = particles_from_dataset(subject.gpm, groups["particles"], subject.renew)
         if is_fitted:
             state.fit = fits.get(ONLY, subject.particles)
         return

@@ -10,9 +10,11 @@ import numpy as np
 
 from pymc_active.criteria.base import Criterion, is_lazy
 from pymc_active.criteria.by_name import FUNCTIONS, make_criterion
+from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
+from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels, read_subject
 from pymc_active.learner.questions import Questions
@@ -23,7 +25,12 @@ from pymc_active.support.options import check_flag
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 # The criterion of each goal.
-GOALS = {"function": "uncertainty", "hyperparameters": "bald_draws", "model": "bams", "maximum": "pes"}
+GOALS = {
+    "function": "uncertainty",
+    "hyperparameters": "bald_draws",
+    "model": "bams",
+    "maximum": "expected_improvement",
+}
 # Spans of candidates that show a scaling for other data: in units of the priors (usually below ten), and of the data.
 _WIDEST, _WIDER = 12.0, 5.0
 
@@ -33,8 +40,10 @@ class LearnerState:
     """The state of a run between two calls of its learner.
 
     ``criterion`` is None for random points; ``criterion_is_named`` tells whether its name suffices to make it again.
-    ``subject`` holds the data told so far, ``n_start`` of them at the start, and the modes of the last fits. ``rng`` is
-    the generator of the choices, and ``fit`` the searched fit to the current data, None until it is made.
+    ``subject`` is the models, or the design before there is one. It holds the data told so far, ``n_start`` of them at
+    the start, and the modes of the last fits. ``rng`` is the generator of the choices, and ``fit`` the searched fit to
+    the current data, None until it is made. ``revisions`` are those of the files that the run has written or was loaded
+    from, which saving may replace.
     """
 
     learn: str
@@ -44,13 +53,21 @@ class LearnerState:
     minimize: bool
     repeat: bool
     random_seed: int
-    subject: OneModel | SeveralModels
+    subject: FirstDesign | OneModel | SeveralModels
     questions: Questions
     verification: Verification
     n_start: int
     rng: np.random.Generator
     fit: LaplaceFit | ModelAverage | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    revisions: set[str] = field(default_factory=set)
+
+    def take(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data by X (n, D) and y (n,), which may make the first model; an error changes nothing."""
+        subject = self.subject.with_data(X, y)
+        if subject is not self.subject:
+            _warn_about_scale(subject.models, self.questions.candidates)
+        self.subject = subject
 
 
 def new_state(
@@ -66,12 +83,19 @@ def new_state(
     inference,
     verify,
     random_seed,
+    max_points=None,
 ) -> LearnerState:
     """The state of a new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
     repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
-    subject = read_subject(gpm, learn, prior, explore_every, inference)
+    subject: FirstDesign | OneModel | SeveralModels | None = None
+    if gpm is not None and not callable(gpm):
+        subject = read_subject(gpm, learn, prior, explore_every, inference, max_points)
+    elif prior is not None or explore_every or max_points is not None:
+        raise ValueError("prior, explore_every and max_points are for models with data")
+    if max_points is not None and verify != "never":
+        raise ValueError("verify is for fits to all points: leave out max_points, or pass verify='never'")
     if (pool is None) == (bounds is None):
         raise ValueError("a learner chooses from a pool or a box: pass either pool=X_pool or bounds=[(low, high), ...]")
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:
@@ -79,13 +103,15 @@ def new_state(
     else:
         # NumPy raises for an invalid seed.
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
-    verification = Verification(verify, len(subject.y), random_seed)
-    inputs = next(iter(subject.models.values())).inputs
+    inputs = inputs_of(pool, bounds) if subject is None else next(iter(subject.models.values())).inputs
     candidates: Candidates
     if pool is None:
         candidates = Box(bounds, len(inputs), repeat)
     else:
         candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
+    if subject is None:
+        subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
+    verification = Verification(verify, len(subject.y), random_seed)
     _warn_about_scale(subject.models, candidates)
     if criterion is None:
         criterion = GOALS[learn]
@@ -93,7 +119,7 @@ def new_state(
         criterion = FUNCTIONS.get(criterion, criterion)
     for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
         candidates.reserve(Choice(x, row, np.nan))
-    several = isinstance(subject, SeveralModels)
+    several = learn == "model" or isinstance(subject, SeveralModels)
     made, name = _read_criterion(criterion, candidates, minimize, random_seed, several)
     return LearnerState(
         learn=learn,
@@ -118,7 +144,8 @@ def _read_criterion(
         return None, criterion
     if isinstance(criterion, str):
         options: dict[str, Any] = {"minimize": minimize, "random_seed": random_seed, "several_models": several}
-        return make_criterion(criterion, domain=lambda: candidates.domain, **options), criterion
+        options |= {"domain": lambda: candidates.domain, "targets": lambda: candidates.places(N_TARGETS)}
+        return make_criterion(criterion, **options), criterion
     if not callable(criterion) and not isinstance(criterion, Criterion):
         raise ValueError(f"criterion must be a name or a callable; got {criterion!r}")
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))
@@ -128,8 +155,7 @@ def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> 
     """Warn if the inputs were scaled by data that cover a small part of the candidates."""
     if isinstance(candidates, LazyPool):
         return
-    domain = candidates.domain
-    corners = np.stack([domain.low, domain.high] if domain.pool is None else [domain.pool.min(0), domain.pool.max(0)])
+    corners = np.stack(candidates.limits)
     for label, gpm in models.items():
         scaled = gpm.x_map(corners)
         if np.array_equal(scaled, corners):
@@ -140,6 +166,6 @@ def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> 
             return warn_user(
                 f"after the x_scale{what} the candidates span {spans[wide].max():.3g} units, but the priors expect "
                 "lengthscales near 1. The scale was taken from data that cover only a small part of the candidates: "
-                "pass x_scale=(low, high - low) of the candidates",
+                "give the model bounds=[(low, high), ...] of the candidates",
                 ScaleWarning,
             )

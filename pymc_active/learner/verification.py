@@ -16,7 +16,7 @@ from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.laplace.draws.importance import PARETO_LIMIT, pareto_k
 from pymc_active.laplace.draws.nuts import Chains, nuts
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.models.datatrees import to_dataset
+from pymc_active.models.datatrees import arviz_groups
 from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -210,10 +210,10 @@ def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> 
 
 
 def trace_datatree(fit: LaplaceFit, chains: Chains) -> xr.DataTree:
-    """Chains as ``pm.sample`` returns them: ``posterior`` in the user's space, and ``diverging``."""
+    """Chains with all groups of :meth:`LaplaceFit.to_datatree`, and ``diverging``."""
     n_chains, n_draws, P = chains.z.shape
     thetas = fit.best.space.lift(chains.z.reshape(-1, P), np.random.default_rng(0))
-    values = {k: v.reshape(n_chains, n_draws, *v.shape[1:]) for k, v in fit.gpm.constrain(thetas).items()}
-    posterior = to_dataset(fit.gpm, values, ["chain", "draw"], len(fit.y))
-    stats = xr.Dataset({"diverging": (["chain", "draw"], chains.diverging)})
-    return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})
+    rows = np.arange(len(thetas)).reshape(n_chains, n_draws)
+    groups = arviz_groups(fit.gpm, fit.best.full_posterior, thetas, rows, fit.X, fit.y, 0)
+    groups["sample_stats"]["diverging"] = ["chain", "draw"], chains.diverging
+    return xr.DataTree.from_dict(groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,14 @@ from pymc_active.models.recipe import write_recipe
 from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.support.scaling import Affine, Scale, fit_scale
-from pymc_active.support.tables import input_labels, read_inputs, read_outputs
+from pymc_active.posterior.prior import RenewedPrior
+from pymc_active.support.scaling import Affine, Scale, fit_scale, renewed_scale
+from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 MEANS = ("constant", "linear", "zero")
+# Parameters of the mean.
+_OF_MEAN = ("mean_constant", "mean_slope")
 
 
 class Blueprint(ModelSource):
@@ -37,11 +41,18 @@ class Blueprint(ModelSource):
     noise_prior: tuple[float, float] = (np.log(0.1), 1.0)
     scaled_inputs = "box"
 
-    def __init__(self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale):
+    def __init__(
+        self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None
+    ):
         # Copies, because the user's arrays may change before the PyMC model is made.
         points = read_inputs(X).copy()
         self._data = points, read_outputs(y, len(points), X).copy()
         self.inputs = input_labels(X, points.shape[1])
+        if bounds is not None:
+            x_scale = self._within(*read_bounds(bounds, points.shape[1])) if x_scale is None else x_scale
+            y_scale = renewed_scale(self._data[1]) if y_scale is None else y_scale
+        if mean is None:
+            mean = "zero" if bounds is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
         self.y_map = fit_scale(y_scale, self._data[1], "y_scale")
         self.mean, self.priors = mean, _copy_arrays(priors)
@@ -57,6 +68,8 @@ class Blueprint(ModelSource):
         if self.parameters.has_defaults:
             _warn_about_units(*self._data, self.x_map, self.y_map, self.scaled_inputs)
 
+        if self.y_map.is_renewed and not all(map(self.parameters.is_normal, self._on_y)):
+            self.y_map = replace(self.y_map, is_renewed=False)
         self._is_plain = isinstance(mean, str) and all(map(self.parameters.is_normal, self.parameters.free))
         context = pm.Model.get_context(error_if_none=False)
         if context is not None or not self._is_plain:
@@ -75,6 +88,35 @@ class Blueprint(ModelSource):
     @abstractmethod
     def _add_kernel_parameters(self) -> None:
         """Add the kernel's parameters; raise for arguments that do not fit the data."""
+
+    @property
+    @abstractmethod
+    def outputscales(self) -> list[str]:
+        """Names of the parameters that scale the covariance with the variance of y, one for each term."""
+
+    @property
+    def _on_y(self) -> list[str]:
+        """Names of all parameters whose priors depend on the scale or the level of y."""
+        return [*self.outputscales, "log_noise", *(name for name in _OF_MEAN if name in self.parameters)]
+
+    def _within(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Shift and scale that take a box to where the default priors are stated."""
+        return (low, high - low) if self.scaled_inputs == "unit" else ((low + high) / 2, (high - low) / 2)
+
+    def _renewed_priors(self, y: Any) -> dict[str, tuple[Any, Any]]:
+        """Mean and sd by name of the priors of a PyMC model that are renewed when data are added; y is symbolic."""
+        if not self.y_map.is_renewed:
+            return {}
+        scaled = self.y_map(y)
+        level, scale = scaled.mean(), pt.switch(pt.gt(scaled.std(), 0), scaled.std(), 1.0)
+        renewed = {}
+        for name in self._on_y:
+            mean, sd = self.parameters.normal(name)
+            if name in _OF_MEAN:
+                renewed[name] = scale * mean + (level if name == "mean_constant" else 0.0), scale * sd
+            else:
+                renewed[name] = mean + pt.log(scale), sd
+        return renewed
 
     @abstractmethod
     def covariance(self, variables: dict[str, Any]) -> pm.gp.cov.BaseCovariance:
@@ -105,7 +147,11 @@ class Blueprint(ModelSource):
     def _array_keywords(self) -> dict[str, Any]:
         """What every array posterior is made of, besides data and kernel."""
         prior, parameters = self.parameters.gaussian_prior(), self.parameters
-        positions = [parameters.positions(name) for name in ("mean_constant", "mean_slope") if name in parameters]
+        levels, slopes = (parameters.positions(name) if name in parameters else np.empty(0, int) for name in _OF_MEAN)
+        renewed = None
+        if self.y_map.is_renewed:
+            logs = np.array([parameters.position(name) for name in (*self.outputscales, "log_noise")])
+            renewed = RenewedPrior(prior, logs, levels, slopes)
         return {
             "x_map": self.x_map,
             "y_map": self.y_map,
@@ -113,7 +159,8 @@ class Blueprint(ModelSource):
             "constants": parameters.constants,
             "prior": prior,
             "log_noise": parameters.position("log_noise"),
-            "mean_indices": np.concatenate([np.empty(0, int), *positions]),
+            "mean_indices": np.concatenate([levels, slopes]),
+            "renewed_prior": renewed,
             "mean_basis": partial(_mean_basis, self.mean),
         }
 
@@ -137,7 +184,7 @@ class Blueprint(ModelSource):
                 model.add_coord(name, list(labels))
             X_data = pm.Data("X", X, dims=("obs", "input"))
             y_data = pm.Data("y_data", y, dims="obs")
-            variables = self.parameters.register(model)
+            variables = self.parameters.register(model, self._renewed_priors(y_data))
             gp = pm.gp.Marginal(mean_func=self._mean_function(variables), cov_func=self.covariance(variables))
             gp.marginal_likelihood("y", X_data, y_data, sigma=variables["noise"], jitter=0, dims="obs")
         return PyMCSource(model, gp, "y", X_data, y_data, self.inputs)
@@ -146,11 +193,23 @@ class Blueprint(ModelSource):
     def data(self):
         return tuple(map(data_value, self._data)) if self._made is None else self._made.data
 
+    def check_replaceable(self):
+        if self._made is not None:
+            self._made.check_replaceable()
+
     def set_data(self, X, y):
         if self._made is not None:
             self._made.set_data(X, y)
         else:
             self._data = X.copy(), y.copy()
+
+    def keep_priors(self):
+        if not self.y_map.is_renewed:
+            return
+        self.y_map = replace(self.y_map, is_renewed=False)
+        self._posterior = None
+        if self._made is not None:
+            self._made = self._make(None)
 
     @property
     def _has_more(self) -> bool:
@@ -201,8 +260,12 @@ class Blueprint(ModelSource):
             raise ValueError(f"mean must be one of {', '.join(MEANS)} or a pm.gp.mean.Mean; got {self.mean!r}")
         if self.mean != "zero":
             self.parameters.add("mean_constant", 0.0, 1.0)
+            if not self.y_map.is_identity:
+                self.parameters.add_in_original_units("mean_constant", self.y_map.scale, self.y_map.shift)
         if self.mean == "linear":
             self.parameters.add("mean_slope", 0.0, 1.0, "input")
+            if not (self.x_map.is_identity and self.y_map.is_identity):
+                self.parameters.add_in_original_units("mean_slope", self.y_map.scale / self.x_map.scale)
 
     def _mean_function(self, variables: dict[str, Any]) -> pm.gp.mean.Mean:
         shift, scale = self.y_map.shift, self.y_map.scale

@@ -19,19 +19,23 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.parameters import Priors
 from pymc_active.models.recipe import read_recipe
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
+from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Scale
+from pymc_active.support.tables import Bounds, read_numbers
 from pymc_active.support.user_warnings import ScaleWarning, ignoring
 
 
+@checked
 def ard_gp(
     X: Any,
     y: Any,
     *,
     kernel: str = "ExpQuad",
-    mean: str | pm.gp.mean.Mean = "zero",
+    mean: str | pm.gp.mean.Mean | None = None,
     priors: Priors = None,
     x_scale: Scale = None,
     y_scale: Scale = None,
+    bounds: Bounds | None = None,
 ) -> GPModel:
     """A Gaussian process with one lengthscale for each input (automatic relevance determination).
 
@@ -45,19 +49,28 @@ def ard_gp(
         Outputs in your units. If X and y are pandas objects with labels, these must agree row by row.
     kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
         ``"ExpQuad"`` for smooth functions, ``"Matern52"`` for functions with two derivatives, and so on down.
-    mean : {"zero", "constant", "linear"} or pm.gp.mean.Mean
-        The mean function of the scaled data. A ``Mean`` object is used as it is, on X and y in your units.
+    mean : {"zero", "constant", "linear"} or pm.gp.mean.Mean, optional
+        The mean function of the scaled data, by default ``"constant"`` with ``bounds`` and otherwise ``"zero"``. A
+        ``Mean`` object is used as it is, on X and y in your units.
     priors : dict, optional
         Parameter name -> a distribution such as ``pm.Normal.dist(0, 1)``, or a number that fixes the parameter.
         Parameters left out keep defaults for scaled data; ``log`` is natural, of a length or a standard deviation:
 
         * ``log_lengthscale`` (D,): Normal(log √D, 1); ``log_outputscale``: Normal(0, 1)
         * ``log_noise``: Normal(log 0.1, 1)
-        * ``mean_constant``: Normal(0, 1), unless ``mean="zero"``; ``mean_slope`` (D,): Normal(0, 1), if it is "linear"
+        * ``mean_constant``: Normal(0, 1), unless ``mean="zero"``; ``mean_slope`` (D,): Normal(0, 1), if it is "linear";
+          a trace also has ``mean_constant_original_units``, the mean where scaled inputs are zero, and
+          ``mean_slope_original_units``, if y or X is scaled
     x_scale, y_scale : None, "unit", "box", "standardize" or (shift, scale)
         Map the data to [0, 1], to [-1, 1], to zero mean and unit standard deviation, or to ``(data - shift) / scale``.
         The map does not change when data are added. Results stay in your units; evidences include the Jacobian,
-        -n log(scale of y). For data that cover a box only in part, pass ``x_scale=(low, high - low)``.
+        -n log(scale of y).
+    bounds : list of (low, high), optional
+        The plain way, which needs no scale and no prior: where you will measure, in your units. It takes this box to
+        [-1, 1] and standardises y by all data that the model holds, anew when data are added. The parameters keep
+        their meaning; their *priors* move with the mean and standard deviation of y. If one of the priors that depend
+        on y is not normal, or is a number, y is standardised by the first data only. ``x_scale``, ``y_scale`` and
+        ``priors`` take precedence.
 
     Raises
     ------
@@ -77,21 +90,23 @@ def ard_gp(
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
-    return GPModel(_ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale))
+    return GPModel(_ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds))
 
 
 class _OneKernel(Blueprint):
     """A stationary kernel with an output scale."""
-
-    outputscale_sd: float
 
     def __init__(self, X: Any, y: Any, kernel: str, **common: Any):
         check_kernel(kernel)
         self.profile = kernel
         super().__init__(X, y, **common)
 
+    @property
+    def outputscales(self):
+        return ["log_outputscale"]
+
     def _add_outputscale(self) -> None:
-        self.parameters.add("log_outputscale", 0.0, self.outputscale_sd)
+        self.parameters.add("log_outputscale", 0.0, 1.0)
         self.parameters.add_exponential("outputscale", "log_outputscale", self.y_map.scale)
 
     def _scaled(self, variables: dict[str, Any], cov: pm.gp.cov.Covariance) -> pm.gp.cov.BaseCovariance:
@@ -101,7 +116,6 @@ class _OneKernel(Blueprint):
 
 class _ARD(_OneKernel):
     builder = "ard_gp"
-    outputscale_sd = 1.0
 
     @property
     def description(self):
@@ -126,44 +140,48 @@ class _ARD(_OneKernel):
         return KernelPosterior(X, y, kernel=kernel, **self._array_keywords())
 
 
+@checked
 def embedding_gp(
     X: Any,
     y: Any,
     *,
     n_components: int,
     kernel: str = "ExpQuad",
-    mean: str | pm.gp.mean.Mean = "zero",
+    mean: str | pm.gp.mean.Mean | None = None,
     prior_scale: float | np.ndarray | None = None,
     priors: Priors = None,
     x_scale: Scale = None,
     y_scale: Scale = None,
+    bounds: Bounds | None = None,
 ) -> GPModel:
     r"""A Gaussian process on a learned linear embedding, :math:`f(x) = g(R x)` with R of shape (d, D).
 
     Use it for many inputs of which only a few linear combinations matter; there may be more inputs than data. The
-    kernel is isotropic with unit lengthscale in the d components, since R absorbs the lengthscales. Source: Garnett,
-    Osborne & Hennig (2014), Active Learning of Linear Embeddings for Gaussian Processes, section 2.
+    kernel is isotropic in the d components: how fast f changes along each of them is the length of a row of R, and the
+    lengthscale is how fast it changes in all. Source: Garnett, Osborne & Hennig (2014), Active Learning of Linear
+    Embeddings for Gaussian Processes, section 2, where the lengthscale is one.
 
     Parameters
     ----------
-    X, y, kernel, mean, x_scale, y_scale
+    X, y, kernel, mean, x_scale, y_scale, bounds
         As in :func:`ard_gp`.
     n_components : int
         d, the number of linear combinations, at most D.
     prior_scale : float or ndarray of shape (D,), optional
-        Prior standard deviation of the entries of R, for scaled inputs; an array gives one for each input. With the
-        default, ``5/4 * sqrt(3 / D)``, x uniform in [-1, 1]^D has components of standard deviation 5/4, which span
-        about [-2.5, 2.5] or five lengthscales, as the paper's text says. Its formula prints ``5/4 / D``: functions
-        from that prior are nearly linear.
+        Prior standard deviation of the entries of R, for scaled inputs; an array gives one for each input. By default
+        it is ``5/4 * sqrt(3 / D)`` times a factor that is learned, 1 / lengthscale. With a factor of one, x uniform in
+        [-1, 1]^D has components of standard deviation 5/4, which span about [-2.5, 2.5] or five lengthscales, as the
+        paper's text says. Its formula prints ``5/4 / D``: functions from that prior are nearly linear.
     priors : dict, optional
         As in :func:`ard_gp`, with these names and defaults:
 
         * ``R`` (d, D): Normal(0, prior_scale)
-        * ``log_outputscale``: Normal(0, 0.5); ``log_noise``: Normal(log 0.1, 0.5)
+        * ``log_lengthscale``: Normal(0, 1), or fixed at 0 where you say the scale of R, by ``prior_scale`` or a prior
+        * ``log_outputscale``: Normal(0, 1); ``log_noise``: Normal(log 0.1, 1)
 
-        The many entries of R can explain few data without noise, and such a mode overfits; hence the narrower priors.
         With many inputs, say what you know about the measurement error, e.g. ``{"log_noise":
-        pm.Normal.dist(np.log(0.03), 0.1)}``. With one prior for every component, rotations of R change nothing.
+        pm.Normal.dist(np.log(0.03), 0.1)}``: the many entries of R can explain few data without noise. With one prior
+        for every component, rotations of R change nothing.
 
     Raises
     ------
@@ -179,14 +197,12 @@ def embedding_gp(
     >>> gpm.labels[:2], gpm.labels[-1]
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
-    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
     return GPModel(_Embedding(X, y, kernel, n_components, prior_scale, **common))
 
 
 class _Embedding(_OneKernel):
     builder = "embedding_gp"
-    outputscale_sd = 0.5
-    noise_prior = (np.log(0.1), 0.5)
 
     def __init__(self, X: Any, y: Any, kernel: str, n_components: Any, prior_scale: Any, **common: Any):
         self._n_components, self._prior_scale = n_components, prior_scale
@@ -198,7 +214,7 @@ class _Embedding(_OneKernel):
 
     @property
     def options(self):
-        scale = None if "R" in self.parameters.priors else self._R_sd.tolist()
+        scale = None if self._prior_scale is None else np.asarray(self._prior_scale, float).tolist()
         return {"kernel": self.profile, "n_components": self._n_components, "prior_scale": scale}
 
     @property
@@ -207,8 +223,6 @@ class _Embedding(_OneKernel):
 
     def _add_kernel_parameters(self):
         d, D = self._n_components, self.n_inputs
-        if not isinstance(d, int | np.integer) or isinstance(d, bool):
-            raise TypeError(f"n_components must be an integer; got {d!r}")
         if not 1 <= d <= D:
             raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
         if self._prior_scale is not None and "R" in self.parameters.priors:
@@ -216,18 +230,26 @@ class _Embedding(_OneKernel):
                 "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
             )
         given = self._prior_scale
-        sd = np.array(1.25 * np.sqrt(3 / D) if given is None else given, float)
+        if given is not None or "R" in self.parameters.priors:
+            # Who says the scale of R does not want it learned.
+            self.parameters.priors.setdefault("log_lengthscale", 0.0)
+        sd = read_numbers(1.25 * np.sqrt(3 / D) if given is None else given, "prior_scale")
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
             raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
-        self._n_components, self._R_sd = int(d), sd
+        self._n_components = int(d)
         self.parameters.coords["component"] = range(d)
         self.parameters.add("R", 0.0, sd, "component", "input")
         if not self.x_map.is_identity:
-            self.parameters.add_product("R_original_units", "R", 1 / self.x_map.scale)
+            self.parameters.add_in_original_units("R", 1 / self.x_map.scale)
+        self.parameters.add("log_lengthscale", 0.0, 1.0)
+        self.parameters.add_exponential("lengthscale", "log_lengthscale", 1.0)
         self._add_outputscale()
 
+    def embedding_lengthscale(self, thetas):
+        return self.constrain(thetas)["lengthscale"]
+
     def covariance(self, variables):
-        base = STATIONARY[self.profile](self._n_components, ls=1.0)
+        base = STATIONARY[self.profile](self._n_components, ls=pt.exp(variables["log_lengthscale"]))
         return self._scaled(variables, Embedding(base, variables["R"], self.n_inputs))
 
     def array_posterior(self, X, y):
@@ -238,6 +260,7 @@ class _Embedding(_OneKernel):
             profile=PROFILES[self.profile],
             shape=(self._n_components, self.n_inputs),
             R=slice(R[0], R[-1] + 1),
+            log_lengthscale=self.parameters.position("log_lengthscale"),
             log_outputscale=self.parameters.position("log_outputscale"),
             **self._array_keywords(),
         )

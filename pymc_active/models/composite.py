@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -16,12 +16,14 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.kernels import arrays
-from pymc_active.kernels.cov import STATIONARY
+from pymc_active.kernels.cov import STATIONARY, Constant
 from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
+from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Scale
+from pymc_active.support.tables import Bounds, read_numbers
 
 # Priors of the toolbox of Malkomes & Garnett, (mean, sd), for inputs in [0, 1] and standardised y.
 _COMPOSITE_PRIORS = {
@@ -34,26 +36,33 @@ _COMPOSITE_PRIORS = {
 _PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
 # The noise prior of the toolbox all but fixes the noise, so the wide one is the default.
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
+# Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
+_KNOWN_PERIOD_SD = 0.01
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
+_PERIODIC = {"PER": arrays.Periodic, "PER0": arrays.ZeroMeanPeriodic}
 # Parameters of each base kernel.
 _PARAMETERS: dict[str, tuple[str, ...]] = {
+    "C": ("log_outputscale",),
     "LIN": ("location", "log_outputscale"),
     "LIN0": ("log_outputscale",),
-    "PER": ("log_lengthscale", "log_period", "log_outputscale"),
+    **dict.fromkeys(_PERIODIC, ("log_lengthscale", "log_period", "log_outputscale")),
     "RQ": ("log_lengthscale", "log_alpha", "log_outputscale"),
     **dict.fromkeys(_STATIONARY_NAMES, ("log_lengthscale", "log_outputscale")),
 }
 
 
+@checked
 def composite_gp(
     X: Any,
     y: Any,
     expression: str | Expression,
     *,
+    period: float | Mapping[Any, float] | Sequence[float | None] | None = None,
     mean: str | pm.gp.mean.Mean = "constant",
     priors: Mapping[str, Any] | str | None = "wide",
     x_scale: Scale = None,
     y_scale: Scale = None,
+    bounds: Bounds | None = None,
 ) -> GPModel:
     """A Gaussian process whose kernel is a sum and product of base kernels, such as ``"LIN + PER * RQ"``.
 
@@ -63,12 +72,18 @@ def composite_gp(
 
     Parameters
     ----------
-    X, y, mean, x_scale, y_scale
-        As in :func:`ard_gp`. The default priors are stated for ``x_scale="unit", y_scale="standardize"``.
+    X, y, mean, x_scale, y_scale, bounds
+        As in :func:`ard_gp`, but ``bounds`` takes the inputs to [0, 1]: the default priors are stated for
+        ``x_scale="unit", y_scale="standardize"``.
     expression : str or Expression
-        Base kernels SE, PER, RQ, LIN (with a location), LIN0 (through the origin), MAT12, MAT32 and MAT52, joined by
-        ``+ * ( )``; or a value made with :mod:`pymc_active.kernels`. ``SE[1]`` acts on input 1 only. Without an index
-        a kernel acts on all inputs, with one lengthscale.
+        Base kernels SE, PER, PER0 (with mean zero over a period), RQ, LIN (with a location), LIN0 (through the
+        origin), MAT12, MAT32, MAT52 and C (constant), joined by ``+ * ( )``; or a value made with
+        :mod:`pymc_active.kernels`. ``SE[1]`` acts on input 1 only. Without an index a kernel acts on all inputs, with
+        one lengthscale.
+    period : float, dict or sequence, optional
+        A season that you know, in the units of X: ``period=12`` for months. Every PER and PER0 of that input then has
+        this period to one percent: its log has a normal prior of sd 0.01. With several inputs a dict by label, or one
+        number (or None) for each. To fix it, or for two seasons of one input, give ``log_period_PER_1`` in ``priors``.
     priors : {"wide", "toolbox"} or dict, optional
         ``"toolbox"`` takes the priors of the authors' toolbox. ``"wide"``, the default, differs in the noise: the
         toolbox expects a noise sd of about 0.01, which few data cannot overrule. A dict has distributions or numbers,
@@ -77,7 +92,7 @@ def composite_gp(
         as in ``log_lengthscale_SE_1``. ``log_lengthscale_SE`` sets every SE, ``log_lengthscale`` every kernel, and the
         most specific key wins. General keys may name kernels that the expression lacks. Defaults, normal mean / sd:
 
-        * ``log_lengthscale``: log 0.1 / 1; of PER, in exp(-2 sin²/lengthscale²): log 2 / √0.5
+        * ``log_lengthscale``: log 0.1 / 1; of PER and PER0, in exp(-2 sin²/lengthscale²): log 2 / √0.5
         * ``log_outputscale``: log 0.4 / 1; ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
         * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
         * ``location`` of LIN: 0.5 / 1; ``mean_constant`` and ``mean_slope``: 0 / 1
@@ -86,7 +101,7 @@ def composite_gp(
     ------
     TypeError, ValueError
         As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
-        that X does not have.
+        that X does not have; for periods that are not positive, or that ``priors`` set too.
 
     Examples
     --------
@@ -96,18 +111,20 @@ def composite_gp(
     >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
-    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
-    return GPModel(_Composite(X, y, parse(expression), **common))
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
+    return GPModel(_Composite(X, y, parse(expression), period=period, **common))
 
 
 class _Composite(Blueprint):
     builder = "composite_gp"
     scaled_inputs = "unit"
 
-    def __init__(self, X: Any, y: Any, expression: Expression, *, priors: Any, **common: Any):
+    def __init__(self, X: Any, y: Any, expression: Expression, *, priors: Any, period: Any = None, **common: Any):
         if isinstance(priors, str) and priors not in _NOISE_PRIORS:
             raise ValueError(f"priors must be one of {', '.join(sorted(_NOISE_PRIORS))} or a dict; got {priors!r}")
-        self.expression = expression
+        if period is not None and isinstance(priors, Mapping) and any(key.startswith("log_period") for key in priors):
+            raise ValueError("both period and priors set the period: leave period out, or log_period out of priors")
+        self.expression, self.period = expression, period
         self.noise_prior = _NOISE_PRIORS[priors if isinstance(priors, str) else "wide"]
         self._bases = base_kernels(expression)
         self._names = numbered([base.name for base in self._bases])
@@ -119,7 +136,8 @@ class _Composite(Blueprint):
 
     @property
     def options(self):
-        return {"expression": str(self.expression)}
+        known = {} if self.period is None else {"period": _periods(self.period, self.inputs)}
+        return {"expression": str(self.expression), **known}
 
     def with_expression(self, expression):
         X, y = self.data
@@ -127,8 +145,9 @@ class _Composite(Blueprint):
         priors = self.priors
         if isinstance(priors, Mapping):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
-        scales = {"x_scale": (self.x_map.shift, self.x_map.scale), "y_scale": (self.y_map.shift, self.y_map.scale)}
-        return _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, mean=self.mean, priors=priors, **scales)
+        scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map}
+        scales |= {"mean": self.mean, "priors": priors, "period": self.period}
+        return _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
 
     def _by_parameter(self, priors):
         return None if isinstance(priors, str) else _spelled_out(priors, self._bases, self._names)
@@ -137,18 +156,28 @@ class _Composite(Blueprint):
         for base in self._bases:
             if base.input is not None and base.input >= self.n_inputs:
                 raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {self.n_inputs - 1}")
+        periods = _periods(self.period, self.inputs)
         for base, name in zip(self._bases, self._names, strict=True):
+            columns = self._columns(base)
             for kind in _PARAMETERS[base.name]:
-                is_periodic_lengthscale = base.name == "PER" and kind == "log_lengthscale"
+                is_periodic_lengthscale = base.name in _PERIODIC and kind == "log_lengthscale"
                 prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
+                known = [periods[column] for column in columns if periods[column] is not None]
+                if kind == "log_period" and known:
+                    if len(columns) > 1:
+                        raise ValueError(f"{base} has one period for all inputs, but period is of one: write {base}[0]")
+                    prior = (np.log(known[0] / self.x_map.scale[columns[0]]), _KNOWN_PERIOD_SD)
                 dims = ("input",) if kind == "location" and base.input is None else ()
                 self.parameters.add(f"{kind}_{name}", *prior, *dims)
             # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.
-            columns = self._columns(base)
             unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
-            scale = "period" if base.name == "PER" else "lengthscale"
+            scale = "period" if base.name in _PERIODIC else "lengthscale"
             if f"log_{scale}" in _PARAMETERS[base.name]:
                 self.parameters.add_exponential(f"{scale}_{name}", f"log_{scale}_{name}", unit)
+
+    @property
+    def outputscales(self):
+        return [f"log_outputscale_{name}" for name in _first_factors(self.expression, iter(self._names))]
 
     def _columns(self, base: Base) -> np.ndarray:
         return np.arange(self.n_inputs) if base.input is None else np.array([base.input])
@@ -173,9 +202,14 @@ class _Composite(Blueprint):
         if tree.name in ("LIN", "LIN0"):
             location = variables[f"location_{name}"] if tree.name == "LIN" else 0.0
             cov = pm.gp.cov.Linear(D, c=location, active_dims=columns)
-        elif tree.name == "PER":
+        elif tree.name == "C":
+            cov = Constant(D)
+        elif tree.name in _PERIODIC:
             # PyMC's Periodic is exp(-sin²/(2 ls²)); ours is the toolbox's exp(-2 sin²/lengthscale²).
             cov = pm.gp.cov.Periodic(D, period=positive("period"), ls=positive("lengthscale") / 2, active_dims=columns)
+            if tree.name == "PER0":
+                stretch = 1 / (1 - pt.ive(0, positive("lengthscale") ** -2) ** len(columns))
+                cov = stretch * cov + (1 - stretch) * Constant(D)
         elif tree.name == "RQ":
             cov = pm.gp.cov.RatQuad(D, alpha=positive("alpha"), ls=positive("lengthscale"), active_dims=columns)
         else:
@@ -198,8 +232,11 @@ class _Composite(Blueprint):
         if tree.name in ("LIN", "LIN0"):
             location = self.parameters.positions(f"location_{name}") if tree.name == "LIN" else None
             return arrays.Linear(columns, location, at("log_outputscale"))
-        if tree.name == "PER":
-            return arrays.Periodic(at("log_lengthscale"), at("log_period"), columns, at("log_outputscale"))
+        if tree.name == "C":
+            return arrays.Constant(at("log_outputscale"))
+        if tree.name in _PERIODIC:
+            of_kind = _PERIODIC[tree.name]
+            return of_kind(at("log_lengthscale"), at("log_period"), columns, at("log_outputscale"))
         if tree.name == "RQ":
             return arrays.RationalQuadratic(at("log_lengthscale"), columns, at("log_alpha"), at("log_outputscale"))
         groups = [(at("log_lengthscale"), columns)]
@@ -207,6 +244,35 @@ class _Composite(Blueprint):
 
     def array_posterior(self, X, y):
         return KernelPosterior(X, y, kernel=self.kernel, **self._array_keywords())
+
+
+def _periods(period: Any, inputs: list) -> list[float | None]:
+    """The known period of each input."""
+    found: list[Any]
+    if isinstance(period, Mapping):
+        if not set(period) <= set(inputs):
+            raise ValueError(f"period names inputs among {', '.join(map(str, inputs))}; got {period!r}")
+        found = [period.get(label) for label in inputs]
+    else:
+        found = list(period) if isinstance(period, Sequence | np.ndarray) else [period]
+        found = [None] * len(inputs) if period is None else found
+    if len(found) != len(inputs) or any(map(np.ndim, found)):
+        raise ValueError(
+            f"period must have one number (or None) for each of {len(inputs)} inputs, or be a dict by label; "
+            f"got {period!r}"
+        )
+    numbers = [None if one is None else float(read_numbers(one, "period")) for one in found]
+    if not all(number is None or 0 < number < np.inf for number in numbers):
+        raise ValueError(f"period must be positive, in the units of X; got {period!r}")
+    return numbers
+
+
+def _first_factors(tree: Expression, names: Iterator[str]) -> list[str]:
+    """Of each term of a tree the base kernel whose output scale carries that of y, by the names of its base kernels."""
+    if isinstance(tree, Base):
+        return [next(names)]
+    found = [_first_factors(child, names) for child in tree.children]
+    return [name for part in found for name in part] if isinstance(tree, Sum) else found[0]
 
 
 _NUMBER = re.compile(r"_\d+$")

@@ -97,6 +97,15 @@ class GPModel(Summarized):
         points = read_inputs(X, inputs=self.inputs)
         self.source.set_data(points, read_outputs(y, len(points), X))
 
+    def check_replaceable(self) -> None:
+        """Raise the ValueError of :meth:`set_data` if a PyMC model of your own has data that cannot be replaced."""
+        self.source.check_replaceable()
+
+    def keep_priors(self) -> None:
+        """Keep priors that move with y, as those of a model with ``bounds`` do, as they are for the data held now."""
+        self.source.keep_priors()
+        self.y_map = self.source.y_map
+
     @property
     def value_names(self) -> list[str]:
         """Names of the unconstrained value variables, in the order of theta."""
@@ -155,6 +164,13 @@ class GPModel(Summarized):
                 d, D = self.shapes[name]
                 return part, (d, D)
         return None
+
+    def embeddings(self, thetas: np.ndarray) -> np.ndarray:
+        """R / lengthscale (S, d, D) for each row of thetas (S, P), for a model with an embedding."""
+        found = self.embedding_slice
+        assert found is not None
+        R = thetas[:, found[0]].reshape(-1, *found[1])
+        return R / self.source.embedding_lengthscale(thetas)[:, None, None]
 
     def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
         """All free variables and Deterministics in your space, by name, (S, ...) for thetas (S, P)."""

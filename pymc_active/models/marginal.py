@@ -13,13 +13,17 @@ from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.source import PyMCSource, data_value
 from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_inputs, read_outputs
 
 
+@checked
 def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = None) -> GPModel:
     """Take a marginal GP model as you wrote it in PyMC, with any covariance, mean and continuous priors.
 
-    It keeps your units. If X and y are ``pm.Data``, ``set_data`` works; with constants everything else does.
+    It keeps your units. If X and y are ``pm.Data``, ``set_data`` and learners work; with constants all else does. The
+    model may have several GPs, also of one X; to replace the data of one, give each a ``pm.Data`` of its own. Other
+    likelihoods count as part of the prior. Several outputs are one GP with ``pm.gp.cov.Coregion``.
 
     Parameters
     ----------
@@ -31,8 +35,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
     Raises
     ------
     TypeError, ValueError
-        If ``gp`` is not a ``pm.gp.Marginal``, the likelihood does not exist or is not observed, its noise cannot be
-        evaluated at new points, or a parameter is discrete.
+        If ``gp`` is not a ``pm.gp.Marginal``, or a ``MarginalApprox``, whose likelihood is another; the likelihood does
+        not exist or is not observed, its noise cannot be evaluated at new points, or a parameter is discrete.
 
     Examples
     --------
@@ -47,6 +51,12 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
     """
     if not isinstance(gp, pm.gp.Marginal):
         raise TypeError(f"gp must be a pm.gp.Marginal; got {type(gp).__name__}")
+    if isinstance(gp, pm.gp.MarginalApprox):
+        raise TypeError(
+            "gp is a pm.gp.MarginalApprox, which approximates the likelihood by inducing points. Write the same model "
+            "with pm.gp.Marginal; if there are many points, pymc_active.fit(gpm, max_points=...) fits to the most "
+            "informative of them"
+        )
     model = pm.modelcontext(model)
     if not hasattr(gp, "X"):
         raise ValueError("call gp.marginal_likelihood(name, X=..., y=..., sigma=...) before from_marginal")

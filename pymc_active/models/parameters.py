@@ -53,8 +53,8 @@ class Parameters:
             raise TypeError(f"priors must be a dict, name -> distribution or number; got {priors!r}")
         self.coords, self.priors = coords, dict(priors or {})
         self._parameters: dict[str, _Parameter] = {}
-        # Deterministics: name -> parameter, factor, and whether the parameter is exponentiated.
-        self._derived: dict[str, tuple[str, Any, bool]] = {}
+        # Deterministics: name -> parameter, factor, shift, and whether the parameter is exponentiated.
+        self._derived: dict[str, tuple[str, Any, Any, bool]] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._parameters
@@ -81,11 +81,11 @@ class Parameters:
 
     def add_exponential(self, name: str, source: str, unit: Any) -> None:
         """A Deterministic: exp(source) in the user's unit."""
-        self._derived[name] = source, unit, True
+        self._derived[name] = source, unit, 0.0, True
 
-    def add_product(self, name: str, source: str, factor: Any) -> None:
-        """A Deterministic: a parameter times a factor."""
-        self._derived[name] = source, factor, False
+    def add_in_original_units(self, source: str, factor: Any, shift: Any = 0.0) -> None:
+        """A Deterministic: shift + factor * parameter, the parameter in the user's units."""
+        self._derived[f"{source}_original_units"] = source, factor, shift, False
 
     def check_names(self) -> None:
         """Raise a ValueError for priors of parameters that the model does not have."""
@@ -97,6 +97,12 @@ class Parameters:
     def is_normal(self, name: str) -> bool:
         """Whether the parameter is free, with a plain normal prior."""
         return self._parameters[name].normal is not None
+
+    def normal(self, name: str) -> tuple[Any, Any]:
+        """Mean and sd of a parameter whose prior is plainly normal."""
+        prior = self._parameters[name].normal
+        assert prior is not None
+        return prior
 
     @property
     def has_defaults(self) -> bool:
@@ -164,17 +170,21 @@ class Parameters:
         full = np.concatenate([thetas, np.broadcast_to(constants, (S, len(constants)))], axis=1)
         values = {name: full[:, self.positions(name)].reshape(S, *p.shape) for name, p in self._parameters.items()}
         derived = {
-            name: (np.exp(values[source]) if is_exponential else values[source]) * factor
-            for name, (source, factor, is_exponential) in self._derived.items()
+            name: (np.exp(values[source]) if is_exponential else values[source]) * factor + shift
+            for name, (source, factor, shift, is_exponential) in self._derived.items()
         }
         return {name: values[name] for name in self.free} | derived
 
-    def register(self, model: pm.Model) -> dict[str, Any]:
-        """Add parameters and Deterministics to the model that is the context; everything by name, constants too."""
-        variables = {name: _register(model, name, p) for name, p in self._parameters.items()}
-        for name, (source, factor, is_exponential) in self._derived.items():
+    def register(self, model: pm.Model, renewed: Mapping[str, tuple[Any, Any]] | None = None) -> dict[str, Any]:
+        """Add parameters and Deterministics to the model that is the context; everything by name, constants too.
+
+        ``renewed`` has normal priors, (mean, sd), in place of those stated.
+        """
+        renewed = renewed or {}
+        variables = {name: _register(model, name, p, renewed.get(name)) for name, p in self._parameters.items()}
+        for name, (source, factor, shift, is_exponential) in self._derived.items():
             value = pt.exp(variables[source]) if is_exponential else variables[source]
-            variables[name] = pm.Deterministic(name, value * factor, dims=self._parameters[source].dims or None)
+            variables[name] = pm.Deterministic(name, value * factor + shift, dims=self._parameters[source].dims or None)
         return variables
 
 
@@ -195,10 +205,10 @@ def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: 
     return _Parameter(shape, dims, folded, prior)
 
 
-def _register(model: pm.Model, name: str, parameter: _Parameter) -> Any:
+def _register(model: pm.Model, name: str, parameter: _Parameter, renewed: tuple[Any, Any] | None) -> Any:
     if parameter.value is not None:
         return parameter.value
-    if parameter.prior is not None:
+    if parameter.prior is not None and renewed is None:
         return model.register_rv(parameter.prior, name, dims=parameter.dims or None)
-    mean, sd = parameter.normal or (0.0, 1.0)
+    mean, sd = renewed or parameter.normal or (0.0, 1.0)
     return pm.Normal(name, mean, sd, shape=parameter.shape, dims=parameter.dims or None)

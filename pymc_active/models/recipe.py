@@ -38,7 +38,8 @@ def write_recipe(
     if isinstance(priors, dict):
         priors = {name: _write_prior(name, prior) for name, prior in priors.items()}
     labels = [write_label(label) for label in inputs]
-    scales = {"x_scale": _write_scale(x_map), "y_scale": _write_scale(y_map)}
+    scales: dict[str, Any] = {"x_scale": _write_scale(x_map), "y_scale": _write_scale(y_map)}
+    scales["is_renewed"] = y_map.is_renewed
     return {"builder": builder, "options": options, "mean": mean, "priors": priors, "inputs": labels, **scales}
 
 
@@ -48,12 +49,19 @@ def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
     if isinstance(priors, dict):
         priors = {name: _read_prior(prior) for name, prior in priors.items()}
     columns = pd.Index([read_label(label) for label in recipe["inputs"]], dtype=object, tupleize_cols=False)
-    scales = {name: recipe[name] for name in ("x_scale", "y_scale")}
+    scales = {"x_scale": recipe["x_scale"], "y_scale": _read_scale(recipe["y_scale"], recipe["is_renewed"])}
     return columns, {"mean": recipe["mean"], "priors": priors, **scales, **options}
 
 
 def _write_scale(scale: Affine) -> list | None:
     return None if scale.is_identity else [scale.shift.tolist(), scale.scale.tolist()]
+
+
+def _read_scale(scale: list | None, is_renewed: bool) -> Any:
+    if not is_renewed or scale is None:
+        return scale
+    shift, width = map(np.asarray, scale)
+    return Affine(shift, width, is_renewed=True)
 
 
 def _write_prior(name: str, prior: Any) -> dict[str, Any]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_active.models.datatrees import arviz_groups
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.traces import trace_thetas
+from pymc_active.support.arguments import checked
 
 STEPS = ("nuts", "slice")
 
 
+@checked
 def sample(
     gpm: GPModel,
     *,
@@ -23,6 +28,9 @@ def sample(
     **pm_sample_kwargs: Any,
 ) -> xr.DataTree:
     """Sample the hyperparameters from their exact posterior by MCMC, with ``pm.sample``.
+
+    The trace is that of ``pm.sample`` with the groups of ``ParticleFit.to_datatree`` that it lacks,
+    such as ``log_likelihood``, ``posterior_predictive`` and ``prior``.
 
     Parameters
     ----------
@@ -42,4 +50,20 @@ def sample(
             # pm.sample passes compile_kwargs only to steps that it makes itself.
             compile_kwargs = pm_sample_kwargs.get("compile_kwargs")
             step = pm.Slice(compile_kwargs=compile_kwargs) if step == "slice" else None
-        return pm.sample(draws=draws, tune=tune, chains=chains, random_seed=random_seed, step=step, **pm_sample_kwargs)
+        settings = {"draws": draws, "tune": tune, "chains": chains, "random_seed": random_seed, "step": step}
+        trace = pm.sample(**settings, **pm_sample_kwargs)
+    free = {variable.name for variable in gpm.model.free_RVs}
+    if isinstance(trace, xr.DataTree) and free <= set(trace["posterior"].data_vars):
+        _complete(gpm, trace)
+    return trace
+
+
+def _complete(gpm: GPModel, trace: xr.DataTree) -> None:
+    """Add the groups that a trace of this model lacks."""
+    sizes = trace["posterior"].sizes
+    rows = np.arange(sizes["chain"] * sizes["draw"]).reshape(sizes["chain"], sizes["draw"])
+    # Reproducible if the draws are, whatever kind of seed they have.
+    groups = arviz_groups(gpm, gpm.posterior(), trace_thetas(gpm, trace), rows, gpm.X, gpm.y, 0)
+    for name, group in groups.items():
+        if name not in trace.children:
+            trace[name] = group

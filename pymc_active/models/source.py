@@ -13,7 +13,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import join_nonshared_inputs
+from pymc.pytensorf import collect_default_updates, join_nonshared_inputs, reseed_rngs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace
@@ -43,6 +43,10 @@ class ModelSource(ABC):
     def embedding(self) -> str | None:
         return None
 
+    def embedding_lengthscale(self, thetas: np.ndarray) -> np.ndarray:
+        """Of the components, for each row of thetas (S, P)."""
+        return np.ones(len(thetas))
+
     @property
     @abstractmethod
     def is_made(self) -> bool: ...
@@ -58,6 +62,12 @@ class ModelSource(ABC):
 
     @abstractmethod
     def set_data(self, X: np.ndarray, y: np.ndarray) -> None: ...
+
+    def check_replaceable(self) -> None:  # noqa: B027
+        """Raise a ValueError if X or y cannot be replaced."""
+
+    def keep_priors(self) -> None:  # noqa: B027
+        """Keep priors that move with the data as they are now."""
 
     @property
     @abstractmethod
@@ -124,7 +134,7 @@ class PyMCSource(ModelSource):
     def data(self):
         return tuple(np.asarray(data_value(variable), float) for variable in (self.X_data, self.y_data))
 
-    def set_data(self, X, y):
+    def check_replaceable(self):
         for what, variable in (("X", self.X_data), ("y", self.y_data)):
             if not isinstance(variable, SharedVariable):
                 state = "a constant" if _is_constant(variable) else "computed from other data"
@@ -132,6 +142,18 @@ class PyMCSource(ModelSource):
                     f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); {what} is {state} "
                     "here, so it cannot be replaced. Everything else works."
                 )
+        data = {self.X_data, self.y_data}
+        for other in self.model.observed_RVs:
+            own = set(ancestors([self.model.rvs_to_values[other]]))
+            if other.name != self.name and data & set(ancestors([other])) and not data & own:
+                raise ValueError(
+                    f"X or y cannot be replaced, because {other.name} uses the same pm.Data, and its own observations "
+                    "would no longer have as many rows. Give each likelihood a pm.Data of its own, e.g. "
+                    f"X_{self.name} = pm.Data('X_{self.name}', X). Fits and predictions work as it is."
+                )
+
+    def set_data(self, X, y):
+        self.check_replaceable()
         stored, coords = {}, {}
         for variable, given in ((self.X_data, X), (self.y_data, y)):
             name, values = variable.name, given.astype(variable.type.dtype)
@@ -177,15 +199,33 @@ class PyMCSource(ModelSource):
         rvs, transforms = self.model.free_RVs, self.model.rvs_to_transforms
         if not any(transforms[rv] is not None for rv in rvs):
             return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)
-        inputs = {rv: rv.type(name=rv.name) for rv in rvs}
-        outputs = [
-            inputs[rv] if transforms[rv] is None else transforms[rv].forward(inputs[rv], *rv.owner.inputs) for rv in rvs
-        ]
-        function = pytensor.function(
-            list(inputs.values()), clone_replace(outputs, inputs), mode=vm_mode(), on_unused_input="ignore"
-        )
-        rows = [function(*row) for row in zip(*(values[rv.name] for rv in rvs), strict=True)]
+        rows = [self._unconstrain(*row) for row in zip(*(values[rv.name] for rv in rvs), strict=True)]
         return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
+
+    @cached_property
+    def _unconstrain(self) -> Callable:
+        transforms = self.model.rvs_to_transforms
+        inputs = {rv: rv.type(name=rv.name) for rv in self.model.free_RVs}
+        outputs = [
+            given if transforms[rv] is None else transforms[rv].forward(given, *rv.owner.inputs)
+            for rv, given in inputs.items()
+        ]
+        known = clone_replace(outputs, inputs)
+        return pytensor.function(list(inputs.values()), known, mode=vm_mode(), on_unused_input="ignore")
+
+    def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
+        """Draws (draws, ...) of the free variables by name, those of ``pm.draw``, which compiles at each call."""
+        function, generators = self._prior
+        reseed_rngs(generators, random_seed)
+        drawn = zip(*(function() for _ in range(draws)), strict=True)
+        return dict(zip(self.free, map(np.stack, drawn), strict=True))
+
+    @cached_property
+    def _prior(self) -> tuple[Callable, list]:
+        """A function that draws the free variables once, and its random generators."""
+        variables = self.model.free_RVs
+        updates = collect_default_updates(inputs=[], outputs=variables)
+        return pytensor.function([], variables, updates=updates, mode=vm_mode()), list(updates)
 
     def posterior(self, compile_kwargs=None):
         # repr only where needed: that of a Mode changes as it is used.

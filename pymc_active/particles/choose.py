@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,25 +13,29 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.fit import ParticleFit
-from pymc_active.particles.modes import N_WEIGHTED, combine, from_modes
+from pymc_active.particles.informative import holding, informative_rows
+from pymc_active.particles.modes import combine, from_modes
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
+from pymc_active.support.arguments import checked
+from pymc_active.support.user_warnings import DoubtfulFitWarning, PointsLeftOutWarning, ignoring, warn_user
 
 METHODS = ("auto", "smc", "laplace")
 # Evaluations of a log density with its gradient, in units of one with few points: what SMC costs without asking, what
 # it may cost beside a search of modes, and what it may cost at most.
-_CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 4e6
-# Share of importance-weighted draws around the modes that are effective if the modes hold the posterior.
-_TRUSTED = 0.1
+_CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
+# The least that max_points may be.
+_FEWEST_POINTS = 10
 
 
+@checked
 def fit(
     gpm: GPModel,
     *,
     method: Literal["auto", "smc", "laplace"] = "auto",
     n_particles: int | None = None,
+    max_points: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
@@ -51,6 +55,10 @@ def fit(
         effective sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`.
+    max_points : int, optional
+        Fit to so many of the data at most, at least 10, and predict given these alone: an exact fit to less data. One
+        after another, it takes the point at which the function is least known given those taken before, with
+        hyperparameters from a first fit to a few random points. The evidence is that of the points taken.
     executor : concurrent.futures.Executor, optional
         Runs mode searches, as in :func:`fit_laplace`.
 
@@ -62,13 +70,15 @@ def fit(
     Raises
     ------
     TypeError, ValueError
-        As :func:`fit_smc`, and for an unknown method.
+        As :func:`fit_smc`, and for an unknown method or ``max_points`` below 10.
 
     Warns
     -----
     DoubtfulFitWarning
         As :func:`fit_smc`; in particular if SMC would be too expensive and importance sampling does not confirm the
         modes.
+    PointsLeftOutWarning
+        If there were more than ``max_points``; ``diagnostics["n_left_out"]`` counts the others.
 
     Examples
     --------
@@ -79,18 +89,62 @@ def fit(
     >>> fit.diagnostics["method"]
     'smc'
     """
-    n_particles = check_arguments(gpm, n_particles, "fit")
+    count = check_arguments(gpm, n_particles, "fit")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    rng = np.random.default_rng(random_seed)
+    if max_points is not None and check_max_points(max_points) < len(gpm.y):
+        found = _fit_some(
+            gpm,
+            max_points,
+            method=method,
+            n_particles=n_particles,
+            random_seed=rng,
+            progressbar=progressbar,
+            executor=executor,
+            compile_kwargs=compile_kwargs,
+        )
+        warn_of_points_left_out(found)
+        return found
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
-    rng = np.random.default_rng(random_seed)
     if method == "laplace":
         return fit_laplace(
             gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs
         )
-    found = choose(gpm, n_particles, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
+    found = choose(gpm, count, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
+    return found
+
+
+def check_max_points(max_points: int) -> int:
+    """The same number; a ValueError if it is not a whole number from 10."""
+    if not isinstance(max_points, int | np.integer) or max_points < _FEWEST_POINTS:
+        raise ValueError(f"max_points must be a whole number from {_FEWEST_POINTS}; got {max_points!r}")
+    return int(max_points)
+
+
+def warn_of_points_left_out(fit: LaplaceFit) -> bool:
+    """Warn if a fit does not use all data; whether it does not."""
+    used, left_out = len(fit.y), fit.diagnostics.get("n_left_out", 0)
+    if left_out:
+        warn_user(
+            f"the fit and its predictions use {used} of {used + left_out} points, those that tell most about the "
+            "function: with all points it would be more accurate, and slower (raise max_points)",
+            PointsLeftOutWarning,
+        )
+    return left_out > 0
+
+
+def _fit_some(
+    gpm: GPModel, max_points: int, *, random_seed: np.random.Generator, **keywords: Any
+) -> ParticleFit | LaplaceFit:
+    """:func:`fit` to an informative subset of the data."""
+    X, y = gpm.X.copy(), gpm.y.copy()
+    rows = informative_rows(gpm, max_points, random_seed)
+    with holding(gpm, X[rows], y[rows]):
+        found = fit(gpm, random_seed=random_seed, **keywords)
+    found.diagnostics["n_left_out"] = len(y) - max_points
     return found
 
 
@@ -139,18 +193,13 @@ def choose(
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
         return combine(annealed, around_modes(reason), rng, reason)
     modes = around_modes("importance sampling confirms the modes, and SMC would cost more")
-    trusted = modes.diagnostics["n_weighted"] >= _TRUSTED * N_WEIGHTED
+    trusted = modes.diagnostics["confirmed"]
     if trusted and (not hides or cost > _BESIDE):
         return modes
     if cost <= (_BESIDE if hides and trusted else _MOST):
         reason = "modes may hide from SMC, and mass away from the modes from a search: mixed by evidence"
         return combine(smc(reason), modes, rng, reason)
     modes.diagnostics["reason"] = "SMC would be too expensive"
-    if not is_embedding:
-        modes.diagnostics["warnings"].append(
-            f"only {modes.diagnostics['n_weighted']:.0f} of {N_WEIGHTED} weighted draws around the modes are "
-            "effective, and SMC would be expensive (pass method='smc' if you can wait)"
-        )
     return modes
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from scipy.special import logsumexp, softmax
 
 from pymc_active.inference.annealing import Mover, Particles, effective
@@ -18,9 +18,11 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.modes.task import SearchTask, search_and_expand
-from pymc_active.models.datatrees import data_groups, to_dataset
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.informative import holding
+from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
@@ -29,13 +31,23 @@ from pymc_active.support.threads import one_blas_thread
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
 _FEW_FAMILIES, _LOW_ACCEPTANCE, _LARGE_ERROR = 3, 0.2, 1.5
-# When points are added: effective shares below which particles are moved, and drawn anew; trajectories of a move.
+# When points are added: effective shares below which particles are moved, and drawn anew, which with many points takes
+# fewer evaluations than moving; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
 # Trajectories at most, until so many are accepted.
 _MOST_MOVES, _ACCEPTED = 8, 0.4
 # Points and families, relative to those of the last fresh fit, and error of the evidence since then (nats), at which to
 # draw anew.
 _GROWTH, _FAMILIES, _ADDED_ERROR = 1.5, 0.4, 0.7
+
+
+# Particles by default, up to so many points, and with many of these; the least that may be asked for.
+_USUAL, _UP_TO, _LEAST, FEWEST = 256, 300, 16, 32
+
+
+def default_particles(n: int) -> int:
+    """Particles by default for n points: with many, fewer, since each is a factorisation, and they differ less."""
+    return int(np.clip(_USUAL * (_UP_TO / n) ** 2, _LEAST, _USUAL))
 
 
 @dataclass(frozen=True)
@@ -102,8 +114,9 @@ class ParticleFit(LaplaceFit):
     diagnostics : dict
         ``method`` ("smc", "laplace", "smc and laplace") and ``reason``, in words; ``n_particles``,
         ``effective_sample_size``, ``n_families`` (particles at the start that have descendants), ``n_levels``,
-        ``acceptance``, ``n_evaluations``; ``n_fresh``, ``families_fresh`` and ``error_fresh``, the points, families and
-        error of the last fit that was not an update; ``warnings``: what is doubtful, in words.
+        ``acceptance``, ``n_evaluations``; for draws around modes ``n_weighted``, the effective number of importance-
+        weighted draws, and whether these ``confirmed`` the modes; ``n_fresh``, ``families_fresh`` and ``error_fresh``,
+        the points, families and error of the last fit that was not an update; ``warnings``: what is doubtful, in words.
     modes, theta, log_posterior
         As for a :class:`LaplaceFit`: the modes that the particles lead to, searched on first use.
     """
@@ -154,14 +167,25 @@ class ParticleFit(LaplaceFit):
 
     @cached_property
     def _modes_found(self) -> Sequence[Expansion]:
-        swarm = self.swarm
-        density = swarm.space.posterior.log_priors(swarm.z)[0] + swarm.log_likelihood
-        order = np.argsort(-density, kind="stable")
+        swarm, posterior = self.swarm, self.swarm.space.posterior
+        order = np.argsort(-self._densities, kind="stable")
         _, first = np.unique(swarm.families[order], return_index=True)
-        starts = swarm.space.lift(swarm.z[order[np.sort(first)][:_CLIMBS]])
+        # A search may not start where K is so nearly singular that its density is zero.
+        sound = (z for z in swarm.z[order[np.sort(first)]] if np.isfinite(posterior.value(z)))
+        starts = swarm.space.lift(np.stack(list(islice(sound, _CLIMBS)) or [swarm.z[order[0]]]))
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, list(starts), 0, 0, 0)
         with one_blas_thread():
             return search_and_expand(task).expansions
+
+    @cached_property
+    def _densities(self) -> np.ndarray:
+        """Log posterior density of the particles, up to a constant (S,)."""
+        return self.swarm.space.posterior.log_priors(self.swarm.z)[0] + self.swarm.log_likelihood
+
+    @property
+    def center(self) -> np.ndarray:
+        """Unconstrained hyperparameters that stand for the fit (P,): the particle of highest density."""
+        return self.swarm.space.lift(self.swarm.z[int(np.argmax(self._densities))])
 
     @property
     def summed_evidence(self) -> float:
@@ -176,9 +200,8 @@ class ParticleFit(LaplaceFit):
         return self._of(part)
 
     def _of(self, part: Part) -> Ensemble:
-        best = int(np.argmax(self.swarm.log_likelihood))
-        center, error = self.swarm.space.lift(self.swarm.z[best]), self.log_evidence_error
-        return Ensemble((part,), self.X, self.y, "draws", self.gpm, center, self.log_evidence, error)
+        known = self.log_evidence, self.log_evidence_error
+        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, *known)
 
     def ensemble_by(self, method=None, draws=None, random_seed=None):
         """As for a :class:`LaplaceFit`; None and ``"draws"`` give all particles, or ``draws`` of them resampled."""
@@ -206,7 +229,7 @@ class ParticleFit(LaplaceFit):
         """The same fit with equally weighted particles z (S, P') in the coordinates of its space."""
         if z.ndim != 2 or z.shape[1] != self.swarm.z.shape[1]:
             raise ValueError(f"z must have shape (S, {self.swarm.z.shape[1]}); got {z.shape}")
-        value = self.swarm.space.posterior.log_likelihoods(z).value
+        value = self.swarm.space.posterior.likelihood_values(z)
         swarm = replace(self.swarm, z=z, log_weights=np.zeros(len(z)), log_likelihood=value, families=np.arange(len(z)))
         return ParticleFit(self.gpm, (self.X, self.y), swarm, self.diagnostics, self.renew)
 
@@ -215,6 +238,7 @@ class ParticleFit(LaplaceFit):
         rng = np.random.default_rng(random_seed)
         return self.swarm.space.lift(self.swarm.z[self.swarm.resample(draws, rng)], rng)
 
+    @checked
     def update(self, X_new: Any, y_new: Any, *, random_seed: int | np.random.Generator | None = None) -> ParticleFit:
         """The fit with points added, X_new (k, D) and y_new (k,), at the price of reweighing where that is right.
 
@@ -226,12 +250,8 @@ class ParticleFit(LaplaceFit):
         """
         points = read_inputs(X_new, "X_new", inputs=self.gpm.inputs)
         values = read_outputs(np.atleast_1d(y_new), len(points), X_new)
-        held = self.gpm.X.copy(), self.gpm.y.copy()
-        self.gpm.set_data(np.concatenate([self.X, points]), np.concatenate([self.y, values]))
-        try:
+        with holding(self.gpm, np.concatenate([self.X, points]), np.concatenate([self.y, values])):
             return self.follow(np.random.default_rng(random_seed))
-        finally:
-            self.gpm.set_data(*held)
 
     def follow(self, rng: np.random.Generator, executor: Executor | None = None) -> ParticleFit:
         """:meth:`update` to the current data of the model, which begin with those of the fit."""
@@ -241,11 +261,15 @@ class ParticleFit(LaplaceFit):
             return self
         swarm = in_space(gpm, before, X, y, rng)
         change = np.where(np.isfinite(before.log_likelihood), swarm.log_likelihood - before.log_likelihood, -np.inf)
+        # Priors that are stated for standardised y move with it.
+        thetas = swarm.space.lift(swarm.z)
+        change += swarm.space.source.log_priors(thetas)[0] - before.space.source.log_priors(thetas)[0]
         weights = before.log_weights - logsumexp(before.log_weights) + change
         size, diagnostics = effective(weights), self.diagnostics | {"reason": "points were added by reweighing"}
         added = self.log_evidence_error**2 - diagnostics["error_fresh"] ** 2
-        if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or size < _RENEW * S:
-            return self.renew(gpm, S, rng, executor=executor)
+        too_few = size < (_MOVE if len(y) > MANY else _RENEW) * S
+        if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:
+            return self.renew(gpm, self._n_renewed(len(y)), rng, executor=executor)
         error = np.hypot(before.log_evidence_error, np.sqrt(max(1 / size - 1 / S, 0.0)))
         evidence = before.log_evidence + float(logsumexp(weights))
         swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
@@ -254,39 +278,25 @@ class ParticleFit(LaplaceFit):
                 swarm, diagnostics["acceptance"] = swarm.moved(rng, _MOVES)
             n_left = len(np.unique(swarm.families))
             if diagnostics["acceptance"] < _LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
-                return self.renew(gpm, S, rng, executor=executor)
+                return self.renew(gpm, self._n_renewed(len(y)), rng, executor=executor)
         return ParticleFit(gpm, (X, y), swarm, diagnostics, self.renew)
 
-    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
-        """The fit as ArviZ reads it, as one chain of equally weighted draws, with repeats.
+    def _n_renewed(self, n: int) -> int:
+        """Particles of a fresh fit to n points: as many as now, or the default, if that is what they are."""
+        S = len(self.swarm.z)
+        return default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
 
-        ``posterior`` is in the user's space; ``sample_stats`` has the log density ``lp``; ``log_likelihood`` the log
-        density of each observation given all others and the draw, nats; ``observed_data`` and ``constant_data``. The
-        attributes of ``sample_stats`` are ``log_evidence``, its error and the diagnostics.
-        """
-        if draws < 1:
-            raise ValueError(f"draws must be at least 1; got {draws}")
-        gpm, rng, swarm = self.gpm, np.random.default_rng(random_seed), self.swarm
-        rows = swarm.resample(draws, rng)
-        some, where = np.unique(rows, return_inverse=True)
-        values = gpm.constrain(swarm.space.lift(swarm.z[rows], rng))
-        posterior, n = swarm.space.posterior, len(self.y)
-        density = posterior.log_priors(swarm.z[some])[0] + swarm.log_likelihood[some] + swarm.space.log_complement
-        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
-        attrs |= {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
-        loo = np.stack([_leave_one_out(posterior.state(z).factor, posterior.y_map.scale) for z in swarm.z[some]])
-        groups = {
-            "posterior": to_dataset(gpm, {name: value[None] for name, value in values.items()}, ["chain", "draw"], n),
-            "sample_stats": xr.Dataset({"lp": (("chain", "draw"), density[where][None])}, attrs=attrs),
-            "log_likelihood": to_dataset(gpm, {gpm.name: loo[where][None]}, ["chain", "draw"], n),
-        }
-        return xr.DataTree.from_dict(groups | data_groups(gpm, self.X, self.y))
+    @property
+    def full_space(self) -> Space:
+        """A space whose source is the posterior of all parameters."""
+        return self.swarm.space
 
+    def _distinct_draws(self, draws, rng):
+        rows, where = np.unique(self.swarm.resample(draws, rng), return_inverse=True)
+        return self.swarm.space.lift(self.swarm.z[rows], rng), where
 
-def _leave_one_out(factor: Any, scale: Any) -> np.ndarray:
-    """Log density of each observation given the others (n,): Rasmussen & Williams (2006), eqs. 5.10-5.12."""
-    precision = np.diagonal(factor.inverse)
-    return 0.5 * (np.log(precision) - np.log(2 * np.pi) - factor.alpha**2 / precision) - np.log(scale)
+    def _own_groups(self):
+        return {}
 
 
 def in_space(gpm: GPModel, swarm: Swarm, X: np.ndarray, y: np.ndarray, rng: np.random.Generator | None = None) -> Swarm:
@@ -297,12 +307,18 @@ def in_space(gpm: GPModel, swarm: Swarm, X: np.ndarray, y: np.ndarray, rng: np.r
     thetas = swarm.space.lift(swarm.z, rng)
     z = np.stack([space.shrink(theta, rng) for theta in thetas])
     with one_blas_thread():
-        return replace(swarm, space=space, z=z, log_likelihood=space.posterior.log_likelihoods(z).value)
+        return replace(swarm, space=space, z=z, log_likelihood=space.posterior.likelihood_values(z))
 
 
 def _doubts(d: dict[str, Any], error: float) -> list[str]:
     """What is doubtful about particles, and what may help."""
     doubts = []
+    is_confirmed = d.get("confirmed", True)
+    if not is_confirmed:
+        doubts.append(
+            f"importance sampling does not confirm the draws around modes: only {d['n_weighted']:.0f} are effective "
+            "(pass method='smc' if you can wait)"
+        )
     if d.get("n_levels") and d["n_families"] < _FEW_FAMILIES:
         doubts.append(f"the particles descend from {d['n_families']} of the draws from the prior (raise n_particles)")
     # Draws around modes are independent without any moves.
@@ -311,6 +327,6 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
             "prior that keeps it away from zero)"
         )
-    if not error <= _LARGE_ERROR:
+    if is_confirmed and not error <= _LARGE_ERROR:
         doubts.append(f"the log evidence has a standard error of {error:.1f} nats (raise n_particles)")
     return doubts

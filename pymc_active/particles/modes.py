@@ -9,13 +9,17 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_active.laplace.draws.importance import pareto_shape
+from pymc_active.laplace.draws.posterior_draws import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.fit import ParticleFit, Swarm
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
-# Importance-weighted draws, and the effective number of them that represents the posterior.
-N_WEIGHTED, _FEW_WEIGHTED = 2000, 20
+# Importance-weighted draws by default; up to how many points there are all that are asked for, and the least.
+_WEIGHTED, _UP_TO, _FEWEST_WEIGHTED = 2000, 100, 64
+# The effective number of weighted draws that represents the posterior, and that, relative to the particles, with which
+# these need not be moved.
+_FEW_WEIGHTED, _ENOUGH = 20, 0.25
 # Trajectories that turn repeats of a draw into different particles, and the step size they start with.
 _MOVES, _STEP = 2, 0.1
 # Estimates of an evidence agree if they differ by less than so many standard errors and nats.
@@ -28,32 +32,41 @@ def from_modes(
     rng: np.random.Generator,
     reason: str,
     renew: Callable[..., ParticleFit],
-    n_weighted: int = N_WEIGHTED,
+    n_weighted: int = _WEIGHTED,
 ) -> ParticleFit:
-    """Particles resampled from importance-weighted draws around the modes of a fit, and moved.
+    """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
-    Where hardly any draw has weight, as for embeddings, they are draws of short chains from the modes.
+    Where hardly any draw has weight, as for embeddings, they are draws of short chains from the modes, the evidence is
+    Laplace's and its error unknown, infinity.
     """
+    affordable = int(n_weighted * min(1.0, _UP_TO / len(fit.y)) ** 2)
+    n_weighted = max(affordable, min(2 * n_particles, n_weighted), _FEWEST_WEIGHTED)
     with ignoring(SamplingWarning):
         weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)
-    if size >= _FEW_WEIGHTED:
+    confirmed, moved = bool(size >= CONFIRMING * n), {}
+    if confirmed or size >= _FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)
         evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
     else:
         with ignoring(SamplingWarning):
             z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
-        evidence, error = fit.summed_evidence, np.inf if size < 1 else float(np.sqrt(1 / size))
+        evidence, error = fit.summed_evidence, np.inf
+    # With many points moves cost more than the draws.
+    stays = len(fit.y) > _UP_TO and confirmed and size >= _ENOUGH * n_particles
     space = fit.best.space
     with one_blas_thread():
-        value = space.posterior.log_likelihoods(z).value
-        swarm = Swarm(space, z, np.zeros(len(z)), value, np.arange(len(z)), evidence, error, _STEP)
-        swarm, acceptance = swarm.moved(rng, _MOVES)
+        value = space.posterior.likelihood_values(z)
+        families = np.unique(z, axis=0, return_inverse=True)[1] if stays else np.arange(len(z))
+        swarm = Swarm(space, z, np.zeros(len(z)), value, families, evidence, error, _STEP)
+        if not stays:
+            swarm, moved["acceptance"] = swarm.moved(rng, _MOVES)
     diagnostics = {
         "method": "laplace",
         "reason": reason,
-        "acceptance": acceptance,
+        **moved,
         "n_weighted": size,
+        "confirmed": confirmed,
         "pareto_k": pareto_shape(weighted.log_weights) if size else np.inf,
         "n_evaluations": fit.diagnostics["n_evaluations"] + n,
     }
@@ -92,6 +105,7 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
     )
     said = {"method": "smc and laplace", "reason": reason, "share": n_first / S}
     # Those of the mixture itself.
-    parts = {k: v for k, v in (other.diagnostics | one.diagnostics).items() if not k.endswith("_fresh")}
+    known = other.diagnostics | one.diagnostics
+    parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k != "confirmed"}
     said["n_evaluations"] = one.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
     return ParticleFit(one.gpm, (one.X, one.y), swarm, parts | said, one.renew)

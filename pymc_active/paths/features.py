@@ -21,7 +21,17 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 from scipy.special import gammaincinv, ive, ndtri
 
-from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
+from pymc_active.kernels.arrays import (
+    Add,
+    Constant,
+    Linear,
+    Multiply,
+    Node,
+    Periodic,
+    RationalQuadratic,
+    Stationary,
+    ZeroMeanPeriodic,
+)
 from pymc_active.kernels.radial import Profile, exp_quad, matern12, matern32, matern52
 from pymc_active.paths.kernel_sums import Functions, KernelSums, cache_blocks
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
@@ -114,6 +124,37 @@ def _(node: Periodic, theta, n_inputs):
         return out
 
     return [Term(np.exp(2 * theta[node.log_outputscale]), (), (Spectrum(len(node.columns), frequencies),))]
+
+
+@terms.register
+def _(node: ZeroMeanPeriodic, theta, n_inputs):
+    # Those of the periodic kernel, given that not all orders are zero.
+    w = np.exp(-2 * theta[node.log_lengthscale])
+    largest, D = int(20 + 9 * np.sqrt(w)), len(node.columns)
+    orders = np.arange(-largest, largest + 1)
+    weights = ive(np.abs(orders), w)
+    others, zero = orders[orders != 0], weights[largest]
+    below, below_others = np.cumsum(weights)[:-1], np.cumsum(weights[orders != 0])[:-1] / (1 - zero)
+    angle = 2 * np.pi * np.exp(-theta[node.log_period])
+
+    def frequencies(U):
+        out = np.zeros((len(U), n_inputs))
+        is_zero = np.ones(len(U), bool)
+        for d, column in enumerate(node.columns):
+            u, left = U[:, d], D - d - 1
+            stays = zero * (1 - zero**left) / (1 - zero ** (left + 1))
+            after = others[np.searchsorted(below_others, (u - stays) / (1 - stays))]
+            drawn = np.where(is_zero, np.where(u < stays, 0, after), orders[np.searchsorted(below, u)])
+            out[:, column] = angle * drawn
+            is_zero &= drawn == 0
+        return out
+
+    return [Term(np.exp(2 * theta[node.log_outputscale]), (), (Spectrum(D, frequencies),))]
+
+
+@terms.register
+def _(node: Constant, theta, n_inputs):
+    return [Term(np.exp(2 * theta[node.log_outputscale]))]
 
 
 @terms.register

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, Stationary
+from pymc_active.kernels.arrays import Add, Constant, Linear, Multiply, Node, Periodic, Stationary, ZeroMeanPeriodic
 from pymc_active.kernels.taylor import Lines, RadialLines, lines
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -144,6 +144,33 @@ class _Periodic:
         hessian[:, self.columns, self.columns] = (weights * second).sum(1)
         hessian[:, self.columns[:, None], self.columns] += self.first.swapaxes(1, 2) @ (weights * self.first)
         return gradient, hessian
+
+
+@near.register(ZeroMeanPeriodic)
+class _ZeroMeanPeriodic:
+    def __init__(self, node: ZeroMeanPeriodic, theta, x, Z):
+        self.periodic = _Periodic(node, theta, x, Z)
+        self.stretch, _, _ = node.stretch(theta[node.log_lengthscale])
+        self.K = self.stretch * self.periodic.K + (1 - self.stretch) * np.exp(2 * theta[node.log_outputscale])
+
+    def slopes(self):
+        return self.stretch * self.periodic.slopes()
+
+    def sums(self, weights):
+        return self.periodic.sums(self.stretch * weights)
+
+
+@near.register(Constant)
+class _Constant:
+    def __init__(self, node: Constant, theta, x, Z):
+        self.D = Z.shape[1]
+        self.K = np.full((len(x), len(Z)), np.exp(2 * theta[node.log_outputscale]))
+
+    def slopes(self):
+        return np.zeros((*self.K.shape, self.D))
+
+    def sums(self, weights):
+        return np.zeros((len(weights), self.D)), np.zeros((len(weights), self.D, self.D))
 
 
 @near.register(Linear)

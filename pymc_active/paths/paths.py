@@ -24,6 +24,7 @@ from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
 from pymc_active.predictions.model_average import Fits
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
@@ -196,6 +197,7 @@ def _of_all(part: Paths, X: np.ndarray) -> list[np.ndarray]:
     return [array.reshape(S, m, *array.shape[1:]) for array in found]
 
 
+@checked
 def draw_paths(
     gpm: GPModel | None,
     *,

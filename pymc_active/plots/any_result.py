@@ -21,23 +21,28 @@ from pymc_active.plots.kernels import (
     plot_prior_sensitivity,
     plot_structure_search,
 )
+from pymc_active.plots.measurements import column_of
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_predictions
+from pymc_active.plots.style import VERMILION
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
+from pymc_active.support.arguments import checked
 
 
 @singledispatch
+@checked
 def plot(result: Any, **keywords: Any) -> Any:
     """Plot a result with the function that suits it, which takes the keywords and returns its Axes.
 
     A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions (:func:`plot_predictions`). A
-    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered; with several models,
-    their posterior over the run (:func:`plot_model_posterior`). Any other result: its own picture.
+    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, and along one input with
+    failures as crosses at the bottom; with several models, their posterior over the run (:func:`plot_model_posterior`).
+    Any other result: its own picture.
     """
     known = sorted(kind.__name__ for kind in plot.registry if kind is not object)
     raise TypeError(f"there is no picture of {type(result).__name__}; plot takes {', '.join(known)}")
@@ -68,4 +73,9 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
         return plot_model_posterior(learner.model_history, **keywords)
     if "X" not in keywords:
         keywords = {"highlight": np.arange(learner.n_start, len(learner.y)), "number": True} | keywords
-    return plot(learner.fit, **keywords)
+    ax = plot(learner.fit, **keywords)
+    if len(learner.failures) and not learner.gpm.embedding:
+        column, _ = column_of(learner.gpm.inputs, keywords.get("input", 0))
+        crosses = {"color": VERMILION, "transform": ax.get_xaxis_transform(), "label": "failed"}
+        ax.plot(learner.failures[:, column], np.full(len(learner.failures), 0.03), "x", **crosses)
+    return ax

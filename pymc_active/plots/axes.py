@@ -50,6 +50,8 @@ def read_axes(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
 def legend_above(ax: Axes) -> None:
     """A legend above the frame, in as many columns as fit, and any title above it; inside if the figure ends there."""
     n = len(ax.get_legend_handles_labels()[0])
+    if not n:
+        return
     # Layouts make a frame wider than it is at first, but never beyond the figure.
     room = min(1.15 * ax.bbox.width, ax.figure.bbox.x1 - ax.bbox.x0)
     for ncols in range(n if n <= 4 else 3, 0, -1):

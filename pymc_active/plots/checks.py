@@ -14,6 +14,7 @@ from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.plots.axes import Axes, check_result, log_axis, name_rows, pyplot, read_axes
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
+from pymc_active.support.arguments import checked
 
 _METRICS = {
     "skl": "divergence from MCMC, function f",
@@ -26,6 +27,7 @@ _MINUS = {"laplace": "Laplace's"} | {name: f"that of {name} sampling" for name i
 _COLOURS = {"laplace": VERMILION, "importance": BLUE, "bridge": GREEN}
 
 
+@checked
 def plot_check(
     tree: xr.DataTree, *, metric: str = "skl", axes: Any = None, figsize: tuple[float, float] | None = None
 ) -> np.ndarray:

@@ -11,8 +11,11 @@ from pymc_active.classification.fit import ProbitFit
 from pymc_active.plots.axes import Axes, check_result, legend_above, new_axes
 from pymc_active.plots.measurements import around, column_of
 from pymc_active.plots.style import BLUE, INK, VERMILION
+from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 
 
+@checked
 def plot_probability(
     fit: ProbitFit,
     *,
@@ -42,7 +45,7 @@ def plot_probability(
     columns, labels = (list(part) for part in zip(*(column_of(names, one) for one in chosen), strict=True))
     if len(set(columns)) < len(columns):
         raise ValueError(f"inputs must be different; got {inputs!r}")
-    n = n_points or (200 if len(columns) == 1 else 60)
+    n = count("n_points", n_points or (200 if len(columns) == 1 else 60))
     axes = [np.linspace(*around(fit.X[:, column]), n) for column in columns]
     meshes = np.meshgrid(*axes)
     grid = np.tile(np.median(fit.X, axis=0), (meshes[0].size, 1))

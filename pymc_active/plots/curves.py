@@ -9,8 +9,10 @@ import xarray as xr
 from pymc_active.plots.axes import Axes, log_axis, new_axes
 from pymc_active.plots.marks import curve, label_ends, note_in_row
 from pymc_active.plots.style import CYCLE, GREY, LIMIT
+from pymc_active.support.arguments import checked
 
 
+@checked
 def plot_learning_curves(
     curves: xr.Dataset | xr.DataArray,
     *,

@@ -18,10 +18,19 @@ from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, QUANTILES
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.dimension import EmbeddingDimension
-from pymc_active.structure.relevance import embedding_draws, principal_rotation, relevance, subspace_angles
+from pymc_active.structure.relevance import (
+    embedding_draws,
+    principal_rotation,
+    relevance,
+    subspace_angles,
+    with_slope,
+)
+from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
 
 
+@checked
 def plot_embedding(
     fit: LaplaceFit,
     *,
@@ -33,14 +42,14 @@ def plot_embedding(
 ) -> Axes:
     """Points in the plane that the model has learned, coloured by y, or in grey for X without y.
 
-    The plane is turned to the principal axes of R (its singular vectors, the largest first, the largest weight of
-    each positive): the model does not know any rotation or reflection of it. One component u is drawn against y, with
-    the central 89 % interval of ``predict(fit, x)`` where x is the point of least norm, in scaled inputs, that goes
-    to u. Of more than two components the first two are drawn. The colour bar is the figure's last Axes. X, y,
-    highlight, number and ax are as in :mod:`pymc_active.plots`.
+    Its coordinates are u = R x / lengthscale, turned to the principal axes of R (its singular vectors, the largest
+    first, the largest weight of each positive): the model does not know any rotation or reflection of it. One
+    component u is drawn against y, with the central 89 % interval of ``predict(fit, x)`` where x is the point of least
+    norm, in scaled inputs, that goes to u. Of more than two components the first two are drawn. The colour bar is the
+    figure's last Axes. X, y, highlight, number and ax are as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_embedding")
-    R = principal_rotation(fit) @ fit.point[str(fit.gpm.embedding)]
+    R = principal_rotation(fit) @ fit.gpm.embeddings(fit.theta[None])[0]
     if X is not None and y is None:
         X = read_inputs(X, "X", inputs=fit.gpm.inputs)
     else:
@@ -76,6 +85,7 @@ def plot_embedding(
     return ax
 
 
+@checked
 def plot_relevance(
     fit: LaplaceFit,
     *,
@@ -88,10 +98,10 @@ def plot_relevance(
     """Importance of each input: medians and 89 % intervals of draws from the Laplace approximation.
 
     For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale of the variable
-    ``var_name``, which has one lengthscale per input in the units of X. Both refer to the scaled inputs
-    (``x_scale``). ``labels`` of the inputs are by default those of X. More than ten increasing numbers, such as
-    wavelengths, give a curve with a band; consecutive integers only number the inputs. The rest is as in
-    :mod:`pymc_active.plots`.
+    ``var_name``, which has one lengthscale per input in the units of X. Both refer to the scaled inputs (``x_scale``)
+    and count the slope of a linear mean, see :func:`~pymc_active.relevance`. ``labels`` of the inputs are by default
+    those of X. More than ten increasing numbers, such as wavelengths, give a curve with a band; consecutive integers
+    only number the inputs. The rest is as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_relevance")
     gpm = fit.gpm
@@ -99,15 +109,17 @@ def plot_relevance(
     if gpm.embedding is not None:
         loading = relevance(fit, draws=draws, random_seed=random_seed).loading
         low, middle, high = loading.sel(summary=["lower", "median", "upper"]).to_numpy()
-        what = "relevance, norm of the column of R"
+        what = "relevance, lengthscales per scaled unit"
     else:
-        drawn = gpm.constrain(fit.draw(draws, random_seed))
+        thetas = fit.draw(count("draws", draws), random_seed)
+        drawn = gpm.constrain(thetas)
         if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
             raise ValueError(
                 f"plot_relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} "
                 f"inputs; the model has {', '.join(sorted(drawn))}. Pass var_name=..."
             )
-        low, middle, high = np.quantile(gpm.x_map.scale / drawn[var_name], QUANTILES, axis=0)
+        changes = with_slope(gpm, thetas, gpm.x_map.scale / drawn[var_name])
+        low, middle, high = np.quantile(changes, QUANTILES, axis=0)
         what = f"relevance, 1 / {var_name}"
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != D:
@@ -136,6 +148,7 @@ def plot_relevance(
     return ax
 
 
+@checked
 def plot_loadings(
     fit: LaplaceFit,
     *,
@@ -157,7 +170,7 @@ def plot_loadings(
 
     check_one_fit(fit, "plot_loadings")
     gpm = fit.gpm
-    mode = principal_rotation(fit) @ fit.point[str(gpm.embedding)]
+    mode = principal_rotation(fit) @ gpm.embeddings(fit.theta[None])[0]
     shape = mode.shape
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
@@ -166,7 +179,7 @@ def plot_loadings(
     centred = points - points.mean(0)
     spread = np.linalg.norm(centred, axis=0)
     components = centred @ mode.T
-    loadings = np.empty((draws, *shape))
+    loadings = np.empty((count("draws", draws), *shape))
     for s, R in enumerate(embedding_draws(fit, None, draws, random_seed)[1]):
         U = centred @ R.T
         U = U @ orthogonal_procrustes(U, components)[0]
@@ -185,6 +198,7 @@ def plot_loadings(
     return ax
 
 
+@checked
 def plot_subspace_angles(
     source: LaplaceFit | xr.DataTree,
     reference: Any = None,
@@ -219,6 +233,7 @@ def plot_subspace_angles(
     return ax
 
 
+@checked
 def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = None) -> Axes:
     """Log evidence of each number of components, with the posterior probabilities.
 

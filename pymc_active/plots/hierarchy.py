@@ -10,6 +10,7 @@ import numpy as np
 from pymc_active.plots.axes import new_axes
 from pymc_active.plots.style import GREY, INK
 from pymc_active.relevant_inputs.result import HDSResult
+from pymc_active.support.arguments import checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +22,7 @@ _DARK = 0.62
 _LETTER, _MARGIN = 0.075, 0.16
 
 
+@checked
 def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the nodes of :func:`pymc_active.active.hds`, down to ``max_depth``, coloured by their log likelihood ratio.
 

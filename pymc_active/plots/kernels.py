@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION, Z8
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
+from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 
 
+@checked
 def plot_decomposition(
     decomposition: Decomposition,
     *,
@@ -83,17 +87,18 @@ def plot_decomposition(
     return axes
 
 
+@checked
 def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axes | None = None) -> Axes:
-    """The evidence of all kernels of a search over its levels, with lines from the parents of the best.
+    """The score of all kernels of a search over its levels, with lines from the parents of the best.
 
-    The y axis has nats below the best (half the difference in BIC, if that was the criterion). Hollow points are
+    The y axis has nats below the best (log evidence and prior, or half the difference in BIC). Hollow points are
     doubtful fits. The best ``n_labels`` kernels of each level are named. The result comes from
     :func:`pymc_active.search.compositional_kernel_search`.
     """
     check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
-    is_evidence = result.score == "evidence"
-    score = (result.table.log_evidence if is_evidence else -0.5 * result.table.bic).to_numpy()
-    table, score = result.table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
+    table, is_evidence = result.table, result.score == "evidence"
+    score = (table.log_evidence + table.log_prior if is_evidence else -0.5 * table.bic).to_numpy()
+    table, score = table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
     below = score - score.max()
     level, labels = table.level.to_numpy(), [str(label) for label in table.model.to_numpy()]
     place = dict(zip(labels, zip(level, below, strict=True), strict=True))
@@ -111,12 +116,13 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
             note(ax, labels[i], (one, below[i]), (7, 4), bbox=PAPER | {"alpha": 0.8})
     low = float(below.min())
     nats_axis(ax, "y", low)
-    ylabel = "log evidence below the best (nats)" if is_evidence else "-BIC/2 below the best"
+    ylabel = "log evidence and prior below the best (nats)" if is_evidence else "-BIC/2 below the best"
     ax.set(xlabel="level of the search", ylabel=ylabel, ylim=(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0))))
     ax.set(xticks=np.unique(level), xlim=(level.min() - 0.3, level.max() + 0.9))
     return ax
 
 
+@checked
 def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes | None = None) -> Axes:
     """Log evidences of up to ``n`` models, the best first, with their posterior probabilities.
 
@@ -134,7 +140,7 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
             f"{', '.join(map(str, table.dims))}"
         )
     table = table.isel(model=np.isfinite(table.log_evidence.to_numpy()))
-    table = table.isel(model=np.argsort(-table.log_evidence.to_numpy(), kind="stable")[:n])
+    table = table.isel(model=np.argsort(-table.log_evidence.to_numpy(), kind="stable")[: count("n", n)])
     below = table.log_evidence.to_numpy() - float(table.log_evidence.max())
     rows = np.arange(len(below))
     ax = new_axes(ax, (6.8, 0.9 + 0.26 * len(rows)))
@@ -149,8 +155,9 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     return ax
 
 
+@checked
 def plot_model_posterior(
-    history: xr.DataArray, *, n_models: int = 5, highlight: Any = (), ax: Axes | None = None
+    history: xr.DataArray, *, n_models: int = 5, highlight: Sequence[Any] = (), ax: Axes | None = None
 ) -> Axes:
     """Posterior probabilities of models over a run.
 
@@ -162,7 +169,7 @@ def plot_model_posterior(
     if set(history.dims) != {"n_observations", "model"}:
         raise ValueError(f"history must have the dims n_observations and model; got {list(history.dims)}")
     labels = list(history.model.to_numpy())
-    unknown = [label for label in highlight if label not in labels]
+    unknown = [label for label in highlight if not isinstance(label, Hashable) or label not in labels]
     if unknown:
         raise ValueError(f"highlight must hold models among {', '.join(map(str, labels))}; got {unknown}")
     values = history.transpose("n_observations", "model").to_numpy()
@@ -183,6 +190,7 @@ def plot_model_posterior(
     return ax
 
 
+@checked
 def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | None = None) -> Axes:
     """The posterior over models under each set of hyperpriors, as a heat map.
 

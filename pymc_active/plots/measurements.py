@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def names_of(inputs: list) -> list[str]:
 
 def column_of(inputs: list, input: Any) -> tuple[int, str]:
     """Position and name of an input, given by its label or, if there is no such label, by its position."""
-    if input in inputs:
+    if isinstance(input, Hashable) and input in inputs:
         column = inputs.index(input)
     elif isinstance(input, int | np.integer) and 0 <= input < len(inputs):
         column = int(input)
@@ -58,7 +59,7 @@ def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -
     if highlight is None:
         return
     rows = np.asarray(highlight)
-    rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == len(x) else rows
+    rows = np.flatnonzero(rows) if rows.dtype == bool and rows.shape == (len(x),) else rows
     if rows.size == 0:
         return
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(x):

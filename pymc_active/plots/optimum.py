@@ -13,12 +13,14 @@ from pymc_active.plots.marks import dots
 from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
 from pymc_active.predictions.predict import predict
+from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import fit_scale
 
 # Panels side by side, for more than two inputs.
 _ACROSS = 4
 
 
+@checked
 def plot_optimum(
     optimum: Optimum,
     *,

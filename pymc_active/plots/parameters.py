@@ -9,12 +9,16 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.parameter_table import natural_names
+from pymc_active.models.datatrees import in_chains
 from pymc_active.plots.axes import legend_above, log_axis, name_rows, new_grid, read_axes
 from pymc_active.plots.marks import medians
 from pymc_active.plots.style import BLUE, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
+from pymc_active.support.arguments import checked
 
 
+@checked
 def plot_parameters(
     fit: LaplaceFit,
     *,
@@ -33,11 +37,13 @@ def plot_parameters(
     model has no ``noise``, and never matrices such as an embedding's R. The rest is as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_parameters")
-    posterior = fit.to_datatree(draws, random_seed)["posterior"].to_dataset()
+    if not isinstance(draws, int | np.integer) or draws < 1:
+        raise ValueError(f"draws must be at least 1; got {draws!r}")
+    values = fit.gpm.constrain(fit.draw(draws, random_seed))
+    posterior = in_chains(fit.gpm, values, np.arange(draws)[None], len(fit.y))
     if var_names is None:
-        var_names = [str(name) for name, values in posterior.items() if values.ndim <= 3]
-        var_names = [name for name in var_names if name.removeprefix("log_") not in set(var_names) - {name}]
-    if not var_names:
+        var_names = natural_names(str(name) for name, values in posterior.items() if values.ndim <= 3)
+    if not len(var_names):
         raise ValueError("the model has no scalar or vector parameters; plot_relevance shows an embedding")
     sources = {"Laplace": posterior}
     if trace is not None:
@@ -45,9 +51,9 @@ def plot_parameters(
             raise ValueError("trace must be a DataTree with a group 'posterior', as pma.sample returns it")
         sources["MCMC"] = trace["posterior"].to_dataset()
     for source, dataset in sources.items():
-        missing = [name for name in var_names if name not in dataset]
+        missing = [name for name in var_names if not isinstance(name, str) or name not in dataset]
         if missing:
-            raise ValueError(f"{source} has no {', '.join(missing)}; it has {', '.join(map(str, dataset))}")
+            raise ValueError(f"{source} has no {', '.join(map(str, missing))}; it has {', '.join(map(str, dataset))}")
 
     is_positive = {name: all((dataset[name] > 0).all() for dataset in sources.values()) for name in var_names}
     groups = [[name for name in var_names if is_positive[name] == wanted] for wanted in (True, False)]

@@ -14,11 +14,14 @@ from pymc_active.plots.measurements import around, band, column_of, data_of, rin
 from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
+from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 
 # Models of smaller weight are not drawn: they would not show in the average either.
 _COUNTS = 0.02
 
 
+@checked
 def plot_predictions(
     fit: LaplaceFit | ModelAverage,
     *,
@@ -67,7 +70,7 @@ def plot_predictions(
     limits = around(X[:, column]) if limits is None else limits
     if not -np.inf < limits[0] < limits[1] < np.inf:
         raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
-    grid = np.tile(np.median(X, axis=0), (n_points, 1))
+    grid = np.tile(np.median(X, axis=0), (count("n_points", n_points), 1))
     grid[:, column] = x = np.linspace(*limits, n_points)
     exact = None if trace is None else band(predict(trace, grid, model=gpm), target)
 

@@ -12,6 +12,7 @@ from pymc_active.plots.axes import Axes, color_bar, legend_above, name_rows, new
 from pymc_active.plots.marks import note
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
+from pymc_active.support.arguments import checked
 from pymc_active.support.tables import input_labels, read_inputs
 
 # Candidates in a ranking.
@@ -23,6 +24,7 @@ _ACRONYMS = {"bald", "bams", "pes"}
 Utilities = Mapping[str, xr.DataArray]
 
 
+@checked
 def plot_utility(
     utility: xr.DataArray | Utilities,
     X: Any = None,

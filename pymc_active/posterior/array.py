@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,17 +15,29 @@ from pymc_active.kernels.arrays import Node, Stationary, squared_distance
 from pymc_active.kernels.batches import EmbeddedBatch, Pairs, batch
 from pymc_active.kernels.radial import Profile
 from pymc_active.kernels.taylor import RadialLines, check_profile, check_twice_differentiable, lines
-from pymc_active.posterior.base import InputGradients, Likelihoods, Moments, Posterior, State, finite, gram_terms
+from pymc_active.posterior.base import (
+    MANY,
+    InputGradients,
+    Likelihoods,
+    Moments,
+    Posterior,
+    State,
+    difference_hessian,
+    finite,
+    gram_terms,
+)
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_in_place
-from pymc_active.posterior.prior import GaussianPrior
+from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
 from pymc_active.support.scaling import Affine, InputMap
 
 # Its square vanishes beside one.
 _COMPLEX_STEP = 1e-30
 # Numbers of one array over several particles, at most: what fits into a cache.
 _STACKED = 60_000
-# With more points one particle at a time is as fast, and the differences of all pairs of points need not be kept.
-_FEW = 300
+# Numbers of the derivatives of K in all parameters, a few copies of which the exact Hessian takes, at most; beyond, the
+# step of central differences, in prior sds. Truncation and rounding then leave about eight digits.
+_DENSE, _DIFFERENCE = 10_000_000, 1e-4
+_NOTHING = np.empty((0, 0))
 
 
 @dataclass(eq=False, repr=False)
@@ -44,6 +56,8 @@ class ArrayPosterior(Posterior):
     log_noise: int
     mean_indices: np.ndarray
     mean_basis: Callable[[np.ndarray], np.ndarray]
+    # Makes the prior from scaled y, if it is renewed when data are added.
+    renewed_prior: RenewedPrior | None = None
 
     def __post_init__(self):
         self._set_data(self.X, self.y)
@@ -51,7 +65,15 @@ class ArrayPosterior(Posterior):
     def _set_data(self, X, y):
         self.X, self.y = self.x_map(X), self.y_map(y)
         self._basis = self.mean_basis(self.X)
+        if self.renewed_prior is not None:
+            self.prior = self.renewed_prior.given(self.y)
         self.__dict__.pop("_pairs", None)
+
+    def subset(self, rows):
+        other = copy(self)
+        other.__dict__.pop("_pairs", None)
+        other.X, other.y, other._basis = self.X[rows], self.y[rows], self._basis[rows]
+        return other
 
     def _extend(self, theta):
         return np.concatenate([theta, self.constants]) if len(self.constants) else theta
@@ -71,7 +93,8 @@ class ArrayPosterior(Posterior):
         return Pairs(self.X)
 
     def values(self, thetas):
-        if len(self.y) > _FEW:
+        # With more points one particle at a time is as fast, and no differences of pairs of points are kept.
+        if len(self.y) > MANY:
             return super().values(thetas)
         return self.prior.values(thetas) + self._in_blocks(thetas, 0.0, gradient=False).value
 
@@ -79,7 +102,7 @@ class ArrayPosterior(Posterior):
         return self.prior.values(thetas), -(thetas - self.prior.mean) * self.prior.precision
 
     def log_likelihoods(self, thetas, extra_noise=0.0):
-        if len(self.y) > _FEW:
+        if len(self.y) > MANY:
             return super().log_likelihoods(thetas, extra_noise)
         return self._in_blocks(thetas, extra_noise, gradient=True)
 
@@ -215,6 +238,11 @@ class KernelPosterior(ArrayPosterior):
         at = self.kernel.at(full, self.X)
         return State(theta, self._factor(full, at.K.copy(), extra_noise), at)
 
+    def light_state(self, theta):
+        full = self._extend(theta)
+        # Given two sets of points, a kernel leaves out its derivatives.
+        return State(theta, self._factor(full, self.kernel.at(full, self.X, self.X).K, 0.0), None)
+
     def _batch(self, full):
         made = batch(self.kernel, full, self._pairs)
         return made.K, made.pullback
@@ -234,6 +262,8 @@ class KernelPosterior(ArrayPosterior):
         return dG[:P], dmu[:P]
 
     def likelihood_hessian(self, state):
+        if self.n_parameters * len(self.y) ** 2 > _DENSE:
+            return difference_hessian(self, state.theta, _DIFFERENCE * self.prior.sd)
         full = self._extend(state.theta)
         dG, dmu = self._tangents(state, full)
         H = 0.5 * state.extra.curvature(state.factor.W)
@@ -258,13 +288,14 @@ class KernelPosterior(ArrayPosterior):
             dV[i] -= 2 * np.einsum("ij,ij->j", t, B)
         for i, t in diagonal_tangents:
             dV[i] += t
-        dG, dmu = self._tangents(state, full)
+        for i, dG in state.extra.tangents():
+            dm[i] -= (dG @ factor.alpha) @ B
+            dV[i] += np.einsum("ij,ij->j", B, dG @ B)
+        in_noise = 2 * np.exp(2 * full[self.log_noise])
+        dm[self.log_noise] -= in_noise * (factor.alpha @ B)
+        dV[self.log_noise] += in_noise * np.einsum("ij,ij->j", B, B)
+        dm[self.mean_indices] += basis.T - self._basis.T @ B
         P = self.n_parameters
-        dm[:P] -= (dG @ factor.alpha + dmu) @ B
-        for i in range(P):
-            if dG[i].any():
-                dV[i] += np.einsum("ij,ij->j", B, dG[i] @ B)
-        dm[self.mean_indices] += basis.T
         return Moments(mean, variance, prior_variance, noise, dm[:P].T, dV[:P].T)
 
     def _input_gradients(self, state, X_new, directions):
@@ -322,38 +353,35 @@ class _Embedded(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class EmbeddingPosterior(ArrayPosterior):
-    """Posterior with the covariance outputscale² g(|R x - R x'|²), for a full R of shape (d, D).
+    """Posterior with the covariance outputscale² g(|R x - R x'|² / lengthscale²), for a full R of shape (d, D).
 
-    Derivatives are taken in U = X Rᵀ (n, d) and multiplied by X at the end: no array of size n x n x dD is formed.
-    ``R`` is a slice of (theta, constants), ``log_outputscale`` a position.
+    Derivatives are taken in U = X Rᵀ / lengthscale (n, d) and multiplied by X at the end: no array of size n x n x dD
+    is formed. ``R`` is a slice of (theta, constants), ``log_lengthscale`` and ``log_outputscale`` are positions.
     """
 
     kernel = None
     profile: Profile
     shape: tuple[int, int]
     R: slice
+    log_lengthscale: int
     log_outputscale: int
 
     def embedding(self, theta: np.ndarray) -> np.ndarray:
-        """R, shape (d, D)."""
-        return self._extend(theta)[self.R].reshape(self.shape)
+        """R / lengthscale, shape (d, D)."""
+        return self._divided(theta)[self.R].reshape(self.shape)
 
-    def in_coordinates(self, X: np.ndarray, x_map: InputMap, prior: GaussianPrior) -> Self:
-        """The same posterior with R acting on the columns of X (n, C), to which ``x_map`` takes the user's inputs."""
-        d, D = self.shape
-        shift = d * (X.shape[1] - D)
+    def _divided(self, theta: np.ndarray) -> np.ndarray:
+        """(theta, constants) with R divided by the lengthscale, the coordinates in which derivatives are taken."""
+        full = np.concatenate([theta, self.constants])
+        full[self.R] *= np.exp(-full[self.log_lengthscale])
+        return full
 
-        def moved(index: int | np.ndarray) -> Any:
-            return index + shift * (index >= self.R.stop)
-
-        other = copy(self)
-        other.__dict__.pop("_pairs", None)
-        other.X, other.x_map, other.prior = X, x_map, prior
-        other.shape, other.R = (d, X.shape[1]), slice(self.R.start, self.R.stop + shift)
-        other.n_parameters = self.n_parameters + shift
-        other.log_noise, other.log_outputscale = moved(self.log_noise), moved(self.log_outputscale)
-        other.mean_indices = moved(self.mean_indices)
-        return other
+    def _pull(self, gradient: np.ndarray, divided: np.ndarray) -> np.ndarray:
+        """Gradients (..., P) in (theta, constants), from those in ``divided``; in place."""
+        in_R = gradient[..., self.R]
+        gradient[..., self.log_lengthscale] = -np.einsum("...i,...i->...", in_R, divided[..., self.R])
+        in_R *= np.exp(-divided[..., self.log_lengthscale, None])
+        return gradient
 
     def lines_between(self, theta: np.ndarray, difference: np.ndarray, turn: Callable) -> RadialLines:
         """The kernel at differences (..., d) of embedded inputs; ``turn`` embeds directions."""
@@ -367,7 +395,7 @@ class EmbeddingPosterior(ArrayPosterior):
         check_profile(self.profile)
 
     def state(self, theta, extra_noise=0.0):
-        full = self._extend(theta)
+        full = self._divided(theta)
         U = self.X @ full[self.R].reshape(self.shape).T
         s = squared_distance(U)
         variance = np.exp(2 * full[self.log_outputscale])
@@ -378,30 +406,42 @@ class EmbeddingPosterior(ArrayPosterior):
         factor = self._factor(full, K.copy(), extra_noise)
         return State(theta, factor, _Embedded(U, s, variance, K, k1, diagonal_noise))
 
+    def light_state(self, theta):
+        U = self.X @ self.embedding(theta).T
+        full, [K] = self._extend(theta), self.profile(squared_distance(U), 0)
+        K *= (variance := np.exp(2 * full[self.log_outputscale]))
+        return State(theta, self._factor(full, K, 0.0), _Embedded(U, _NOTHING, variance, _NOTHING, _NOTHING, 0.0))
+
     def _batch(self, full):
-        R = full[:, self.R].reshape(-1, *self.shape)
+        divided = full.copy()
+        divided[:, self.R] *= np.exp(-full[:, self.log_lengthscale, None])
+        R = divided[:, self.R].reshape(-1, *self.shape)
         made = EmbeddedBatch(self.profile, R, full[:, self.log_outputscale], self._pairs)
 
         def pullback(W):
             gradient = np.zeros_like(full)
             in_R, gradient[:, self.log_outputscale] = made.pullback(W)
             gradient[:, self.R] = in_R.reshape(len(full), -1)
-            return gradient
+            return self._pull(gradient, divided)
 
         return made.K, pullback
 
-    def likelihood_gradient(self, state):
-        full = self._extend(state.theta)
-        U, W = state.extra.U, state.factor.W
-        gradient = np.zeros(len(full))
-        gradient[self.log_outputscale] = np.vdot(W, state.extra.K)
-        Z = W * state.extra.k1
+    def _slope(self, state: State) -> np.ndarray:
+        """Gradient of the negative log likelihood in R / lengthscale, (d D,)."""
+        assert isinstance(state.extra, _Embedded)
+        U, Z = state.extra.U, state.factor.W * state.extra.k1
         dU = 2 * (Z.sum(0)[:, None] * U - Z @ U)
-        gradient[self.R] = (dU.T @ self.X).ravel()
-        return self._add_noise_and_mean_gradient(gradient, full, state.factor)
+        return (dU.T @ self.X).ravel()
+
+    def likelihood_gradient(self, state):
+        full = self._divided(state.theta)
+        gradient = np.zeros(len(full))
+        gradient[self.log_outputscale] = np.vdot(state.factor.W, state.extra.K)
+        gradient[self.R] = self._slope(state)
+        return self._add_noise_and_mean_gradient(self._pull(gradient, full), full, state.factor)
 
     def likelihood_hessian(self, state):
-        full, factor = self._extend(state.theta), state.factor
+        full, factor = self._divided(state.theta), state.factor
         U, s, variance, K, k1, _ = state.extra
         (d, D), n, P = self.shape, len(self.y), len(full)
         G_inverse, W, alpha = factor.inverse, factor.W, factor.alpha
@@ -458,10 +498,16 @@ class EmbeddingPosterior(ArrayPosterior):
         H_few = np.concatenate([self.X.T @ cross[k] for k in range(d)])
         H[self.R, few] = H_few
         H[few, self.R] = H_few.T
+        # The map from (theta, constants) to the coordinates of H is not linear: the gradient adds a part.
+        slope, length = self._slope(state), self.log_lengthscale
+        self._pull(self._pull(H, full).T, full)
+        H[self.R, length] -= np.exp(-full[length]) * slope
+        H[length, self.R] = H[self.R, length]
+        H[length, length] += slope @ full[self.R]
         return H[: self.n_parameters, : self.n_parameters]
 
     def _moments(self, state, X_new, gradient):
-        full, factor = self._extend(state.theta), state.factor
+        full, factor = self._divided(state.theta), state.factor
         U, _, variance, K, k1, diagonal_noise = state.extra
         d, D = self.shape
         U_new = X_new @ full[self.R].reshape(self.shape).T
@@ -501,10 +547,12 @@ class EmbeddingPosterior(ArrayPosterior):
         dm[:, s2] = -2 * noise_variance * (alpha @ B)
         dV[:, s2] = 2 * noise_variance * BB
         dm[:, self.mean_indices] = basis - B.T @ self._basis
+        self._pull(dm, full)
+        self._pull(dV, full)
         return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
 
     def _input_gradients(self, state, X_new, directions):
-        full, factor = self._extend(state.theta), state.factor
+        full, factor = self._divided(state.theta), state.factor
         U, _, variance, K, k1, _ = state.extra
         d, D = self.shape
         R = full[self.R].reshape(self.shape)
@@ -525,7 +573,8 @@ class EmbeddingPosterior(ArrayPosterior):
             return parts
         S = [2 * k1 * np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
         for direction, W, of_mean in zip(directions, (np.broadcast_to(alpha, B.shape), B), (True, False), strict=True):
-            V = direction[:, self.R].reshape(-1, d, D)
+            V = np.exp(-full[self.log_lengthscale]) * direction[:, self.R].reshape(-1, d, D)
+            V -= direction[:, self.log_lengthscale, None, None] * R
             o = direction[:, self.log_outputscale]
             noise = 2 * np.exp(2 * full[self.log_noise]) * direction[:, self.log_noise]
             T = [self.X @ V[:, k].T for k in range(d)]

@@ -22,6 +22,10 @@ from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 if TYPE_CHECKING:
     from pymc_active.support.scaling import Affine, InputMap
 
+# With more points than this an evaluation takes milliseconds to seconds and the posterior is narrow: searches start on
+# some of the points, and a few draws around the modes represent it.
+MANY = 200
+
 
 class Moments(NamedTuple):
     """Latent predictions at fixed hyperparameters, (m,) each, with gradients in theta (m, P) on request."""
@@ -98,6 +102,14 @@ class Posterior(ABC):
     def state(self, theta: np.ndarray, extra_noise: float = 0.0) -> State:
         """Factorise the data covariance with ``extra_noise``, a variance; may raise NotPositiveDefiniteError."""
 
+    def light_state(self, theta: np.ndarray) -> State:
+        """As :meth:`state`, for values, and predictions without gradients in theta: faster, and in less memory."""
+        return self.state(theta)
+
+    def subset(self, rows: np.ndarray) -> Self | None:
+        """The posterior of the data in these rows alone, with the same prior; None if it cannot be had."""
+        return None
+
     @abstractmethod
     def likelihood_gradient(self, state: State) -> np.ndarray:
         """Gradient of the NEGATIVE log likelihood, (P,)."""
@@ -170,14 +182,25 @@ class Posterior(ABC):
         """Log posterior; -inf if K + noise is not positive definite."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
-                value = self.prior_value_and_gradient(theta)[0] - self.state(theta).factor.nll
+                value = self.prior_value_and_gradient(theta)[0] - self._sound(self.light_state(theta)).factor.nll
             except NotPositiveDefiniteError:
                 return -np.inf
         return float(value) if np.isfinite(value) else -np.inf
 
+    @staticmethod
+    def _sound(state: State) -> State:
+        if not state.factor.is_sound:
+            raise NotPositiveDefiniteError("K + noise is positive definite by rounding errors alone")
+        return state
+
     def values(self, thetas: np.ndarray) -> np.ndarray:
         """:meth:`value` at every row of thetas (S, P), shape (S,)."""
         return np.array([self.value(theta) for theta in thetas])
+
+    def likelihood_values(self, thetas: np.ndarray) -> np.ndarray:
+        """Log likelihoods (S,) at the rows of thetas (S, P), without gradients; -inf where not finite."""
+        values = self.values(thetas)
+        return np.where(np.isfinite(values), values - self.log_priors(thetas)[0], -np.inf)
 
     def log_likelihoods(self, thetas: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
         """Log likelihoods at the rows of thetas (S, P); (-inf, zeros) where K + noise is not positive definite."""
@@ -186,7 +209,7 @@ class Posterior(ABC):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for s, theta in enumerate(thetas):
                 try:
-                    state = self.state(theta, extra_noise)
+                    state = self._sound(self.state(theta, extra_noise))
                 except NotPositiveDefiniteError:
                     continue
                 out.value[s], out.gradient[s] = -state.factor.nll, -self.likelihood_gradient(state)
@@ -203,7 +226,7 @@ class Posterior(ABC):
         # Line searches try extreme points, where overflow is expected.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
-                state = self.state(theta, extra_noise)
+                state = self._sound(self.state(theta, extra_noise))
             except NotPositiveDefiniteError:
                 return -np.inf, np.zeros_like(theta)
             prior, gradient = self.prior_value_and_gradient(theta)
@@ -224,6 +247,16 @@ def finite(likelihoods: Likelihoods) -> Likelihoods:
     good = np.isfinite(value) & np.isfinite(gradient).all(1) & np.isfinite(in_noise)
     value[~good], gradient[~good], in_noise[~good] = -np.inf, 0.0, 0.0
     return likelihoods
+
+
+def difference_hessian(posterior: Posterior, theta: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The likelihood Hessian (P, P) by central differences of its gradient, in the memory of one gradient."""
+    rows = []
+    for h in np.diag(steps):
+        up, down = theta + h, theta - h
+        slopes = [posterior.likelihood_gradient(posterior.state(place)) for place in (up, down)]
+        rows.append((slopes[0] - slopes[1]) / (up - down).sum())
+    return np.stack(rows)
 
 
 def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ class ConditionedGP:
 
     @cached_property
     def _state(self) -> State:
-        return self.posterior.state(self.theta)
+        return self.posterior.light_state(self.theta)
 
     @property
     def factor(self) -> Factor:

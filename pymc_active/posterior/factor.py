@@ -7,9 +7,12 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack
 
+from pymc_active.support.threads import threads_for
+
 LOG_2PI = float(np.log(2 * np.pi))
-# Pivots that small beside the entries of a matrix are rounding errors.
-_EPS = 10 * np.finfo(float).eps
+# Pivots that small beside the entries of a matrix may be rounding errors: squared distances from inner products have
+# errors of many units in the last place. Batches are computed in another way: they accept all that single ones accept.
+_EPS_OF_BATCHES, _EPS = 0.9e3 * np.finfo(float).eps, 1e3 * np.finfo(float).eps
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -21,7 +24,7 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, invert: bool) -> tuple[
 
     For many small matrices: (zeros, nan) if G is not positive definite, or so nearly singular that rounding decides.
     """
-    smallest = len(G) * _EPS * G[0, 0]
+    smallest = len(G) * _EPS_OF_BATCHES * G[0, 0]
     # The transposed view is in LAPACK's order, and the lower triangle its upper one.
     U, info = lapack.dpotrf(G.T, lower=0, clean=0, overwrite_a=1)
     if info or not U.diagonal().min() ** 2 > smallest:
@@ -38,7 +41,9 @@ class Factor:
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
         # G is symmetric, so its transposed view is G in LAPACK's order.
-        self.L, info = lapack.dpotrf(G.T, lower=1, clean=1, overwrite_a=1)
+        self._smallest = len(G) * _EPS * G[0, 0]
+        with threads_for(len(G)):
+            self.L, info = lapack.dpotrf(G.T, lower=1, clean=1, overwrite_a=1)
         if info != 0 or not np.isfinite(self.L[-1, -1]):
             raise NotPositiveDefiniteError(
                 f"K + noise of shape {G.shape} is not positive definite (leading minor {info}): rows of X may repeat, "
@@ -48,11 +53,17 @@ class Factor:
         self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]
         self.nll = 0.5 * (residual @ self.alpha + len(residual) * LOG_2PI) + np.log(np.diagonal(self.L)).sum()
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether G is so far from singular that rounding does not decide: posterior densities are zero elsewhere."""
+        return bool(np.diagonal(self.L).min() ** 2 > self._smallest)
+
     @cached_property
     def inverse(self) -> np.ndarray:
         """G⁻¹, symmetric."""
         # dpotri fills one triangle and leaves the other, which is zero here.
-        lower = lapack.dpotri(self.L, lower=1)[0]
+        with threads_for(len(self.L)):
+            lower = lapack.dpotri(self.L, lower=1)[0]
         inverse = lower + lower.T
         inverse.flat[:: len(lower) + 1] *= 0.5
         return inverse
@@ -64,21 +75,24 @@ class Factor:
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """G⁻¹ B."""
-        return lapack.dpotrs(self.L, B, lower=1)[0]
+        with threads_for(len(self.L)):
+            return lapack.dpotrs(self.L, B, lower=1)[0]
 
     def solve_many(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """L⁻¹ B and G⁻¹ B for many columns, by an explicit L⁻¹: as accurate as triangular solves, and twice as fast."""
         # Products with G⁻¹ would lose all digits of a small predictive variance if G is ill-conditioned.
-        root = lapack.dtrtri(self.L, lower=1)[0]
-        half = root @ B
-        return half, root.T @ half
+        with threads_for(len(self.L)):
+            root = lapack.dtrtri(self.L, lower=1)[0]
+            half = root @ B
+            return half, root.T @ half
 
     def half_solve(self, B: np.ndarray) -> np.ndarray:
         """L⁻¹ B, whose squared column norms are the explained variances."""
-        if B.shape[-1] > 4 * len(B):
-            # As in solve_many: a product is several times faster than a triangular solve.
-            return lapack.dtrtri(self.L, lower=1)[0] @ B
-        return lapack.dtrtrs(self.L, B, lower=1)[0]
+        with threads_for(len(self.L)):
+            if B.shape[-1] > 4 * len(B):
+                # As in solve_many: a product is several times faster than a triangular solve.
+                return lapack.dtrtri(self.L, lower=1)[0] @ B
+            return lapack.dtrtrs(self.L, B, lower=1)[0]
 
     def condition_number(self) -> float:
         """Estimate of the 1-norm condition number of G (LAPACK ``dpocon``)."""

@@ -24,6 +24,11 @@ class FullSpace:
         self.source = self.posterior = posterior
         self.embedding = embedding
 
+    def subset(self, rows: np.ndarray) -> FullSpace | None:
+        """The same coordinates for the posterior of the data in these rows; None if it cannot be had."""
+        some = self.posterior.subset(rows)
+        return None if some is None else FullSpace(some, self.embedding)
+
     def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         return theta
 

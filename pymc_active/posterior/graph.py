@@ -73,6 +73,12 @@ class GPGraphs:
         """The covariance along lines; made on demand, because few callers need it."""
         return LineGraphs(self.cov_func, self._join)
 
+    @cached_property
+    def log_prior_terms(self) -> TensorVariable:
+        """Log prior density of each free variable in the user's space, without Jacobian, summed over its entries."""
+        terms: Any = self._model.logp(vars=self._model.free_RVs, jacobian=False, sum=False)
+        return self._join([pt.stack([term.sum() for term in terms])])[0]
+
     def _join(self, expressions: list) -> list:
         """Expressions of the model's variables as functions of ``theta``."""
         values = self._model.replace_rvs_by_values(expressions)
@@ -160,6 +166,10 @@ class _Functions:
     @cached_property
     def prior(self):
         return self.compile([self.graphs.theta], [self.graphs.log_prior, self.grad(self.graphs.log_prior)])
+
+    @cached_property
+    def prior_terms(self):
+        return self.compile([self.graphs.theta], self.graphs.log_prior_terms)
 
     @cached_property
     def tangents(self):
@@ -285,6 +295,10 @@ class GraphPosterior(Posterior):
     def prior_value_and_gradient(self, theta):
         value, gradient = self._functions.prior(theta, *self._data)
         return float(value), gradient
+
+    def log_prior_terms(self, thetas: np.ndarray) -> np.ndarray:
+        """Log prior density of each free variable at thetas (S, P), (S, V), in the user's space: without Jacobian."""
+        return np.stack([self._functions.prior_terms(theta, *self._data) for theta in thetas])
 
     def prior_hessian(self, theta):
         return self._functions.prior_hessian(theta, np.eye(self.n_parameters), *self._data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pymc_active.posterior.factor import LOG_2PI
@@ -24,6 +26,34 @@ class GaussianPrior:
         """Log prior at the rows of thetas (S, P), shape (S,)."""
         return self.constant - 0.5 * np.square(thetas - self.mean) @ self.precision
 
+    def entries(self, thetas: np.ndarray) -> np.ndarray:
+        """Log densities of the entries of thetas (S, P), (S, P)."""
+        return -0.5 * (np.square((thetas - self.mean) / self.sd) + LOG_2PI) - np.log(self.sd)
+
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """Hessian of the log prior, (P, P)."""
         return np.diag(-self.precision)
+
+
+@dataclass(frozen=True)
+class RenewedPrior:
+    """Normal priors stated for y standardised by the current data, as priors of parameters for y as it is given.
+
+    ``stated`` are those for standardised y; ``logs``, ``levels`` and ``slopes`` are the positions in theta of the
+    logarithms of output and noise scales, of the mean's constant, and of its slopes.
+    """
+
+    stated: GaussianPrior
+    logs: np.ndarray
+    levels: np.ndarray
+    slopes: np.ndarray
+
+    def given(self, y: np.ndarray) -> GaussianPrior:
+        """The prior for these data (n,)."""
+        level, scale = y.mean(), y.std() or 1.0
+        mean, sd = self.stated.mean.copy(), self.stated.sd.copy()
+        mean[self.logs] += np.log(scale)
+        for places in (self.levels, self.slopes):
+            mean[places], sd[places] = scale * mean[places], scale * sd[places]
+        mean[self.levels] += level
+        return GaussianPrior(mean, sd)

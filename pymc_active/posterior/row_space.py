@@ -8,6 +8,9 @@ that rest only: one more input, zero in all data. Everything therefore runs in r
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Any
+
 import numpy as np
 from scipy.linalg import qr
 
@@ -78,7 +81,13 @@ class RowSpace:
 
         X = np.zeros((len(source.X), r + 1))
         X[:, :r] = triangle.T[: len(source.X)]
-        self.posterior = source.in_coordinates(X, Projection(source.x_map, scale, basis), prior)
+        self.posterior = in_coordinates(source, X, Projection(source.x_map, scale, basis), prior)
+
+    def subset(self, rows: np.ndarray) -> RowSpace:
+        """The same coordinates for the posterior of the data in these rows."""
+        other = copy(self)
+        other.posterior = self.posterior.subset(rows)
+        return other
 
     @property
     def embedding(self) -> tuple[slice, tuple[int, int]]:
@@ -126,6 +135,27 @@ class RowSpace:
             lift[rows, start : start + self.shape[1] - 1] = frame
             result[rows, rows] = outside
         return result + lift @ inside @ lift.T
+
+
+def in_coordinates(
+    source: EmbeddingPosterior, X: np.ndarray, x_map: InputMap, prior: GaussianPrior
+) -> EmbeddingPosterior:
+    """The same posterior with R acting on the columns of X (n, C), to which ``x_map`` takes the user's inputs."""
+    d, D = source.shape
+    shift = d * (X.shape[1] - D)
+
+    def moved(index: int | np.ndarray) -> Any:
+        return index + shift * (index >= source.R.stop)
+
+    other = copy(source)
+    other.__dict__.pop("_pairs", None)
+    other.X, other.x_map, other.prior = X, x_map, prior
+    other.shape, other.R = (d, X.shape[1]), slice(source.R.start, source.R.stop + shift)
+    other.n_parameters = source.n_parameters + shift
+    other.log_lengthscale = moved(source.log_lengthscale)
+    other.log_noise, other.log_outputscale = moved(source.log_noise), moved(source.log_outputscale)
+    other.mean_indices = moved(source.mean_indices)
+    return other
 
 
 def row_space(posterior: Posterior, theta: np.ndarray | None = None) -> RowSpace | None:

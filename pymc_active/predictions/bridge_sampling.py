@@ -24,6 +24,7 @@ from pymc_active.laplace.like_terms import exchanges
 from pymc_active.laplace.symmetry import is_rotation_invariant, log_sphere_surface
 from pymc_active.models.traces import trace_thetas
 from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.support.arguments import checked
 from pymc_active.support.threads import one_blas_thread
 
 # Fewest draws per dimension for estimating a covariance: of all draws, and of one component of the mixture.
@@ -48,6 +49,7 @@ class BridgeEvidence(NamedTuple):
     problem: str = ""
 
 
+@checked
 def bridge_evidence(fit: LaplaceFit, trace: xr.DataTree, random_seed: Seed = None) -> BridgeEvidence:
     r"""Log evidence from MCMC draws, in nats; a ValueError if the trace was not drawn from the model of the fit.
 

@@ -15,6 +15,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
+from pymc_active.support.arguments import checked
 
 # What makes an ensemble.
 type Source = Ensemble | LaplaceFit | Fits | xr.DataTree | Mapping[str, Any]
@@ -32,6 +33,7 @@ def is_point(source: Any, model: GPModel | None) -> TypeGuard[Mapping[str, Any]]
     return isinstance(source, Mapping) and isinstance(model, GPModel) and set(source) == set(model.shapes)
 
 
+@checked
 def as_ensemble(
     source: Source,
     *,

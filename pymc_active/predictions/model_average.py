@@ -17,7 +17,9 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, warn_user
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
@@ -35,6 +37,7 @@ Fits = Mapping[Any, LaplaceFit] | Sequence[LaplaceFit]
 Prior = Mapping[Any, float] | Sequence[float] | None
 
 
+@checked
 def model_posterior(
     fits: Fits,
     *,
@@ -205,7 +208,7 @@ def prior_weights(prior: Any, labels: list) -> np.ndarray:
         if set(prior) != set(labels):
             raise ValueError(f"prior must have the keys of fits, {labels}; got {list(prior)}")
         prior = [prior[label] for label in labels]
-    weights = np.asarray(prior, float)
+    weights = read_numbers(prior, "prior")
     if weights.shape != (len(labels),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError(f"prior must hold {len(labels)} weights >= 0, one for each model, not all 0; got {prior}")
     return weights / weights.sum()
@@ -236,6 +239,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
     'composite_gp(LIN)'
     """
 
+    @checked
     def __init__(
         self,
         fits: Fits,

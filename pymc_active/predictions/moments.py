@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_active.inference.ensemble import LocalGaussian
 from pymc_active.posterior.base import Moments, Posterior
+from pymc_active.predictions.kept_states import kept_state
 from pymc_active.support.tables import blocks
 from pymc_active.support.threads import one_blas_thread
 
@@ -95,7 +96,7 @@ def draw_moments(
     means, variances, noises = np.empty((S, m)), np.empty((S, m)), np.empty((S, m))
     with one_blas_thread():
         for s, theta in enumerate(thetas):
-            state = posterior.state(theta)
+            state = kept_state(posterior, theta)
             for rows in blocks(m, max(len(state.factor.alpha), X_new.shape[1] // 8)):
                 moments = posterior.moments(state, X_new[rows])
                 means[s, rows], noises[s, rows] = moments.mean, moments.noise_variance
@@ -109,7 +110,7 @@ def draw_gradients(
     """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None if there are no formulas."""
     moments, inputs = [], []
     for theta in thetas:
-        state = posterior.state(theta)
+        state = kept_state(posterior, theta)
         plain = posterior.input_gradients(state, X_new)
         if plain is None:
             return None

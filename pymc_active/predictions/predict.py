@@ -14,9 +14,11 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
-from pymc_active.support.tables import point_labels, read_inputs, read_outputs
+from pymc_active.support.arguments import checked
+from pymc_active.support.tables import point_labels, read_inputs, read_numbers, read_outputs
 
 
+@checked
 def predict(
     source: Source,
     X_new: Any,
@@ -108,8 +110,8 @@ def predict(
 def _read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
     if quantiles is None:
         return None
-    probabilities = np.atleast_1d(np.asarray(quantiles, float))
-    if probabilities.ndim != 1 or not ((probabilities > 0) & (probabilities < 1)).all():
+    probabilities = np.atleast_1d(read_numbers(quantiles, "quantiles"))
+    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
         raise ValueError(f"quantiles must be probabilities between 0 and 1; got {quantiles!r}")
     return probabilities
 

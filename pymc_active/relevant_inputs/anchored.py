@@ -31,6 +31,7 @@ class Anchored(GPT):
     """Tests of all nodes around one scanned diagonal."""
 
     retests: ClassVar[bool] = True
+    checks: ClassVar[bool] = True
     fewest = _SCAN
 
     @property

@@ -12,8 +12,10 @@ from scipy.special import chdtr, chdtrc
 
 from pymc_active.posterior.factor import Factor
 from pymc_active.relevant_inputs.covariance import least_noise, squared_exponential, with_noise
-from pymc_active.relevant_inputs.settings import Settings
+from pymc_active.relevant_inputs.settings import Settings, read_bandwidth
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
 
@@ -25,7 +27,7 @@ _DRAWS = 1999
 # Half the χ² quantile at p = 1e-4 with two degrees of freedom: evaluations are many, and small misfits do no harm.
 _SURPRISING_RATIO = 9.2
 # Scales that are wrong by smaller factors do no harm either.
-_SIGNAL_FACTOR, _NOISE_FACTOR = 4.0, 2.0
+_SIGNAL_FACTOR, NOISE_FACTOR = 4.0, 2.0
 # Sds between the largest and the smallest y: a thousand values of a Gaussian process hardly ever span more.
 _WIDEST = 10.0
 # Later evaluations are left out: those before are a fair sample, whatever made the search ask for them.
@@ -81,6 +83,7 @@ class AssumptionCheck(Summarized):
         )
 
 
+@checked
 def check_assumptions(
     X: np.ndarray,
     y: np.ndarray,
@@ -105,9 +108,11 @@ def check_assumptions(
     """
     from scipy.stats import shapiro
 
-    X, y = np.asarray(X, float) / bandwidth, np.asarray(y, float)
-    if len(y) < _FEWEST or X.shape[0] != len(y):
+    X = read_inputs(X)
+    y = read_outputs(y, len(X))
+    if len(y) < _FEWEST:
         raise ValueError(f"a check needs at least {_FEWEST} points, one row of X for each; got {X.shape} and {y.shape}")
+    X = X / read_bandwidth(bandwidth, X.shape[1])
     noise_variance = least_noise(signal_variance, noise_variance)
     rng = np.random.default_rng(random_seed)
     with one_blas_thread():
@@ -187,7 +192,7 @@ class SearchDiagnostics(Summarized):
             return self.spread <= _WIDEST
         signal = abs(np.log(self.signal_variance / self.settings.signal_variance))
         noise = np.log(self.noise_variance / self.settings.noise_variance)
-        return bool(signal <= np.log(_SIGNAL_FACTOR) and noise <= np.log(_NOISE_FACTOR))
+        return bool(signal <= np.log(_SIGNAL_FACTOR) and noise <= np.log(NOISE_FACTOR))
 
     def warn(self) -> None:
         """Warn once if they do not."""

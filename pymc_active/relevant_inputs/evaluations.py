@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pymc_active.support.options import check_flag
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
+_HINT = " (if f takes a single point, pass vectorized=False)"
 # A search ends after this number of failed evaluations in a row.
 MOST_FAILURES = 20
 
@@ -51,16 +53,28 @@ def keeping(observed: Callable[[], dict[str, Any]]) -> Iterator[None]:
         raise failed from error
 
 
+def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.ndarray], Any]:
+    """A function of points (k, D): f, or if it is not ``vectorized``, f of one point (D,) after another."""
+    if not callable(f):
+        raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
+    if check_flag("vectorized", vectorized):
+        return f
+    return lambda X: [float(np.asarray(f(x), float).reshape(())) for x in X]
+
+
 def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") -> np.ndarray:
     """Values (k,) of f at points (k, D), NaN if an evaluation failed; an f that raises is an EvaluationError."""
     try:
         # A copy: an f that writes into it must not change what was asked.
         y = np.asarray(f(X.copy()), float)
     except Exception as error:
-        raise EvaluationError(f"f raised {type(error).__name__}: {error}{remedy and '. '}{remedy}") from error
+        hint = _HINT if isinstance(error, IndexError | ValueError | TypeError) else ""
+        raise EvaluationError(f"f raised {type(error).__name__}: {error}{hint}{remedy and '. '}{remedy}") from error
     values = np.atleast_1d(np.squeeze(y))
     if values.shape != (len(X),):
-        raise EvaluationError(f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}")
+        raise EvaluationError(
+            f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}{_HINT}"
+        )
     return np.where(np.isfinite(values), values, np.nan)
 
 

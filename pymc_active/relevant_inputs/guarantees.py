@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
@@ -37,6 +38,7 @@ def node_error_rate(n_dims: int, n_active: int, recovery: float) -> float:
     return (1 - recovery) / (2 * n_active * (n_levels(n_dims) + 1))
 
 
+@checked
 def thresholds(n_dims: int, n_active: int, recovery: float) -> Thresholds:
     """Thresholds for a declared probability of finding all active inputs, at most ``n_active``, and no others.
 
@@ -87,6 +89,7 @@ def declared_error_rates(n_dims: int, n_active: int, accept: float, false_inacti
     return ErrorRates(false_active, false_inactive, max(0.0, 1 - nodes * (false_active + false_inactive)))
 
 
+@checked
 def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:
     r"""Upper bound of the expected number of evaluations (theorem 3.2).
 

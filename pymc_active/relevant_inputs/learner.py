@@ -11,16 +11,25 @@ import numpy as np
 from pymc_active.relevant_inputs import saved
 from pymc_active.relevant_inputs.by_name import node_test_of
 from pymc_active.relevant_inputs.evaluations import MOST_FAILURES, EvaluationError, evaluate, keeping, warn_of_failures
+from pymc_active.relevant_inputs.last_check import LastCheck
 from pymc_active.relevant_inputs.settings import Settings, read_settings
 from pymc_active.relevant_inputs.state import SAME, HDSState, Node, Trial
 from pymc_active.relevant_inputs.verdicts import NextTests, conclude
+from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs
+from pymc_active.support.tables import read_inputs, read_numbers
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 _REMEDY = "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to skip them."
+
+
+def describe(settings: Settings) -> str:
+    """The test and its thresholds, if it has any."""
+    if settings.test == "bisection":
+        return settings.test
+    return f"{settings.test}, thresholds {settings.accept:.3g} and {settings.reject:.3g} nats"
 
 
 class HDSLearner(Summarized):
@@ -34,11 +43,17 @@ class HDSLearner(Summarized):
     ----------
     n_dims : int
         D, the number of inputs.
-    test : {"anchored", "gpt", "fdt", "fdt_fixed"}
-        ``"anchored"`` is more reliable than the paper's GP test ``"gpt"``, at a third of the cost. All nodes share the
-        scan of a random diagonal of the box, and move away from it, mostly from where f is farthest from its mean. The
-        mean of f need not be 0. Contradictions are retested on another diagonal. A node whose sibling is active is set
-        aside on little evidence, and a final test in ever new directions rejects all inputs not found at once.
+    test : {"anchored", "bisection", "gpt", "fdt", "fdt_fixed"}, optional
+        ``"bisection"``, the default without scales, needs none and finds inputs of any function: between two points at
+        which f differs it goes half way until a single input makes the difference, which new measurements confirm. It
+        ends when dozens of pairs of points, the last that differ in all inputs not found, show no change.
+        ``"anchored"``, the default with scales, is more reliable than the paper's GP test ``"gpt"``, at a third of the
+        cost. All nodes share the scan of a random diagonal of the box, and move away from it, mostly from where f is
+        farthest from its mean. The mean of f need not be 0. Contradictions are retested on another diagonal. A node
+        whose sibling is active is set aside on little evidence, and a final test in ever new directions rejects all
+        inputs not found at once. Then come the pairs of points of a bisection: together they take more evaluations
+        than a bisection by itself. With ``check=False`` they take half as many if f is smooth and noisy, but inputs of
+        other functions may be missed without a warning.
         ``"gpt"`` and ``"fdt"`` are the paper's sequential tests on a random background. ``"fdt_fixed"`` is the test of
         its proposition 3.1, with a number of pairs for each node that follows from exp(-accept).
     bandwidth : float or ndarray of shape (D,)
@@ -46,7 +61,9 @@ class HDSLearner(Summarized):
         differs between inputs, the smallest is used for all.
     signal_variance, noise_variance : float
         Variances of f and of the noise, in squared units of y. The noise of a simulator may be 0: at least 1e-10 of the
-        signal variance is assumed, since covariances with less are singular to rounding.
+        signal variance is assumed, since covariances with less are singular to rounding. A bisection needs none
+        of the three. If repeats agree and f is rough all the same, as simulators are, pass the ``noise_variance`` of
+        changes that do not matter, or all inputs count.
     accept, reject : float, optional
         Thresholds of the log likelihood ratio in nats, accept > 0 > reject; 5 and -10 in the paper. By default those of
         :func:`thresholds` for ``recovery``.
@@ -66,6 +83,9 @@ class HDSLearner(Summarized):
     offset_variance : float
         κ² of ``test="gpt"``: prior variance of f's mean in both kernels; 0 in the paper, for outputs without an offset.
         Ten signal variances, with retests, cost a quarter more evaluations.
+    check : bool, optional
+        After another test, bisect pairs of points that differ in all inputs not found, and add what makes f differ. By
+        default after the anchored test.
     bounds : (low, high) or list of (low, high)
         One interval for all inputs, by default [-1, 1] as in the paper, or one for each.
     random_seed : int or Generator, optional
@@ -93,11 +113,14 @@ class HDSLearner(Summarized):
     [17]
     """
 
+    _check: LastCheck | None
+
+    @checked
     def __init__(
         self,
         n_dims: int,
         *,
-        test: str = "anchored",
+        test: str | None = None,
         bandwidth: Any = None,
         signal_variance: float | None = None,
         noise_variance: float | None = None,
@@ -109,9 +132,12 @@ class HDSLearner(Summarized):
         share: float = 0.6,
         retest: bool | None = None,
         offset_variance: float = 0.0,
+        check: bool | None = None,
         bounds: Any = None,
         random_seed: int | np.random.Generator | None = None,
     ):
+        if test is None:
+            test = "bisection" if bandwidth is signal_variance is None else "anchored"
         settings = read_settings(
             n_dims,
             bounds,
@@ -127,28 +153,36 @@ class HDSLearner(Summarized):
             share=share,
             retest=node_test_of(test).retests if retest is None else retest,
             offset_variance=offset_variance,
+            check=node_test_of(test).checks if check is None else check,
         )
         self._go_on_from(HDSState(settings, np.random.default_rng(random_seed)))
         if settings.budget < self._test.fewest:
             needed = f"{test!r} needs at least {self._test.fewest} evaluations"
             raise ValueError(f"budget={budget} is smaller than one test: {needed}")
         self._state.nodes.append(Node(0, 0, settings.n_dims))
-        self._start(NextTests([0]))
+        if settings.test == "bisection":
+            self._check = LastCheck(self._state)
+        else:
+            self._start(NextTests([0]))
 
     def _go_on_from(self, state: HDSState) -> None:
         self._state, self._test = state, node_test_of(state.settings.test)(state.settings)
         self._has_warned = False
+        is_checking = state.check is not None and not state.check.is_finished
+        self._check = LastCheck(state) if is_checking else None
 
     def _summary(self) -> Summary:
         settings = self.settings
         unfinished = [self._state.nodes[self._state.trials[number].node].label for number in self._state.open]
+        if self._check and not self.is_finished:
+            unfinished = ["the last check"]
         more = f" and {len(unfinished) - 10} more" if len(unfinished) > 10 else ""
         facts = {
             "active so far": ", ".join(map(str, self.recommend())) or "none",
             "open nodes": (", ".join(unfinished[:10]) or "none") + more,
             "evaluations": f"{self.n_evaluations} of at most {settings.budget}",
             "asked and not told yet": len(self._state.asked) or None,
-            "test": f"{settings.test}, thresholds {settings.accept:.3g} and {settings.reject:.3g} nats",
+            "test": describe(settings),
             "status": "finished" if self.is_finished else "goes on",
         }
         return Summary(f"HDSLearner of {settings.n_dims} inputs", facts)
@@ -178,6 +212,7 @@ class HDSLearner(Summarized):
         """Inputs found active so far, sorted."""
         return self._state.active()
 
+    @checked
     def ask(self, n: int | None = None) -> np.ndarray:
         """The next points to evaluate, (k, D) in the user's units; k = 0 when finished. They stay pending until told.
 
@@ -216,7 +251,8 @@ class HDSLearner(Summarized):
         """
         state = self._state
         X = self._read_points(x, "x")
-        values = np.asarray(y, float).reshape(-1) if np.ndim(y) < 2 else np.empty(0)
+        values = read_numbers(y, "y")
+        values = values.reshape(-1) if values.ndim < 2 else np.empty(0)
         if values.shape != (len(X),) or np.isinf(values).any():
             raise ValueError(
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
@@ -246,7 +282,7 @@ class HDSLearner(Summarized):
                 known.add(told)
 
     def _read_points(self, x: Any, what: str) -> np.ndarray:
-        return read_inputs(np.atleast_2d(np.asarray(x, float)), what, width=self.settings.n_dims)
+        return read_inputs(np.atleast_2d(read_numbers(x, what)), what, width=self.settings.n_dims)
 
     def _find_pending(self, asked: Any) -> list[int | None]:
         """Evaluations of points that must all be pending."""
@@ -265,6 +301,10 @@ class HDSLearner(Summarized):
         state = self._state
         state.enter_result(row, y)
         at = state.evaluations[row]
+        if at.background < 0:
+            assert self._check is not None
+            self._check.advance(state)
+            return
         if np.isnan(y):
             self._test.replace(state, at)
         elif at.trial >= 0 and state.trials[at.trial].verdict == "open":
@@ -272,6 +312,8 @@ class HDSLearner(Summarized):
             verdict = self._test.update(state, trial, row)
             self._start(conclude(state, trial, verdict, self._test.set_aside))
         self._test.advance(state, at.background)
+        if state.settings.check and state.check is None and not (state.open or state.queue):
+            self._check = LastCheck(state)
 
     def _start(self, tests: NextTests) -> None:
         """Open tests of some nodes."""
@@ -287,6 +329,7 @@ class HDSLearner(Summarized):
         if tests.background is None:
             self._test.begin(state, background)
 
+    @checked
     def run(
         self,
         f: Callable[[np.ndarray], Any],
@@ -306,6 +349,8 @@ class HDSLearner(Summarized):
             If f raises or returns the wrong number of values, or after 20 failures in a row; if the user interrupts the
             search. What was told is kept: call ``run`` again, here or of the error's ``learner``.
         """
+        if save_to is not None:
+            self.save(save_to)
         stop = self.settings.budget if n is None else self.n_evaluations + n
         seen = [np.empty(0)]
         while self.n_evaluations < stop and not self.is_finished:
@@ -338,7 +383,8 @@ class HDSLearner(Summarized):
         """Write everything that :meth:`load` needs, bit for bit: netCDF, or zarr if the path ends in ``.zarr``.
 
         An existing file is replaced once the new one is complete. ArviZ opens it; nothing in it can run code.
-        FileNotFoundError without the folder, ModuleNotFoundError if zarr is not installed.
+        FileNotFoundError without the folder, ModuleNotFoundError if zarr is not installed, FileExistsError if the file
+        holds a search that this learner neither wrote nor loaded.
         """
         saved.save(path, self._state)
 

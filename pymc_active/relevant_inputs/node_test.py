@@ -22,6 +22,8 @@ class NodeTest(ABC):
 
     # The default of the setting ``retest``.
     retests: ClassVar[bool] = False
+    # The default of the setting ``check``.
+    checks: ClassVar[bool] = False
     # Evaluations that are planned together, and are wasted by halves.
     n_together: ClassVar[int] = 1
     # Whether false_inactive is simulated, which takes a second.
@@ -89,6 +91,25 @@ class NodeTest(ABC):
     def false_inactive(self) -> float:
         """Upper bound of the probability that a test rejects an active node: Wald's, exp(reject)."""
         return float(np.exp(self.settings.reject))
+
+
+class NoNodeTest(NodeTest):
+    """For a search that consists of its last check."""
+
+    checks: ClassVar[bool] = True
+    fewest = 8
+
+    def priority(self, state: HDSState, trial: Trial) -> float:
+        """There are no tests."""
+        raise NotImplementedError
+
+    def plan_trial(self, state: HDSState, trial: Trial) -> None:
+        """There are no tests."""
+        raise NotImplementedError
+
+    def update(self, state: HDSState, trial: Trial, row: int) -> str:
+        """There are no tests."""
+        raise NotImplementedError
 
 
 class GPT(NodeTest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +12,21 @@ import xarray as xr
 
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.relevant_inputs.bisection import SURPRISING
 from pymc_active.relevant_inputs.by_name import node_test_of
-from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
+from pymc_active.relevant_inputs.covariance import least_noise
+from pymc_active.relevant_inputs.diagnostics import NOISE_FACTOR, SearchDiagnostics
 from pymc_active.relevant_inputs.guarantees import ErrorRates, declared_error_rates
-from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.learner import HDSLearner, describe
 from pymc_active.relevant_inputs.saved import to_contents
+from pymc_active.relevant_inputs.settings import Settings
 from pymc_active.relevant_inputs.state import HDSState
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
 
+# Bandwidth as a part of an input's interval, where nothing is known about it.
+_GUESS = 0.5
 # A DataTree with more numbers than this does not store all inputs of all evaluations.
 _LARGEST_STORED = 10_000_000
 
@@ -61,13 +69,15 @@ class HDSResult(Summarized):
 
     ``active`` are the inputs that matter, sorted. ``undecided`` nodes, such as ``"24-31"``, are open or set aside:
     inputs in them may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input
-    may be lost in them. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption
-    the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations, ``state`` nodes and tests.
+    may be lost in them, or the last check says that one is. ``check`` is that check, or None. ``stopped`` is
+    ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption the ``learner`` can go on. ``history`` has
+    the ``n_evaluations`` evaluations, ``state`` nodes and tests.
     """
 
+    @checked
     def __init__(self, learner: HDSLearner):
         self.learner, self.state = learner, learner.state()
-        self.settings, nodes = self.state.settings, self.state.nodes
+        self.check, nodes = self.state.check, self.state.nodes
         self.active = self.state.active()
         self.history = History(self.state)
         self.n_evaluations = len(self.history)
@@ -77,23 +87,104 @@ class HDSResult(Summarized):
         self.contradicted = [node.label for node in nodes if node.status == "contradicted"]
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
 
+    @cached_property
+    def settings(self) -> Settings:
+        """What the search was given; of a bisection without scales, those of its evaluations."""
+        settings = self.state.settings
+        if not np.isnan(settings.bandwidth):
+            return settings
+        y = self.history.y[np.isfinite(self.history.y)]
+        noise = max(self._noise_variance(), np.nan_to_num(settings.noise_variance))
+        variance = max(float(y.var()) - noise, noise) if len(y) else 0.0
+        signal = variance or 1.0
+        return replace(settings, bandwidth=_GUESS, signal_variance=signal, noise_variance=least_noise(signal, noise))
+
+    def _noise_variance(self) -> float:
+        """Variance of repeated evaluations."""
+        found: dict[bytes, list[float]] = {}
+        for row in self.state.told:
+            if row in self.state.measured and np.isfinite(y := self.state.evaluations[row].y):
+                found.setdefault(self.state.measured[row].tobytes(), []).append(y)
+        freedom = sum(len(y) - 1 for y in found.values())
+        return sum(float(np.var(y)) * len(y) for y in found.values()) / freedom if freedom else 0.0
+
+    @property
+    def changed_by_others(self) -> float:
+        """Upper end of a one-sided 95 % interval: share of pairs at which inputs not found visibly change f.
+
+        Pairs of points that differ in all inputs not found, as the last check draws them. A change is visible if it is
+        more than noise. 1 without a finished check that showed none, 0 if all inputs were found.
+        """
+        if len(self.active) == self.settings.n_dims:
+            return 0.0
+        check = self.check
+        if check is None or not check.is_finished or check.p_value <= SURPRISING:
+            return 1.0
+        return float(1 - 0.05 ** (1 / check.n_pairs))
+
     def _summary(self) -> Summary:
         s, d = self.settings, self.diagnostics
         recovery = None
-        if not node_test_of(s.test).is_simulated:
+        is_tested = s.test != "bisection"
+        if is_tested and not node_test_of(s.test).is_simulated:
             recovery = f"{self.error_rates.recovery:.3g}, if at most {s.n_active} inputs matter"
         facts = {
             "active inputs": ", ".join(map(str, self.active)) or "none",
             "evaluations": f"{self.n_evaluations} of at most {s.budget}, {self.stopped}",
             "UNDECIDED nodes": ", ".join(self.undecided) or None,
             "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
-            "test": f"{s.test}, thresholds {s.accept:.3g} and {s.reject:.3g} nats",
+            "test": describe(s),
             "declared recovery": recovery,
+            "inputs not found": self._left(),
             "signal variance": f"{d.signal_variance:.3g} on the inputs found, {s.signal_variance:.3g} assumed",
             "noise variance": f"{d.noise_variance:.3g} on the inputs found, {s.noise_variance:.3g} assumed",
         }
+        if not is_tested:
+            facts |= {"signal variance": None, "noise variance": f"{s.noise_variance:.3g}, of repeats"}
         doubt = "DOUBTFUL scales: the evaluations do not agree with the assumed ones, so inputs may be missed."
-        return Summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=() if d.is_plausible else (doubt,))
+        remarks = (doubt,) if self._is_doubtful else ()
+        return Summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=remarks)
+
+    def _left(self) -> str | None:
+        """What the last check says."""
+        if self.check is None or len(self.active) == self.settings.n_dims:
+            return None
+        if not self.check.is_finished:
+            return "NOT CHECKED to the end"
+        if self.check.p_value <= SURPRISING:
+            return f"CHANGE f, too little to tell which (p = {self.check.p_value:.2g})"
+        return f"visibly change f at less than {self.changed_by_others:.2g} of pairs of points (95 %)"
+
+    def warn(self) -> None:
+        """Warn once if inputs may be missed, or found without cause."""
+        check = self.check
+        if check and check.is_finished and check.p_value <= SURPRISING:
+            warn_user(
+                f"inputs not found change f, too little to tell which (p = {check.p_value:.2g}). Less noise would show "
+                "them; if very many inputs matter a little, fit a model to all evaluations (lasso_screening, ard_gp).",
+                DoubtfulSearchWarning,
+            )
+        elif check and not check.is_finished and self.stopped == "budget":
+            warn_user(
+                f"the budget of {self.settings.budget} ended before the last check, so inputs may be missed: raise it. "
+                "If very many inputs matter, or noise hides them, moving one input at a time (coordinate_wise) or a "
+                "model of all evaluations (lasso_screening) needs fewer.",
+                DoubtfulSearchWarning,
+            )
+        elif self._is_doubtful:
+            self.diagnostics.warn()
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether scales that do not fit may have misled the tests.
+
+        A last check that shows nothing says that no input is missed, and if its repeats have the assumed noise, noise
+        has not passed for an input.
+        """
+        if self.settings.test == "bisection" or self.diagnostics.is_plausible:
+            return False
+        is_clean = self.check and self.check.is_finished and self.check.p_value > SURPRISING
+        return not (is_clean and self._noise_variance() <= NOISE_FACTOR * self.settings.noise_variance)
 
     @cached_property
     def diagnostics(self) -> SearchDiagnostics:
@@ -112,7 +203,12 @@ class HDSResult(Summarized):
 
     @property
     def error_rates(self) -> ErrorRates:
-        """Error rates of a single test and of all, if f is a draw from the assumed Gaussian process."""
+        """Error rates of a single test and of all, if f is a draw from the assumed Gaussian process.
+
+        A bisection, which assumes none, is a ValueError: see :attr:`changed_by_others`.
+        """
+        if self.settings.test == "bisection":
+            raise ValueError("a bisection assumes no process, so it declares no error rates: see changed_by_others")
         s = self.settings
         return declared_error_rates(s.n_dims, s.n_active, s.accept, node_test_of(s.test)(s).false_inactive())
 

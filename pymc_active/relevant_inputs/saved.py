@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.relevant_inputs.settings import Settings
-from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Node, Trial
+from pymc_active.relevant_inputs.state import Background, Check, Evaluation, HDSState, Node, Trial
 from pymc_active.support.files import Contents, read, read_generator, write, write_generator
 
 KIND = "pymc_active.active.HDSLearner"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _LISTS = ("told", "asked", "queue", "open")
 _LINES = ("position", "is_reversed")
 _DESIGN = ("node", "trial", "background", "z", "rest")
@@ -22,8 +22,8 @@ _COLUMNS = tuple(field.name for field in fields(Evaluation))
 
 
 def save(path: str | os.PathLike, state: HDSState) -> None:
-    """Write a state; see :func:`pymc_active.support.files.write`."""
-    write(path, to_contents(state), KIND, FORMAT_VERSION)
+    """Write a state, unless the file has one that this does not go on from: a FileExistsError."""
+    state.revisions.add(write(path, to_contents(state), KIND, FORMAT_VERSION, state.revisions))
 
 
 def load(path: str | os.PathLike) -> HDSState:
@@ -56,7 +56,7 @@ def to_contents(state: HDSState) -> Contents:
     backgrounds = [asdict(background) for background in state.backgrounds]
     for name in _LINES:
         lines = [background.pop(name) for background in backgrounds]
-        if lines[0] is not None:
+        if lines and lines[0] is not None:
             groups["lines"][name] = (("line", "input"), np.array(lines).astype(float))
     settings = dict(vars(state.settings))
     if isinstance(settings["low"], np.ndarray):
@@ -68,6 +68,7 @@ def to_contents(state: HDSState) -> Contents:
         "trials": [asdict(trial) for trial in state.trials],
         "backgrounds": backgrounds,
         "n_failures": state.n_failures,
+        "check": None if state.check is None else asdict(state.check),
         **{name: getattr(state, name) for name in _LISTS},
     }
     return Contents(groups, document)
@@ -97,8 +98,10 @@ def to_state(contents: Contents) -> HDSState:
         evaluations=[Evaluation(*row) for row in zip(*(c.tolist() for c in evaluations.values()), strict=True)],
         **{name: [int(row) for row in document[name]] for name in _LISTS},
         n_failures=int(document["n_failures"]),
+        check=Check(**document["check"]) if document.get("check") else None,
         foreign_X=list(groups["foreign"]["X"].to_numpy()),
         foreign_y=groups["foreign"]["y"].to_numpy().tolist(),
+        revisions={contents.revision},
         measured=dict(zip(measured["row"].to_numpy().tolist(), measured["X"].to_numpy(), strict=True)),
     )
     _check_numbers(state, {**evaluations, **{name: document[name] for name in _LISTS}})

@@ -15,8 +15,9 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.relevant_inputs.covariance import squared_exponential, with_noise
 from pymc_active.relevant_inputs.diagnostics import AssumptionCheck, check_assumptions, whitened_differences
-from pymc_active.relevant_inputs.evaluations import evaluate
+from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
 from pymc_active.relevant_inputs.settings import read_box
+from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
@@ -100,6 +101,7 @@ class EstimatedScales(Summarized):
         return {name: getattr(self, name) for name in ("bandwidth", "signal_variance", "noise_variance")}
 
 
+@checked
 def estimate_scales(
     f: Callable[[np.ndarray], Any],
     n_dims: int,
@@ -107,6 +109,7 @@ def estimate_scales(
     n_evaluations: int = 48,
     n_active: int = 2,
     bounds: Any = None,
+    vectorized: bool = True,
     random_seed: int | np.random.Generator | None = None,
 ) -> EstimatedScales:
     """Fit a Gaussian process to f along two random lines through the box, on which all inputs move at once.
@@ -118,7 +121,7 @@ def estimate_scales(
     n_active : int
         A guess of how many inputs matter, to which the search is not sensitive: the bandwidth of f along a line is
         1/√n_active of that along one input.
-    f, n_dims, bounds, random_seed
+    f, n_dims, bounds, vectorized, random_seed
         As in :func:`hds`.
 
     Returns
@@ -147,7 +150,7 @@ def estimate_scales(
     """
     if not isinstance(n_evaluations, int | np.integer) or n_evaluations < _FEWEST:
         raise ValueError(f"n_evaluations must be at least {_FEWEST}; got {n_evaluations!r}")
-    count("n_active", n_active)
+    count("n_active", n_active, count("n_dims", n_dims))
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
     n_repeats = n_evaluations // 4
@@ -161,7 +164,7 @@ def estimate_scales(
     # are not favoured.
     phase = rng.uniform(0, 2, (2, n_dims))
     X = low + (high - low) * (1 - np.abs((phase[line] + z[:, None]) % 2 - 1))
-    y = evaluate(f, X)
+    y = evaluate(of_rows(f, vectorized), X)
     succeeded = np.isfinite(y)
     failed = f"f returned NaN or infinity at {(~succeeded).sum()} of {len(X)} points"
     if succeeded.sum() < _FEWEST:

@@ -12,16 +12,18 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.learner.learner import Learner
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.baselines.gp_ucb import UCBRun, check_beta, gp_ucb, value_range
-from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
+from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, of_rows, warn_of_failures
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
-from pymc_active.relevant_inputs.scales import scales_of_model
+from pymc_active.relevant_inputs.scales import ModelScales, scales_of_model
+from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
 METHODS = ("expected_improvement", "gp_ucb", "pes")
 
 
+@checked
 def hds(
     f: Callable[[np.ndarray], Any],
     n_dims: int | None = None,
@@ -31,6 +33,7 @@ def hds(
     signal_variance: float | None = None,
     noise_variance: float | None = None,
     batch_size: int | None = None,
+    vectorized: bool = True,
     random_seed: int | np.random.Generator | None = None,
     **settings: Any,
 ) -> HDSResult:
@@ -40,6 +43,8 @@ def hds(
     ----------
     f : callable
         Takes (k, D), returns k values, noisy or not; NaN says that an evaluation failed. One point may give a number.
+    vectorized : bool
+        False for an f that takes one point (D,) and returns a number.
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
     model : GPModel or LaplaceFit, optional
@@ -48,13 +53,14 @@ def hds(
     batch_size : int, optional
         Number of points evaluated at once, on several nodes. By default those that belong together: scans and pairs.
     bandwidth, signal_variance, noise_variance, random_seed, **settings
-        As in :class:`HDSLearner`, which does the work and raises; the first three are needed unless ``model`` is given.
+        As in :class:`HDSLearner`, which does the work and raises; by bisection without the first two and ``model``.
         Errors of f are those of :meth:`HDSLearner.run`: their ``learner`` can go on.
 
     Warns
     -----
     DoubtfulSearchWarning, EvaluationWarning
-        If the evaluations do not agree with the scales (:attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
+        If the last check was not finished, or inputs not found change f; if the evaluations do not agree with the
+        scales (:attr:`HDSResult.diagnostics`); if f returned NaN somewhere.
 
     Examples
     --------
@@ -62,11 +68,10 @@ def hds(
     >>> rng = np.random.default_rng(1)
     >>> def f(X):
     ...     return 2 * np.sin(5 * X[:, 3]) * np.cos(4 * X[:, 70]) + rng.normal(0, 0.1, len(X))
-    >>> hds(f, 100, bandwidth=0.5, signal_variance=1.0, noise_variance=0.01, random_seed=1).active
+    >>> hds(f, 100, random_seed=1).active
     [3, 70]
     """
-    if not callable(f):
-        raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
+    f = of_rows(f, vectorized)
     scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
     if model is not None:
         told = scales_of_model(model, bandwidth)
@@ -79,7 +84,7 @@ def hds(
     learner = HDSLearner(n_dims, **scales, random_seed=random_seed, **settings)  # type: ignore[arg-type]
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
-    result.diagnostics.warn()
+    result.warn()
     return result
 
 
@@ -114,6 +119,7 @@ class HDSOptimization(Summarized):
         return np.concatenate([self.selection.history.X(), X])
 
 
+@checked
 def hds_then_optimize(
     f: Callable[[np.ndarray], Any],
     n_dims: int,
@@ -122,6 +128,7 @@ def hds_then_optimize(
     method: str = "gp_ucb",
     beta: float | Callable[[int], float] | None = None,
     minimize: bool = False,
+    vectorized: bool = True,
     random_seed: int | np.random.Generator | None = None,
     bounds: Any = None,
     **keywords: Any,
@@ -130,13 +137,13 @@ def hds_then_optimize(
 
     Parameters
     ----------
-    f, n_dims, bounds, random_seed, **keywords
-        For :func:`hds`, which raises and warns likewise, and whose scales are among the ``keywords``.
+    f, n_dims, vectorized, bounds, random_seed, **keywords
+        For :func:`hds`, which raises and warns likewise, and whose scales, if any, are among the ``keywords``.
     n : int
         Evaluations after the selection.
     method : {"gp_ucb", "expected_improvement", "pes"}
-        GP-UCB with the scales that the selection was given and with ``beta``, see :func:`gp_ucb`; or a :class:`Learner`
-        on :meth:`HDSResult.to_model`, which fits them.
+        GP-UCB with the scales that the selection was given, else those of a fit, and with ``beta``, see :func:`gp_ucb`;
+        or a :class:`Learner` on :meth:`HDSResult.to_model`, which fits them.
 
     Raises
     ------
@@ -161,6 +168,7 @@ def hds_then_optimize(
         raise ValueError("beta belongs to method='gp_ucb'")
     n = count("n", n)
     check_beta(beta)
+    f = of_rows(f, vectorized)
     rng = np.random.default_rng(random_seed)
     selection = hds(f, n_dims, bounds=bounds, random_seed=rng, **keywords)
     settings, active = selection.settings, selection.active
@@ -172,13 +180,14 @@ def hds_then_optimize(
             raise EvaluationError(f"{message}; they are kept in error.selection")
         if method == "gp_ucb":
             X, y = selection.data()
+            scales = _scales(selection, (high - low)[active])
             run = gp_ucb(
                 f,
                 settings.n_dims,
                 n=n,
-                bandwidth=settings.bandwidth * (high - low)[active],
-                signal_variance=settings.signal_variance,
-                noise_variance=settings.noise_variance,
+                bandwidth=scales.bandwidth,
+                signal_variance=scales.signal_variance,
+                noise_variance=scales.noise_variance,
                 inputs=active,
                 X=X,
                 y=y,
@@ -199,6 +208,14 @@ def hds_then_optimize(
             run = _learn(learner, Record(f, active, best), n)
     best[active] = run.best
     return HDSOptimization(selection, run.X, run.y, best, np.concatenate([selection.history.y, run.y]))
+
+
+def _scales(selection: HDSResult, width: np.ndarray) -> ModelScales:
+    """Those of the search; of a fit, if it had none."""
+    given = selection.state.settings
+    if np.isnan(given.bandwidth):
+        return scales_of_model(selection.to_model())
+    return ModelScales(len(width), given.bandwidth * width, given.signal_variance, given.noise_variance)
 
 
 def _learn(learner: Learner, record: Record, n: int) -> UCBRun:

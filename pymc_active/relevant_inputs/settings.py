@@ -10,12 +10,14 @@ import numpy as np
 from pymc_active.relevant_inputs.covariance import VAGUE, least_noise
 from pymc_active.relevant_inputs.guarantees import thresholds
 from pymc_active.support.options import count, not_negative, positive
-from pymc_active.support.tables import read_bounds
+from pymc_active.support.tables import read_bounds, read_numbers
+
+SCALES = ("bandwidth", "signal_variance", "noise_variance")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """See :class:`HDSLearner`; ``bandwidth`` is that of z, which runs from 0 to 1."""
+    """See :class:`HDSLearner`; ``bandwidth`` is that of z, which runs from 0 to 1. Scales not given are NaN."""
 
     n_dims: int
     test: str
@@ -32,6 +34,7 @@ class Settings:
     # Numbers if every input has the same interval, so that many inputs cost nothing; else (D,).
     low: Any
     high: Any
+    check: bool = False
 
     @property
     def scales(self) -> tuple[float, float, float]:
@@ -56,18 +59,25 @@ class Settings:
 def read_settings(n_dims: Any, bounds: Any, recovery: float, **given: Any) -> Settings:
     """Check what :class:`HDSLearner` was given, but the name of the test; ``given`` are fields of the settings."""
     n_dims = count("n_dims, the number of inputs,", n_dims)
-    if missing := [name for name in ("bandwidth", "signal_variance", "noise_variance") if given[name] is None]:
+    has_none = given["test"] == "bisection" and given["bandwidth"] is given["signal_variance"] is None
+    if missing := [name for name in SCALES if given[name] is None and not has_none]:
         raise ValueError(
             f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, a fitted model as model=, "
-            "or the result of estimate_scales"
+            "or the result of estimate_scales; or none of them, for a bisection"
         )
     low, high = read_box(bounds, n_dims)
-    given["bandwidth"] = relative_bandwidth(given["bandwidth"], low, high, n_dims)
-    signal = given["signal_variance"] = positive("signal_variance", given["signal_variance"])
     offset = given["offset_variance"] = not_negative("offset_variance", given["offset_variance"])
-    # The offset is part of the covariances as well.
-    noise = not_negative("noise_variance", given["noise_variance"])
-    given["noise_variance"] = least_noise(max(signal, offset / VAGUE), noise)
+    if has_none:
+        noise = given["noise_variance"]
+        given |= dict.fromkeys(SCALES, np.nan)
+        if noise is not None:
+            given["noise_variance"] = not_negative("noise_variance", noise)
+    else:
+        given["bandwidth"] = relative_bandwidth(given["bandwidth"], low, high, n_dims)
+        signal = given["signal_variance"] = positive("signal_variance", given["signal_variance"])
+        # The offset is part of the covariances as well.
+        noise = not_negative("noise_variance", given["noise_variance"])
+        given["noise_variance"] = least_noise(max(signal, offset / VAGUE), noise)
     share, budget = given["share"], given["budget"]
     if not (isinstance(share, int | float | np.number) and 0 < share <= 1):
         raise ValueError(f"share, a part of the variance, must be above 0 and at most 1; got {share!r}")
@@ -80,6 +90,7 @@ def read_settings(n_dims: Any, bounds: Any, recovery: float, **given: Any) -> Se
         raise ValueError(f"thresholds of the log likelihood ratio need accept > 0 > reject; {got}")
     # NumPy's numbers may have less precision.
     kinds = {"accept": float, "reject": float, "budget": int, "retest": bool, "n_active": int, "share": float}
+    kinds |= {"check": bool}
     given |= {name: kind(given[name]) for name, kind in kinds.items()}
     return Settings(n_dims, **given, low=low, high=high)
 
@@ -100,9 +111,9 @@ def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:
 
 def read_bandwidth(bandwidth: Any, n_dims: int) -> np.ndarray:
     """One number for all inputs, shape (), or one for each."""
-    if np.ndim(bandwidth) == 0:
+    values = read_numbers(bandwidth, "bandwidth")
+    if values.ndim == 0:
         return np.asarray(positive("bandwidth", bandwidth))
-    values = np.asarray(bandwidth, float)
     if values.shape != (n_dims,) or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(f"bandwidth must be positive, a number or an array of shape ({n_dims},)")
     return values

@@ -139,6 +139,21 @@ class Evaluation:
 
 
 @dataclass
+class Check:
+    """The last check, whether inputs not found change f: the number of its node, and the seed of its points.
+
+    Once it is finished, the last ``n_pairs`` pairs of points that differ in all inputs not found have shown no change,
+    and ``p_value`` is the probability that noise explains them.
+    """
+
+    node: int
+    seed: int
+    is_finished: bool = False
+    n_pairs: int = 0
+    p_value: float = 1.0
+
+
+@dataclass
 class HDSState:
     """A search between two questions: what :class:`HDSLearner` needs to go on, bit for bit.
 
@@ -146,7 +161,9 @@ class HDSState:
     other by their places in these lists. Evaluations are ``told`` (in this order), ``asked`` and not told yet, or
     planned and in the ``queue``; trials without a verdict are ``open``; ``n_failures`` evaluations in a row have
     failed. ``foreign_X``, points (D,), and ``foreign_y`` were told without being asked for; ``measured`` has the point
-    (D,) at which an evaluation was measured, if that is not the point asked.
+    (D,) at which an evaluation was measured, if that is not on its background. Those of the ``check`` are on none: they
+    have trial and background -1. ``revisions`` are those of the files that the search has written or was loaded from,
+    which saving may replace.
     """
 
     settings: Settings
@@ -163,6 +180,8 @@ class HDSState:
     foreign_X: list[np.ndarray] = field(default_factory=list)
     foreign_y: list[float] = field(default_factory=list)
     measured: dict[int, np.ndarray] = field(default_factory=dict)
+    revisions: set[str] = field(default_factory=set)
+    check: Check | None = None
 
     def copy(self) -> Self:
         """A state that shares nothing with this one."""

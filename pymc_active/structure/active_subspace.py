@@ -11,6 +11,7 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.paths import draw_paths
 from pymc_active.structure.relevance import principal_angles, summarize, summary_names
+from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_inputs
 
 # Points of a quasi-random design over the box, as a power of two.
@@ -19,6 +20,7 @@ _LOG2_POINTS = 8
 _ENOUGH = 0.95
 
 
+@checked
 def active_subspace(
     source: LaplaceFit | Ensemble,
     *,

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS
 from pymc_active.information.mixture_entropy import mixture_moments
-from pymc_active.kernels.arrays import Add, Linear, Multiply, Node, Periodic, RationalQuadratic, Stationary
+from pymc_active.kernels.arrays import (
+    Add,
+    Constant,
+    Linear,
+    Multiply,
+    Node,
+    Periodic,
+    RationalQuadratic,
+    Stationary,
+    ZeroMeanPeriodic,
+)
 from pymc_active.kernels.expressions import numbered
 from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.laplace.expansion import Expansion
@@ -23,13 +34,20 @@ from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
-from pymc_active.structure.words import Words, mean_function, percent, slope
+from pymc_active.structure.words import Words, mean_function, percent, slope, trend
+from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
 METHODS = (*GAUSSIAN_METHODS, "draws")
+# The cosine of the angle between two centred kernel matrices above which they make the same functions. That of two
+# squared exponentials is 0.99 if one lengthscale is 1.2 times the other.
+_ALIGNED = 0.99
+_NUMBER = re.compile(r"-?\d[\d.e-]*( ± [\d.e-]+| \([\d.e-]+ to [\d.e-]+\))?")
+# A product of base kernels.
+Term = tuple[Node, ...]
 # A grid this fine still shows a period of a hundredth of the range.
 _N_GRID = 1000
 
@@ -77,6 +95,7 @@ class Decomposition(Summarized):
         return Summary(f"Decomposition of {self.fit.gpm.description}", remarks=remarks)
 
 
+@checked
 def decompose(
     fit: LaplaceFit,
     X_new: Any = None,
@@ -94,7 +113,8 @@ def decompose(
     parameters. Given all data, component c has mean :math:`k_c(x, X) G^{-1} (y - \mu)` and variance :math:`k_c(x, x)
     - k_c(x, X) G^{-1} k_c(X, x)` with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`. Its share is cov(its mean at the
     data, y) / var(y), likewise for the mean function and the residual. Shares add up to one; that of a component that
-    works against the others is negative. The largest share comes first.
+    works against the others is negative. The largest share comes first. Like terms, which the same words describe and
+    whose kernels among the data are nearly proportional, are one component: ``RQ + RQ`` may be ``"RQ_1 + RQ_2"``.
 
     Parameters
     ----------
@@ -149,10 +169,10 @@ def decompose(
     posterior = expansion.posterior
     points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", inputs=fit.gpm.inputs)
     thetas = particles(fit.expansions[:1], draws, np.random.default_rng(random_seed)) if method == "draws" else None
-    terms = additive_terms(posterior.kernel)
     units = _units(unit, fit.gpm.inputs)
     words = Words(expansion, fit.gpm.inputs, units)
-    kernels: list[Node] = [reduce(Multiply, term) for term in terms]
+    terms = _like_terms(additive_terms(posterior.kernel), words, posterior.X)
+    kernels = [_kernel(term) for term in terms]
     parts = [_part(fit, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
     level = float(posterior.y_map.shift)
     *moments, (f_mean, f_variance) = _moments([*parts, expansion], points, method, thetas, level)
@@ -166,7 +186,11 @@ def decompose(
     offset_share = _share(offset_at_data, fit.y)
 
     def described(c: int) -> str:
-        text = words.product(terms[c]) + _slope(fit, terms[c], y_unit, units)
+        text = words.product(terms[c][0]) + _slope(fit, terms[c], y_unit, units)
+        averages = [_average(term, words) for term in terms[c]]
+        if all(averages):
+            average = _part(fit, _Centred(_kernel(averages), posterior.X))
+            text += trend(_share(marginal_moments(average, fit.X, "map").mean, fit.y))
         size = f"standard deviation {amplitudes[c]:.3g}" + (f" {y_unit}" if y_unit else "")
         return f"{text[0].upper()}{text[1:]} ({percent(shares[c])} of the variance, {size})"
 
@@ -202,13 +226,42 @@ def decompose(
     )
 
 
-def additive_terms(kernel: Node) -> list[tuple[Node, ...]]:
+def additive_terms(kernel: Node) -> list[Term]:
     """The kernel multiplied out: the base kernels of each product in the sum."""
     if isinstance(kernel, Add):
         return [term for part in kernel.parts for term in additive_terms(part)]
     if isinstance(kernel, Multiply):
         return [sum(chosen, ()) for chosen in product(*(additive_terms(part) for part in kernel.parts))]
     return [(kernel,)]
+
+
+def _like_terms(terms: Sequence[Term], words: Words, X: np.ndarray) -> list[list[Term]]:
+    """Terms grouped so that none is told twice, the one of largest variance first in its group."""
+    kernels = [reduce(Multiply, term).at(words.theta, X).K for term in terms]
+    # Levels do not count: two lines are one line, wherever each is zero.
+    centred = [K - K.mean(0) - K.mean(1, keepdims=True) + K.mean() for K in kernels]
+    directions = [K / (np.linalg.norm(K) or 1.0) for K in centred]
+    texts = [words.product(term) for term in terms]
+    wordings = [
+        (_NUMBER.sub("", text), {int(column) for leaf in term for column in leaf.columns})
+        for text, term in zip(texts, terms, strict=True)
+    ]
+    groups: list[list[int]] = []
+    for i in sorted(range(len(terms)), key=lambda i: -np.trace(kernels[i])):
+        for group in groups:
+            k = group[0]
+            is_aligned = np.vdot(directions[i], directions[k]) > _ALIGNED
+            if texts[i] == texts[k] or (is_aligned and wordings[i] == wordings[k]):
+                group.append(i)
+                break
+        else:
+            groups.append([i])
+    return [[terms[i] for i in group] for group in groups]
+
+
+def _kernel(terms: Sequence[Term]) -> Node:
+    products = [reduce(Multiply, term) for term in terms]
+    return products[0] if len(products) == 1 else Add(products)
 
 
 def _default_points(X: np.ndarray) -> np.ndarray:
@@ -254,6 +307,32 @@ class _CentredAt:
         return [*self.new.tangents(), *average]
 
 
+class _Level(Node):
+    """A constant of the variance that the average of a periodic kernel over a period has; for means at the mode."""
+
+    def __init__(self, leaf: Periodic, words: Words):
+        self.variance = words.level(leaf) * np.exp(2 * words.theta[leaf.log_outputscale])
+
+    def at(self, theta, X, Z=None):
+        return _LevelAt(np.full((len(X), len(X if Z is None else Z)), self.variance))
+
+    def diagonal(self, theta, X):
+        return np.full(len(X), self.variance), []
+
+
+class _LevelAt(NamedTuple):
+    K: np.ndarray
+
+    def tangents(self) -> list:
+        return []
+
+
+def _average(term: Term, words: Words) -> Term:
+    """The product with its periodic factors averaged over their periods; empty if it has none that repeat."""
+    repeating = words.repeating(term)
+    return tuple(_Level(leaf, words) if leaf in repeating else leaf for leaf in term) if repeating else ()
+
+
 def _part(fit: LaplaceFit, kernel: Node) -> Expansion:
     """The best mode, with predictions of the part of f that has this kernel. They still contain the shift of y."""
     part, posterior = copy(fit.best), copy(cast("KernelPosterior", fit.best.posterior))
@@ -284,8 +363,8 @@ def _moments(
     return [mixture_moments(mean, variance, weights) for mean, variance in zip(means, variances, strict=True)]
 
 
-def _names(kernel: Node, terms: Sequence[tuple[Node, ...]], n_inputs: int) -> list[str]:
-    """Products of base kernels by name; repeated base kernels are numbered as their parameters are."""
+def _names(kernel: Node, terms: Sequence[Sequence[Term]], n_inputs: int) -> list[str]:
+    """Products of base kernels, or sums of these, by name; repeated base kernels are numbered like their parameters."""
     leaves = kernel.leaves
     names = dict(zip(map(id, leaves), numbered([_base_name(leaf) for leaf in leaves]), strict=True))
 
@@ -293,14 +372,15 @@ def _names(kernel: Node, terms: Sequence[tuple[Node, ...]], n_inputs: int) -> li
         is_one_of_several = n_inputs > 1 and len(leaf.columns) == 1
         return f"{names[id(leaf)]}[{leaf.columns[0]}]" if is_one_of_several else names[id(leaf)]
 
-    return [" * ".join(name(leaf) for leaf in term) for term in terms]
+    return [" + ".join(sorted(" * ".join(map(name, term)) for term in alike)) for alike in terms]
 
 
 def _base_name(leaf: Node) -> str:
     if isinstance(leaf, Linear):
         return "LIN0" if leaf.location is None else "LIN"
-    if isinstance(leaf, Periodic | RationalQuadratic):
-        return "PER" if isinstance(leaf, Periodic) else "RQ"
+    names = {Constant: "C", Periodic: "PER", ZeroMeanPeriodic: "PER0", RationalQuadratic: "RQ"}
+    if type(leaf) in names:
+        return names[type(leaf)]
     assert isinstance(leaf, Stationary), "the other base kernels"
     return {"exp_quad": "SE", "matern12": "MAT12", "matern32": "MAT32", "matern52": "MAT52"}[leaf.profile.__name__]
 
@@ -312,15 +392,16 @@ def _share(part: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean((part - part.mean()) * deviation)) / variance if variance > 0 else np.nan
 
 
-def _slope(fit: LaplaceFit, leaves: Sequence[Node], y_unit: str, units: Sequence[str]) -> str:
+def _slope(fit: LaplaceFit, terms: Sequence[Term], y_unit: str, units: Sequence[str]) -> str:
     """How steep a linear component of one input is, with its sd by the delta method."""
-    if len(leaves) > 1 or not isinstance(leaves[0], Linear) or len(leaves[0].columns) > 1:
+    line = terms[0][0]
+    if len(terms[0]) > 1 or not isinstance(line, Linear) or len(line.columns) > 1:
         return ""
-    column, x_map = int(leaves[0].columns[0]), cast("Affine", fit.best.posterior.x_map)
+    column, x_map = int(line.columns[0]), cast("Affine", fit.best.posterior.x_map)
     low, high = np.zeros((2, 1, fit.X.shape[1]))
     high[:, column] = 1.0
     # f(high) - f(low), one unit of the priors' scale apart.
-    rise = marginal_moments(_part(fit, _Centred(leaves[0], low)), x_map.shift + x_map.scale * high, "bbq")
+    rise = marginal_moments(_part(fit, _Centred(_kernel(terms), low)), x_map.shift + x_map.scale * high, "bbq")
     step = float((x_map.scale * (high - low)).max())
     value = float(rise.mean[0] - cast("KernelPosterior", fit.best.posterior).y_map.shift) / step
     return slope(value, float(np.sqrt(rise.variance[0])) / step, y_unit, units[column])

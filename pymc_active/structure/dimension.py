@@ -18,6 +18,7 @@ from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles import ParticleFit, fit
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
+from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
@@ -48,6 +49,7 @@ class EmbeddingDimension(Summarized):
         return Summary("EmbeddingDimension", {"most probable": best}, [formatted(frame, formats)])
 
 
+@checked
 def embedding_dimension(
     X: Any,
     y: Any,

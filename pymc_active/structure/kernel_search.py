@@ -13,15 +13,25 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_active.kernels.expressions import Base, Expression, Product, grid, is_redundant, on_inputs, parse
+from pymc_active.kernels.expressions import (
+    Base,
+    Expression,
+    Product,
+    base_kernels,
+    grid,
+    is_redundant,
+    on_inputs,
+    parse,
+)
 from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.builders import composite_gp
 from pymc_active.predictions.model_average import model_posterior
+from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
-from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.tables import read_inputs, read_numbers, read_outputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
 
 SCORES = ("bic", "evidence")
@@ -36,9 +46,10 @@ class StructureSearch(Summarized):
     """The kernels that a search fitted; see :func:`compositional_kernel_search`.
 
     ``table`` is over ``model``, labelled by its expression as the ``fits`` are, in the order of fitting: ``level``,
-    ``parent``, ``probability`` (among all fitted models), ``log_evidence`` (nats, summed over modes),
-    ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
-    that failed (its numbers are NaN). ``score`` ranks the fits, and ``stopped`` says why the search ended.
+    ``parent``, ``probability`` (among all fitted models), ``log_evidence`` (nats, summed over modes), ``log_prior``
+    (of the structure: what its base kernels cost), ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``,
+    ``doubtful``, and ``error``, the message of a fit that failed (its numbers are NaN). ``score`` ranks the fits, and
+    ``stopped`` says why the search ended.
     """
 
     table: xr.Dataset
@@ -57,15 +68,21 @@ class StructureSearch(Summarized):
 
     @property
     def history(self) -> pd.DataFrame:
-        """By level: the number of models fitted, the best so far, its evidence and BIC, and the gain by this level."""
+        """By level: the number of models fitted, the best so far, its evidence and BIC, and the gain by this level.
+
+        The gain in evidence is after the cost of more base kernels.
+        """
         rows = []
         for level in range(1, int(self.table.level.max()) + 1):
             best = self._best_label(level)
             row = self.table.sel(model=best)
             n_models = int((self.table.level == level).sum())
-            rows.append((level, n_models, best, float(row.log_evidence), float(row.bic)))
-        frame = pd.DataFrame(rows, columns=["level", "n_models", "best", "log_evidence", "bic"]).set_index("level")
-        return frame.assign(gain=frame.log_evidence.diff() if self.score == "evidence" else -frame.bic.diff())
+            rows.append(
+                (level, n_models, best, float(row.log_evidence), float(row.bic), float(_scores(row, self.score)))
+            )
+        columns = ["level", "n_models", "best", "log_evidence", "bic", "gain"]
+        frame = pd.DataFrame(rows, columns=columns).set_index("level")
+        return frame.assign(gain=frame.gain.diff())
 
     def _summary(self) -> Summary:
         table = self.table.isel(model=_ranking(self.table, self.score)[:_SHOWN])
@@ -76,6 +93,7 @@ class StructureSearch(Summarized):
         return Summary("StructureSearch", {"best": best, "stopped": self.stopped}, [frame])
 
 
+@checked
 def compositional_kernel_search(
     X: Any,
     y: Any,
@@ -86,6 +104,8 @@ def compositional_kernel_search(
     beam: int = 1,
     budget: int | None = None,
     score: Literal["evidence", "bic"] = "evidence",
+    kernel_cost: float = 1.0,
+    period: float | Mapping[Any, float] | Sequence[float | None] | None = None,
     mean: str | pm.gp.mean.Mean = "constant",
     priors: str | Mapping[str, Any] | None = None,
     x_scale: Scale = "unit",
@@ -103,7 +123,7 @@ def compositional_kernel_search(
 
     Parameters
     ----------
-    X, y, mean, x_scale, y_scale
+    X, y, period, mean, x_scale, y_scale
         As in :func:`composite_gp`.
     bases : sequence of str or Base
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ...
@@ -113,10 +133,15 @@ def compositional_kernel_search(
         Largest numbers of levels, of kernels expanded at each level (the best ones; 1 is greedy, as in the paper),
         and of kernels fitted (default: no limit).
     score : {"evidence", "bic"}
-        ``"evidence"``: the largest Laplace evidence, summed over modes. ``"bic"``: the smallest :math:`-2 \log p(y
-        \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free hyperparameters (mean and noise
-        included), but only one output scale for each product, since the data determine only the product of its
-        scales.
+        ``"evidence"``: the largest Laplace evidence, summed over modes, less the cost of the kernels. ``"bic"``: the
+        smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free
+        hyperparameters (mean and noise included), but only one output scale for each product, since the data determine
+        only the product of its scales.
+    kernel_cost : float
+        Nats that each base kernel beyond the first costs in ``"evidence"`` and in the probabilities: the prior of a
+        structure is proportional to exp(-cost · number). Each further kernel multiplies the number of structures, so
+        that a flat prior would be one for large kernels, and differences of Laplace evidences are not good to less
+        than about a nat. 0 compares evidences alone.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed, progressbar, executor, fit_keywords
@@ -160,6 +185,9 @@ def compositional_kernel_search(
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
         if not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{name} must be a positive whole number; got {number!r}")
+    cost = float(read_numbers(kernel_cost, "kernel_cost"))
+    if not 0 <= cost < np.inf:
+        raise ValueError(f"kernel_cost must be a number of nats from 0; got {kernel_cost!r}")
     n_inputs = values.shape[1]
     kernels: list[Expression]
     if first_level is None:
@@ -171,10 +199,10 @@ def compositional_kernel_search(
         kernels = [on_inputs(parse(one), n_inputs) for one in given]
     parse("SE").neighbours(bases, n_inputs)  # finds wrong bases before anything long is run
 
-    models = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
+    models = {"period": period, "mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
-    search = _Search(X, y, models, keywords)
+    search = _Search(X, y, models, keywords, cost)
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     stopped = f"depth {depth} reached"
@@ -233,6 +261,7 @@ class _Search:
     y: Any
     model_keywords: dict[str, Any]
     fit_keywords: dict[str, Any]
+    kernel_cost: float
     records: dict[Expression, _Record] = field(default_factory=dict)
     fits: dict[str, LaplaceFit] = field(default_factory=dict)
 
@@ -269,12 +298,14 @@ class _Search:
 
     def table(self) -> xr.Dataset:
         labels = [str(expression) for expression in self.records]
+        log_prior = {str(e): -self.kernel_cost * (len(base_kernels(e)) - 1) for e in self.records}
         # _warn reports doubtful fits and infinite evidences at the end.
         with ignoring(DoubtfulEvidenceWarning):
-            posterior = model_posterior(self.fits)
+            posterior = model_posterior(self.fits, prior={label: np.exp(log_prior[label]) for label in self.fits})
         known = {
             "probability": posterior.to_series(),
             "log_evidence": posterior.log_evidence.to_series(),
+            "log_prior": pd.Series(log_prior),
             "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
             "bic": pd.Series({label: _bic(fit) for label, fit in self.fits.items()}),
             "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
@@ -289,14 +320,14 @@ class _Search:
             "error": [record.error for record in records],
         }
         table = xr.Dataset({name: ("model", values) for name, values in columns.items()}, coords={"model": labels})
-        for name in ("log_evidence", "log_posterior"):
+        for name in ("log_evidence", "log_prior", "log_posterior"):
             table[name].attrs["units"] = "nats"
         return table
 
 
 def _scores(table: xr.Dataset, score: str) -> np.ndarray:
     """Larger is better."""
-    return table.log_evidence.to_numpy() if score == "evidence" else -table.bic.to_numpy()
+    return (table.log_evidence + table.log_prior).to_numpy() if score == "evidence" else -table.bic.to_numpy()
 
 
 def _ranking(table: xr.Dataset, score: str) -> np.ndarray:

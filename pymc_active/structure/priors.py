@@ -18,6 +18,7 @@ from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.builders import composite_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import model_posterior
+from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary
@@ -51,6 +52,7 @@ class PriorSensitivity(Summarized):
         return Summary("PriorSensitivity", facts, [frame], [remark])
 
 
+@checked
 def prior_sensitivity(
     X: Any,
     y: Any,

@@ -15,7 +15,10 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.fit import ParticleFit
+from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
+from pymc_active.support.arguments import checked
+from pymc_active.support.tables import read_numbers
 
 # Singular values of a reference below this fraction of the largest span nothing.
 _RANK_TOLERANCE = 1e-5
@@ -23,6 +26,7 @@ _RANK_TOLERANCE = 1e-5
 _DENSE = 1000
 
 
+@checked
 def relevance(
     source: LaplaceFit | Ensemble | xr.DataTree,
     *,
@@ -47,13 +51,14 @@ def relevance(
     xarray.Dataset
         Over ``summary`` (mean, median, lower, upper) and ``input``:
 
-        * ``loading``: the norm of the input's column of R, :math:`\|R_{\cdot j}\|`. For :func:`embedding_gp`, the
-          components move by this many lengthscales when the input moves by one **scaled** unit (``x_scale``), so
-          inputs can be compared; ``loading / unit`` is the same per unit of the user's. A norm is never negative, so
-          the interval of an input that does not matter is small but does not reach zero.
+        * ``loading``: the norm of the input's column of R / lengthscale. For :func:`embedding_gp`, the components move
+          by this many lengthscales when the input moves by one **scaled** unit (``x_scale``), so inputs can be
+          compared; ``loading / unit`` is the same per unit of the user's. With a linear mean, its slope over the
+          output scale is one more entry of the column. A norm is never negative, so the interval
+          of an input that does not matter is small but does not reach zero.
         * ``leverage``: the input's share in the embedding's subspace, the diagonal of the projector onto the rows of
           R, :math:`P = R^T (RR^T)^{-1} R`. Each is between 0 and 1, and they add up to d. Weak components count as
-          much as strong ones, and rescaling an input changes its leverage.
+          much as strong ones, a linear mean does not count, and rescaling an input changes its leverage.
 
         And over ``input``, ``unit``: the size of one scaled unit in the user's units.
 
@@ -70,17 +75,18 @@ def relevance(
     >>> X = rng.uniform(-1, 1, size=(30, 3))
     >>> y = np.sin(3 * X[:, 1]) + 0.1 * rng.normal(size=30)
     >>> gpm = pma.embedding_gp(X, y, n_components=1)
-    >>> fit = pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
+    >>> fit = pma.fit(gpm, random_seed=1, progressbar=False)
     >>> int(pma.relevance(fit).loading.sel(summary="median").idxmax())
     1
     >>> bool(pma.subspace_angles(fit, [[0, 1, 0]]).angle.sel(summary="upper") < 10)
     True
     """
-    gpm, R = embedding_draws(source, model, draws, random_seed)
+    gpm, thetas = _draws(source, model, draws, random_seed)
+    R = gpm.embeddings(thetas)
     rows = _orthonormal_rows(R)
     return xr.Dataset(
         {
-            "loading": (("summary", "input"), summarize(np.linalg.norm(R, axis=1), ci_prob)),
+            "loading": (("summary", "input"), summarize(with_slope(gpm, thetas, np.linalg.norm(R, axis=1)), ci_prob)),
             "leverage": (("summary", "input"), summarize(np.square(rows).sum(1), ci_prob)),
             "unit": ("input", np.broadcast_to(gpm.x_map.scale, R.shape[2:])),
         },
@@ -89,6 +95,7 @@ def relevance(
     )
 
 
+@checked
 def subspace_angles(
     source: LaplaceFit | Ensemble | xr.DataTree,
     reference: Any = None,
@@ -126,8 +133,8 @@ def subspace_angles(
     rows = _orthonormal_rows(R)
     D = R.shape[2]
     if reference is not None:
-        basis = np.asarray(reference, float)
-        if basis.ndim != 2 or basis.shape[1] != D or not np.isfinite(basis).all():
+        basis = read_numbers(reference, "reference")
+        if basis.ndim != 2 or basis.shape[1] != D or not len(basis) or not np.isfinite(basis).all():
             what = f"a finite matrix with one row per direction and {D} columns, one per input"
             raise ValueError(f"reference must be {what}; got shape {basis.shape}")
     elif isinstance(source, LaplaceFit) and not isinstance(source, ParticleFit):
@@ -150,40 +157,67 @@ def subspace_angles(
     )
 
 
+def with_slope(gpm: GPModel, thetas: np.ndarray, loading: np.ndarray) -> np.ndarray:
+    r"""How quickly f changes along each input, (S, D), from 1 / lengthscale or the norm of R's column, ``loading``.
+
+    With a mean of slope b and a kernel of variance s², :math:`\sqrt{1 / \ell^2 + b^2 / s^2}`, in scaled units: for the
+    squared exponential, s times this is the root mean square of f's derivative.
+    """
+    posterior = gpm.posterior()
+    found = loading.copy()
+    for entry, theta in zip(found, thetas, strict=True):
+        slope = np.sqrt(np.square(posterior.prior_mean(theta, posterior.X)[1]).mean(0))
+        if slope.any():
+            variance = ConditionedGP(posterior, theta).prior_variance(posterior.X).mean()
+            np.hypot(entry, slope / np.sqrt(variance), out=entry)
+    return found
+
+
 def embedding_draws(
     source: LaplaceFit | Ensemble | xr.DataTree,
     model: GPModel | None,
     draws: int,
     random_seed: int | np.random.Generator | None,
 ) -> tuple[GPModel, np.ndarray]:
-    """The model and draws of its R, (draws, d, D), each up to a rotation.
+    """The model and draws of its R / lengthscale, (draws, d, D), each up to a rotation.
 
     Unless R is large, those of a fit expanded at QR span the same subspaces as those of a fit expanded at R.
     """
+    gpm, thetas = _draws(source, model, draws, random_seed)
+    return gpm, gpm.embeddings(thetas)
+
+
+def _draws(
+    source: LaplaceFit | Ensemble | xr.DataTree,
+    model: GPModel | None,
+    draws: int,
+    random_seed: int | np.random.Generator | None,
+) -> tuple[GPModel, np.ndarray]:
+    """The model and draws of its parameters, (draws, P)."""
     if isinstance(source, LaplaceFit):
         gpm = source.gpm
         where, shape = embedding_of(gpm)
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
         if isinstance(source, ParticleFit) or shape[0] * shape[1] > _DENSE:
-            return gpm, source.draw(draws, random_seed)[:, where].reshape(draws, *shape)
+            return gpm, source.draw(draws, random_seed)
         # In the principal axes, by the symmetric root of the covariance: both are unique, unlike eigenvectors.
-        rotation = np.kron(principal_rotation(source), np.eye(shape[1]))
-        values, vectors = np.linalg.eigh(rotation @ source.covariance[where, where] @ rotation.T)
+        rotation = np.eye(len(source.theta))
+        rotation[where, where] = np.kron(principal_rotation(source), np.eye(shape[1]))
+        values, vectors = np.linalg.eigh(rotation @ source.covariance @ rotation.T)
         noise = np.random.default_rng(random_seed).normal(size=(draws, len(values)))
-        R = rotation @ source.theta[where] + (noise @ vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-        return gpm, R.reshape(draws, *shape)
+        return gpm, rotation @ source.theta + (noise @ vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     if not isinstance(source, Ensemble | xr.DataTree):
         raise TypeError(f"source must be a LaplaceFit, an Ensemble or a DataTree of draws; got {type(source).__name__}")
     if model is None and not isinstance(source, Ensemble):
         raise ValueError("a trace needs the model it came from: pass model=gpm")
     gpm = source.gpm if isinstance(source, Ensemble) else cast(GPModel, model)
-    where, shape = embedding_of(gpm)
+    embedding_of(gpm)
     ensemble = as_ensemble(source, model=gpm)
     thetas = ensemble.thetas
     if np.ptp(ensemble.weights) > 0:
         thetas = thetas[np.random.default_rng(random_seed).choice(len(thetas), draws, p=ensemble.weights)]
-    return gpm, thetas[:, where].reshape(len(thetas), *shape)
+    return gpm, thetas
 
 
 def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
@@ -210,10 +244,15 @@ def principal_rotation(fit: LaplaceFit) -> np.ndarray:
 summary_names = ["mean", "median", "lower", "upper"]
 
 
-def summarize(values: np.ndarray, ci_prob: float) -> np.ndarray:
-    """Mean, median and equal-tailed interval over the first axis."""
+def check_probability(ci_prob: float) -> None:
+    """Refuse what is not the probability of an interval."""
     if not 0 < ci_prob < 1:
         raise ValueError(f"ci_prob must be between 0 and 1; got {ci_prob}")
+
+
+def summarize(values: np.ndarray, ci_prob: float) -> np.ndarray:
+    """Mean, median and equal-tailed interval over the first axis."""
+    check_probability(ci_prob)
     tail = (1 - ci_prob) / 2
     return np.stack([values.mean(0), *np.quantile(values, (0.5, tail, 1 - tail), axis=0)])
 

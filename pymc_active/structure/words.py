@@ -8,12 +8,14 @@ in wording.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.special import ive
 
-from pymc_active.kernels.arrays import Linear, Node, Periodic, RationalQuadratic, Stationary
+from pymc_active.kernels.arrays import Linear, Node, Periodic, RationalQuadratic, Stationary, ZeroMeanPeriodic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.numbers import _two_digits, plus_minus
@@ -23,8 +25,11 @@ from pymc_active.support.scaling import Affine
 _SLOW = 1.0  # A lengthscale above this many ranges is called slow,
 _CONSTANT = 5.0  # and above this many the function does not change among the data.
 _MANY_SCALES = 5.0  # A rational quadratic with a larger alpha looks like a squared exponential.
-_FORGOTTEN = 0.5  # A periodic function with a lengthscale below this many periods does not repeat itself.
 _ONE_PERIOD = 1.5  # Fewer periods in the range do not show that the function repeats.
+_REPEATS = float(np.exp(-0.5))  # Correlation of values that repeat: SE after one lengthscale.
+_PARTNERS = 0.5  # If fewer of the data have another in its phase, half a period away or more, no repetition is seen.
+_LEVEL = 0.95  # A product with more of its prior variance in the average over a period is not periodic.
+_TREND = 0.01  # A trend with less of the variance is not told.
 _EVEN = 0.1  # Data are evenly spaced if all distances are multiples of their median to this fraction of it.
 _AT_THE_END = 0.05  # Within this fraction of the range a line reaches zero at the end of the data.
 _WIDE = 0.3  # A log-normal with a larger sd is given by its 89 % interval, not by ± its sd.
@@ -39,17 +44,21 @@ _SMOOTH = {
 }
 # Periodic factors, by what the stationary factors beside them do to them.
 _PERIODIC = {
-    "forgotten": "a weakly periodic function{of} with period {period}, forgotten {changes}",
     "changing": "an approximately periodic function{of} with period {period}, whose shape changes {changes}",
     "lasting": "a periodic function{of} with period {period}",
 }
+# Periodic factors that do not repeat themselves among the data; what remains is a smooth function, or a level.
+_NOMINAL = {
+    "long": "; its period of {period} is too long for the data to show a repetition",
+    "alias": "; its period of {period} cannot be told here from one too long to show a repetition",
+    "forgotten": "; it forgets its shape within its period of {period}, so nothing repeats",
+    "unseen": "; its period of {period} is nominal, since few of the data share a phase",
+    "level": "; only {share} of its prior variance repeats, with period {period}",
+}
+_TREND_NOTE = "; it carries a trend too: its average over a period is {share} of the variance"
 _POLYNOMIALS = {1: "a linear function", 2: "a quadratic polynomial", 3: "a cubic polynomial"}
 _GROWTH = {1: "linearly", 2: "quadratically"}
-_AMPLITUDE = {
-    "grows": ", with an amplitude that grows {growth} away from {origin}",
-    "falls": ", with an amplitude that falls {growth} towards {origin}",
-}
-_ONE_PERIOD_NOTE = "; the data span little more than one period, so no repetition was observed"
+_AMPLITUDE = {"grows": "grows {growth} away from {origin}", "falls": "falls {growth} towards {origin}"}
 _ALIAS_NOTE = "; a period below two spacings of the data can hardly be told from a longer alias"
 
 # Its square vanishes beside one.
@@ -57,11 +66,10 @@ _COMPLEX_STEP = 1e-30
 
 
 class _Factors(NamedTuple):
-    """The stationary factors on the same inputs, which act as one kernel; ``lengthscale`` in the priors' units."""
+    """The stationary factors on the same inputs, which act as one kernel."""
 
     columns: list[int]
     kind: str
-    lengthscale: float
     length: str
     is_slow: bool
     is_constant: bool
@@ -87,47 +95,114 @@ class Words:
 
     def product(self, leaves: Sequence[Node]) -> str:
         """What functions drawn from a product of base kernels look like."""
-        periodic = [leaf for leaf in leaves if isinstance(leaf, Periodic)]
         linear = [leaf for leaf in leaves if isinstance(leaf, Linear)]
-        factors = self._factors([leaf for leaf in leaves if isinstance(leaf, Stationary)])
-        degree = len(linear)
-        if not periodic and not factors:
-            columns = sorted({int(column) for leaf in linear for column in leaf.columns})
-            return _POLYNOMIALS.get(degree, f"a polynomial of degree {degree}") + self._of(columns)
-        smooth = (_SMOOTH[one.kind].format(of=self._of(one.columns), length=one.length) for one in factors)
-        text = self._periodic(periodic, factors) if periodic else ", times ".join(smooth)
-        if linear:
-            way = "falls" if all(map(self._ends_the_data, linear)) else "grows"
-            growth = _GROWTH.get(degree, f"like a polynomial of degree {degree}")
-            origins = dict.fromkeys(self._origin(leaf) for leaf in linear)
-            text += _AMPLITUDE[way].format(growth=growth, origin=" and ".join(origins))
-        if any(self._spans_one_period(leaf) for leaf in periodic):
-            text += _ONE_PERIOD_NOTE
+        stationary = [leaf for leaf in leaves if isinstance(leaf, Stationary)]
+        nominal = {leaf: self._nominal(leaf, leaves) for leaf in leaves if isinstance(leaf, Periodic)}
+        periodic = [leaf for leaf, why in nominal.items() if not why]
+        locally = [leaf for leaf, why in nominal.items() if why not in ("", "level", "alias")]
+        factors = self._factors([*stationary, *locally])
+        changing = [one for one in factors if not one.is_constant]
+        if periodic:
+            text = self._periodic(periodic, changing)
+        elif factors and (changing or not linear):
+            shown = changing or factors[:1]
+            texts = [_SMOOTH[one.kind].format(of=self._of(one.columns), length=one.length) for one in shown]
+            text = ", times ".join(texts)
+        elif "alias" in nominal.values():
+            text = "a function that does not repeat among the data"
+        else:
+            text = self._polynomial(linear) if linear else "a constant"
+        if linear and (periodic or changing or "alias" in nominal.values()):
+            text += self._amplitude(linear)
+        for leaf, why in nominal.items():
+            if why:
+                period, share = self._length(leaf.log_period, leaf.columns), percent(1 - self.level(leaf))
+                text += _NOMINAL[why].format(period=period, share=share)
         if any(self._has_longer_aliases(leaf) for leaf in periodic):
             text += _ALIAS_NOTE
         return text
+
+    def repeating(self, leaves: Sequence[Node]) -> list[Periodic]:
+        """The periodic factors of a product that repeat themselves while others change; their average makes a trend.
+
+        None if that average is zero.
+        """
+        if any(isinstance(leaf, ZeroMeanPeriodic) for leaf in leaves):
+            return []
+        if not self._has_changing_factors(leaves):
+            return []
+        return [leaf for leaf in leaves if isinstance(leaf, Periodic) and not self._nominal(leaf, leaves)]
 
     def noise(self, log_noise: int, scale: float, unit: str = "") -> str:
         """Sd of the noise, ``scale`` times its value in the units of the priors."""
         return self._positive(itemgetter(log_noise), [log_noise], scale) + (f" {unit}" if unit else "")
 
-    def _factors(self, smooth: Sequence[Stationary]) -> list[_Factors]:
-        """Stationary factors grouped by their inputs."""
-        groups: dict[tuple[int, ...], list[Stationary]] = {}
-        for leaf in smooth:
-            groups.setdefault(tuple(int(column) for column in leaf.columns), []).append(leaf)
+    def _polynomial(self, linear: Sequence[Linear]) -> str:
+        """A product of lines; those of different inputs are an interaction."""
+        groups = _by_columns(linear)
+        texts = [
+            _POLYNOMIALS.get(len(lines), f"a polynomial of degree {len(lines)}") + self._of(columns)
+            for columns, lines in groups.items()
+        ]
+        is_interaction = len(texts) > 1 and len(set(sum(groups, ()))) == len(sum(groups, ()))
+        return ("an interaction: " if is_interaction else "") + ", times ".join(texts)
+
+    def _amplitude(self, linear: Sequence[Linear]) -> str:
+        ways = []
+        for lines in _by_columns(linear).values():
+            way = "falls" if all(map(self._ends_the_data, lines)) else "grows"
+            growth = _GROWTH.get(len(lines), f"like a polynomial of degree {len(lines)}")
+            origins = dict.fromkeys(self._origin(leaf) for leaf in lines)
+            ways.append(_AMPLITUDE[way].format(growth=growth, origin=" and ".join(origins)))
+        return f", with an amplitude that {' and '.join(ways)}"
+
+    def _nominal(self, leaf: Periodic, leaves: Sequence[Node]) -> str:
+        """Why a periodic factor of a product does not make it periodic, a key of the table; empty if it does."""
+        if self._has_changing_factors(leaves) and self.level(leaf) > _LEVEL:
+            return "level"
+        if len(leaf.columns) > 1:
+            return ""
+        column, period = int(leaf.columns[0]), np.exp(self.theta[leaf.log_period])
+        if _ONE_PERIOD * period > self.range[column]:
+            return "long"
+        if self._has_longer_aliases(leaf) and _ONE_PERIOD * self._alias(period, column) > self.range[column]:
+            return "alias"
+        here, later = np.zeros((2, 1, self.X.shape[1]))
+        later[:, column] = period
+        # How much alike values one period apart are.
+        left = [self._correlation(other, here, later) for other in leaves if isinstance(other, Stationary)]
+        if np.prod(left) < _REPEATS * (1 - 1e-9):
+            return "forgotten"
+        is_far = np.abs(np.subtract.outer(self.X[:, column], self.X[:, column])) > 0.5 * period
+        has_partner = (is_far & (self._correlation(leaf, self.X, self.X) > _REPEATS)).any(axis=1)
+        return "unseen" if has_partner.mean() < _PARTNERS else ""
+
+    def _has_changing_factors(self, leaves: Sequence[Node]) -> bool:
+        """Whether a factor that is not periodic changes among the data."""
+        factors = self._factors([leaf for leaf in leaves if isinstance(leaf, Stationary)])
+        return any(isinstance(leaf, Linear) for leaf in leaves) or not all(one.is_constant for one in factors)
+
+    def _correlation(self, leaf: Node, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """Of a stationary or periodic kernel."""
+        return leaf.at(self.theta, X, Z).K / leaf.diagonal(self.theta, X)[0][:, None]
+
+    def level(self, leaf: Periodic) -> float:
+        """Share of the prior variance in the average over a period, exp(-w) I₀(w) for each input."""
+        if isinstance(leaf, ZeroMeanPeriodic):
+            return 0.0
+        return float(ive(0, np.exp(-2 * self.theta[leaf.log_lengthscale]))) ** len(leaf.columns)
+
+    def _factors(self, smooth: Sequence[Stationary | Periodic]) -> list[_Factors]:
+        """Stationary factors, and periodic ones that act like these, grouped by their inputs."""
         found = []
-        for key, leaves in groups.items():
+        for key, leaves in _by_columns(smooth).items():
             columns = list(key)
-
-            def log_lengthscale(theta: np.ndarray, leaves: list[Stationary] = leaves) -> Any:
-                # In a product, the curvatures at zero distance add.
-                return -0.5 * np.log(sum(np.exp(-2 * theta[leaf.groups[0][0]]) for leaf in leaves))
-
-            if len(leaves) == 1 and len(leaves[0].groups) > 1:
-                length = ", ".join(self._length(index, own) for index, own in leaves[0].groups)
+            log_lengthscale = partial(_log_lengthscale, leaves)
+            groups = [getattr(leaf, "groups", []) for leaf in leaves]
+            if len(leaves) == 1 and len(groups[0]) > 1:
+                length = ", ".join(self._length(index, own) for index, own in groups[0])
             else:
-                indices = [leaf.groups[0][0] for leaf in leaves]
+                indices = [index for leaf in leaves for index in leaf.roles.values()]
                 length = self._with_unit(self._positive(log_lengthscale, indices, self._unit_scale(columns)), columns)
             lengthscale = float(np.exp(log_lengthscale(self.theta)))
             span = self.range[columns[0]] if len(columns) == 1 else np.inf
@@ -135,25 +210,26 @@ class Words:
             mixtures = [leaf for leaf in leaves if isinstance(leaf, RationalQuadratic)]
             if any(np.exp(self.theta[leaf.log_alpha]) < _MANY_SCALES for leaf in mixtures):
                 kind = "many scales"
-            elif any(leaf.profile.__name__ == "matern12" for leaf in leaves):
+            elif any(isinstance(leaf, Stationary) and leaf.profile.__name__ == "matern12" for leaf in leaves):
                 kind = "rough"
             else:
                 kind = "slow" if is_slow else "smooth"
-            found.append(_Factors(columns, kind, lengthscale, length, is_slow, is_constant))
+            found.append(_Factors(columns, kind, length, is_slow, is_constant))
         return found
 
-    def _periodic(self, periodic: Sequence[Periodic], factors: Sequence[_Factors]) -> str:
-        own = [int(column) for column in periodic[0].columns]
-        changing = [one for one in factors if not one.is_constant]
+    def _periodic(self, periodic: Sequence[Periodic], changing: Sequence[_Factors]) -> str:
+        first, *rest = periodic
+        own = [int(column) for column in first.columns]
         changes = []
         for one in changing:
             over = "on many scales around" if one.kind == "many scales" else "over"
             along = "" if one.columns == own else f" along {' and '.join(self.names[c] for c in one.columns)}"
             changes.append(f"{'slowly, ' if one.is_slow else ''}{over} {one.length}{along}")
-        shortest = _FORGOTTEN * np.exp(self.theta[periodic[0].log_period])
-        is_forgotten = any(one.columns == own and one.lengthscale < shortest for one in changing)
-        kind = "forgotten" if is_forgotten else "changing" if changes else "lasting"
-        period = ", times one with period ".join(self._length(leaf.log_period, leaf.columns) for leaf in periodic)
+        period = self._length(first.log_period, first.columns)
+        for leaf in rest:
+            of = "" if np.array_equal(leaf.columns, first.columns) else self._of(leaf.columns)
+            period += f", times one{of} with period {self._length(leaf.log_period, leaf.columns)}"
+        kind = "changing" if changes else "lasting"
         return _PERIODIC[kind].format(of=self._of(own), period=period, changes=" and ".join(changes))
 
     def _ends_the_data(self, leaf: Linear) -> bool:
@@ -164,23 +240,30 @@ class Words:
         location = 0.0 if leaf.location is None else self.theta[int(leaf.location[0])]
         return bool(location > self.X[:, column].max() - _AT_THE_END * self.range[column])
 
-    def _spans_one_period(self, leaf: Periodic) -> bool:
-        period = np.exp(self.theta[leaf.log_period])
-        return len(leaf.columns) == 1 and bool(_ONE_PERIOD * period > self.range[int(leaf.columns[0])])
-
     def _has_longer_aliases(self, leaf: Periodic) -> bool:
         """Whether the period is below two distances of evenly spaced data: a longer one takes the same values there."""
         if len(leaf.columns) > 1 or not self.range[leaf.columns[0]] > 0:
             return False
         column = int(leaf.columns[0])
-        # Repeats may differ by rounding.
-        distances = np.diff(np.unique(np.round(self.X[:, column] / self.range[column], 8)))
+        distances = self._distances(column)
         typical = np.median(distances)
         multiples = distances / typical
         is_even = np.abs(multiples - np.round(multiples)).max() < _EVEN
-        return bool(is_even and np.exp(self.theta[leaf.log_period]) < 2 * typical * self.range[column])
+        return bool(is_even and np.exp(self.theta[leaf.log_period]) < 2 * typical)
 
-    def _of(self, columns: Sequence[int]) -> str:
+    def _alias(self, period: float, column: int) -> float:
+        """The longest period that takes the same values at even distances."""
+        spacing = np.median(self._distances(column))
+        cycles = spacing / period
+        # Whole cycles between the data cannot be seen.
+        return float(spacing / max(abs(cycles - np.round(cycles)), np.finfo(float).eps))
+
+    def _distances(self, column: int) -> np.ndarray:
+        """Between neighbours among the data; repeats may differ by rounding."""
+        width = self.range[column]
+        return np.diff(np.unique(np.round(self.X[:, column] / width, 8))) * width
+
+    def _of(self, columns: Sequence[int] | np.ndarray) -> str:
         return "" if len(self.names) == 1 else " of " + " and ".join(self.names[column] for column in columns)
 
     def _origin(self, leaf: Linear) -> str:
@@ -230,6 +313,27 @@ class Words:
         return float(np.sqrt(gradient @ self.covariance @ gradient))
 
 
+def _by_columns(leaves: Sequence[Any]) -> dict[tuple[int, ...], list[Any]]:
+    """Base kernels by the input columns on which they act."""
+    groups: dict[tuple[int, ...], list[Any]] = {}
+    for leaf in leaves:
+        groups.setdefault(tuple(int(column) for column in leaf.columns), []).append(leaf)
+    return groups
+
+
+def _log_lengthscale(leaves: Sequence[Stationary | Periodic], theta: np.ndarray) -> Any:
+    """Of a product: the curvatures at zero distance add. Near zero, sin²(π r / period) is (π r / period)²."""
+    curvature = 0.0
+    for leaf in leaves:
+        if isinstance(leaf, Periodic):
+            stretch = leaf.stretch(theta[leaf.log_lengthscale])[0] if isinstance(leaf, ZeroMeanPeriodic) else 1.0
+            log_length = theta[leaf.log_lengthscale] + theta[leaf.log_period] - np.log(2 * np.pi)
+            curvature = curvature + stretch * np.exp(-2 * log_length)
+        else:
+            curvature = curvature + np.exp(-2 * theta[leaf.groups[0][0]])
+    return -0.5 * np.log(curvature)
+
+
 def percent(share: float) -> str:
     """A share of the variance; undefined where y does not vary."""
     if np.isnan(share):
@@ -238,6 +342,11 @@ def percent(share: float) -> str:
     if abs(value) < 0.1:
         return "less than 0.1 %"
     return f"{value:.0f} %" if abs(value) >= 9.5 else f"{value:.2g} %"
+
+
+def trend(share: float) -> str:
+    """That the average of a periodic component over a period changes, with its share of the variance."""
+    return _TREND_NOTE.format(share=percent(share)) if abs(share) > _TREND else ""
 
 
 def slope(value: float, sd: float, y_unit: str, x_unit: str) -> str:

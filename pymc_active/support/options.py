@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+# Squares of numbers beyond these are infinite or zero.
+_SMALLEST, _LARGEST = 1e-150, 1e150
+
 
 def check_flag(name: str, value: Any) -> bool:
     """The value as a bool; a TypeError unless it is one, because text such as "no" would count as true."""
@@ -23,9 +26,9 @@ def count(name: str, value: Any, most: int | None = None) -> int:
 
 
 def positive(name: str, value: Any) -> float:
-    """The number; anything that is not positive and finite is refused by name."""
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive, finite number; got {value!r}")
+    """The number; anything that is not positive and finite, or whose square is not, is refused by name."""
+    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not _SMALLEST < value < _LARGEST:
+        raise ValueError(f"{name} must be a positive, finite number, and so must its square; got {value!r}")
     return float(value)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Union
 
 import numpy as np
 
-Scale = Literal["unit", "box", "standardize"] | tuple[Any, Any] | None
+Scale = Union[Literal["unit", "box", "standardize"], tuple[Any, Any], "Affine", None]
 
 SCALES = ("box", "standardize", "unit")
 
@@ -29,6 +29,8 @@ class Affine:
     shift: np.ndarray
     scale: np.ndarray
     is_identity: bool = False
+    # Of y: whether the default priors are those for y standardised by the current data, not by this map.
+    is_renewed: bool = False
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
         """Scale values."""
@@ -42,9 +44,17 @@ class Affine:
 IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
 
 
+def renewed_scale(y: np.ndarray) -> Affine:
+    """The map in which y (n,) is standardised, as far as it can be; priors follow when data are added."""
+    width = float(y.std())
+    return Affine(np.asarray(y.mean()), np.asarray(width or abs(float(y[0])) or 1.0), is_renewed=True)
+
+
 def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
     """The affine map of ``x_scale`` or ``y_scale``, frozen on the given values; a constant input has a scale of one."""
     shape = values.shape[1:]
+    if isinstance(scale, Affine):
+        return scale
     if scale is None:
         return Affine(np.zeros(shape), np.ones(shape), is_identity=True)
     if isinstance(scale, list) and scale and all(isinstance(part, tuple) for part in scale):
@@ -65,7 +75,7 @@ def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
         return Affine(np.asarray(shift), np.where(width > 0, width, 1.0))
     try:
         shift, width = (np.broadcast_to(np.asarray(part, float), shape) for part in scale)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         message = f"{what} as a pair must be (shift, scale), numbers or arrays of shape {shape}; got {scale!r}"
         raise ValueError(message) from None
     if not (np.isfinite(shift).all() and np.isfinite(width).all() and (width > 0).all()):

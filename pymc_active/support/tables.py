@@ -10,6 +10,8 @@ import pandas as pd
 import xarray as xr
 
 Bounds = Sequence[tuple[float, float]]
+# Numbers beyond this have squares that are infinite.
+_LARGEST = 1e150
 
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
@@ -23,7 +25,7 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     if inputs is not None:
         X, width = in_order_of(inputs, X, what), len(inputs)
     try:
-        values = _as_floats(X)
+        values = as_floats(X)
     except (TypeError, ValueError) as error:
         found = f"{type(X).__name__}: {error}{_without_numbers(X)}"
         raise TypeError(f"{what} must hold numbers, shape (n, n_inputs); got {found}") from None
@@ -36,16 +38,18 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     if not values.size:
         raise ValueError(f"{what} is empty: expected at least one row and one column; got shape {values.shape}")
     if width is not None and values.shape[1] != width:
-        raise ValueError(f"{what} must have {width} columns, as the model's X has; got shape {values.shape}")
-    # Checking the sum first takes no memory beside a large pool.
-    with np.errstate(all="ignore"):
-        total = values.sum()
-    if not np.isfinite(total) and not np.isfinite(values).all():
-        bad = ~np.isfinite(values)
+        raise ValueError(f"{what} must have {width} columns, one for each input; got shape {values.shape}")
+    # Comparing the extremes first takes no memory beside a large pool.
+    if not -_LARGEST <= values.min() <= values.max() <= _LARGEST:
+        bad = ~(np.abs(values) <= _LARGEST)
         row, column = np.argwhere(bad)[0]
-        where = f"{bad.sum()} value(s) are NaN or infinite, the first at row {row}, column {column}"
+        where = f"{bad.sum()} value(s) are {_kind(values[bad])}, the first at row {row}, column {column}"
         raise ValueError(f"{what} must be finite: {where}. Drop or impute these rows.")
     return np.ascontiguousarray(values)
+
+
+def _kind(bad: np.ndarray) -> str:
+    return "NaN or infinite" if not np.isfinite(bad).all() else f"beyond {_LARGEST:g}, whose squares are infinite"
 
 
 def _without_numbers(X: Any) -> str:
@@ -57,7 +61,7 @@ def _without_numbers(X: Any) -> str:
     return f" (see {columns}: {remedy})" if columns else ""
 
 
-def _as_floats(values: Any) -> np.ndarray:
+def as_floats(values: Any) -> np.ndarray:
     """An array of floats; missing values of pandas and masked ones of NumPy become NaN."""
     dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [getattr(values, "dtype", None)]
     if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes):
@@ -71,13 +75,27 @@ def _as_floats(values: Any) -> np.ndarray:
         values = values.to_numpy()
     if np.iscomplexobj(values):
         raise TypeError("complex numbers")
-    return np.asarray(values, dtype=float)
-
-
-def read_outputs(y: Any, n: int, X: Any = None, name: str = "y") -> np.ndarray:
-    """A float vector (n,), checked like :func:`read_inputs`; its labels must be those of the rows of ``X``."""
     try:
-        values = _as_floats(y)
+        return np.asarray(values, dtype=float)
+    except OverflowError:
+        raise ValueError("a whole number is too large") from None
+
+
+def read_numbers(values: Any, name: str) -> np.ndarray:
+    """A float array of any shape, NaN allowed; a TypeError by name if these are not numbers."""
+    try:
+        return as_floats(values)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must hold numbers; got {type(values).__name__}: {error}") from None
+
+
+def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bool = False) -> np.ndarray:
+    """A float vector (n,), checked like :func:`read_inputs`; its labels must be those of the rows of ``X``.
+
+    With ``may_fail``, NaN is a failed measurement and allowed.
+    """
+    try:
+        values = as_floats(y)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers, shape (n,); got {type(y).__name__}: {error}") from None
     if values.ndim != 1:
@@ -86,12 +104,13 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y") -> np.ndarray:
         raise ValueError(
             f"X and {name} must have equally many points; got {n} row(s) of X and {len(values)} value(s) of {name}"
         )
-    bad = ~np.isfinite(values)
+    bad = ~(np.abs(values) <= _LARGEST)
+    if may_fail:
+        bad &= ~np.isnan(values)
     if bad.any():
-        where = f"{bad.sum()} value(s) are NaN or infinite, the first at position {np.argmax(bad)}"
-        raise ValueError(
-            f"{name} must be finite: {where}. Drop these points; a failed measurement carries no information."
-        )
+        advice = "Write NaN for a measurement that failed" if may_fail else "Drop these points"
+        where = f"{bad.sum()} value(s) are {_kind(values[bad])}, the first at position {np.argmax(bad)}"
+        raise ValueError(f"{name} must be finite: {where}. {advice}; a Learner is told of failures by tell(x, nan).")
     check_rows(X, y, name)
     return np.ascontiguousarray(values)
 
@@ -117,10 +136,16 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
 def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends (D,) of a box; a ValueError unless bounds are finite pairs low < high, ``width`` of them."""
     try:
-        box = np.asarray(bounds, float)
+        box = as_floats(bounds)
     except (TypeError, ValueError):
         box = np.empty(0)
-    if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
+    if (
+        box.ndim != 2
+        or box.shape[1] != 2
+        or not len(box)
+        or not (np.abs(box) <= _LARGEST).all()
+        or not (box[:, 0] < box[:, 1]).all()
+    ):
         expected = "a list of finite pairs (low, high), low < high, one for each input"
         raise ValueError(f"bounds must be {expected}; got {bounds!r}")
     if width is not None and len(box) != width:

@@ -27,12 +27,24 @@ class ModelLeftOutWarning(ActiveWarning):
     """One of several models could not be fitted and is left out."""
 
 
+class PointsLeftOutWarning(ActiveWarning):
+    """A fit uses some of the data only, as ``max_points`` asks."""
+
+
 class SamplingWarning(ActiveWarning):
     """Too few draws, or draws that mix poorly, make a result imprecise."""
 
 
 class ScaleWarning(ActiveWarning):
     """Data or candidates are not on the scale that the priors assume."""
+
+
+class OutputScaleWarning(ActiveWarning):
+    """A function that varies by orders of magnitude calls for an OutputMap."""
+
+
+class RecommendationWarning(ActiveWarning):
+    """A recommended point was not measured, and is predicted to be far better than anything that was."""
 
 
 class DoubtfulSearchWarning(ActiveWarning):

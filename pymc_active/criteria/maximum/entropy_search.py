@@ -15,6 +15,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.model_average import Fits
+from pymc_active.support.arguments import checked
 
 # Representer points of each GP, joint draws there, and quadrature nodes for the outcome at a candidate.
 _REPRESENTERS, _DRAWS, _OUTCOMES = 50, 1000, 5
@@ -108,6 +109,7 @@ def _choice_entropy(f: np.ndarray) -> np.ndarray:
     return -xlogy(p, p).sum(0)
 
 
+@checked
 def entropy_search(
     gpm: GPModel | None,
     X_pool: Any = None,

@@ -22,6 +22,7 @@ from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import Fits
+from pymc_active.support.arguments import checked
 
 _SMALLEST = 1e-10
 
@@ -143,6 +144,7 @@ def _path(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.nda
     return gp.sign * gp.to_user_y(value), gp.x_map.pullback(X, float(gp.posterior.y_map.scale) * slope)
 
 
+@checked
 def max_value_entropy(
     gpm: GPModel | None,
     X_pool: Any = None,
@@ -180,6 +182,7 @@ def max_value_entropy(
     )  # fmt: skip
 
 
+@checked
 def joint_entropy_search(
     gpm: GPModel | None,
     X_pool: Any = None,
@@ -217,6 +220,7 @@ def joint_entropy_search(
     )  # fmt: skip
 
 
+@checked
 def thompson(
     gpm: GPModel | None,
     X_pool: Any = None,

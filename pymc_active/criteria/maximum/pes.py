@@ -28,6 +28,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.model_average import Fits
+from pymc_active.support.arguments import checked
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # Smallest variance of f(x*) - f(x), as a fraction of the prior's, for imposing f(x) < f(x*) (eq. 9).
@@ -210,6 +211,7 @@ def _conditioned(
     return mean_over(map(of_one, parts))
 
 
+@checked
 def pes(
     gpm: GPModel | None,
     X_pool: Any = None,

@@ -12,6 +12,7 @@ from pymc_active.information.mixture_entropy import gaussian_entropy
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
+from pymc_active.support.arguments import checked
 from pymc_active.support.threads import one_blas_thread
 
 # Cells of the grid that a joint Gaussian is drawn over, and draws at a time.
@@ -20,6 +21,7 @@ _MOST_CELLS, _BLOCK = 4096, 4096
 _FEWEST = 10
 
 
+@checked
 def pes_ground_truth(
     gpm: GPModel,
     *,

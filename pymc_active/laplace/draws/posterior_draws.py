@@ -11,11 +11,14 @@ import numpy as np
 from pymc_active.laplace.draws.short_chains import GOLDEN, particles
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data, weighted_draws
 from pymc_active.laplace.expansion import Expansion
+from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
 # Weighted draws to resample from, and their effective sample size below which short chains are better.
 _WEIGHTED, _ENOUGH = 2000, 10
+# Effective share of weighted draws that confirms the modes.
+CONFIRMING = 0.1
 # MCMC draws around which others are proposed.
 _AROUND = 64
 
@@ -56,7 +59,13 @@ class PosteriorDraws:
 
     def weighted(self, n: int, random_seed: int | np.random.Generator | None = None) -> WeightedDraws:
         """Draws with importance weights; see :meth:`~pymc_active.laplace.fit.LaplaceFit.weighted_draws`."""
-        return weighted_draws(self.expansions, self._centers, n, np.random.default_rng(random_seed))
+        rng = np.random.default_rng(random_seed)
+        if len(self.expansions[0].posterior.y) > MANY:
+            # MCMC would take more evaluations than the weighted draws, and the posterior is nearly Gaussian.
+            found = weighted_draws(self.expansions, np.empty((0, len(self.expansions[0].z))), n, rng)
+            if found.effective_sample_size >= CONFIRMING * len(found.z):
+                return found
+        return weighted_draws(self.expansions, self._centers, n, rng)
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         # The modes may miss much of the posterior, and the prior can be drawn from.

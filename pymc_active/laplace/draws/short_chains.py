@@ -51,6 +51,9 @@ def _resample(
         t = rng.normal(size=(count, e.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
         proposals = e.z + t @ e.root.T
         log_ratio = e.log_densities(proposals)
+        if not np.isfinite(log_ratio).any():
+            # Beside a mode where K + noise is nearly singular nothing may be possible: its chains start at the mode.
+            proposals, t, log_ratio = np.tile(e.z, (count, 1)), np.zeros_like(t), np.zeros(count)
         log_ratio += 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
         # Truncated, so that no single proposal takes everything (Ionides 2008).
         log_ratio = np.minimum(log_ratio, logsumexp(log_ratio) - 0.5 * np.log(count))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pymc_active.kernels.arrays import Stationary
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.like_terms import same_place
 from pymc_active.laplace.modes.composite_kernels import structured_search
+from pymc_active.laplace.modes.learned_lengthscale import GivenLengthscale, learns_lengthscale
 from pymc_active.laplace.modes.search import (
     FEW_PARAMETERS,
     N_LEVELS,
@@ -21,12 +22,13 @@ from pymc_active.laplace.modes.search import (
     SearchResult,
     anywhere,
     distinct,
+    follow,
     newton,
     search,
     weighty,
 )
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
-from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.base import MANY, Posterior
 from pymc_active.posterior.full_space import EmbeddingSlice, Space, find_space
 
 # Polished modes this close (prior sds) are one.
@@ -35,6 +37,8 @@ _NOT_FINITE = (
     "the log posterior is not finite at any start, because K + noise is never positive definite. "
     "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
 )
+# With many points the modes of this share of them, but at least so many, are found first; so many are then followed.
+_SHARE, _FEWEST, _FOLLOWED = 4, 150, 3
 # Nats that a Newton step may still gain at a mode.
 _GAIN = 1e-6
 
@@ -74,43 +78,106 @@ def search_and_expand(
 
     Calls ``advance`` after every step. Limit BLAS to one thread around it, as workers do.
     """
-    _, _, starts, n_restarts, population, random_seed = task
-    if int(n_restarts) != n_restarts or n_restarts < 0:
-        raise ValueError(f"n_restarts must be a whole number from 0; got {n_restarts!r}")
+    posterior = task.posterior
+    if not learns_lengthscale(posterior):
+        return _search(task, executor, advance)
+    given = GivenLengthscale(posterior)  # type: ignore[arg-type]
+    first = given.mean
+    starts = [given.start(start, first) for start in task.starts]
+    found = _search(task._replace(posterior=given.posterior(first), starts=starts), executor, advance)
+
+    def modes_at(log_lengthscale: float, starts: list[np.ndarray]) -> list[Expansion]:
+        known = SearchTask(given.posterior(log_lengthscale), task.embedding, starts, 0, 0, 0)
+        return _search(known).expansions
+
+    best = given.most_probable(found.expansions[0].theta, modes_at)
+    starts = [given.start(expansion.theta, best) for expansion in found.expansions]
+    space = find_space(posterior, task.embedding)
+    expansions = [Expansion(space, space.shrink(expansion.theta)) for expansion in modes_at(best, starts)]
+    return found._replace(expansions=expansions)
+
+
+def _search(
+    task: SearchTask, executor: Executor | None = None, advance: Callable[..., None] = lambda *args: None
+) -> FoundModes:
+    if int(task.n_restarts) != task.n_restarts or task.n_restarts < 0:
+        raise ValueError(f"n_restarts must be a whole number from 0; got {task.n_restarts!r}")
     space = find_space(task.posterior, task.embedding)
-    posterior, embedding = space.posterior, space.embedding
-    starts = [space.shrink(start) for start in starts]
-    # Compiled functions can neither be pickled nor be used by two threads at once.
-    executor = executor if isinstance(posterior, ArrayPosterior) else None
-    center, sd = posterior.prior_scale()
-    searcher, rng = Searcher(posterior, center, sd, posterior.noise_unit), np.random.default_rng(random_seed)
-    is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
-    if isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not population:
-        is_near = same_place(posterior, _POLISHED)
-        result = structured_search(searcher, rng, starts, n_restarts, executor, advance)
+    task = task._replace(starts=[space.shrink(start) for start in task.starts])
+    return _search_in(space, task, np.random.default_rng(task.random_seed), executor, advance)
+
+
+def _search_in(
+    space: Space,
+    task: SearchTask,
+    rng: np.random.Generator,
+    executor: Executor | None,
+    advance: Callable[..., None],
+) -> FoundModes:
+    """Search in the coordinates of a space, which are those of the starts; with many points first on some of them."""
+    posterior, n = space.posterior, len(space.posterior.y)
+    some = space.subset(rng.choice(n, max(n // _SHARE, _FEWEST), replace=False)) if n > MANY else None
+    if some is None:
+        result = _search_anew(space, task, rng, executor, advance)
     else:
-        result = search(
-            searcher,
-            rng,
-            starts=starts,
-            n_restarts=n_restarts,
-            n_climbs=_n_climbs(posterior, embedding, n_restarts),
-            n_particles=population,
-            # Most ladder starts may agree on a wrong mode of an embedding. Only the population can tell, unless all of
-            # them reach the mode of an earlier search.
-            agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
-            executor=executor,
-            advance=advance,
-        )
+        result = _follow(posterior, task.starts, _search_in(some, task, rng, executor, advance))
     if not result.modes:
         raise NoFiniteStartError(_NOT_FINITE)
+    sd = posterior.prior_scale()[1]
     settled = [_settle(space, mode, sd) for mode in result.modes]
     expansions = {id(mode): expansion for mode, expansion in settled}
+    is_near = same_place(posterior, _POLISHED) if _is_structured(posterior, task) else anywhere
     kept = weighty(distinct([mode for mode, _ in settled], SAME, is_near))
     # A log posterior that is finite in the search may overflow at the polished mode, a rounding error away.
     if not kept:
         raise NoFiniteStartError(_NOT_FINITE)
     return FoundModes([expansions[id(mode)] for mode in kept], result, kept[0].converged)
+
+
+def _is_structured(posterior: Posterior, task: SearchTask) -> TypeGuard[KernelPosterior]:
+    """Whether the search for sums and products of kernels applies."""
+    return isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not task.population
+
+
+def _search_anew(
+    space: Space,
+    task: SearchTask,
+    rng: np.random.Generator,
+    executor: Executor | None,
+    advance: Callable[..., None],
+) -> SearchResult:
+    """Unpolished modes, by the search that suits the posterior."""
+    _, _, starts, n_restarts, population, _ = task
+    posterior, embedding = space.posterior, space.embedding
+    # Compiled functions can neither be pickled nor be used by two threads at once.
+    executor = executor if isinstance(posterior, ArrayPosterior) else None
+    searcher = Searcher(posterior, *posterior.prior_scale(), posterior.noise_unit)
+    if _is_structured(posterior, task):
+        return structured_search(searcher, rng, starts, n_restarts, executor, advance)
+    return search(
+        searcher,
+        rng,
+        starts=starts,
+        n_restarts=n_restarts,
+        n_climbs=_n_climbs(posterior, embedding, n_restarts),
+        n_particles=population,
+        # Most ladder starts may agree on a wrong mode of an embedding. Only the population can tell, unless all of them
+        # reach the mode of an earlier search.
+        agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
+        executor=executor,
+        advance=advance,
+    )
+
+
+def _follow(posterior: Posterior, starts: list[np.ndarray], some: FoundModes) -> SearchResult:
+    """The modes near those of some of the data and near warm starts, from the most probable of these."""
+    best = some.expansions[0]
+    places = [(e.z, e.root) for e in some.expansions] + [(start, best.root) for start in starts]
+    values = posterior.values(np.stack([z for z, _ in places]))
+    order = np.argsort(-values, kind="stable")[:_FOLLOWED]
+    found = [follow(posterior, *places[k]) for k in order if np.isfinite(values[k])]
+    n_evaluations = some.search.n_evaluations + len(places) + sum(mode.n_evaluations for mode in found)
+    return some.search._replace(modes=weighty(distinct(found, SAME)), n_evaluations=n_evaluations)
 
 
 def _n_climbs(posterior, embedding, n_restarts: int) -> int:
@@ -123,7 +190,9 @@ def _n_climbs(posterior, embedding, n_restarts: int) -> int:
 def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion]:
     """Polish a mode; leave it along its negative curvature if it is a saddle."""
     posterior = space.posterior
-    mode = newton(posterior, mode.z, sd)
+    # With many points a Hessian is expensive, and followed modes need no more polish.
+    is_expensive = len(posterior.y) > MANY
+    mode = mode if is_expensive else newton(posterior, mode.z, sd)
     expansion = Expansion(space, mode.z)
     for _ in range(3):
         if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
@@ -138,6 +207,8 @@ def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion
     for _ in range(3):
         if expansion.curvature.n_floored or np.abs(expansion.gradient).max() < 1e-9:
             break
+        if is_expensive and _gain(expansion) < _GAIN:
+            break
         z = mode.z - expansion.covariance @ expansion.gradient
         value, gradient = posterior.value_and_gradient(z)
         if not (value > expansion.log_posterior - 1e-6 and np.abs(gradient).max() < np.abs(expansion.gradient).max()):
@@ -146,5 +217,10 @@ def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion
         mode, expansion = Found(z, value, converged), Expansion(space, z)
     if not mode.converged and not expansion.curvature.n_floored:
         # In a narrow mode rounding keeps the gradient from vanishing; the gain of a Newton step decides.
-        mode = mode._replace(converged=bool(expansion.gradient @ expansion.covariance @ expansion.gradient < _GAIN))
+        mode = mode._replace(converged=_gain(expansion) < _GAIN)
     return mode._replace(log_posterior=expansion.log_posterior), expansion
+
+
+def _gain(expansion: Expansion) -> float:
+    """Twice the nats that a Newton step gains."""
+    return float(expansion.gradient @ expansion.covariance @ expansion.gradient)

@@ -13,7 +13,9 @@ from scipy.special import betaincinv, chdtr, chdtri
 from pymc_active.relevant_inputs.covariance import squared_exponential
 from pymc_active.relevant_inputs.node_test import NodeTest
 from pymc_active.relevant_inputs.state import Evaluation, HDSState, Trial
+from pymc_active.support.arguments import checked
 from pymc_active.support.options import positive
+from pymc_active.support.tables import read_numbers
 from pymc_active.support.threads import one_blas_thread
 
 # Longest distance of a pair on a line of unit length; with longer ones all pairs would be nearly the same.
@@ -164,6 +166,7 @@ class FixedFDT(FDT):
         return "active" if statistic > threshold else "inactive"
 
 
+@checked
 def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: float) -> tuple[float, float]:
     r"""The statistic :math:`X_n = \sum dy^2 / (2 \sigma^2)` and the threshold that an inactive node passes rarely.
 
@@ -171,13 +174,14 @@ def fixed_sample_test(difference: np.ndarray, noise_variance: float, alpha: floa
     ``alpha``, below 0.5, is the probability that an inactive node passes. ValueError if out of range or empty.
     """
     check_alpha(alpha)
-    difference = np.asarray(difference, float)
+    difference = read_numbers(difference, "difference")
     if difference.ndim != 1 or not len(difference):
         raise ValueError(f"a test needs a vector of at least one difference; got shape {difference.shape}")
     noise_variance = positive("noise_variance", noise_variance)
     return float(np.square(difference).sum() / (2 * noise_variance)), float(chdtri(len(difference), alpha))
 
 
+@checked
 def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int:
     r"""Pairs that bound both errors of the fixed-sample test by alpha, for a given function (proposition 3.1).
 
@@ -191,11 +195,13 @@ def fixed_sample_size(smallest_mean: float, largest: float, alpha: float) -> int
     170
     """
     check_alpha(alpha)
-    if not (smallest_mean > 0 and largest >= smallest_mean):
+    if not 0 < smallest_mean <= largest < np.inf:
         raise ValueError(f"need 0 < smallest_mean <= largest; got {smallest_mean!r} and {largest!r}")
     c = smallest_mean
-    factor = max(2.0, 16 * (1 + np.sqrt(1 + c)) ** 2 / c**2, 2 * largest**2 / c**2)
-    return int(np.ceil(factor * np.log(2 / alpha)))
+    root = max(np.sqrt(2.0), 4 * (1 + np.sqrt(1 + c)) / c, np.sqrt(2) * (largest / c))
+    if root > 1e100:
+        raise ValueError(f"no number of pairs tells smallest_mean={smallest_mean!r} from 0, with largest={largest!r}")
+    return int(np.ceil(root**2 * np.log(2 / alpha)))
 
 
 def check_alpha(alpha: float) -> None:

@@ -14,9 +14,10 @@ from pymc_active.posterior.factor import Factor
 from pymc_active.relevant_inputs.covariance import VAGUE, least_noise, squared_exponential, with_noise
 from pymc_active.relevant_inputs.evaluations import EvaluationError, Record, keeping, warn_of_failures
 from pymc_active.relevant_inputs.settings import read_bandwidth, read_box
+from pymc_active.support.arguments import checked
 from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.tables import read_inputs, read_numbers, read_outputs
 from pymc_active.support.threads import one_blas_thread
 
 # Random places at which the bound is compared, and how many of the best are polished.
@@ -53,6 +54,7 @@ def check_beta(beta: Any) -> None:
         raise ValueError(f"beta must not be negative; got {beta!r}")
 
 
+@checked
 def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: float, delta: float = 0.1) -> float:
     r"""β of theorem 4.1 at evaluation t, from 1, with which the regret bound holds with a probability of 1 - delta.
 
@@ -68,6 +70,7 @@ def theorem_beta(t: int, n_active: int, *, signal_variance: float, bandwidth: fl
     """
     if t < 1 or n_active < 1 or not 0 < delta < 1:
         raise ValueError(f"need t >= 1, n_active >= 1 and 0 < delta < 1; got {t!r}, {n_active!r}, {delta!r}")
+    signal_variance, bandwidth = positive("signal_variance", signal_variance), positive("bandwidth", bandwidth)
     lipschitz = np.sqrt(signal_variance) / bandwidth * np.sqrt(np.log(4 * n_active / delta))
     grid = max(2 * t**2 * n_active * lipschitz, 1.0)
     return float(2 * np.log(2 * np.pi**2 * t**2 / (3 * delta)) + 2 * n_active * np.log(grid))
@@ -115,6 +118,7 @@ class _Surrogate:
         return np.clip(min(found, key=lambda result: result.fun).x, 0, 1)
 
 
+@checked
 def gp_ucb(
     f: Callable[[np.ndarray], Any],
     n_dims: int,
@@ -156,7 +160,7 @@ def gp_ucb(
     TypeError, ValueError
         For scales that are not positive, malformed data, or inputs that do not exist or are named twice.
     """
-    low, high = (np.broadcast_to(end, n_dims) for end in read_box(bounds, n_dims))
+    low, high = (np.broadcast_to(end, n_dims) for end in read_box(bounds, count("n_dims", n_dims)))
     inputs = list(range(n_dims)) if inputs is None else list(inputs)
     is_number = all(isinstance(i, int | np.integer) and 0 <= i < n_dims for i in inputs)
     if not inputs or not is_number or len(set(inputs)) < len(inputs):
@@ -167,7 +171,7 @@ def gp_ucb(
     check_beta(beta)
     if (X is None) != (y is None):
         raise ValueError("data are X and y: pass both or neither")
-    base = (low + high) / 2 if others is None else np.asarray(others, float)
+    base = (low + high) / 2 if others is None else read_numbers(others, "others")
     if base.shape != (n_dims,):
         raise ValueError(f"others must have a value for each of the {n_dims} inputs; got shape {base.shape}")
     rng = np.random.default_rng(random_seed)
@@ -224,6 +228,7 @@ class Regret(Summarized):
         return Summary(f"Regret of {len(self.minimum)} evaluations", facts)
 
 
+@checked
 def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Regret:
     """Regret of evaluations ``values``, (n,), best from f without noise; NaN where an evaluation failed.
 
@@ -234,7 +239,13 @@ def regret(values: np.ndarray, optimum: float, *, minimize: bool = False) -> Reg
     >>> regret([1.0, 3.0, 2.0], 3.5).minimum
     array([2.5, 0.5, 0.5])
     """
-    step = (np.asarray(values, float) - optimum) * (1 if minimize else -1)
+    found = read_numbers(values, "values")
+    if found.ndim != 1 or (found.size and not np.isfinite(found).any()) or not np.isfinite(optimum):
+        raise ValueError(
+            "values must be a vector of numbers, NaN where some evaluations failed, and optimum a number; "
+            f"got {values!r} and {optimum!r}"
+        )
+    step = (found - float(optimum)) * (1 if minimize else -1)
     cumulative = np.nancumsum(step)
     count = (~np.isnan(step)).cumsum()
     average = np.where(count > 0, cumulative / np.maximum(count, 1), np.nan)

@@ -12,9 +12,10 @@ import pandas as pd
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.baselines.fdt import LONGEST_SPACING, fixed_sample_test
-from pymc_active.relevant_inputs.evaluations import evaluate
+from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
 from pymc_active.relevant_inputs.scales import as_fit
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
+from pymc_active.support.arguments import checked
 from pymc_active.support.options import count, positive
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
@@ -41,6 +42,7 @@ class Screening(Summarized):
         return Summary(f"Screening of {len(self.score)} inputs", facts, [scores])
 
 
+@checked
 def coordinate_wise(
     f: Callable[[np.ndarray], Any],
     n_dims: int,
@@ -51,6 +53,7 @@ def coordinate_wise(
     alpha: float = 0.01,
     bandwidth: Any = None,
     bounds: Any = None,
+    vectorized: bool = True,
     random_seed: int | np.random.Generator | None = None,
 ) -> Screening:
     """Test each input by itself by finite differences on one random background (the paper's CWS).
@@ -66,7 +69,7 @@ def coordinate_wise(
         those of any inactive input do with a probability of alpha (Bonferroni).
     bandwidth : float or ndarray, optional
         Pairs are three bandwidths apart; by default both ends are random.
-    f, n_dims, bounds, random_seed
+    f, n_dims, bounds, vectorized, random_seed
         As in :func:`hds`.
 
     Raises
@@ -86,6 +89,7 @@ def coordinate_wise(
     count("n_pairs", n_pairs)
     if n_active is not None:
         count("n_active", n_active, n_dims)
+    f = of_rows(f, vectorized)
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
     background = rng.random(n_dims)
@@ -111,6 +115,7 @@ def coordinate_wise(
     return Screening(active, score, 2 * n_dims * n_pairs)
 
 
+@checked
 def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> Screening:
     """Take the inputs with short lengthscales in an :func:`ard_gp`; a model is fitted first.
 
@@ -130,6 +135,7 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
     return Screening(_choose(score, n_active, score >= _RELEVANT * score.max()), score, len(fit.X))
 
 
+@checked
 def lasso_screening(
     X: Any, y: Any, *, n_active: int | None = None, random_seed: int | np.random.Generator | None = None
 ) -> Screening:
@@ -147,6 +153,7 @@ def lasso_screening(
     y = read_outputs(y, len(X))
     sd = X.std(0)
     seed = int(random_seed.integers(2**32)) if isinstance(random_seed, np.random.Generator) else random_seed
+    seed = None if seed is None else seed % 2**32
     folds = KFold(min(5, len(X)), shuffle=True, random_state=seed)
     fit = LassoCV(cv=folds, max_iter=20_000).fit((X - X.mean(0)) / np.where(sd > 0, sd, 1.0), y)
     score = np.abs(fit.coef_)

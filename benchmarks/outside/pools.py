@@ -1,0 +1,186 @@
+"""Which criterion learns a function best from a table, called as a new user would?
+
+    python benchmarks/outside/pools.py --data FOLDER --minutes 60   # makes missing records for so long; resumable
+    python benchmarks/outside/pools.py                              # table, JSON and picture from the records
+
+Eight problems: five public tables (yacht, concrete, Boston housing, Crossed Barrel, AutoAM;
+FOLDER has the CSV files) and three functions of the optimum benchmark with 5 % noise. Of each, up to 400 rows are
+a pool and up to 300 others a test set; eight rows start, 24 are asked for. Ours is the plain way,
+``pma.ard_gp(X, y, bounds=box of the pool)`` and ``Learner(gpm, "function", pool=pool, criterion=...)``. Recorded after
+8, 16, 24 and 32 points: RMSE over the sd of y in the test set, and negative log likelihood (nats, y standardised).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+from optimum import FUNCTIONS
+
+HERE = Path(__file__).parent
+PATH = HERE / "results" / "pools.jsonl"
+METHODS = ("uncertainty", "epig", "integrated_variance", "bald_draws", "random")
+REPEATS, N_START, N_ASK, SHOWN = 5, 8, 24, (0, 8, 16, 24)
+TABLES = {
+    "yacht": ("yacht.csv", None),
+    "concrete": ("concrete.csv", None),
+    "boston": ("boston_housing.csv", None),
+    "crossed_barrel": ("outside/materials_crossed_barrel.csv", None),
+    "autoam": ("outside/materials_autoam.csv", None),
+}
+SYNTHETIC = ("branin", "levy4", "hartmann6")
+
+
+def table(name, folder):
+    if name in SYNTHETIC:
+        function, bounds = FUNCTIONS[name]
+        low, high = np.array(bounds, float).T
+        X = np.random.default_rng(0).uniform(low, high, (800, len(low)))
+        y = function(X)
+        return X, y + 0.05 * y.std() * np.random.default_rng(1).normal(size=len(y))
+    frame = pd.read_csv(Path(folder) / TABLES[name][0], header=None, sep=None, engine="python")
+    numbers = frame.apply(pd.to_numeric, errors="coerce").dropna().drop_duplicates().to_numpy(float)
+    # Replicates are averaged, as those who published the tables do.
+    X, where = np.unique(numbers[:, :-1], axis=0, return_inverse=True)
+    y = np.bincount(where.ravel(), numbers[:, -1]) / np.bincount(where.ravel())
+    varies = np.ptp(X, axis=0) > 0
+    return X[:, varies], y
+
+
+def run(folder):
+    def one(name, method, repeat):
+        import pymc_active as pma
+
+        X, y = table(name, folder)
+        rng = np.random.default_rng(repeat)
+        order = rng.permutation(len(y))
+        n_pool = min(400, int(0.6 * len(y)))
+        pool, test = order[:n_pool], order[n_pool : n_pool + 300]
+        start = pool[:N_START]
+        bounds = np.column_stack([X[pool].min(0), X[pool].max(0)])
+        bounds[bounds[:, 0] == bounds[:, 1], 1] += 1
+        gpm = pma.ard_gp(X[start], y[start], bounds=bounds)
+        learner = pma.active.Learner(gpm, "function", pool=X[pool], criterion=method, random_seed=repeat)
+        lookup = {tuple(x): value for x, value in zip(X[pool], y[pool], strict=True)}
+        center, scale = y.mean(), y[test].std()
+        found, seconds = {"rmse": [], "nll": []}, []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for step in range(N_ASK + 1):
+                if step in SHOWN:
+                    p = pma.predict(learner.fit, X[test], y_new=y[test])
+                    found["rmse"].append(float(np.sqrt(np.mean((p.f_mean.to_numpy() - y[test]) ** 2)) / scale))
+                    found["nll"].append(float(-np.mean(_log_density(p)) - np.log(scale)))
+                if step == N_ASK:
+                    break
+                begin = time.process_time()
+                x = learner.ask()
+                seconds.append(time.process_time() - begin)
+                learner.tell(x, lookup[tuple(x[0])])
+        return found | {"seconds_an_ask": float(np.mean(seconds)), "mean_of_y": float(center)}
+
+    return one
+
+
+def _log_density(p):
+    return p["y_log_density"].to_numpy()
+
+
+def keys(methods, repeats):
+    for repeat in range(repeats):
+        for name in (*TABLES, *SYNTHETIC):
+            for method in methods:
+                yield name, method, repeat
+
+
+def summarize(records, methods):
+    from scipy.stats import rankdata
+
+    names = [*TABLES, *SYNTHETIC]
+    common = [(n, r) for n in names for r in range(REPEATS) if all((n, m, r) in records for m in methods)]
+    rows = []
+    for measure in ("rmse", "nll"):
+        final = np.array([[records[n, m, r][measure][-1] for m in methods] for n, r in common])
+        area = np.array([[np.mean(records[n, m, r][measure][1:]) for m in methods] for n, r in common])
+        ranks = rankdata(area, axis=1).mean(0)
+        base = methods.index("random")
+        for j, method in enumerate(methods):
+            gap = area[:, j] - area[:, base]
+            rows.append(
+                {
+                    "measure": measure,
+                    "method": method,
+                    "runs": len(common),
+                    "at_32_points": float(np.median(final[:, j])),
+                    "minus_random": float(gap.mean()),
+                    "minus_random_se": float(gap.std(ddof=1) / np.sqrt(len(gap))),
+                    "mean_rank": float(ranks[j]),
+                }
+            )
+    by_problem = {
+        n: {
+            m: [float(np.mean([records[n, m, r][k][-1] for name, r in common if name == n])) for k in ("rmse", "nll")]
+            for m in methods
+        }
+        for n in names
+        if any(name == n for name, _ in common)
+    }
+    return {"table": rows, "by_problem": by_problem}
+
+
+def picture(records, methods):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [n for n in (*TABLES, *SYNTHETIC) if (n, methods[0], 0) in records]
+    figure, axes = plt.subplots(2, len(names), figsize=(2.2 * len(names), 4.6), sharex=True, layout="constrained")
+    for column, name in enumerate(names):
+        for row, measure in enumerate(("rmse", "nll")):
+            ax = axes[row, column]
+            for k, method in enumerate(methods):
+                curves = [r[measure] for (n, m, _), r in records.items() if n == name and m == method]
+                ax.plot(N_START + np.array(SHOWN), np.mean(curves, axis=0), color=f"C{k}", label=method, lw=1.3)
+            ax.spines[["top", "right"]].set_visible(False)
+        axes[0, column].set_title(name, fontsize=9)
+    axes[0, 0].set_ylabel("RMSE / sd of y")
+    axes[1, 0].set_ylabel("NLL, nats")
+    figure.supxlabel("points")
+    axes[0, -1].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def main():
+    from _records import fill, load
+    from _report import parser, write
+
+    arguments = parser(__doc__)
+    arguments.add_argument("--minutes", type=float, default=0.0)
+    arguments.add_argument("--methods", nargs="*", default=list(METHODS))
+    arguments.add_argument("--repeats", type=int, default=REPEATS)
+    arguments.add_argument("--data")
+    options = arguments.parse_args()
+    if options.minutes:
+        fill(PATH, keys(options.methods, options.repeats), run(options.data), options.minutes)
+    records = {key: record for key, record in load(PATH).items() if key[1] in options.methods}
+    found = summarize(records, options.methods)
+    for row in found["table"]:
+        print(" ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    for name, row in found["by_problem"].items():
+        print(f"{name:14}", {m: [round(v, 2) for v in values] for m, values in row.items()})
+    sources = sorted({record["source"] for record in records.values()})
+    results = {"versions_of_the_records": sources, **found}
+    figure = picture(records, options.methods)
+    write(__doc__, quick=options.quick, threads="1", targets=[], results=results, figure=figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The probability that an experiment gives a result, learned from those that did and those that failed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pymc as pm
+from scipy.special import log_ndtr, logsumexp, softmax
+
+from pymc_active.classification.fit import fit_probit
+from pymc_active.classification.model import probit_gp
+from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.support.scaling import Affine
+from pymc_active.support.tables import blocks
+from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
+
+# Most experiments fail for a reason, so that the boundary is sharper than under the usual prior: Normal(mean, sd).
+_LOG_OUTPUTSCALE = 2.0, 1.0
+# With more inputs the few failures of a run say nothing about single lengthscales, which keep their prior medians.
+_MOST_INPUTS = 20
+# Expectation propagation is more accurate than Laplace's method; with more points it takes seconds.
+_MOST_POINTS = 100
+# Smallest log probability.
+_SMALLEST = -100.0
+
+
+class Success:
+    """Log of P(an experiment at x gives a result), by a GP classifier averaged over its hyperparameters.
+
+    It is fitted to ``n_points`` points X (n, D), of which some ``failed`` (n,). Inputs are scaled from the box between
+    ``low`` and ``high`` (D,) to [-1, 1].
+    """
+
+    def __init__(self, X: np.ndarray, failed: np.ndarray, low: np.ndarray, high: np.ndarray, random_seed: int):
+        self.n_points, half = len(X), (high - low) / 2
+        self._x_map = Affine((low + high) / 2, np.where(half > 0, half, 1.0))
+        priors = {"log_outputscale": pm.Normal.dist(*_LOG_OUTPUTSCALE)}
+        if len(low) > _MOST_INPUTS:
+            priors["log_lengthscale"] = 0.5 * np.log(len(low))
+        gp = probit_gp(self._x_map(X), ~failed, mean="constant", priors=priors)
+        approximation: Literal["ep", "laplace"] = "ep" if len(X) <= _MOST_POINTS else "laplace"
+        # It weighs a criterion, and its values are probabilities however doubtful it is.
+        with ignoring(DoubtfulFitWarning), one_blas_thread():
+            fit = fit_probit(gp, approximation=approximation, n_restarts=1, random_seed=random_seed, progressbar=False)
+            self._posterior = gp.posterior(approximation)
+            self._members = [(theta, self._posterior.latent(theta)) for theta in fit.hyperparameters()]
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """At points (m, D) in the user's units, (m,)."""
+        scaled, values = self._x_map(X), np.empty(len(X))
+        with one_blas_thread():
+            for rows in blocks(len(X), self.n_points):
+                values[rows] = _mean([log_ndtr(m / np.sqrt(1 + v)) for m, v in self._moments(scaled[rows])])
+        return values
+
+    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and its derivatives in the inputs (m, D)."""
+        scaled, logs, slopes = self._x_map(X), [], []
+        with one_blas_thread():
+            for member, (m, v) in zip(self._members, self._moments(scaled), strict=True):
+                dm, dv = self._posterior.moment_gradients(*member, scaled)
+                z = m / np.sqrt(1 + v)
+                logs.append(log_ndtr(z))
+                hazard = np.exp(-0.5 * (z * z + LOG_2PI) - logs[-1])
+                in_m, in_v = hazard / np.sqrt(1 + v), -0.5 * hazard * z / (1 + v)
+                slopes.append(in_m[:, None] * dm + in_v[:, None] * dv)
+        value = _mean(logs)
+        slope = np.einsum("sm,smd->md", softmax(logs, axis=0) * (value > _SMALLEST), slopes)
+        return value, self._x_map.pullback(X, slope)
+
+    def _moments(self, scaled: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [self._posterior.moments(*member, scaled) for member in self._members]
+
+
+def _mean(logs: list[np.ndarray]) -> np.ndarray:
+    """Log of the mean probability, from logs (S, m)."""
+    return np.maximum(logsumexp(logs, axis=0) - np.log(len(logs)), _SMALLEST)

@@ -1,0 +1,242 @@
+"""Criteria that improve predictions at targets: expected predictive information gain, and integrated variance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, override
+
+import numpy as np
+import xarray as xr
+from scipy.stats import qmc
+
+from pymc_active.criteria.base import Criterion, Scorer, is_lazy
+from pymc_active.inference.ensemble import Ensemble, Seed
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
+from pymc_active.predictions.ensembles import Source, as_ensemble, is_point
+from pymc_active.support.arguments import checked
+from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
+from pymc_active.support.threads import one_blas_thread
+
+# Targets drawn from a pool or a box, numbers in the largest array of one block, and the smallest variance (of y).
+N_TARGETS, _BLOCK, _SMALLEST = 100, 4_000_000, 1e-10
+
+
+@checked
+def epig(
+    fit: Source,
+    X_pool: Any,
+    *,
+    X_target: Any = None,
+    bounds: Any = None,
+    model: GPModel | None = None,
+    draws: int = 32,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataArray:
+    r"""Expected predictive information gain: what measuring each candidate tells about new observations, in nats.
+
+    The mean over targets x* of the mutual information of the outcomes y at x and y* at x*. Outcomes are averaged over
+    the hyperparameters and taken as jointly normal with their exact covariance, :math:`-\tfrac12 \log(1 - \rho^2)`.
+
+    Parameters
+    ----------
+    fit, X_pool, model, random_seed
+        As in :func:`bald`.
+    X_target : array_like, DataFrame or DataArray, shape (T, D), optional
+        Where predictions matter, in the user's units; repeat a place, or draw from a density, to weigh it. By default
+        100 points of the box, or 100 rows of the pool.
+    bounds : list of (low, high), optional
+        A box whose points are the default targets.
+    draws : int
+        Hyperparameter draws to average over.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Bickford Smith et al. (2023), Prediction-oriented Bayesian active learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 8)[:, None]
+    >>> fit = pma.fit(pma.ard_gp(x, np.sin(x[:, 0])), random_seed=1, progressbar=False)
+    >>> pma.active.epig(fit, np.linspace(-4, 4, 5)[:, None], bounds=[(-4, 4)], random_seed=1).attrs["units"]
+    'nats'
+    """
+    return _over(Epig, fit, X_pool, X_target, bounds, model, draws, random_seed)
+
+
+@checked
+def integrated_variance(
+    fit: Source,
+    X_pool: Any,
+    *,
+    X_target: Any = None,
+    bounds: Any = None,
+    model: GPModel | None = None,
+    draws: int = 32,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataArray:
+    """By how much measuring each candidate lowers the variance of predictions, the mean over targets, in units of y².
+
+    Parameters
+    ----------
+    fit, X_pool, X_target, bounds, model, draws, random_seed
+        As in :func:`epig`. The variance is that of the average over the hyperparameters.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better.
+
+    References
+    ----------
+    .. [1] Cohn, Ghahramani & Jordan (1996), Active learning with statistical models.
+    """
+    return _over(IntegratedVariance, fit, X_pool, X_target, bounds, model, draws, random_seed)
+
+
+class Epig(Criterion):
+    """:func:`epig` at targets (T, D) as a criterion with a gradient."""
+
+    name, units = "epig", "nats"
+
+    def __init__(self, targets: np.ndarray, *, draws: int = 32, random_seed: Seed = None):
+        if not isinstance(draws, int | np.integer) or draws < 1:
+            raise ValueError(f"draws must be a positive whole number; got {draws!r}")
+        self.targets, self.draws, self.random_seed = targets, draws, random_seed
+
+    @override
+    def prepare(self, source, *, model=None):
+        kind = "trace" if isinstance(source, xr.DataTree) else "point" if is_point(source, model) else "fit"
+        ensemble = ensemble_from(model, **{kind: source}, draws=self.draws, random_seed=self.random_seed)
+        with one_blas_thread():
+            gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
+            return GainScorer(ensemble, self.units, [_at_targets(gp, self.targets) for gp in gps], self.gain)
+
+    @staticmethod
+    def gain(c: np.ndarray, v: np.ndarray, at_target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Value (m, T) and its derivatives in c and v, from covariances (m, T) and variances v (m, 1) and (T,)."""
+        left = np.maximum(1 - c * c / (v * at_target), _SMALLEST)
+        return -0.5 * np.log(left), c / (v * at_target * left), -0.5 * c * c / (v * v * at_target * left)
+
+
+class IntegratedVariance(Epig):
+    """:func:`integrated_variance` at targets (T, D) as a criterion with a gradient."""
+
+    name, units = "integrated_variance", "units of y, squared"
+
+    @staticmethod
+    @override
+    def gain(c, v, at_target):
+        return c * c / v, 2 * c / v, -c * c / (v * v)
+
+
+class _AtTargets(NamedTuple):
+    """One GP: targets in the kernel's units, G⁻¹ k(data, targets), and predictions there in the user's units."""
+
+    gp: ConditionedGP
+    targets: np.ndarray
+    solved: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+def _at_targets(gp: ConditionedGP, targets: np.ndarray) -> _AtTargets:
+    Z, unit = gp.x_map(targets), float(gp.posterior.y_map.scale)
+    mean, variance = gp.moments(Z)
+    variance = unit**2 * (variance + gp.noise_variance(Z))
+    return _AtTargets(gp, Z, gp.factor.solve(gp.covariance(gp.X, Z)), gp.to_user_y(mean), variance)
+
+
+@dataclass(eq=False)
+class GainScorer(Scorer):
+    """A gain from the joint covariance of outcomes at candidates and targets, averaged over ``parts``."""
+
+    ensemble: Ensemble
+    units: str
+    parts: list[_AtTargets]
+    gain: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        means = np.stack([part.mean for part in self.parts])
+        self._deviations = means - means.mean(0)
+        self._at_target = np.mean([part.variance for part in self.parts], axis=0) + np.square(self._deviations).mean(0)
+
+    @override
+    def score(self, X):
+        width = len(self.parts[0].targets) + len(self.parts[0].gp.X)
+        blocks = np.array_split(X, max(1, -(-len(X) * width // _BLOCK)))
+        with one_blas_thread():
+            return np.concatenate([self._evaluate(block, False)[0] for block in blocks])
+
+    @override
+    def gradient(self, X):
+        with one_blas_thread():
+            return self._evaluate(X, True)
+
+    def _evaluate(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
+        share, T = 1 / len(self.parts), len(self._at_target)
+        means, v, c = np.empty((len(self.parts), len(X))), np.zeros(len(X)), np.zeros((len(X), T))
+        for s, (gp, targets, solved, _, _) in enumerate(self.parts):
+            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
+            mean, variance = gp.moments(Z)
+            means[s] = gp.to_user_y(mean)
+            v += share * unit**2 * (variance + gp.noise_variance(Z))
+            c += share * unit**2 * (gp.covariance(Z, targets) - gp.covariance(gp.X, Z).T @ solved)
+        away = means - means.mean(0)
+        v += np.square(away).mean(0)
+        c += share * away.T @ self._deviations
+        v = np.maximum(v, _SMALLEST * self._at_target.max() + np.finfo(float).tiny)
+        value, in_c, in_v = self.gain(c, v[:, None], self._at_target)
+        value, in_c, in_v = value.mean(1), in_c / T, in_v.sum(1) / T
+        if not gradient:
+            return value, np.empty(0)
+        slope = np.zeros_like(X)
+        for s, (gp, targets, solved, _, _) in enumerate(self.parts):
+            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
+            in_mean, in_variance = gp.moment_gradients(Z)
+            in_mean = unit * gp.sign * in_mean
+            part = in_v[:, None] * (unit**2 * (in_variance + gp.noise_variance_gradient(Z)))
+            part += (2 * in_v * away[s] + in_c @ self._deviations[s])[:, None] * in_mean
+            at = gp.lines(Z[:, None], targets)
+            through = [(in_c * at.along(u, None, (1, 0)).get((1, 0), 0.0)).sum(1) for u in np.eye(X.shape[1])]
+            part += unit**2 * (np.stack(through, axis=1) - gp.pull(Z, solved @ in_c.T))
+            slope += share * gp.x_map.pullback(X, part)
+        return value, slope
+
+
+def targets_in(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Default targets of a box, (100, D) evenly spread."""
+    cube = qmc.Sobol(len(low), rng=np.random.default_rng(0)).random_base2(7)[:N_TARGETS]
+    return low + (high - low) * cube
+
+
+def targets_among(X_pool: np.ndarray) -> np.ndarray:
+    """Default targets of a pool: up to 100 of its rows, at random."""
+    if len(X_pool) <= N_TARGETS:
+        return X_pool
+    return X_pool[np.random.default_rng(0).choice(len(X_pool), N_TARGETS, replace=False)]
+
+
+def _over(
+    kind: type[Epig], fit: Any, X_pool: Any, X_target: Any, bounds: Any, model: GPModel | None, draws: int, seed: Any
+) -> xr.DataArray:
+    gpm = as_ensemble(fit, model=model).gpm
+    if X_target is not None:
+        targets = read_inputs(in_order_of(gpm.inputs, X_target, "X_target"), "X_target", inputs=gpm.inputs)
+    elif bounds is not None:
+        targets = targets_in(*read_bounds(bounds, len(gpm.inputs)))
+    elif is_lazy(X_pool):
+        raise ValueError("a dask pool does not say where predictions matter: pass X_target=... or bounds=...")
+    else:
+        targets = targets_among(read_inputs(in_order_of(gpm.inputs, X_pool, "X_pool"), "X_pool", inputs=gpm.inputs))
+    return kind(targets, draws=draws, random_seed=seed).over(fit, X_pool, model)

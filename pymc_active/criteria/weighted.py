@@ -1,0 +1,110 @@
+"""Criteria weighed by the probability that an experiment gives a result at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol, override
+
+import numpy as np
+
+from pymc_active.criteria.base import Scorer
+
+# Criteria without a natural zero.
+_LEVELS = ("upper_confidence_bound", "thompson", "committee")
+# Log probability from which on a point may be recommended. The best predictions often lie where success becomes less
+# likely, so that at even odds many recommendations would fail (benchmarks/outside/failures.py).
+LIKELY = np.log(0.8)
+# Price of a nat below that, in ranges of the score. From 0.8 to 0.5 it is more than a range; a steeper wall would stop
+# the climb along it.
+_PRICE = 3.0
+
+
+class LogProbability(Protocol):
+    """Log of a probability of success, and its gradient."""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """At points (m, D) in the user's units, (m,)."""
+
+    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and its derivatives in the inputs (m, D)."""
+
+
+class _Weighed(NamedTuple):
+    """A weighed score (m,), and its derivatives in the score and in the log probability."""
+
+    value: np.ndarray
+    in_score: np.ndarray
+    in_log: np.ndarray
+
+
+type Rule = Callable[[np.ndarray, np.ndarray], _Weighed]
+
+
+class WeightedScorer(Scorer):
+    """A scorer whose scores a rule combines with the probability of success."""
+
+    def __init__(self, scorer: Scorer, success: LogProbability, rule: Rule):
+        self.scorer, self.success, self.rule = scorer, success, rule
+        self.ensemble, self.units, self.diagnostics = scorer.ensemble, scorer.units, scorer.diagnostics
+
+    @override
+    def score(self, X):
+        return self.rule(self.scorer.score(X), self.success(X)).value
+
+    @override
+    def gradient(self, X):
+        found = self.scorer.gradient(X)
+        if found is None:
+            return None
+        score, slope = found
+        log, log_slope = self.success.gradient(X)
+        weighed = self.rule(score, log)
+        return weighed.value, weighed.in_score[:, None] * slope + weighed.in_log[:, None] * log_slope
+
+    @override
+    def coarse(self, n):
+        rough = self.scorer.coarse(n)
+        return None if rough is None else WeightedScorer(rough, self.success, self.rule)
+
+    @property
+    @override
+    def seeds(self):
+        return self.scorer.seeds
+
+
+def expected(scorer: Scorer, name: str, success: LogProbability) -> WeightedScorer:
+    """The criterion of this name times P(success): what a measurement is worth if a failure is worth nothing.
+
+    The logarithm of a worth gains log P instead. Levels without a natural zero (upper confidence bound, Thompson's
+    path, a committee's entropy) count by how far they exceed the best level of a measured point. A score below zero is
+    divided by P, so that it never gains from a likely failure.
+    """
+    if scorer.units.startswith("log of"):
+        return WeightedScorer(scorer, success, _log)
+    zero = float(scorer.score(scorer.ensemble.X).max()) if name in _LEVELS else 0.0
+    return WeightedScorer(scorer, success, partial(_gain, zero))
+
+
+def likely(scorer: Scorer, success: LogProbability, places: np.ndarray) -> WeightedScorer:
+    """The scorer where success has a probability of 0.8 or more; below that it falls with the log probability.
+
+    Scores at ``places`` (m, D), spread over all candidates, show their range.
+    """
+    price = _PRICE * (float(np.ptp(scorer.score(places))) or 1.0)
+    return WeightedScorer(scorer, success, partial(_likely, price))
+
+
+def _log(score: np.ndarray, log: np.ndarray) -> _Weighed:
+    one = np.ones_like(score)
+    return _Weighed(score + log, one, one)
+
+
+def _gain(zero: float, score: np.ndarray, log: np.ndarray) -> _Weighed:
+    gain = score - zero
+    weight = np.exp(np.where(gain < 0, -log, log))
+    return _Weighed(zero + weight * gain, weight, weight * np.abs(gain))
+
+
+def _likely(price: float, score: np.ndarray, log: np.ndarray) -> _Weighed:
+    return _Weighed(score + price * np.minimum(log - LIKELY, 0.0), np.ones_like(score), price * (log < LIKELY))

@@ -1,0 +1,61 @@
+"""Modes of an embedding whose lengthscale is learned: those at the lengthscale of the highest evidence.
+
+The joint density of R and the lengthscale is highest where little of the posterior is. A short lengthscale goes with
+small entries of R, which cost less under their prior but must be right to a smaller error, and a density does not know
+how much volume that leaves. So the lengthscale maximises the Laplace evidence of all other parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.posterior.array import EmbeddingPosterior
+from pymc_active.posterior.prior import GaussianPrior
+
+# Prior sds to look on either side of the prior mean, how exactly, and the prior sd of a lengthscale that is given.
+_WITHIN, _EXACTLY, _GIVEN = 2.5, 0.1, 1e-3
+
+
+def learns_lengthscale(posterior: object) -> bool:
+    """Whether a posterior is that of an embedding with a free R and a free lengthscale."""
+    return isinstance(posterior, EmbeddingPosterior) and (
+        max(posterior.R.stop - 1, posterior.log_lengthscale) < posterior.n_parameters
+    )
+
+
+class GivenLengthscale:
+    """The conditional posteriors of an embedding's parameters given a lengthscale."""
+
+    def __init__(self, posterior: EmbeddingPosterior):
+        self._posterior, self._index = posterior, posterior.log_lengthscale
+        self.mean, self.sd = float(posterior.prior.mean[self._index]), float(posterior.prior.sd[self._index])
+
+    def posterior(self, log_lengthscale: float) -> EmbeddingPosterior:
+        """The posterior with a prior that leaves the lengthscale no room."""
+        prior, given = self._posterior.prior, copy(self._posterior)
+        mean, sd = prior.mean.copy(), prior.sd.copy()
+        mean[self._index], sd[self._index] = log_lengthscale, _GIVEN
+        given.prior = GaussianPrior(mean, sd)
+        return given
+
+    def start(self, theta: np.ndarray, log_lengthscale: float) -> np.ndarray:
+        """The same functions as at theta (P,), with another lengthscale."""
+        theta = theta.copy()
+        theta[self._posterior.R] *= np.exp(log_lengthscale - theta[self._index])
+        theta[self._index] = log_lengthscale
+        return theta
+
+    def most_probable(self, mode: np.ndarray, modes_at: Callable[[float, list[np.ndarray]], list[Expansion]]) -> float:
+        """Log of the lengthscale with the highest Laplace evidence times prior; follows a mode theta (P,)."""
+
+        def loss(u: float) -> float:
+            value = self.mean + self.sd * u
+            return 0.5 * u**2 - modes_at(value, [self.start(mode, value)])[0].log_evidence
+
+        found = minimize_scalar(loss, bounds=(-_WITHIN, _WITHIN), method="bounded", options={"xatol": _EXACTLY})
+        return self.mean + self.sd * float(found.x)

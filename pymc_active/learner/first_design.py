@@ -1,0 +1,120 @@
+"""The first points of a run without data, and the model that they make possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from pymc_active.criteria.base import Scorer, is_lazy
+from pymc_active.learner.candidates import Box, Candidates, Choice
+from pymc_active.learner.designs import gradient_design, latin_hypercube
+from pymc_active.learner.models_followed import OneModel, SeveralModels, check_following, read_subject
+from pymc_active.learner.questions import Questions
+from pymc_active.models.builders import ard_gp
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.support.tables import input_labels, read_bounds, read_inputs
+
+# Points of a Latin hypercube: two more than inputs, but at least and at most so many.
+_FEWEST, _MOST = 4, 20
+# Numbers of inputs for which hyperparameters are learned from gradients first.
+_GRADIENTS = range(8, 31)
+
+type MakeModel = Callable[[Any, np.ndarray], Any]
+
+
+class FirstDesign:
+    """What a learner follows before it has a model: a design, and the results so far.
+
+    ``rows`` (k, D) are the points to ask for; ``function`` makes the model from as many results, or None for
+    :func:`ard_gp` on the box of the candidates.
+    """
+
+    def __init__(
+        self,
+        function: MakeModel | None,
+        candidates: Candidates,
+        inputs: list,
+        learn: str,
+        inference: str,
+        random_seed: int,
+    ):
+        check_following(inference, 0)
+        if function is None and learn == "model":
+            raise ValueError("learn='model' compares models: pass at least two, or a function (X, y) -> list of models")
+        self.function, self.inputs, self.learn, self.inference = function, inputs, learn, inference
+        # A dask array was not read before.
+        low, high = read_inputs(np.stack(candidates.limits), "the smallest and largest values of pool")
+        # A column of a pool may be constant.
+        high = np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))
+        self.bounds, self.width = list(zip(low.tolist(), high.tolist(), strict=True)), high - low
+        self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
+        self.models: dict[Any, GPModel] = {}
+        self.starts: dict[Any, list] = {}
+        self.X, self.y = np.empty((0, len(low))), np.empty(0)
+
+    def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | OneModel | SeveralModels:
+        """Take the data X (n, D) and y (n,): the model made from them, or this design if they are too few."""
+        if len(y) < len(self.rows):
+            self.X, self.y = X, y
+            return self
+        is_named = self.inputs != list(range(X.shape[1]))
+        table = pd.DataFrame(X, columns=self.inputs) if is_named else X
+        made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())
+        subject = read_subject(made, self.learn, None, 0, self.inference)
+        if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
+            raise ValueError("the function that makes the model must return one of the X and y that it is given")
+        return subject
+
+    def fit(self, *_: Any) -> NoReturn:
+        """There is nothing to fit yet: a ValueError."""
+        raise ValueError(
+            f"there is no model yet: the learner makes it when {len(self.rows)} points have been told, and it knows "
+            f"{len(self.y)}. Measure the points of ask() first"
+        )
+
+    def choose(self, questions: Questions, rng: np.random.Generator) -> Choice:
+        """The first row of the design, or the candidate nearest to it, that no point asked or told stands for.
+
+        A point stands for the row nearest to it, so that the user's own points count. After the last row, points are
+        random.
+        """
+        candidates, known = questions.candidates, (*questions.told, *questions.failed, *questions.pending)
+        done = [int(np.argmax(_Nearness(choice.x, self.width).score(self.rows))) for choice in known]
+        left = np.delete(self.rows, done, axis=0)
+        if not len(left):
+            return candidates.choose(None, questions.tried(self.X), questions.pending, rng)
+        if isinstance(candidates, Box):
+            return Choice(left[0], -1, np.nan)
+        nearest = candidates.choose(_Nearness(left[0], self.width), questions.tried(self.X), questions.pending, rng)
+        return nearest._replace(score=np.nan)
+
+
+class _Nearness(Scorer):
+    """Minus the squared distance to a point, in units of the box."""
+
+    def __init__(self, x: np.ndarray, width: np.ndarray):
+        self.x, self.width = x, width
+
+    def score(self, X):
+        return -np.square((X - self.x) / self.width).sum(1)
+
+
+def inputs_of(pool: Any, bounds: Any) -> list:
+    """Names of the inputs of a pool or a box: the columns of a data frame, else 0, 1, ..."""
+    if pool is None:
+        return list(range(len(read_bounds(bounds)[0])))
+    if is_lazy(pool):
+        return list(range(pool.shape[-1]))
+    return input_labels(pool, read_inputs(pool, "pool").shape[1])
+
+
+def _rows(bounds: list, candidates: Candidates, learn: str, rng: np.random.Generator) -> np.ndarray:
+    D = len(bounds)
+    # The rows of a pool are seldom a step apart.
+    if learn == "hyperparameters" and isinstance(candidates, Box) and D in _GRADIENTS:
+        return gradient_design(bounds, random_seed=rng)
+    n = min(max(_FEWEST, D + 2), _MOST)
+    return latin_hypercube(bounds, min(n, len(candidates) or n), rng)

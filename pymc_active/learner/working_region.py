@@ -1,0 +1,58 @@
+"""Maxima of sample paths where experiments are at least as likely to give a result as to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pymc_active.classification.success import Success
+from pymc_active.criteria.maximum.base import OptimizedPaths
+from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.paths import Paths
+from pymc_active.posterior.conditioned import ConditionedGP
+
+# Log probability of one half: the maximum may be wherever success is at least as likely as failure.
+_EVEN_ODDS = np.log(0.5)
+# Points of a box that are tried on all paths; then so many near each path's best, at these distances in box sides.
+_SCREEN, _NEAR, _STEPS = 2048, 128, (0.1, 0.03, 0.01, 0.003)
+
+
+def rows_that_work(domain: Domain, success: Success, x: np.ndarray) -> Domain:
+    """The rows of a pool where success is likely, and x (D,)."""
+    assert domain.pool is not None
+    assert domain.labels is not None
+    works = (success(domain.pool) >= _EVEN_ODDS) | (domain.pool == x).all(1)
+    return domain._replace(pool=domain.pool[works], labels=domain.labels[works])
+
+
+def maxima_where_it_works(
+    optima: Sequence[OptimizedPaths], domain: Domain, success: Success, x: np.ndarray, rng: np.random.Generator
+) -> list[OptimizedPaths]:
+    """The same paths, with those maxima in a box moved where success is unlikely; at worst to x (D,)."""
+    # scipy.stats takes long to load.
+    from scipy.stats import qmc
+
+    low, high = domain.low, domain.high
+    screen = low + (high - low) * qmc.Sobol(len(low), rng=rng).random(_SCREEN)
+    screen = np.concatenate([x[None], screen[success(screen) >= _EVEN_ODDS]])
+    moved = []
+    for gp, paths, maxima in optima:
+        places, values = gp.to_user(maxima.X), maxima.values.copy()
+        which = np.flatnonzero(success(places) < _EVEN_ODDS)
+        if len(which):
+            places[which], values[which] = _highest(gp, paths, which, screen)
+            for step in _STEPS:
+                shape = len(which) * _NEAR, len(low)
+                near = np.repeat(places[which], _NEAR, axis=0) + step * (high - low) * rng.normal(size=shape)
+                near = np.clip(near, low, high)
+                near = np.concatenate([places[which], near[success(near) >= _EVEN_ODDS]])
+                places[which], values[which] = _highest(gp, paths, which, near)
+        moved.append(OptimizedPaths(gp, paths, maxima._replace(X=gp.x_map(places), values=values)))
+    return moved
+
+
+def _highest(gp: ConditionedGP, paths: Paths, which: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of points X (m, D) the highest on each of k paths, (k, D), and the heights (k,)."""
+    heights = paths.value(gp.x_map(X))[which]
+    return X[heights.argmax(1)], heights.max(1)

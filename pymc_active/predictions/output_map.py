@@ -1,0 +1,178 @@
+"""A monotone map of the outputs, for functions whose values differ by orders of magnitude."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import xarray as xr
+from scipy.optimize import minimize_scalar
+from scipy.special import boxcox1p, inv_boxcox1p
+
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.predictions.ensembles import Source
+from pymc_active.predictions.model_average import Fits, as_model_average
+from pymc_active.predictions.predict import predict
+from pymc_active.support.tables import point_labels
+from pymc_active.support.user_warnings import OutputScaleWarning, warn_user
+
+KINDS = ("log", "yeo-johnson")
+# Quantiles over which a mean in the units of y is taken.
+_QUANTILES = (np.arange(100) + 0.5) / 100
+# Nats: without need for a map, half a chi-squared variable is larger once in six hundred times.
+_LARGE_GAIN = 5.0
+
+
+@dataclass(frozen=True)
+class OutputMap:
+    """A monotone map of y, which a Gaussian process describes better than y itself.
+
+    Model the mapped outputs, ``ard_gp(X, output_map(y), bounds=bounds)``, and tell them, ``learner.tell(x,
+    output_map(y))``; the maximum stays where it is. :meth:`predict` returns to the units of y. The map does not change
+    when data are added. Make one with :meth:`of`, or write ``OutputMap("log")``.
+
+    Parameters
+    ----------
+    kind : {"log", "yeo-johnson"}
+        The logarithm, of positive y; or the power of Yeo & Johnson of ``(y - shift) / scale``.
+    power : float
+        From 0 to 2, for ``"yeo-johnson"``: 1 changes nothing, 0 is a logarithm upwards, 2 a logarithm downwards.
+    shift, scale : float
+        In units of y; for ``"yeo-johnson"``.
+    gain : float, optional
+        By how many nats the mapped outputs are more probable, if that is known.
+
+    References
+    ----------
+    .. [1] Yeo & Johnson (2000), A new family of power transformations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> output_map = pma.OutputMap("yeo-johnson", power=0.0, shift=2.0)
+    >>> output_map([2.0, 9.0]).round(3)
+    array([0.   , 2.079])
+    >>> output_map.inverse(output_map([2.0, 9.0]))
+    array([2., 9.])
+    """
+
+    kind: Literal["log", "yeo-johnson"] = "yeo-johnson"
+    power: float = 1.0
+    shift: float = 0.0
+    scale: float = 1.0
+    gain: float | None = None
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {self.kind!r}")
+        if not 0 <= self.power <= 2 or not 0 < self.scale < np.inf or not np.isfinite(self.shift):
+            raise ValueError(
+                "power must be from 0 to 2, scale positive and shift finite; got "
+                f"power={self.power!r}, scale={self.scale!r} and shift={self.shift!r}"
+            )
+
+    @classmethod
+    def of(cls, fit: LaplaceFit | Fits) -> Self:
+        """The map under which the data of a fit are most probable; of several fits, that of the most probable model.
+
+        The logarithm of positive data is compared with the best power, with shift and scale at the median and
+        the interquartile range. Kernel and noise-to-signal ratio are those of the mode, or of the particle of highest
+        density; level and scale are profiled out. The gain is a lower bound of that of a new fit.
+        """
+        best = fit if isinstance(fit, LaplaceFit) else as_model_average(fit).best
+        gp = ConditionedGP(best.full_space.source, best.center)
+        y = gp.to_user_y(gp.y)
+        root = gp.factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))
+        quartiles = np.quantile(y, [0.25, 0.5, 0.75])
+        scale = float(quartiles[2] - quartiles[0]) or float(y.std()) or 1.0
+
+        def log_density(output_map: OutputMap) -> float:
+            ones, mapped = root[:, 0], root[:, 1:] @ output_map(y)
+            rest = mapped - ones * (ones @ mapped) / (ones @ ones)
+            variance = max(float(rest @ rest) / len(y), np.finfo(float).tiny)
+            return output_map._log_slope(y).sum() - 0.5 * len(y) * np.log(variance)
+
+        def powered(power: float) -> OutputMap:
+            return cls("yeo-johnson", float(power), float(quartiles[1]), scale)
+
+        best = minimize_scalar(lambda power: -log_density(powered(power)), bounds=(0, 2), method="bounded").x
+        candidates = [powered(power) for power in (0.0, best, 2.0)]
+        if y.min() > 0:
+            candidates.append(cls("log"))
+        found = max(candidates, key=log_density)
+        gain = log_density(found) - log_density(powered(1.0))
+        return cls(found.kind, found.power, found.shift, found.scale, float(gain))
+
+    def __call__(self, y: Any) -> np.ndarray:
+        """Mapped outputs, in the shape of y; a ValueError for the logarithm of a value that is not positive."""
+        y = np.asarray(y, float)
+        if self.kind == "log":
+            if (y <= 0).any():
+                raise ValueError(f'OutputMap("log") is for positive outputs; got {y.min():.4g}. Use "yeo-johnson"')
+            return np.log(y)
+        u = (y - self.shift) / self.scale
+        return np.where(u >= 0, boxcox1p(np.abs(u), self.power), -boxcox1p(np.abs(u), 2 - self.power))
+
+    def inverse(self, mapped: Any) -> np.ndarray:
+        """Outputs in the units of y."""
+        z = np.asarray(mapped, float)
+        if self.kind == "log":
+            return np.exp(z)
+        u = np.where(z >= 0, inv_boxcox1p(np.abs(z), self.power), -inv_boxcox1p(np.abs(z), 2 - self.power))
+        return self.shift + self.scale * u
+
+    def _log_slope(self, y: np.ndarray) -> np.ndarray:
+        """Log of the derivative at y."""
+        if self.kind == "log":
+            return -np.log(y)
+        u = (y - self.shift) / self.scale
+        return (self.power - 1) * np.sign(u) * np.log1p(np.abs(u)) - np.log(self.scale)
+
+    def predict(
+        self, source: Source, X_new: Any, *, quantiles: Sequence[float] | None = None, y_new: Any = None, **options: Any
+    ) -> xr.Dataset:
+        """:func:`pymc_active.predict` of a model of mapped outputs, in the units of y.
+
+        Quantiles and densities are exact; ``f_mean``, ``f_variance`` and ``y_variance`` are over 100 equally probable
+        quantiles, since the mean of an exponential may be infinite. ``options`` are those of
+        :func:`~pymc_active.predict`.
+        """
+        asked = [] if quantiles is None else list(np.atleast_1d(quantiles))
+        y_mapped = None if y_new is None else self(y_new)
+        p = predict(source, X_new, quantiles=[*_QUANTILES, *asked], y_new=y_mapped, **options)
+        f, y = self.inverse(p.f_quantile), self.inverse(p.y_quantile)
+        n = len(_QUANTILES)
+        found = xr.Dataset(
+            {
+                "f_mean": ("point", f[:n].mean(0)),
+                "f_variance": ("point", f[:n].var(0)),
+                "y_variance": ("point", y[:n].var(0)),
+            },
+            coords={"point": point_labels(X_new)},
+            attrs=p.attrs,
+        )
+        if asked:
+            found = found.assign_coords(quantile=asked)
+            found["f_quantile"], found["y_quantile"] = (("quantile", "point"), f[n:]), (("quantile", "point"), y[n:])
+        if y_new is not None:
+            found["y_log_density"] = "point", p.y_log_density.to_numpy() + self._log_slope(np.asarray(y_new, float))
+        return found
+
+
+def offer_output_map(fit: LaplaceFit) -> bool:
+    """Warn if the data of a fit call for a map; whether they do."""
+    found = OutputMap.of(fit)
+    if (found.gain or 0.0) <= _LARGE_GAIN:
+        return False
+    what = found.kind if found.kind == "log" else f"{found.kind}, power {found.power:.2g}"
+    warn_user(
+        f"the outputs vary by orders of magnitude: a map of them ({what}) makes them {found.gain:.0f} nats more "
+        "probable, and predictions of a model of y itself may be wrong. Make output_map = OutputMap.of(learner.fit), "
+        "model output_map(y), and tell mapped outputs",
+        OutputScaleWarning,
+    )
+    return True

@@ -1,0 +1,271 @@
+"""Inputs that matter, by bisecting pairs of points: what changed f between two points is found by going half way.
+
+Two points differ in all inputs not found yet. If f differs, so it does between one of them and the point that has half
+of these inputs from each, or between that and the other: in the end a single input is left, and f differs with it. No
+smoothness, no scales and no tie can mislead this; inputs that change f together are found as well. Without noise an
+input takes about log₂ D evaluations. With noise every difference is measured as often as it must be, and a single
+input counts once new measurements confirm it. The search ends when many pairs in a row show nothing that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from hashlib import blake2b
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+Points = Generator[np.ndarray, np.ndarray, None]
+
+# Points that are measured twice at first, to see whether there is noise.
+_REPEATED = 4
+# Differences that rounding makes, as a part of the range of y.
+_ROUNDING = 1e-9
+# Standard errors at which a difference is worth following, and at which a single input is believed.
+_FOLLOWED, _BELIEVED = 3.0, 4.0
+# With noise, measurements of a point on the way to an input, and most of each end where a single input is confirmed.
+_FEWEST, _MOST, _MOST_AT_ENDS = 4, 16, 32
+# Pairs that show nothing are drawn until noise explains them that easily; at most four times as many as without doubt.
+_LIKELY, _LONGEST = 0.2, 4
+# At a p-value below this something is left.
+SURPRISING = 0.01
+_PERMUTATIONS = 2000
+# Pairs whose differences, the largest of those that show nothing, are measured more precisely.
+_LARGEST = 4
+
+
+class _FailedError(Exception):
+    """A point has no value."""
+
+
+class _Pair(NamedTuple):
+    """Two points, and four fair values, two of each; none without noise."""
+
+    a: np.ndarray
+    b: np.ndarray
+    y: list[float]
+
+
+class Bisection:
+    """A search on the unit box of ``n_dims`` inputs for those that matter, beside those already ``found``.
+
+    ``noise_variance``, in squared units of y, is needed only if f is rough and repeats agree: the size of changes that
+    do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
+    At its end the last ``n_shown`` pairs, at least ``n_pairs``, have shown nothing, and ``p_value`` is that noise
+    explains them.
+    """
+
+    def __init__(
+        self,
+        n_dims: int,
+        found: Iterable[int],
+        rng: np.random.Generator,
+        noise_variance: float = 0.0,
+        n_pairs: int = 32,
+    ):
+        self.n_dims, self.found, self.n_pairs = n_dims, sorted(found), n_pairs
+        self.p_value, self.n_shown = 1.0, 0
+        self._rng, self._assumed = rng, noise_variance
+        self._values: dict[bytes, list[float]] = {}
+        self._ends: list[np.ndarray] = []
+        self._is_noisy = False
+        self._squares, self._freedom = 0.0, 0
+        self._low, self._high = np.inf, -np.inf
+
+    # Measuring
+
+    def _measure(self, points: list[np.ndarray], n: int) -> Points:
+        """Have at least n values at each point."""
+        missing = [x for x in points for _ in range(n - len(self._of(x)))]
+        while missing:
+            y = yield np.array(missing)
+            for x, value in zip(missing, y, strict=True):
+                self._enter(self._of(x), float(value))
+            missing = []
+        if any(np.isnan(self._of(x)).all() for x in points):
+            raise _FailedError
+
+    def _enter(self, values: list[float], y: float) -> None:
+        """One more value at a point; sums over all points are kept up to date."""
+        old = [value for value in values if np.isfinite(value)]
+        values.append(y)
+        if not np.isfinite(y):
+            return
+        self._low, self._high = min(self._low, y), max(self._high, y)
+        if old:
+            # How much one more value adds to the sum of squared deviations.
+            self._squares += (y - float(np.mean(old))) ** 2 * len(old) / (len(old) + 1)
+            self._freedom += 1
+
+    def _of(self, x: np.ndarray) -> list[float]:
+        # Points may be very long.
+        return self._values.setdefault(blake2b(x.tobytes(), digest_size=16).digest(), [])
+
+    def _mean(self, x: np.ndarray) -> float:
+        return float(np.nanmean(self._of(x)))
+
+    def _variance(self) -> float:
+        """Of the noise, pooled."""
+        return self._squares / self._freedom if self._freedom else 0.0
+
+    def _rounding(self) -> float:
+        """Differences that rounding makes."""
+        return _ROUNDING * max(self._high - self._low, 0.0)
+
+    def _look_for_noise(self) -> None:
+        self._is_noisy = self._variance() > self._rounding() ** 2
+
+    def _error(self, n: int, m: int) -> float:
+        """Standard error of a difference of means.
+
+        If repeats agree, a noise that is assumed all the same is a roughness of f, which they do not average out.
+        """
+        if self._is_noisy:
+            return float(np.sqrt(self._variance() * (1 / n + 1 / m)))
+        return max(self._rounding(), float(np.sqrt(2 * self._assumed)))
+
+    def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+        """Of f between two points, in size, and its standard error."""
+        return abs(self._mean(b) - self._mean(a)), self._error(len(self._of(a)), len(self._of(b)))
+
+    # The search
+
+    def run(self) -> Points:
+        """All points of the search, in turn."""
+        first = list(self._rng.random((_REPEATED, self.n_dims)))
+        try:
+            yield from self._measure(first, 2)
+        except _FailedError:
+            pass
+        self._look_for_noise()
+        pairs: list[_Pair] = []
+        wanted = self.n_pairs
+        for kind in count():
+            if len(self.found) == self.n_dims:
+                break
+            try:
+                pair = yield from self._new_pair(kind)
+                has_found = yield from self._follow(pair, _FEWEST)
+            except _FailedError:
+                # A pair that differs, and cannot be followed, does not count as one that shows nothing.
+                continue
+            if has_found:
+                pairs, wanted = [], self.n_pairs
+                continue
+            pairs.append(pair)
+            if len(pairs) < wanted:
+                continue
+            self.p_value, self.n_shown = self._p_value(pairs), len(pairs)
+            if self.p_value > _LIKELY or wanted >= _LONGEST * self.n_pairs:
+                break
+            # Single differences may be too small to be seen: the largest are measured more precisely.
+            wanted += self.n_pairs // 2
+            for pair in sorted(pairs, key=lambda pair: self._difference(pair.a, pair.b)[0])[: -_LARGEST - 1 : -1]:
+                try:
+                    has_found = yield from self._follow(pair, _MOST)
+                except _FailedError:
+                    continue
+                if has_found:
+                    pairs, wanted = [], self.n_pairs
+                    break
+
+    def _new_pair(self, kind: int) -> Generator[np.ndarray, np.ndarray, _Pair]:
+        """A pair and its first values: with noise, two new ones at each end."""
+        a, b = self._draw_pair(kind)
+        if not self._is_noisy:
+            yield from self._measure([a, b], 1)
+            return _Pair(a, b, [])
+        # Old values, for which a point was chosen, are no fair sample.
+        before = len(self._of(a))
+        yield from self._measure([a], before + 2)
+        yield from self._measure([b], 2)
+        return _Pair(a, b, self._of(a)[before:] + self._of(b))
+
+    def _follow(self, pair: _Pair, n: int) -> Generator[np.ndarray, np.ndarray, bool]:
+        """Bisect a pair if f differs, with n values at each end; whether that has found inputs, or noise."""
+        a, b, _ = pair
+        before = len(self.found), self._is_noisy
+        if n == _FEWEST and not self._is_followed(a, b):
+            return False
+        if self._is_noisy:
+            yield from self._measure([a, b], n)
+        if self._is_followed(a, b):
+            yield from self._bisect(a, b, self._rng.permutation(np.flatnonzero(a != b)))
+        return before != (len(self.found), self._is_noisy)
+
+    def _draw_pair(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
+        """Two points that differ in all inputs not found: anywhere or on opposite faces, and around known changes."""
+        rest = np.setdiff1d(np.arange(self.n_dims), self.found)
+        a, b = self._rng.random((2, self.n_dims))
+        is_known = kind % 4 >= 2 and len(self._ends) > 0
+        if kind % 2:
+            b = b.round()
+        if is_known:
+            a = self._ends[self._rng.integers(len(self._ends))].copy()
+        elif kind % 2:
+            a[rest] = 1 - b[rest]
+        other = a.copy()
+        other[rest] = b[rest]
+        return a, other
+
+    def _is_followed(self, a: np.ndarray, b: np.ndarray) -> bool:
+        size, error = self._difference(a, b)
+        return size > _FOLLOWED * error
+
+    def _bisect(self, a: np.ndarray, b: np.ndarray, moved: np.ndarray) -> Points:
+        """Find inputs among those moved that explain the difference of f between a and b."""
+        if len(moved) == 1:
+            if (yield from self._is_confirmed(a, b)):
+                self.found = sorted({*self.found, int(moved[0])})
+                self._ends += [a, b]
+            return
+        if self._is_noisy:
+            size, error = self._difference(a, b)
+            n = int(np.clip(np.ceil(2 * self._variance() * (_BELIEVED / max(size, error)) ** 2), 2, _MOST))
+            yield from self._measure([a, b], n)
+        else:
+            n = 1
+        half = moved[: len(moved) // 2]
+        middle = a.copy()
+        middle[half] = b[half]
+        yield from self._measure([middle], n)
+        ways = [(a, middle, half), (middle, b, moved[len(half) :])]
+        followed = [way for way in ways if self._is_followed(way[0], way[1])]
+        for way in followed or [max(ways, key=lambda way: self._difference(way[0], way[1])[0])]:
+            yield from self._bisect(*way)
+
+    def _is_confirmed(self, a: np.ndarray, b: np.ndarray) -> Generator[np.ndarray, np.ndarray, bool]:
+        """Whether new measurements confirm that f differs between two points."""
+        first = len(self._of(a)), len(self._of(b))
+        n = 1 if not self._is_noisy else 4
+        while True:
+            yield from self._measure([a], first[0] + n)
+            yield from self._measure([b], first[1] + n)
+            if not self._is_noisy:
+                self._look_for_noise()
+                return not self._is_noisy and self._is_followed(a, b)
+            new = [np.array(self._of(x)[k:]) for x, k in zip((a, b), first, strict=True)]
+            new = [y[np.isfinite(y)] for y in new]
+            if min(map(len, new)) < 2:
+                return False
+            size = abs(new[0].mean() - new[1].mean())
+            # The noise here may be larger than elsewhere.
+            local = np.sqrt(sum(y.var(ddof=1) / len(y) for y in new))
+            error = max(self._error(len(new[0]), len(new[1])), local)
+            if size > _BELIEVED * error:
+                return True
+            if size < error or n >= _MOST_AT_ENDS:
+                return False
+            n *= 2
+
+    def _p_value(self, pairs: list[_Pair]) -> float:
+        """That all pairs differ by noise alone, whatever its distribution: by permuting the four values of each."""
+        y = np.array([pair.y for pair in pairs])
+        y = y[np.isfinite(y).all(1)]
+        if not y.size:
+            return 1.0
+        total = y.sum(1)
+        splits = np.abs(np.stack([2 * (y[:, 0] + y[:, i]) - total for i in (1, 2, 3)]))
+        drawn = splits[self._rng.integers(3, size=(_PERMUTATIONS, len(y))), np.arange(len(y))].sum(1)
+        return float((1 + np.sum(drawn >= splits[0].sum() * (1 - _ROUNDING))) / (1 + _PERMUTATIONS))

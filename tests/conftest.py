@@ -1,0 +1,28 @@
+"""One BLAS thread for every test and every process that a test starts, whoever starts pytest; no figure stays open.
+
+Matrices are small: several threads would only wait for each other, and how a product is split between them changes the
+last bits of results. Equality of bits is asserted between runs on one machine only.
+"""
+
+import os
+import sys
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ[f"{_library}_NUM_THREADS"] = "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread():
+    # Plugins import NumPy before this file, so the variables come too late for this process.
+    with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

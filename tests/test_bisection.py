@@ -1,0 +1,229 @@
+"""Relevant inputs by bisection: of functions that no scan along a diagonal shows, with and without noise."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import pymc_active as pma
+from pymc_active.active import HDSLearner, HDSResult, coordinate_wise, estimate_scales, hds, hds_then_optimize
+from pymc_active.relevant_inputs.bisection import Bisection
+
+BOX = {"bounds": (0, 1)}
+
+
+def signs(X):
+    return np.sign(X[:, 3] - 0.5) * np.sign(X[:, 40] - 0.5) * np.sign(X[:, 77] - 0.5)
+
+
+def if_then(X):
+    return np.where(X[:, 8] > 0.5, X[:, 1], -X[:, 90])
+
+
+def plateaus(X):
+    return np.floor(3 * X[:, [5, 6, 99]]).sum(1)
+
+
+def all_three(X):
+    return (X[:, [0, 50, 51]] > 0.4).all(1) * 1.0
+
+
+def weak(X):
+    """The weak input has 1 % of the variance."""
+    return np.sin(3 * X[:, 2]) + X[:, 30] + 0.145 * (X[:, 31] - 0.5)
+
+
+def ten(X):
+    return X[:, 10:20] @ np.linspace(1, 2, 10)
+
+
+FUNCTIONS = {
+    signs: [3, 40, 77],
+    if_then: [1, 8, 90],
+    plateaus: [5, 6, 99],
+    all_three: [0, 50, 51],
+    weak: [2, 30, 31],
+    ten: list(range(10, 20)),
+}
+
+
+def noisy(f, sd, seed=0):
+    rng = np.random.default_rng(seed)
+    return lambda X: f(X) + rng.normal(0, sd, len(X))
+
+
+@pytest.mark.parametrize(("f", "active"), FUNCTIONS.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_functions_without_noise_are_found_exactly(f, active):
+    for seed in range(3):
+        result = hds(f, 100, random_seed=seed, **BOX)
+        assert result.active == active
+        assert result.stopped == "decided"
+        assert result.n_evaluations < 60 + 16 * len(active)
+
+
+@pytest.mark.parametrize(("f", "active"), FUNCTIONS.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_functions_with_noise_are_found(f, active):
+    """Noise of 0.5 % of the variance beside the weak effect, and of 1 % elsewhere."""
+    sd = np.sqrt(0.005 if f is weak else 0.01) * f(np.random.default_rng(1).random((4000, 100))).std()
+    assert hds(noisy(f, sd), 100, random_seed=1, **BOX).active == active
+
+
+@pytest.mark.parametrize("f", [all_three, if_then])
+def test_noise_that_is_far_from_normal(f):
+    rng = np.random.default_rng(3)
+    skewed = lambda X: f(X) + 0.1 * rng.lognormal(0, 1, len(X))  # noqa: E731
+    assert hds(skewed, 100, random_seed=1, **BOX).active == FUNCTIONS[f]
+
+
+def test_noise_that_some_points_lack_is_noticed():
+    """Repeats that agree in one half of the box say nothing about the other."""
+    rng = np.random.default_rng(3)
+    f = lambda X: (X[:, 4] > 0.5) * (2 + 0.3 * rng.normal(size=len(X)))  # noqa: E731
+    for seed in range(5):
+        assert hds(f, 60, random_seed=seed, **BOX).active == [4]
+
+
+def test_a_rough_simulator_needs_to_know_which_changes_do_not_matter():
+    """Repeats agree, and all inputs change f a little: that is not noise unless it is said."""
+    f = lambda X: 2 * np.sin(5 * X[:, 3]) * np.cos(4 * X[:, 17]) + 0.1 * np.cos(1e4 * X.sum(1))  # noqa: E731
+    assert hds(f, 24, random_seed=1).active == list(range(24))
+    result = hds(f, 24, noise_variance=0.005, random_seed=1)
+    assert result.active == [3, 17]
+    assert result.settings.noise_variance == 0.005
+
+
+def test_constants_and_noise_alone_have_no_inputs():
+    for f in (lambda X: np.zeros(len(X)), noisy(lambda X: np.zeros(len(X)), 1.0)):
+        result = hds(f, 50, random_seed=1)
+        assert (result.active, result.stopped) == ([], "decided")
+
+
+def test_all_inputs_may_matter():
+    result = hds(lambda X: X.sum(1), 5, random_seed=1)
+    assert result.active == [0, 1, 2, 3, 4]
+    assert result.changed_by_others == 0
+
+
+def test_one_input():
+    assert hds(lambda X: X[:, 0], 1, random_seed=1).active == [0]
+    assert hds(lambda X: 0 * X[:, 0], 1, random_seed=1).active == []
+
+
+def test_the_last_check_finds_what_the_tree_missed():
+    """A guess of smooth scales loses a product of signs; pairs of points find it."""
+    scales = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 1e-6, **BOX}
+    with pytest.warns(UserWarning, match="inputs may be missed"):
+        alone = hds(signs, 100, check=False, random_seed=1, **scales)
+    assert alone.active != [3, 40, 77]
+    # Scales that do not fit are no reason for a warning any more.
+    result = hds(signs, 100, random_seed=1, **scales)
+    assert result.active == [3, 40, 77]
+    assert not result.diagnostics.is_plausible
+    assert "DOUBTFUL" not in repr(result)
+
+
+def test_noise_that_passes_for_inputs_is_a_warning():
+    """With a hundredth of the noise that there is, a check of the inputs *not* found is no consolation."""
+    f = noisy(lambda X: 2 * np.sin(5 * X[:, 3]), 0.5)
+    scales = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.0025}
+    with pytest.warns(UserWarning, match="found without cause"):
+        result = hds(f, 40, random_seed=1, **scales)
+    assert set(result.active) > {3}
+
+
+def test_p_values_of_pairs_without_effect_are_uniform():
+    """Whatever the distribution of the noise: the values of a pair are exchangeable."""
+    rng = np.random.default_rng(0)
+    pair = type("Pair", (), {})
+    p = []
+    for _ in range(400):
+        pairs = []
+        for y in rng.lognormal(0, 1.5, (20, 4)):
+            pairs.append(pair())
+            pairs[-1].y = y.tolist()
+        p.append(Bisection(2, [], rng)._p_value(pairs))
+    # The standard error of a share of 400 is at most 0.025.
+    for level in (0.05, 0.2, 0.5, 0.8):
+        assert abs(np.mean(np.array(p) <= level) - level) < 4 * np.sqrt(level * (1 - level) / 400)
+
+
+def test_the_bound_is_that_of_its_pairs():
+    result = hds(if_then, 100, random_seed=1, **BOX)
+    assert (1 - result.changed_by_others) ** result.check.n_pairs == pytest.approx(0.05)
+    assert f"{result.changed_by_others:.2g} of pairs" in repr(result)
+
+
+def test_a_budget_that_ends_before_the_check_is_a_warning():
+    with pytest.warns(UserWarning, match=r"budget of 50 ended .*coordinate_wise"):
+        result = hds(ten, 100, budget=50, random_seed=1, **BOX)
+    assert result.stopped == "budget"
+    assert result.undecided == ["0-99"]
+    assert result.changed_by_others == 1
+
+
+def test_what_is_left_and_cannot_be_told_is_a_warning():
+    """Sixty inputs, each far below the noise and together above it."""
+    f = noisy(lambda X: 0.3 * np.sign(X - 0.5).sum(1), 4.0)
+    with pytest.warns(UserWarning, match="inputs not found change f"):
+        result = hds(f, 60, budget=10_000, random_seed=2, **BOX)
+    assert result.contradicted
+    assert len(result.active) < 60
+
+
+@pytest.mark.parametrize("n", [1, 9, 30, 60])
+@pytest.mark.parametrize("keywords", [{}, {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.01}])
+def test_a_saved_search_goes_on_bit_for_bit(n, keywords, tmp_path):
+    f = noisy(if_then, 0.05)
+    learner = HDSLearner(100, random_seed=3, **BOX, **keywords)
+    learner.run(f, n)
+    learner.ask(1)
+    learner.save(tmp_path / "search.nc")
+    other = HDSLearner.load(tmp_path / "search.nc")
+    assert_allclose(other.pending, learner.pending)
+    for one in (learner, other):
+        one.run(noisy(if_then, 0.05, 7))
+    assert_allclose(learner.pending, other.pending)
+    one, two = HDSResult(learner), HDSResult(other)
+    assert one.active == two.active
+    assert_allclose(one.history.X(), two.history.X())
+    assert_allclose(one.history.y, two.history.y)
+
+
+def test_failed_evaluations_are_passed_over():
+    f = lambda X: np.where(X[:, 9] > 0.8, np.nan, signs(X))  # noqa: E731
+    with pytest.warns(UserWarning, match="returned NaN"):
+        result = hds(f, 100, random_seed=1, **BOX)
+    assert result.active == [3, 40, 77]
+
+
+def test_what_follows_needs_no_scales_either():
+    f = noisy(lambda X: 4 * np.sin(3 * X[:, 7]) - 8 * np.square(X[:, 20] - 0.4), 0.05)
+    result = hds(f, 30, random_seed=1, **BOX)
+    fit = pma.fit_laplace(result.to_model(), random_seed=1, progressbar=False)
+    assert fit.gpm.inputs == [7, 20]
+    assert result.settings.noise_variance == pytest.approx(0.05**2, rel=0.5)
+    best = hds_then_optimize(f, 30, n=6, random_seed=1, **BOX).best
+    assert_allclose(best[[7, 20]], [0.52, 0.4], atol=0.1)
+    assert "bandwidth" in result.to_datatree()["design"].attrs
+    assert pma.plots.plot(result).get_title(loc="left").startswith("30 inputs")
+    with pytest.raises(ValueError, match="declares no error rates"):
+        result.error_rates  # noqa: B018
+
+
+def test_a_simulator_of_one_point():
+    def one(x):
+        assert x.shape == (20,)
+        return 3 * x[4]
+
+    def many(X):
+        return 3 * X[:, 4]
+
+    keywords = {"vectorized": False, "random_seed": 1}
+    assert hds(one, 20, **keywords).active == [4]
+    assert coordinate_wise(one, 20, n_pairs=2, n_active=1, **keywords).active == [4]
+    assert_allclose(estimate_scales(one, 20, **keywords).y, estimate_scales(many, 20, random_seed=1).y)
+    found = hds_then_optimize(lambda x: np.array([one(x)]), 20, n=2, **keywords)
+    assert found.selection.active == [4]
+    with pytest.raises(RuntimeError, match="vectorized=False"):
+        hds(lambda x: 3 * x[19], 20, random_seed=1)
+    with pytest.raises(TypeError, match="vectorized must be True or False"):
+        hds(one, 20, vectorized="no")

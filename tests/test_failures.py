@@ -1,0 +1,402 @@
+"""Experiments that give no number: what is recorded, what is asked next, and what is recommended."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+from pymc_active.active import Learner
+from pymc_active.classification.success import Success
+from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
+from pymc_active.criteria.weighted import expected, likely
+
+BOUNDS = [(0.0, 2.0), (-1.0, 1.0)]
+LOW, HIGH = np.array(BOUNDS).T
+RNG = np.random.default_rng(3)
+POOL = RNG.uniform(LOW, HIGH, (120, 2))
+# Points that work, and points that fail.
+START = np.array([[1.9, 0.9], [1.1, 0.8], [1.8, -0.3], [1.5, 0.3], [1.2, 0.1]])
+FAILING = np.array([[0.2, -0.8], [0.5, 0.3], [0.9, -0.6], [0.1, 0.6]])
+
+
+def truth(X):
+    """Nothing where the sum is small; its maximum over the whole box is there."""
+    X = np.asarray(X, float)
+    return np.where(X[:, 0] + X[:, 1] < 0.9, np.nan, np.sin(2 * X[:, 0]) - X[:, 1] ** 2)
+
+
+def learner(learn="maximum", X=START, *, failures=FAILING, **keywords):
+    if "pool" not in keywords:
+        keywords["bounds"] = BOUNDS
+    gpm = pma.ard_gp(X, truth(X), bounds=BOUNDS)
+    active = Learner(gpm, learn, **{"random_seed": 1, "inference": "laplace", **keywords})
+    if len(failures):
+        active.tell(failures, np.full(len(failures), np.nan))
+    return active
+
+
+def odds(X=START, failures=FAILING):
+    failed = np.arange(len(X) + len(failures)) >= len(X)
+    return Success(np.concatenate([X, failures]), failed, LOW, HIGH, 1)
+
+
+# The probability of success.
+
+
+@pytest.mark.parametrize("n_copies", [1, 15])
+def test_probability_is_the_mean_over_members_of_the_classifier(n_copies):
+    """By the public classifier on scaled points; few points by expectation propagation, many by Laplace."""
+    X = np.concatenate([START, FAILING] * n_copies)
+    failed = np.tile(np.arange(9) >= 5, n_copies)
+    success = Success(X, failed, LOW, HIGH, 1)
+    scaled = 2 * (X - LOW) / (HIGH - LOW) - 1
+    gp = pma.probit_gp(scaled, ~failed, mean="constant", priors={"log_outputscale": pm.Normal.dist(2.0, 1.0)})
+    approximation = "ep" if n_copies == 1 else "laplace"
+    fit = pma.fit_probit(gp, approximation=approximation, n_restarts=1, random_seed=1, progressbar=False)
+    probability = fit.predict(2 * (POOL - LOW) / (HIGH - LOW) - 1).probability
+    # The search for the mode ends at a slope of 1e-6, and the last digits of the inputs differ.
+    assert_allclose(np.exp(success(POOL)), probability, rtol=1e-5)
+
+
+def test_probability_is_small_at_failures_and_large_at_results():
+    success = odds()
+    assert np.exp(success(FAILING)).max() < 0.4
+    assert np.exp(success(START)).min() > 0.6
+
+
+@pytest.mark.parametrize("width", [2, 25])
+def test_gradient_of_the_log_probability_is_that_of_differences(width):
+    """Also where there are too many inputs to learn a lengthscale for each."""
+    rng = np.random.default_rng(1)
+    low, high = -np.ones(width), np.linspace(1, 5, width)
+    X = rng.uniform(low, high, (20, width))
+    success = Success(X, X[:, 0] > 0.2, low, high, 1)
+    Z = rng.uniform(low, high, (6, width))
+    value, slope = success.gradient(Z)
+    step = 1e-5 * np.eye(width)
+    differences = np.stack([(success(Z + h) - success(Z - h)) / 2e-5 for h in step], axis=1)
+    assert_allclose(value, success(Z), rtol=1e-13)
+    assert_allclose(slope, differences, rtol=1e-5, atol=1e-7)
+
+
+def test_a_column_that_never_varies_has_no_effect():
+    X = np.column_stack([START[:, :1], np.full(5, 3.0)])
+    success = Success(X, X[:, 0] > 1.5, X.min(0), X.max(0), 1)
+    assert np.isfinite(success(X)).all()
+
+
+# Weighing.
+
+
+def scorer(kind="gain"):
+    active = learner(failures=())
+    criterion = {
+        "log": ExpectedImprovement(method="map"),
+        "level": UpperConfidenceBound(method="map"),
+        "gain": pma.criteria.bald.Uncertainty("map"),
+    }[kind]
+    return criterion.prepare(active.fit), criterion.name
+
+
+@pytest.mark.parametrize("kind", ["log", "level", "gain"])
+def test_a_score_is_what_the_experiment_is_expected_to_be_worth(kind):
+    plain, name = scorer(kind)
+    success = odds()
+    p, score = np.exp(success(POOL)), plain.score(POOL)
+    zero = plain.score(START).max() if kind == "level" else 0.0
+    gain = score - zero
+    by_hand = score + np.log(p) if kind == "log" else zero + np.where(gain > 0, p * gain, gain / p)
+    assert_allclose(expected(plain, name, success).score(POOL), by_hand, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["log", "level", "gain"])
+@pytest.mark.parametrize("rule", [expected, None])
+def test_gradient_is_that_of_differences(kind, rule):
+    plain, name = scorer(kind)
+    weighed = likely(plain, odds(), POOL) if rule is None else expected(plain, name, odds())
+    X = POOL[:30]
+    value, slope = weighed.gradient(X)
+    step = 1e-6 * np.eye(2)
+    differences = np.stack([(weighed.score(X + h) - weighed.score(X - h)) / 2e-6 for h in step], axis=1)
+    assert_allclose(value, weighed.score(X), rtol=1e-9)
+    assert_allclose(slope, differences, rtol=2e-4, atol=1e-5 * np.abs(slope).max())
+
+
+def test_a_likely_failure_never_gains():
+    """Also not where the score is negative."""
+
+    class Never:
+        def __call__(self, X):
+            return np.full(len(X), -50.0)
+
+    class Always(Never):
+        def __call__(self, X):
+            return np.zeros(len(X))
+
+    for kind in ("log", "level", "gain"):
+        plain, name = scorer(kind)
+        assert (expected(plain, name, Never()).score(POOL) <= plain.score(POOL)).all()
+        assert_allclose(expected(plain, name, Always()).score(POOL), plain.score(POOL), rtol=1e-12)
+
+
+# Telling.
+
+
+def test_failures_are_recorded_and_the_model_does_not_see_them():
+    active = learner(pool=POOL, failures=())
+    x = active.ask(3)
+    y = np.array([1.0, np.nan, 2.0])
+    active.tell(x, y)
+    assert_array_equal(active.failures, x[[1]])
+    assert_array_equal(active.X, [*START, *x[[0, 2]]])
+    assert_array_equal(active.y[5:], [1.0, 2.0])
+    assert len(active.pending) == 0
+    assert active.n_left == 117
+    tree = active.to_datatree(draws=2)
+    assert_array_equal(tree["failures"]["x"], x[[1]])
+    assert POOL[tree["failures"]["pool_row"].item()].tolist() == x[1].tolist()
+    assert tree["design"].sizes["step"] == 2
+
+
+def test_without_failures_nothing_changes():
+    active = learner(failures=())
+    assert active.failures.shape == (0, 2)
+    assert "failures" not in active.to_datatree(draws=2)
+
+
+def test_a_failure_alone_keeps_the_fit():
+    active = learner(failures=())
+    fit = active.fit
+    active.tell(FAILING[0], np.nan)
+    assert active.fit is fit
+
+
+@pytest.mark.parametrize("y", [np.inf, [np.nan, -np.inf]])
+def test_infinite_results_are_no_failures(y):
+    active = learner(failures=())
+    with pytest.raises(ValueError, match=r"infinite.*Write NaN for a measurement that failed"):
+        active.tell(FAILING[: np.size(y)], y)
+    assert len(active.failures) == 0
+
+
+def test_none_is_no_failure():
+    with pytest.raises(TypeError, match=r"got None.*nan"):
+        learner(failures=()).tell(FAILING[0], None)
+
+
+def test_missing_values_of_pandas_are_failures():
+    active = learner(failures=())
+    active.tell(FAILING[:2], pd.Series([pd.NA, 0.5], dtype="Float64"))
+    assert_array_equal(active.failures, FAILING[:1])
+
+
+def test_a_failed_row_is_not_asked_again_and_a_forgotten_equal_one_is():
+    pool = np.concatenate([POOL[:6], POOL[:1]])
+    active = learner(pool=pool, criterion="random", failures=())
+    active.tell(pool[0], np.nan)
+    asked = active.ask(6)
+    assert len(asked) == 6
+    active.forget(asked)
+    assert active.n_left == 6
+
+
+def test_a_pending_row_where_another_failed_is_not_free_again():
+    active = learner(pool=POOL[:6], criterion="random", failures=())
+    x = active.ask(2)
+    active.tell(x[0], np.nan, asked=x[1])
+    active.forget(x[0])
+    assert active.n_left == 4
+
+
+def test_rounded_settings_settle_the_point_that_was_asked():
+    active = learner(failures=())
+    x = active.ask()
+    active.tell(np.round(x, 1), np.nan, asked=x)
+    assert len(active.pending) == 0
+    assert_array_equal(active.failures, np.round(x, 1))
+
+
+def test_a_point_that_failed_can_be_measured_later():
+    active = learner()
+    active.tell(FAILING[0], 0.3)
+    assert len(active.y) == 6
+    assert len(active.failures) == 4
+    active.ask()
+
+
+def test_an_oracle_may_fail():
+    active, calls = learner(failures=()), []
+
+    def oracle(x):
+        calls.append(x)
+        return truth(x)
+
+    active.run(oracle, n=4, progressbar=False)
+    assert len(calls) == 4
+    assert len(active.failures) + len(active.y) == 5 + 4
+    assert np.isfinite(active.y).all()
+
+
+# Asking.
+
+
+def works(X):
+    return np.isfinite(truth(np.reshape(X, (-1, 2))))
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    ["expected_improvement", "upper_confidence_bound", "thompson", "uncertainty", "bald_draws", "max_value_entropy"],
+)
+@pytest.mark.parametrize("candidates", ["box", "pool"])
+def test_points_that_would_fail_are_asked_less(criterion, candidates):
+    """A batch has a higher probability of success than that of a learner who was not told of the failures."""
+    keywords = {"pool": POOL} if candidates == "pool" else {}
+    ignorant, told = (learner(criterion=criterion, failures=f, **keywords) for f in ((), FAILING))
+    one, other = ignorant.ask(4), told.ask(4)
+    assert probability(told, other).mean() > probability(told, one).mean() + 0.02
+
+
+@pytest.mark.parametrize("candidates", ["box", "pool"])
+def test_random_points_are_drawn_in_proportion_to_their_probability(candidates):
+    keywords = {"pool": POOL} if candidates == "pool" else {}
+    active = learner(criterion="random", **keywords)
+    x = active.ask(40)
+    assert len(np.unique(x, axis=0)) == 40
+    p, everywhere = probability(active, x), probability(active, POOL)
+    wanted = (everywhere**2).sum() / everywhere.sum()
+    assert abs(p.mean() - wanted) < 4 * p.std() / np.sqrt(40)
+    assert p.mean() > everywhere.mean() + 0.1
+    assert_array_equal(x, learner(criterion="random", **keywords).ask(40))
+
+
+def test_a_failed_place_of_a_box_is_not_asked_again():
+    """A criterion of one's own that insists on it."""
+    active = learner("function", criterion=lambda fit, X: 1e9 - np.square(X - 0.5).sum(1), failures=())
+    first = active.ask()
+    active.tell(first, np.nan)
+    assert np.abs(active.ask() - first).max() > 1e-6
+
+
+def test_several_models_weigh_too():
+    models = [pma.composite_gp(START, truth(START), kernel, bounds=BOUNDS) for kernel in ("SE", "LIN")]
+    active = Learner(models, "model", pool=POOL, random_seed=1, inference="laplace")
+    plain = active._fits.scorer().score(POOL)
+    active.tell(FAILING, np.full(4, np.nan))
+    weighed = active._fits.scorer().score(POOL)
+    assert_allclose(weighed, plain * np.exp(odds_in_pool()(POOL)), rtol=1e-7)
+
+
+def odds_in_pool():
+    failed = np.arange(9) >= 5
+    return Success(np.concatenate([START, FAILING]), failed, POOL.min(0), POOL.max(0), 1)
+
+
+def test_a_dask_array_asks_as_the_array_does():
+    da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
+    lazy = da.from_array(POOL, chunks=(50, 2))
+    for criterion in ("uncertainty", "random"):
+        one, other = (learner("function", pool=pool, criterion=criterion) for pool in (POOL, lazy))
+        assert_array_equal(other.ask(3), one.ask(3))
+        assert_array_equal(other.recommend(), one.recommend())
+
+
+def test_the_classifier_is_fitted_once_for_the_same_data():
+    active = learner()
+    active.ask()
+    known = active._fits.success()
+    active.ask()
+    assert active._fits.success() is known
+    active.tell(START[0] + 0.01, 1.0)
+    assert active._fits.success() is not known
+
+
+# The answer.
+
+
+def probability(active, X):
+    return np.exp(active._fits.success()(np.atleast_2d(X)))
+
+
+@pytest.mark.parametrize("candidates", ["box", "pool"])
+@pytest.mark.parametrize("learn", ["maximum", "function"])
+def test_the_best_point_that_is_likely_to_work_is_recommended(learn, candidates):
+    active = learner(learn, **({"pool": POOL} if candidates == "pool" else {}))
+    x = active.recommend()
+    X = POOL if candidates == "pool" else RNG.uniform(LOW, HIGH, (20_000, 2))
+    method = {"method": "draws", "draws": 32, "random_seed": 0} if learn == "maximum" else {"method": "map"}
+    mean = pma.predict(active.fit, np.concatenate([x, X]), **method).f_mean.to_numpy()
+    # Where success is a little less likely, much more must be promised.
+    assert (x == START).all(1).any() or probability(active, x) >= 0.75
+    # In a box the climb ends at a wall, a few thousandths of the range below the best point there.
+    assert mean[0] >= mean[1:][probability(active, X) >= 0.8].max() - 5e-3
+
+
+def test_where_all_is_likely_to_fail_the_best_result_is_recommended():
+    """Near one result everything failed."""
+    X = np.array([[1.5, 0.5], [1.52, 0.5]])
+    ring = X[0] + 0.05 * np.stack([np.cos(np.arange(8)), np.sin(np.arange(8))], axis=1)
+    active = learner(X=X, failures=np.concatenate([ring, POOL[:40]]))
+    best = X[np.argmax(pma.predict(active.fit, X, method="draws", draws=32, random_seed=0).f_mean.to_numpy())]
+    assert (probability(active, RNG.uniform(LOW, HIGH, (500, 2))) < 0.5).all()
+    assert_array_equal(active.recommend(), best[None])
+
+
+@pytest.mark.parametrize("candidates", ["box", "pool"])
+def test_maxima_of_paths_are_where_experiments_work(candidates):
+    active = learner(**({"pool": POOL} if candidates == "pool" else {}))
+    optimum = active.optimum(40)
+    x = optimum.samples.x.to_numpy()
+    is_best = (x == optimum.x).all(1)
+    assert (probability(active, x) >= 0.499)[~is_best].all()
+    # Paths end no lower than on a grid of such points.
+    assert optimum.regret >= 0
+    assert not (learner(failures=()).optimum(40).samples.x.to_numpy().sum(1) >= 0.9).all()
+
+
+def test_it_is_time_to_stop_even_if_more_is_promised_where_nothing_works():
+    X = RNG.uniform(LOW, HIGH, (60, 2))
+    good = works(X)
+    active = learner(X=X[good], failures=X[~good])
+    assert active.stop(0.3)
+
+
+# Files.
+
+
+@pytest.mark.parametrize("criterion", [None, "random"])
+def test_a_saved_run_asks_the_same(tmp_path, criterion):
+    active = learner(criterion=criterion)
+    active.run(truth, n=2, progressbar=False)
+    active.save(tmp_path / "run.nc")
+    other = Learner.load(tmp_path / "run.nc")
+    assert_array_equal(other.failures, active.failures)
+    assert_array_equal(other.ask(2), active.ask(2))
+    assert_array_equal(other.recommend(), active.recommend())
+
+
+def test_labels_of_failed_rows_are_saved(tmp_path):
+    table = pd.DataFrame(POOL, columns=["a", "b"], index=[f"run {i}" for i in range(120)])
+    X = pd.DataFrame(START, columns=["a", "b"])
+    active = Learner(pma.ard_gp(X, truth(X)), pool=table, random_seed=1)
+    row = table.iloc[[7]]
+    active.tell(row, np.nan)
+    active.save(tmp_path / "run.nc")
+    other = Learner.load(tmp_path / "run.nc")
+    assert other.to_datatree(draws=2)["failures"]["label"].values.tolist() == ["run 7"]
+    assert other.n_left == 119
+
+
+def test_a_summary_counts_them():
+    assert "failed" in repr(learner())
+    assert "failed" not in repr(learner(failures=()))
+
+
+def test_a_picture_has_a_cross_for_each():
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="only the plots extra brings it")
+    ax = pma.plots.plot(learner(), input=1)
+    [crosses] = [line for line in ax.lines if line.get_label() == "failed"]
+    assert_array_equal(crosses.get_xdata(), FAILING[:, 1])
+    pyplot.close("all")

@@ -1,0 +1,514 @@
+"""Public functions with one argument replaced by something wrong give an answer without NaN, or an error that names it.
+
+    python tests/test_fuzz.py            # all combinations, a few minutes; prints what is found
+    python tests/test_fuzz.py hds bald   # those of some functions
+
+A finding is another exception than ValueError and TypeError, one of these that the package did not raise itself and
+that does not name the argument, NaN in the answer, a RuntimeWarning of NumPy, or a flag that is not a bool.
+"""
+
+import inspect
+import linecache
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import pymc_active as pma
+from pymc_active import active, kernels, plots, problems, search
+
+pytestmark = pytest.mark.slow
+
+PACKAGE = str(Path(pma.__file__).parent)
+# Of all combinations, those that the test suite tries.
+N_TRIED = 4000
+# What takes seconds if the argument is right after all.
+LONG = {"fit", "fit_smc", "fit_laplace", "fit_laplace_models", "fit_probit", "sample", "hessian", "embedding_dimension"}
+
+
+class Things:
+    """What sane calls need, made once."""
+
+    X = np.random.default_rng(1).uniform(-1, 1, (8, 2))
+    y = np.sin(3 * X[:, 0])
+    pool = np.random.default_rng(2).uniform(-1, 1, (6, 2))
+    box = ((-1.0, 1.0), (-1.0, 1.0))
+
+    @cached_property
+    def gpm(self):
+        return pma.ard_gp(self.X, self.y)
+
+    @cached_property
+    def fit(self):
+        return pma.fit_laplace(self.gpm, n_restarts=1, random_seed=0, progressbar=False)
+
+    @cached_property
+    def embedded(self):
+        gpm = pma.embedding_gp(self.X, self.y, n_components=1)
+        return pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False)
+
+    @cached_property
+    def line(self):
+        gpm = pma.composite_gp(self.X[:, :1], self.y, "SE + LIN")
+        return pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False)
+
+    @cached_property
+    def fits(self):
+        models = {kernel: pma.composite_gp(self.X, self.y, kernel) for kernel in ("SE", "LIN")}
+        return pma.fit_laplace_models(models, n_restarts=1, random_seed=0, progressbar=False)
+
+    @cached_property
+    def probit_gp(self):
+        return pma.probit_gp(self.X, self.y > 0)
+
+    @cached_property
+    def probit(self):
+        return pma.fit_probit(self.probit_gp, n_restarts=1, random_seed=0, progressbar=False)
+
+    @cached_property
+    def posterior(self):
+        return active.model_posterior(self.fits)
+
+    @cached_property
+    def history(self):
+        return xr.DataArray(
+            [[0.4, 0.6], [0.2, 0.8]],
+            dims=("n_observations", "model"),
+            coords={"n_observations": [3, 4], "model": ["a", "b"]},
+        )
+
+    @cached_property
+    def curves(self):
+        return xr.Dataset({"error": (("method", "split", "n"), np.ones((1, 2, 3)))}, {"method": ["a"], "n": [1, 2, 3]})
+
+    @property
+    def learner(self):
+        return active.Learner(
+            pma.ard_gp(self.X, self.y), pool=self.pool, random_seed=0, criterion="uncertainty", inference="laplace"
+        )
+
+    @property
+    def hds_learner(self):
+        return active.HDSLearner(3, random_seed=0, **SCALES)
+
+    @cached_property
+    def paths(self):
+        return pma.draw_paths(self.gpm, fit=self.fit, n_paths=2, n_features=20, random_seed=0)
+
+
+THINGS = Things()
+SCALES = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
+
+
+def f(X):
+    return np.sin(4 * X[:, 0])
+
+
+def sane():
+    """The public functions and methods, with arguments that work."""
+    t = THINGS
+    scored = {"X_pool": t.pool, "draws": 4, "random_seed": 0}
+    over_box = {"X_pool": t.pool, "bounds": None, "fit": t.fit, "minimize": False, "draws": 2, "random_seed": 0}
+    of_paths = {**over_box, "n_features": 20}
+    quick = {"n_restarts": 1, "random_seed": 0, "progressbar": False}
+    hds = {**SCALES, "n_dims": 3, "budget": 60, "bounds": (-1.0, 1.0), "random_seed": 0}
+    builder = {"X": t.X, "y": t.y, "mean": "constant", "priors": None, "x_scale": None, "y_scale": None, "bounds": None}
+    return {
+        "ard_gp": (pma.ard_gp, {**builder, "kernel": "ExpQuad"}),
+        "embedding_gp": (pma.embedding_gp, {**builder, "n_components": 1, "kernel": "ExpQuad", "prior_scale": 1.0}),
+        "composite_gp": (pma.composite_gp, {**builder, "expression": "SE"}),
+        "probit_gp": (pma.probit_gp, {"X": t.X, "labels": t.y > 0, "mean": "zero", "priors": None, "x_scale": None}),
+        "from_marginal": (pma.from_marginal, {"gp": t.gpm.gp, "name": "y", "model": t.gpm.model}),
+        "fit": (pma.fit, {"gpm": t.gpm, "method": "laplace", "random_seed": 0, "progressbar": False, "executor": None}),
+        "fit_laplace": (pma.fit_laplace, {"gpm": t.gpm, "start": None, "point": None, "optimize": True, **quick}),
+        "fit_smc": (pma.fit_smc, {"gpm": t.gpm, "n_particles": 64, "random_seed": 0, "progressbar": False}),
+        "fit_laplace_models": (pma.fit_laplace_models, {"models": {"a": t.gpm}, "errors": "raise", **quick}),
+        "fit_probit": (pma.fit_probit, {"gp": t.probit_gp, "approximation": "laplace", **quick}),
+        "sample": (lambda gpm: pma.sample(gpm, draws=2, tune=2, chains=1, progressbar=False), {"gpm": t.gpm}),
+        "predict": (
+            pma.predict,
+            {
+                "source": t.fit,
+                "X_new": t.pool,
+                "method": "mgp",
+                "quantiles": (0.1, 0.9),
+                "y_new": t.y[:6],
+                "draws": 4,
+                "random_seed": 0,
+            },
+        ),
+        "as_ensemble": (pma.as_ensemble, {"source": t.fit, "method": "draws", "draws": 4, "random_seed": 0}),
+        "active_subspace": (
+            pma.active_subspace,
+            {"source": t.fit, "X_target": t.pool, "draws": 4, "random_seed": 0, "ci_prob": 0.89},
+        ),
+        "subspace_angles": (
+            pma.subspace_angles,
+            {"source": t.embedded, "reference": np.ones((1, 2)), "draws": 4, "random_seed": 0, "ci_prob": 0.89},
+        ),
+        "relevance": (pma.relevance, {"source": t.embedded, "draws": 4, "random_seed": 0, "ci_prob": 0.89}),
+        "decompose": (
+            pma.decompose,
+            {"fit": t.line, "X_new": t.pool[:, :1], "method": "bbq", "centred": True, "draws": 4, "random_seed": 0},
+        ),
+        "draw_paths": (
+            pma.draw_paths,
+            {"gpm": t.gpm, "fit": t.fit, "n_paths": 2, "n_features": 20, "draws": 2, "bounds": None, "random_seed": 0},
+        ),
+        "paths": (t.paths, {"X": t.pool}),
+        "set_data": (pma.ard_gp(t.X, t.y).set_data, {"X": t.X, "y": t.y}),
+        "to_datatree": (t.fit.to_datatree, {"draws": 4, "random_seed": 0}),
+        "bald": (active.bald, {"fit": t.fit, "target": "y", "method": "mgp", **scored}),
+        "uncertainty": (active.uncertainty, {"fit": t.fit, "method": "mgp", **scored}),
+        "expected_improvement": (
+            active.expected_improvement,
+            {"fit": t.fit, "minimize": False, "method": "map", **scored},
+        ),
+        "upper_confidence_bound": (
+            active.upper_confidence_bound,
+            {"fit": t.fit, "beta": 4.0, "minimize": False, "method": "map", **scored},
+        ),
+        "epig": (active.epig, {"fit": t.fit, "X_target": t.pool, **scored}),
+        "integrated_variance": (active.integrated_variance, {"fit": t.fit, "X_target": t.pool, **scored}),
+        "bald_probit": (active.bald_probit, {"fit": t.probit, "about": "f", "method": "map", **scored}),
+        "bams": (active.bams, {"fits": t.fits, "prior": [1, 1], "weights": "posterior", "method": "mgp", **scored}),
+        "committee": (active.committee, {"fits": t.fits, "method": "mgp", **scored}),
+        "model_posterior": (active.model_posterior, {"fits": t.fits, "prior": [1, 1], "draws": 10, "random_seed": 0}),
+        "thompson": (active.thompson, {"gpm": t.gpm, **of_paths}),
+        "max_value_entropy": (active.max_value_entropy, {"gpm": t.gpm, "n_optima": 2, **of_paths}),
+        "joint_entropy_search": (active.joint_entropy_search, {"gpm": t.gpm, "n_optima": 2, **of_paths}),
+        "pes": (active.pes, {"gpm": t.gpm, "n_optima": 2, **of_paths}),
+        "entropy_search": (active.entropy_search, {"gpm": t.gpm, **over_box}),
+        "surest_input": (active.surest_input, {"fit": t.embedded, "u": np.zeros(1), "bounds": t.box}),
+        "latin_hypercube": (active.latin_hypercube, {"bounds": t.box, "n": 3, "random_seed": 0}),
+        "random_design": (active.random_design, {"bounds_or_pool": t.pool, "n": 3, "random_seed": 0}),
+        "random_design(bounds=)": (active.random_design, {"bounds": t.box, "n": 3, "random_seed": 0}),
+        "Learner": (
+            active.Learner,
+            {
+                "gpm": t.gpm,
+                "learn": "function",
+                "criterion": "random",
+                "pool": t.pool,
+                "bounds": None,
+                "repeat": False,
+                "minimize": False,
+                "inference": "laplace",
+                "verify": "never",
+                "random_seed": 0,
+            },
+        ),
+        "Learner.ask": (t.learner.ask, {"n": 1}),
+        "Learner.tell": (t.learner.tell, {"x": t.pool[:1], "y": [1.0], "asked": None}),
+        "Learner.forget": (t.learner.forget, {"x": None}),
+        "Learner.expect": (t.learner.expect, {"x": t.pool[:1]}),
+        "Learner.stop": (t.learner.stop, {"epsilon": 0.1, "delta": 0.1}),
+        "Learner.run": (t.learner.run, {"oracle": f, "n": 0, "progressbar": False, "until": None}),
+        "HDSLearner": (active.HDSLearner, {**hds, "recovery": 0.9, "n_active": 2, "share": 0.6, "test": "anchored"}),
+        "HDSLearner.ask": (t.hds_learner.ask, {"n": 1}),
+        "HDSLearner.tell": (t.hds_learner.tell, {"x": np.zeros(3), "y": 1.0, "asked": None}),
+        "HDSLearner.run": (t.hds_learner.run, {"f": f, "n": 1, "batch_size": 1}),
+        "HDSResult": (active.HDSResult, {"learner": t.hds_learner}),
+        "hds": (active.hds, {"f": f, "batch_size": None, **hds}),
+        "hds_then_optimize": (
+            active.hds_then_optimize,
+            {"f": f, "n": 3, "method": "gp_ucb", "beta": 2.0, "minimize": False, **hds},
+        ),
+        "gp_ucb": (
+            active.gp_ucb,
+            {
+                "f": f,
+                "n_dims": 3,
+                "n": 2,
+                **SCALES,
+                "inputs": [0, 1],
+                "others": np.zeros(3),
+                "X": np.zeros((1, 2)),
+                "y": [0.0],
+                "beta": 2.0,
+                "minimize": False,
+                "bounds": (-1.0, 1.0),
+                "random_seed": 0,
+            },
+        ),
+        "regret": (active.regret, {"values": [1.0, 2.0], "optimum": 3.0, "minimize": False}),
+        "theorem_beta": (
+            active.theorem_beta,
+            {"t": 3, "n_active": 2, "signal_variance": 1.0, "bandwidth": 0.5, "delta": 0.1},
+        ),
+        "thresholds": (active.thresholds, {"n_dims": 10, "n_active": 2, "recovery": 0.9}),
+        "expected_evaluations": (
+            active.expected_evaluations,
+            {"n_dims": 10, "n_active": 2, "false_active": 0.1, "per_node": 5.0},
+        ),
+        "fixed_sample_size": (active.fixed_sample_size, {"smallest_mean": 1.0, "largest": 3.0, "alpha": 0.05}),
+        "fixed_sample_test": (
+            active.fixed_sample_test,
+            {"difference": [1.0, 0.5], "noise_variance": 1.0, "alpha": 0.05},
+        ),
+        "check_assumptions": (active.check_assumptions, {"X": t.X, "y": t.y, **SCALES, "random_seed": 0}),
+        "estimate_scales": (
+            active.estimate_scales,
+            {"f": f, "n_dims": 3, "n_evaluations": 16, "n_active": 1, "bounds": (-1.0, 1.0), "random_seed": 0},
+        ),
+        "coordinate_wise": (
+            active.coordinate_wise,
+            {
+                "f": f,
+                "n_dims": 3,
+                "n_pairs": 2,
+                "noise_variance": 0.1,
+                "alpha": 0.05,
+                "bandwidth": 0.5,
+                "bounds": (-1.0, 1.0),
+                "random_seed": 0,
+            },
+        ),
+        "lasso_screening": (active.lasso_screening, {"X": t.X, "y": t.y, "n_active": 1, "random_seed": 0}),
+        "ard_screening": (active.ard_screening, {"fit": t.fit, "n_active": 1}),
+        "parse": (kernels.parse, {"text": "SE + LIN"}),
+        "grid": (kernels.grid, {"bases": ("SE",), "extra": (), "n_inputs": 1}),
+        "paper_models": (kernels.paper_models, {"series": "mauna_loa", "rooted": False}),
+        "Embedding": (
+            pma.cov.Embedding,
+            {"base": _exponentiated(), "R": np.ones((1, 2)), "input_dim": 2},
+        ),
+        "Rescaled": (pma.cov.Rescaled, {"base": _exponentiated(), "shift": [0.0], "scale": [1.0]}),
+        "log_posterior": (pma.graphs.log_posterior, {"gpm": t.gpm}),
+        "hessian": (pma.graphs.hessian, {"gpm": t.gpm}),
+        "predictive": (pma.graphs.predictive, {"gpm": t.gpm, "X_new": t.pool}),
+        "branin": (problems.branin, {"X": np.ones((2, 2))}),
+        "beale": (problems.beale, {"X": np.ones((2, 2))}),
+        "cosines": (problems.cosines, {"X": np.ones((2, 2)) / 2}),
+        "hartmann6": (problems.hartmann6, {"X": np.ones((2, 6)) / 2}),
+        "branin_embedding": (problems.branin_embedding, {"D": 4, "random_seed": 0}),
+        "embedded": (problems.embedded, {"function": problems.branin, "R": np.eye(2, 4)}),
+        "gp_draw": (problems.gp_draw, {"d": 1, "bandwidth": 0.5, "random_seed": 0}),
+        "hidden": (
+            problems.hidden,
+            {"function": problems.branin, "bounds": problems.BRANIN_BOUNDS, "D": 4, "active": [0, 1]},
+        ),
+        "quad": (problems.quad, {"D": 4, "d": 1, "bandwidth": 0.5, "mix": 0.0, "random_seed": 0}),
+        "random_embedding": (problems.random_embedding, {"D": 4, "d": 1, "prior_scale": 1.0, "random_seed": 0}),
+        "random_embedding_problem": (
+            problems.random_embedding_problem,
+            {"D": 4, "d": 1, "prior_scale": 1.0, "n_features": 20, "random_seed": 0},
+        ),
+        "compositional_kernel_search": (
+            search.compositional_kernel_search,
+            {
+                "X": t.X[:, :1],
+                "y": t.y,
+                "bases": ("LIN",),
+                "depth": 1,
+                "beam": 1,
+                "budget": 1,
+                "score": "bic",
+                "mean": "constant",
+                "random_seed": 0,
+                "progressbar": False,
+                "fit_keywords": {"n_restarts": 1},
+            },
+        ),
+        "embedding_dimension": (
+            search.embedding_dimension,
+            {
+                "X": t.X,
+                "y": t.y,
+                "n_components": [1],
+                "random_seed": 0,
+                "progressbar": False,
+                "fit_keywords": {"n_restarts": 1},
+            },
+        ),
+        "plot": (lambda result: plots.plot(result), {"result": pma.decompose(t.line)}),
+        "plot_predictions": (
+            plots.plot_predictions,
+            {
+                "fit": t.fit,
+                "input": 0,
+                "limits": (-1, 1),
+                "n_points": 5,
+                "target": "f",
+                "highlight": [0],
+                "number": False,
+            },
+        ),
+        "plot_parameters": (
+            plots.plot_parameters,
+            {"fit": t.fit, "var_names": None, "draws": 20, "random_seed": 0, "figsize": (4, 3)},
+        ),
+        "plot_embedding": (plots.plot_embedding, {"fit": t.embedded, "highlight": [0], "number": False}),
+        "plot_loadings": (plots.plot_loadings, {"fit": t.embedded, "draws": 20, "random_seed": 0, "labels": None}),
+        "plot_relevance": (plots.plot_relevance, {"fit": t.fit, "draws": 20, "random_seed": 0, "labels": None}),
+        "plot_subspace_angles": (plots.plot_subspace_angles, {"source": t.embedded, "draws": 20, "random_seed": 0}),
+        "plot_utility": (
+            plots.plot_utility,
+            {"utility": active.uncertainty(t.fit, t.pool, random_seed=0), "X": t.pool, "picks": 1, "input": None},
+        ),
+        "plot_evidence": (plots.plot_evidence, {"posterior": t.posterior, "n": 2}),
+        "plot_model_posterior": (plots.plot_model_posterior, {"history": t.history, "n_models": 2, "highlight": ()}),
+        "plot_learning_curves": (
+            plots.plot_learning_curves,
+            {"curves": t.curves, "metric": "error", "reference": {"b": 0.3}, "log": False},
+        ),
+        "plot_decomposition": (
+            plots.plot_decomposition,
+            {"decomposition": pma.decompose(t.line), "input": 0, "data": True, "figsize": (4, 3)},
+        ),
+        "plot_probability": (plots.plot_probability, {"fit": t.probit, "inputs": None, "method": "map", "n_points": 4}),
+    }
+
+
+def _exponentiated():
+    import pymc as pm
+
+    return pm.gp.cov.ExpQuad(1, ls=1.0)
+
+
+WRONG = {
+    "None": lambda: None,
+    "text": lambda: "no",
+    "no text": lambda: "",
+    "nan": lambda: np.nan,
+    "inf": lambda: np.inf,
+    "-1": lambda: -1,
+    "0": lambda: 0,
+    "-0.5": lambda: -0.5,
+    "2.5": lambda: 2.5,
+    "1e300": lambda: 1e300,
+    "1e-300": lambda: 1e-300,
+    "10**400": lambda: 10**400,
+    "1j": lambda: 1 + 2j,
+    "True": lambda: True,
+    "list": list,
+    "dict": dict,
+    "object": object,
+    "class": lambda: int,
+    "generator": lambda: (value for value in range(3)),
+    "RandomState": lambda: np.random.RandomState(0),
+    "empty": lambda: np.empty((0, 2)),
+    "vector": lambda: np.zeros(3),
+    "cube": lambda: np.zeros((2, 2, 2)),
+    "objects": lambda: np.array([[object(), object()]]),
+    "nans": lambda: np.full((7, 2), np.nan),
+    "huge": lambda: np.full((7, 2), 1e300),
+    "texts": lambda: ["a", "b"],
+    "frame of text": lambda: pd.DataFrame({"a": ["x", "y"]}),
+    "list of 10**400": lambda: [[10**400, 1]],
+    "dates": lambda: np.array(["2020-01-01", "2020-01-02"], "M8[D]"),
+}
+
+
+def has_nan(value, depth=0):
+    """Whether there is NaN anywhere in an answer."""
+    if isinstance(value, float | complex | np.inexact):
+        return bool(np.isnan(value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fc" and bool(np.isnan(value).any())
+    if isinstance(value, xr.DataArray | pd.Series | pd.DataFrame):
+        return has_nan(value.to_numpy())
+    if isinstance(value, xr.Dataset):
+        return any(has_nan(array) for array in value.variables.values())
+    if depth < 3 and isinstance(value, Mapping):
+        return any(has_nan(part, depth + 1) for part in value.values())
+    if depth < 3 and isinstance(value, list | tuple):
+        return any(has_nan(part, depth + 1) for part in value)
+    # An ensemble without an evidence says NaN.
+    if depth < 2 and is_dataclass(value) and not isinstance(value, pma.Ensemble) and not isinstance(value, type):
+        return any(has_nan(getattr(value, field.name), depth + 1) for field in fields(value))
+    return False
+
+
+def finding(name, argument, wrong):
+    """What is wrong with a call, or None."""
+    function, sane_ones = sane_calls()[name]
+    given = sane_ones | {argument: WRONG[wrong]()}
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            answer = function(**given)
+    except (ValueError, TypeError) as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        is_ours = (
+            frame.filename.startswith(PACKAGE) and linecache.getline(frame.filename, frame.lineno).split()[0] == "raise"
+        )
+        names = re.search(rf"\b{argument}\b", str(error))
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        return None if is_ours or names else f"{type(error).__name__} without a name, {place}: {error}"
+    except Exception as error:
+        if type(error).__module__.startswith("pymc_active"):
+            return None
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(PACKAGE)]
+        return (
+            f"{type(error).__name__}, {Path(frames[-1].filename).name}:{frames[-1].lineno}: {error}"
+            if frames
+            else repr(error)
+        )
+    for one in caught:
+        if issubclass(one.category, RuntimeWarning):
+            return f"RuntimeWarning, {Path(one.filename).name}:{one.lineno}: {one.message}"
+    if has_nan(answer):
+        return "NaN"
+    default = inspect.signature(function).parameters.get(argument)
+    if default is not None and isinstance(default.default, bool) and not isinstance(given[argument], bool):
+        return "taken for a bool"
+    return None
+
+
+@cache
+def sane_calls():
+    return sane()
+
+
+def combinations(names=()):
+    found = []
+    for name, (_, given) in sane_calls().items():
+        if not names or name in names:
+            found += [(name, argument, wrong) for argument in given for wrong in WRONG]
+    return found
+
+
+def test_wrong_arguments_are_refused_by_name_or_do_no_harm():
+    """Some of all combinations, drawn once and for all; this file as a script tries the others."""
+    import matplotlib.pyplot as plt
+
+    everything = [one for one in combinations() if one[0] not in LONG]
+    found = {}
+    for number in np.random.default_rng(20261124).permutation(len(everything))[:N_TRIED]:
+        combination = everything[number]
+        if problem := finding(*combination):
+            found[combination] = problem
+        plt.close("all")
+    assert not found
+
+
+if __name__ == "__main__":
+    import time
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    everything = combinations(sys.argv[1:])
+    n_found = 0
+    for combination in everything:
+        began = time.monotonic()
+        found = finding(*combination)
+        plt.close("all")
+        if (spent := time.monotonic() - began) > 5:
+            print(*combination, f"took {spent:.0f} s", flush=True)
+        if found:
+            n_found += 1
+            print(*combination, "|", found[:160].replace("\n", " "), flush=True)
+    print(f"{n_found} findings in {len(everything)} calls")

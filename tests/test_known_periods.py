@@ -1,0 +1,97 @@
+"""Seasons that the user knows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import pymc_active as pma
+
+MONTHS = np.arange(48.0)
+QUICK = {"n_restarts": 2, "population": 0, "random_seed": 1, "progressbar": False}
+
+
+def series(period):
+    noise = np.random.default_rng(3).normal(size=48)
+    return np.sin(2 * np.pi * MONTHS / period) + 0.3 * np.sin(4 * np.pi * MONTHS / period) + 0.1 * noise
+
+
+def period_prior(gpm, name):
+    """Median and log sd, in the units of the model's inputs."""
+    posterior, i = gpm.posterior(), gpm.labels.index(f"log_period_{name}")
+    return np.exp(posterior.prior.mean[i]), posterior.prior.sd[i]
+
+
+@pytest.mark.parametrize("x_scale", [None, "unit"])
+def test_a_known_period_is_in_the_units_of_the_inputs(x_scale):
+    gpm = pma.composite_gp(MONTHS[:, None], series(12), "LIN + PER * SE + PER0", period=12, x_scale=x_scale)
+    for name in ("PER", "PER0"):
+        median, sd = period_prior(gpm, name)
+        assert_allclose(median * np.broadcast_to(gpm.x_map.scale, 1)[0], 12)
+        assert sd == 0.01
+    # Other kernels keep their priors.
+    free = pma.composite_gp(MONTHS[:, None], series(12), "LIN + PER * SE + PER0", x_scale=x_scale)
+    others = [i for i, label in enumerate(gpm.labels) if "period" not in label]
+    assert_allclose(gpm.posterior().prior.mean[others], free.posterior().prior.mean[others])
+
+
+@pytest.mark.parametrize("period", [{"month": 12.0}, [None, 12.0]])
+def test_other_inputs_keep_their_priors(period):
+    frame = pd.DataFrame({"dose": MONTHS % 7, "month": MONTHS})
+    known, free = (
+        pma.composite_gp(frame, series(12), "PER[0] + PER[1]", x_scale="unit", y_scale="standardize", period=one)
+        for one in (period, None)
+    )
+    assert period_prior(known, "PER_1") == period_prior(free, "PER_1")
+    assert_allclose(period_prior(known, "PER_2"), (12 / 47, 0.01))
+    varied = known.with_expression("SE[0] * PER[1]")
+    assert_allclose(period_prior(varied, "PER"), (12 / 47, 0.01))
+
+
+def test_a_known_period_is_found_among_its_aliases():
+    """Monthly data of a period of 1.2 also have one of 6, which the prior of periods prefers."""
+    x = MONTHS[:, None]
+    for period, low, high in ((1.2, 1.15, 1.25), (6.0, 5.8, 6.2)):
+        gpm = pma.composite_gp(x, series(6), "PER", period=period, x_scale="unit", y_scale="standardize")
+        fit = pma.fit_laplace(gpm, **QUICK)
+        assert low < 47 * np.exp(fit.point["log_period_PER"]) < high
+
+
+def test_a_search_knows_the_period():
+    found = pma.search.compositional_kernel_search(
+        MONTHS[:, None],
+        series(12),
+        bases=("SE", "PER"),
+        depth=2,
+        period=12,
+        random_seed=1,
+        progressbar=False,
+        fit_keywords={"n_restarts": 2, "population": 0},
+    )
+    assert "PER" in found.table.model
+    for label, fit in found.fits.items():
+        for name, value in fit.point.items():
+            if name.startswith("log_period"):
+                assert 11 < 47 * np.exp(value) < 13, label
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "message"),
+    [
+        ({"period": 0.0}, ValueError, "period must be positive, in the units of X; got 0.0"),
+        ({"period": [1.0, 2.0]}, ValueError, r"one number \(or None\) for each of 1 inputs"),
+        ({"period": {"week": 1.0}}, ValueError, "period names inputs among 0; got"),
+        ({"period": 12, "priors": {"log_period_PER": 0.0}}, ValueError, "both period and priors set the period"),
+        ({"period": [[1.0, 2.0]]}, (TypeError, ValueError), "period"),
+        ({"period": object()}, TypeError, "period"),
+    ],
+)
+def test_wrong_periods_are_refused(keywords, error, message):
+    with pytest.raises(error, match=message):
+        pma.composite_gp(MONTHS[:, None], series(12), "PER", x_scale="unit", y_scale="standardize", **keywords)
+
+
+def test_a_period_of_one_input_is_not_that_of_all():
+    X = np.column_stack([MONTHS, MONTHS % 5])
+    with pytest.raises(ValueError, match=r"PER has one period for all inputs, .* write PER\[0\]"):
+        pma.composite_gp(X, series(12), "PER", period=[12, None], x_scale="unit", y_scale="standardize")

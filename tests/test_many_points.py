@@ -1,0 +1,282 @@
+"""Fits to many points: modes from some of the data, few draws, kept factorisations, and ``max_points``."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pymc_active as pma
+from pymc_active.laplace.modes import task
+from pymc_active.laplace.modes.search import follow
+from pymc_active.particles.fit import FEWEST, default_particles
+from pymc_active.particles.informative import by_variance
+from pymc_active.posterior import array
+from pymc_active.posterior.base import MANY
+from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.predictions import kept_states
+from pymc_active.predictions.moments import draw_moments
+from pymc_active.support.threads import _controller, threads_for
+
+N = MANY + 40
+
+
+def data(n=N, D=2, seed=1, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, D))
+    return X, np.sin(3 * X[:, 0]) + 0.5 * X[:, -1] + noise * rng.normal(size=n)
+
+
+MODELS = {
+    "ARD": lambda X, y: pma.ard_gp(X, y, mean="linear"),
+    "sum and product": lambda X, y: pma.composite_gp(X, y, "SE * LIN + RQ"),
+    "embedding": lambda X, y: pma.embedding_gp(X, y, n_components=1, priors={"log_lengthscale": 0.0}),
+}
+
+
+@pytest.fixture(params=MODELS)
+def gpm(request):
+    return MODELS[request.param](*data(30))
+
+
+def near_prior(posterior, rng, size=3):
+    center, sd = posterior.prior_scale()
+    return center + 0.3 * sd * rng.normal(size=(size, len(center)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_mode_found_from_some_of_the_data_is_that_of_a_search_on_all(name, monkeypatch):
+    options = {"n_restarts": 4, "population": 0, "random_seed": 1, "progressbar": False}
+    model = MODELS[name](*data())
+    some = pma.fit_laplace(model, **options)
+    monkeypatch.setattr(task, "MANY", 10**9)
+    on_all = pma.fit_laplace(model, **options)
+    assert some.diagnostics["converged"]
+    # An embedding may have the other sign: the density tells.
+    assert abs(some.log_posterior - on_all.log_posterior) < 2e-6
+    assert abs(some.log_evidence - on_all.log_evidence) < 1e-2
+
+
+def test_following_the_mode_of_some_of_the_data_takes_few_evaluations():
+    model, options = pma.ard_gp(*data()), {"n_restarts": 2, "population": 0, "random_seed": 1, "progressbar": False}
+    few = pma.fit_laplace(pma.ard_gp(*data(70)), **options).best
+    posterior = model.posterior()
+    found = follow(posterior, few.z, few.root)
+    assert found.converged
+    assert found.n_evaluations < 25
+    best = pma.fit_laplace(model, start=model.unflatten(found.z), **options)
+    assert abs(best.log_posterior - found.log_posterior) < 1e-6
+
+
+def test_a_warm_start_at_the_mode_is_kept():
+    model = pma.ard_gp(*data())
+    fit = pma.fit_laplace(model, n_restarts=1, population=0, random_seed=1, progressbar=False)
+    again = pma.fit_laplace(model, start=fit, n_restarts=0, population=0, random_seed=2, progressbar=False)
+    assert again.log_posterior > fit.log_posterior - 1e-6
+
+
+@pytest.mark.slow
+def test_draws_of_many_points_have_the_moments_and_the_evidence_of_the_mode():
+    """With so many points the posterior is nearly Gaussian, so that Laplace's approximation is the second route."""
+    model = pma.ard_gp(*data(noise=0.3), priors={"log_outputscale": 0.0})
+    fit = pma.fit(model, random_seed=1, progressbar=False)
+    modes = pma.fit_laplace(model, n_restarts=2, population=0, random_seed=1, progressbar=False)
+    assert fit.diagnostics["confirmed"]
+    assert abs(fit.log_evidence - modes.log_evidence) < 0.3
+    sd = np.sqrt(np.diag(modes.covariance))
+    assert (np.abs(fit.ensemble.thetas.mean(0) - modes.theta) < 0.5 * sd).all()
+    # The log noise is the most Gaussian of them.
+    assert_allclose(fit.ensemble.thetas[:, -1].std(), sd[-1], rtol=0.3)
+
+
+def test_more_points_have_fewer_particles():
+    assert default_particles(50) == default_particles(300) == 256
+    assert default_particles(600) == 64
+    assert default_particles(10**5) == 16 < FEWEST
+
+
+@pytest.mark.slow
+def test_an_updated_fit_to_many_points_is_drawn_anew_where_moves_would_cost_more():
+    X, y = data()
+    fit = pma.fit(pma.ard_gp(X, y), random_seed=1, progressbar=False)
+    follows = fit.update(X[:1], y[:1], random_seed=1)
+    assert follows.diagnostics["reason"] == "points were added by reweighing"
+    surprised = fit.update(X[:1], y[:1] + 3, random_seed=1)
+    assert surprised.diagnostics["n_fresh"] == N + 1
+
+
+def test_a_light_state_has_the_same_values_and_predictions(gpm):
+    posterior, rng = gpm.posterior(), np.random.default_rng(1)
+    X_new = rng.uniform(-1, 1, size=(5, 2))
+    for theta in near_prior(posterior, rng):
+        full, light = posterior.state(theta), posterior.light_state(theta)
+        assert_allclose(light.factor.nll, full.factor.nll, rtol=1e-10)
+        for ours, theirs in zip(posterior.moments(light, X_new)[:4], posterior.moments(full, X_new)[:4], strict=True):
+            assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+        ours, theirs = (posterior.input_gradients(state, X_new) for state in (light, full))
+        assert_allclose(ours.variance, theirs.variance, rtol=1e-7, atol=1e-9)
+
+
+def test_likelihoods_without_gradients_are_those_with(gpm):
+    posterior = gpm.posterior()
+    thetas = near_prior(posterior, np.random.default_rng(1))
+    assert_allclose(posterior.likelihood_values(thetas), posterior.log_likelihoods(thetas).value, rtol=1e-10)
+
+
+def test_the_posterior_of_some_data_is_that_of_a_model_of_them(gpm):
+    posterior, rows = gpm.posterior(), np.array([3, 1, 20, 7])
+    some, alone = posterior.subset(rows), posterior.with_data(gpm.X[rows], gpm.y[rows])
+    for theta in near_prior(posterior, np.random.default_rng(1)):
+        for ours, theirs in zip(some.value_and_gradient(theta), alone.value_and_gradient(theta), strict=True):
+            assert_allclose(ours, theirs, rtol=1e-10)
+    assert len(posterior.y) == 30
+
+
+@pytest.mark.parametrize("name", ["ARD", "sum and product"])
+def test_a_hessian_by_differences_is_the_exact_one(name, monkeypatch):
+    posterior = MODELS[name](*data(30)).posterior()
+    [theta] = near_prior(posterior, np.random.default_rng(1), 1)
+    exact = posterior.hessian(posterior.state(theta))
+    monkeypatch.setattr(array, "_DENSE", 0)
+    by_differences = posterior.hessian(posterior.state(theta))
+    assert not np.array_equal(by_differences, exact)
+    assert_allclose(by_differences, exact, rtol=1e-5, atol=1e-6 * np.abs(exact).max())
+
+
+def test_factorisations_are_kept_for_the_next_prediction(monkeypatch):
+    posterior, X_new = pma.ard_gp(*data(30)).posterior(), np.zeros((1, 2))
+    thetas = near_prior(posterior, np.random.default_rng(1), 20)
+    made = []
+    monkeypatch.setattr(
+        type(posterior), "light_state", lambda self, theta: made.append(theta) or self.state(theta), raising=True
+    )
+    first = draw_moments(posterior, thetas, X_new)
+    assert len(made) == 20
+    for ours, theirs in zip(draw_moments(posterior, thetas, X_new), first, strict=True):
+        assert_array_equal(ours, theirs)
+    assert len(made) == 20
+    # Without room the first 16 stay, and another posterior pushes them out.
+    monkeypatch.setattr(kept_states, "_BYTES", 0)
+    others = [posterior.with_data(*data(30, seed=seed)) for seed in (2, 3)]
+    for _ in range(2):
+        draw_moments(others[0], thetas, X_new)
+    assert len(made) == 20 + 20 + 4
+    draw_moments(others[1], thetas, X_new)
+    draw_moments(others[0], thetas, X_new)
+    assert len(made) == 44 + 20 + 20
+
+
+def test_large_matrices_have_all_threads_and_small_ones_as_many_as_before():
+    controller, most = _controller()
+
+    def now():
+        return {one["num_threads"] for one in controller.select(user_api="blas").info()}
+
+    before = now()
+    with threads_for(10):
+        assert now() == before
+    with threads_for(5000):
+        assert now() == {most}
+
+
+# max_points
+
+
+def test_points_are_chosen_one_after_another_by_the_variance_given_the_others():
+    posterior = pma.ard_gp(*data(25)).posterior()
+    theta = posterior.prior_scale()[0] - 0.5
+    gp, X = ConditionedGP(posterior, theta), posterior.X
+    K, noise = gp.covariance(X, X), float(gp.noise_variance(X[:1])[0])
+    chosen: list[int] = []
+    for _ in range(12):
+        G = K[np.ix_(chosen, chosen)] + noise * np.eye(len(chosen))
+        variance = np.diag(K) - np.sum(K[chosen] * np.linalg.solve(G, K[chosen]), axis=0)
+        chosen.append(max(set(range(25)) - set(chosen), key=lambda i: (round(variance[i], 10), -i)))
+    assert by_variance(gp, X, 12).tolist() == chosen
+
+
+def test_a_fit_to_some_of_the_points_says_so_once_and_leaves_the_model_its_data():
+    X, y = data(60)
+    gpm = pma.ard_gp(X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = pma.fit(gpm, max_points=25, random_seed=1, progressbar=False)
+    [told] = [w for w in caught if issubclass(w.category, pma.ActiveWarning)]
+    assert issubclass(told.category, pma.PointsLeftOutWarning)
+    assert "25 of 60 points" in str(told.message)
+    assert told.filename == __file__
+    assert fit.diagnostics["n_left_out"] == 35
+    assert_array_equal(gpm.X, X)
+    rows = [int(np.flatnonzero((X == x).all(1))[0]) for x in fit.X]
+    assert len(set(rows)) == 25
+    assert_array_equal(fit.y, y[rows])
+    # An ordinary fit to these points, with the same draws, predicts the same.
+    alone = pma.fit(pma.ard_gp(X[rows], y[rows]), random_seed=2, progressbar=False)
+    sd = np.sqrt(pma.predict(alone, X[:9]).f_variance)
+    assert (np.abs(pma.predict(fit, X[:9]).f_mean - pma.predict(alone, X[:9]).f_mean) < sd).all()
+
+
+def test_points_that_are_few_enough_are_all_used():
+    gpm = pma.ard_gp(*data(12))
+    fit, plain = (pma.fit(gpm, max_points=most, random_seed=1, progressbar=False) for most in (12, None))
+    assert_array_equal(fit.ensemble.thetas, plain.ensemble.thetas)
+    assert "n_left_out" not in fit.diagnostics
+
+
+@pytest.mark.parametrize("value", [9, 20.5, "all"])
+def test_bad_numbers_of_points_are_refused(value):
+    with pytest.raises((ValueError, TypeError), match="max_points must be a whole number"):
+        pma.fit(pma.ard_gp(*data(12)), max_points=value)
+
+
+def bumps(X):
+    return np.sin(3 * X[:, 0]) + 0.5 * X[:, -1]
+
+
+def learner_of(n, max_points, **keywords):
+    gpm = pma.ard_gp(*data(n))
+    box = [(-1, 1)] * 2
+    return pma.active.Learner(gpm, bounds=box, max_points=max_points, random_seed=1, **keywords)
+
+
+def test_a_learner_keeps_to_the_most_points_and_says_so_once():
+    learner = learner_of(18, 20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sizes = []
+        for _ in range(6):
+            learner.tell(x := learner.ask(), bumps(x))
+            sizes.append(len(learner.fit.y))
+    # All up to 20, then 18 of them, and those told next.
+    assert sizes == [19, 20, 18, 19, 20, 18]
+    assert [w.category for w in caught if issubclass(w.category, pma.PointsLeftOutWarning)] == [
+        pma.PointsLeftOutWarning
+    ]
+    assert len(learner.X) == 24
+    assert learner.fit.diagnostics["n_left_out"] == 6
+    assert all((learner.X == x).all(1).any() for x in learner.fit.X)
+
+
+@pytest.mark.filterwarnings("ignore::pymc_active.PointsLeftOutWarning")
+def test_a_saved_learner_of_some_points_asks_the_same(tmp_path):
+    learner = learner_of(25, 20)
+    learner.tell(x := learner.ask(), bumps(x))
+    learner.ask(2)
+    learner.save(tmp_path / "run.nc")
+    again = pma.active.Learner.load(tmp_path / "run.nc")
+    assert_array_equal(again.fit.X, learner.fit.X)
+    assert_array_equal(again.ask(), learner.ask())
+    for one in (learner, again):
+        one.tell([[0.1, 0.2]], [0.5])
+    assert_array_equal(again.ask(), learner.ask())
+
+
+def test_most_points_are_for_one_model_represented_by_draws():
+    with pytest.raises(ValueError, match="max_points is for a single model"):
+        learner_of(12, 20, inference="laplace")
+    with pytest.raises(ValueError, match="leave out max_points"):
+        learner_of(12, 20, verify="sometimes")
+    models = [pma.composite_gp(*data(12), kernel) for kernel in ("SE", "RQ")]
+    with pytest.raises(ValueError, match="max_points is for a single model"):
+        pma.active.Learner(models, "model", bounds=[(-1, 1)] * 2, max_points=20)

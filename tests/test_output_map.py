@@ -1,0 +1,135 @@
+"""Output maps: the transformation itself, its choice by evidence, predictions in the units of y, and the offer."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, yeojohnson
+
+import pymc_active as pma
+
+BOX = [(-1.0, 1.0)] * 2
+
+
+def steep(X):
+    return -np.exp(7 * np.hypot(*(X - 0.3).T))
+
+
+def smooth(X):
+    return np.sin(2 * X[:, 0]) + X[:, 1]
+
+
+def fitted(y_of, n, seed=0):
+    X = np.random.default_rng(seed).uniform(-1, 1, (n, 2))
+    return pma.fit_laplace(pma.ard_gp(X, y_of(X), bounds=BOX), n_restarts=2, random_seed=1, progressbar=False)
+
+
+MAPS = [
+    pma.OutputMap("log"),
+    pma.OutputMap(power=0.0, shift=1.0, scale=2.0),
+    pma.OutputMap(power=0.7, shift=1.0, scale=2.0),
+    pma.OutputMap(power=2.0, shift=1.0, scale=0.5),
+]
+
+
+@pytest.mark.parametrize("output_map", MAPS)
+def test_the_inverse_and_the_slope(output_map):
+    y = np.array([0.1, 0.9, 1.0, 1.3, 40.0])
+    np.testing.assert_allclose(output_map.inverse(output_map(y)), y, rtol=1e-12)
+    h = 1e-6
+    numerical = (output_map(y + h) - output_map(y - h)) / (2 * h)
+    np.testing.assert_allclose(np.exp(output_map._log_slope(y)), numerical, rtol=1e-6)
+
+
+def test_the_power_is_that_of_yeo_and_johnson():
+    y = np.array([-3.0, -0.2, 0.0, 0.4, 5.0])
+    np.testing.assert_allclose(pma.OutputMap(power=0.3)(y), yeojohnson(y, 0.3), rtol=1e-12)
+
+
+def test_the_gain_is_that_of_a_direct_density():
+    fit = fitted(steep, 25)
+    found = pma.OutputMap.of(fit)
+    theta, gpm = fit.point, fit.gpm
+    Z = gpm.x_map(gpm.X)
+    distance = (Z[:, None] - Z) / np.exp(theta["log_lengthscale"])
+    K = np.exp(2 * theta["log_outputscale"]) * np.exp(-0.5 * (distance**2).sum(-1))
+    K += np.exp(2 * theta["log_noise"]) * np.eye(len(Z))
+
+    def log_density(output_map):
+        z, ones = output_map(gpm.y), np.ones(len(Z))
+        inverse = np.linalg.inv(K)
+        level = ones @ inverse @ z / (ones @ inverse @ ones)
+        variance = (z - level) @ inverse @ (z - level) / len(z)
+        h = 1e-5 * np.abs(gpm.y)
+        slope = (output_map(gpm.y + h) - output_map(gpm.y - h)) / (2 * h)
+        return multivariate_normal.logpdf(z, level * ones, variance * K) + np.log(slope).sum()
+
+    def powered(power):
+        return pma.OutputMap(found.kind, power, found.shift, found.scale)
+
+    assert found.kind == "yeo-johnson"
+    assert found.gain > 5
+    np.testing.assert_allclose(found.gain, log_density(found) - log_density(powered(1.0)), rtol=1e-4)
+    others = [log_density(powered(power)) for power in np.linspace(0, 2, 21)]
+    assert log_density(found) >= max(others) - 1e-3
+
+
+def test_positive_data_over_decades_get_the_logarithm():
+    found = pma.OutputMap.of(fitted(lambda X: np.exp(6 * X[:, 0] + 2 * np.sin(3 * X[:, 1])), 30))
+    assert found.kind == "log"
+    assert found.gain > 5
+
+
+def test_predictions_are_in_the_units_of_y():
+    X = np.random.default_rng(1).uniform(-1, 1, (30, 2))
+    output_map = pma.OutputMap("log")
+    y = np.exp(3 * smooth(X) + 0.3 * np.random.default_rng(2).normal(size=30))
+    fit = pma.fit_laplace(pma.ard_gp(X, output_map(y), bounds=BOX), n_restarts=2, random_seed=1, progressbar=False)
+    X_new = np.array([[0.2, -0.3], [0.9, 0.9]])
+    y_new = np.exp(3 * smooth(X_new))
+    inner = pma.predict(fit, X_new, quantiles=[0.1, 0.9], y_new=np.log(y_new))
+    outer = output_map.predict(fit, X_new, quantiles=[0.1, 0.9], y_new=y_new)
+    np.testing.assert_allclose(outer.y_quantile, np.exp(inner.y_quantile))
+    np.testing.assert_allclose(outer.y_log_density, inner.y_log_density - np.log(y_new))
+    # The mean of a log-normal distribution; all methods of a fit are Gaussian mixtures, the marginal GP one Gaussian.
+    np.testing.assert_allclose(outer.f_mean, np.exp(inner.f_mean + inner.f_variance / 2), rtol=0.01)
+    np.testing.assert_allclose(
+        outer.f_variance, np.expm1(inner.f_variance) * np.exp(2 * inner.f_mean + inner.f_variance), rtol=0.1
+    )
+
+
+@pytest.mark.parametrize("options", [{"kind": "sqrt"}, {"power": -0.5}, {"scale": 0.0}, {"shift": np.nan}])
+def test_maps_that_do_not_exist_are_refused(options):
+    with pytest.raises(ValueError, match=r"kind|power"):
+        pma.OutputMap(**options)
+    with pytest.raises(ValueError, match="positive outputs"):
+        pma.OutputMap("log")([1.0, 0.0])
+
+
+def offers(y_of):
+    X = np.random.default_rng(0).uniform(-1, 1, (20, 2))
+    learner = pma.active.Learner(pma.ard_gp(X, y_of(X), bounds=BOX), "maximum", bounds=BOX, random_seed=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            x = learner.ask()
+            learner.tell(x, y_of(x))
+    return [w for w in caught if issubclass(w.category, pma.OutputScaleWarning)]
+
+
+def test_a_learner_offers_a_map_once_where_it_is_needed():
+    assert len(offers(steep)) == 1
+    assert not offers(smooth)
+
+
+def test_a_recommendation_far_above_the_data_says_so():
+    X = np.linspace(-1, -0.5, 8)[:, None]
+    y = 3 * X[:, 0] + 0.01 * np.random.default_rng(0).normal(size=8)
+    gpm = pma.ard_gp(X, y, bounds=[(-1, 1)], mean="linear")
+    learner = pma.active.Learner(gpm, "maximum", bounds=[(-1, 1)], random_seed=0)
+    with pytest.warns(pma.RecommendationWarning, match="above the best point measured"):
+        x = learner.recommend()
+    learner.tell(x, 3 * x[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.RecommendationWarning)
+        learner.recommend()

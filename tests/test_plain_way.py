@@ -1,0 +1,162 @@
+"""``bounds=``: no scale and no prior; x over the box, y standardised by all data that the model holds."""
+
+import json
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+
+import pymc_active as pma
+from pymc_active.models.builders import rebuild
+
+BOUNDS = [(20.0, 80.0), (1.0, 5.0)]
+RNG = np.random.default_rng(11)
+X = RNG.uniform([20, 1], [80, 5], (14, 2))
+Y = 300 + 50 * np.sin(X[:, 0] / 15) + X[:, 1] + 0.5 * RNG.normal(size=14)
+
+BUILDERS = {
+    "ard": lambda X, y, **options: pma.ard_gp(X, y, **options),
+    "embedding": lambda X, y, **options: pma.embedding_gp(X, y, n_components=1, **options),
+    "composite": lambda X, y, **options: pma.composite_gp(X, y, "(SE + PER[0]) * LIN + RQ", mean="linear", **options),
+}
+
+
+@pytest.fixture(params=BUILDERS)
+def make(request):
+    return BUILDERS[request.param]
+
+
+def grown(make, **options):
+    """A model made of six points that holds fourteen."""
+    gpm = make(X[:6], Y[:6], bounds=BOUNDS, **options)
+    gpm.set_data(X, Y)
+    return gpm
+
+
+def test_no_warning_about_units(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gpm = make(1e6 + 1e3 * X, 1e-4 * Y, bounds=1e6 + 1e3 * np.array(BOUNDS))
+    assert gpm.model["y"].eval().shape == (14,)
+
+
+def test_priors_are_those_for_y_standardised_by_the_current_data(make):
+    """The same density as that of a model made of all data at once, whose parameters have other units."""
+    gpm, at_once = grown(make), make(X, Y, bounds=BOUNDS)
+    theta = 0.3 * RNG.normal(size=gpm.posterior().n_parameters)
+    ratio = at_once.y_map.scale / gpm.y_map.scale
+    point, log_jacobian = gpm.unflatten(theta), 0.0
+    names = ["log_outputscale", "log_noise"]
+    if "log_outputscale_SE" in point:
+        # Of a product, one factor carries the scale.
+        names = ["log_outputscale_SE", "log_outputscale_PER", "log_outputscale_RQ", "log_noise"]
+    for name in names:
+        point[name] = point[name] - np.log(ratio)
+    level = gpm.y_map.shift + gpm.y_map.scale * point["mean_constant"]
+    point["mean_constant"] = (level - at_once.y_map.shift) / at_once.y_map.scale
+    log_jacobian += np.log(ratio)
+    if "mean_slope" in point:
+        point["mean_slope"] = point["mean_slope"] / ratio
+        log_jacobian += 2 * np.log(ratio)
+    value = at_once.posterior().value_and_gradient(at_once.flatten(point))[0]
+    assert_allclose(gpm.posterior().value_and_gradient(theta)[0], value - log_jacobian, rtol=1e-12)
+
+
+def test_arrays_and_graphs_renew_the_same_priors(make):
+    gpm = grown(make)
+    arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
+    theta = 0.3 * RNG.normal(size=arrays.n_parameters)
+    value, gradient = arrays.value_and_gradient(theta)
+    assert_allclose(graphs.value_and_gradient(theta)[0], value, rtol=1e-11)
+    assert_allclose(graphs.value_and_gradient(theta)[1], gradient, rtol=1e-8, atol=1e-8)
+    logp = gpm.model.compile_logp()(gpm.unflatten(theta))
+    assert_allclose(logp, value, rtol=1e-11)
+
+
+def test_a_recipe_renews_them_too(make):
+    gpm = grown(make)
+    again = rebuild(json.loads(json.dumps(gpm.source.recipe())), X[:9], Y[:9])
+    again.set_data(X, Y)
+    theta = 0.3 * RNG.normal(size=gpm.posterior().n_parameters)
+    assert again.posterior().value_and_gradient(theta)[0] == gpm.posterior().value_and_gradient(theta)[0]
+
+
+@pytest.mark.parametrize("prior", [-1.0, pm.HalfNormal.dist(1.0)], ids=["a number", "not normal"])
+def test_other_priors_are_stated_for_the_first_data(prior):
+    gpm = pma.ard_gp(X[:6], Y[:6], bounds=BOUNDS, priors={"log_noise": prior})
+    fixed = pma.ard_gp(
+        X[:6],
+        Y[:6],
+        mean="constant",
+        x_scale=(gpm.x_map.shift, gpm.x_map.scale),
+        y_scale="standardize",
+        priors={"log_noise": prior if isinstance(prior, float) else pm.HalfNormal.dist(1.0)},
+    )
+    for one in (gpm, fixed):
+        one.set_data(X, Y)
+    theta = np.full(gpm.posterior().n_parameters, 0.1)
+    assert_allclose(gpm.posterior().value_and_gradient(theta)[0], fixed.posterior().value_and_gradient(theta)[0])
+
+
+def test_scales_take_precedence():
+    gpm = pma.ard_gp(X, Y, bounds=BOUNDS, x_scale="unit", y_scale=(300, 40), mean="zero")
+    assert_allclose(gpm.x_map(X).min(0), 0)
+    assert (float(gpm.y_map.shift), float(gpm.y_map.scale), gpm.y_map.is_renewed) == (300, 40, False)
+    assert "mean_constant" not in gpm.labels
+
+
+@pytest.mark.parametrize("y", [[7.0], [7.0, 7.0], [0.0]])
+def test_one_point_and_equal_values(y):
+    gpm = pma.ard_gp(X[: len(y)], y, bounds=BOUNDS)
+    fit = pma.fit(gpm, random_seed=0, progressbar=False)
+    found = pma.predict(fit, X[5:8])
+    assert np.isfinite(found.f_mean).all()
+    assert (found.f_variance > 0).all()
+    fit = fit.update(X[8:11], Y[8:11], random_seed=0)
+    assert np.isfinite(fit.log_evidence)
+
+
+def test_units_of_y_change_nothing():
+    found = [pma.fit(pma.ard_gp(X, y, bounds=BOUNDS), random_seed=3, progressbar=False) for y in (Y, 1000 * Y - 5e4)]
+    one, other = (pma.predict(fit, X + 0.1) for fit in found)
+    assert_allclose(other.f_mean, 1000 * one.f_mean - 5e4, rtol=1e-6)
+    assert_allclose(other.y_variance, 1e6 * one.y_variance, rtol=1e-6)
+    assert_allclose(found[1].log_evidence, found[0].log_evidence - 14 * np.log(1000), atol=1e-5)
+
+
+def test_updates_follow_the_renewed_prior():
+    """The evidence of reweighed particles, whose prior has moved, is that of a fresh run."""
+    gpm = pma.ard_gp(X[:10], Y[:10], bounds=BOUNDS)
+    before = pma.fit_smc(gpm, n_particles=1024, random_seed=0, progressbar=False)
+    updated = before.update(X[10:13], Y[10:13], random_seed=0)
+    assert "reweighing" in updated.diagnostics["reason"]
+    gpm.set_data(X[:13], Y[:13])
+    fresh = pma.fit_smc(gpm, n_particles=1024, random_seed=1, progressbar=False)
+    error = np.hypot(updated.log_evidence_error, fresh.log_evidence_error)
+    assert abs(updated.log_evidence - fresh.log_evidence) < 3 * error
+    # The move of the prior matters here.
+    stale = before.swarm.space.source.with_data(X[:13], Y[:13]).log_priors(before.theta[None])[0]
+    assert abs(stale - before.swarm.space.source.log_priors(before.theta[None])[0]) > 0.01
+
+
+def test_a_saved_run_goes_on_with_the_same_question(tmp_path):
+    def learner():
+        return pma.active.Learner(pma.ard_gp(X[:4], Y[:4], bounds=BOUNDS), "function", bounds=BOUNDS, random_seed=5)
+
+    unbroken, broken = learner(), learner()
+    for one in (unbroken, broken):
+        one.tell(one.ask(), 310.0)
+    broken.save(tmp_path / "run.nc")
+    resumed = pma.active.Learner.load(tmp_path / "run.nc")
+    assert resumed.gpm.y_map.is_renewed
+    for one in (unbroken, resumed):
+        one.tell(one.ask(), 260.0)
+    assert np.array_equal(unbroken.ask(), resumed.ask())
+
+
+@pytest.mark.parametrize("bounds", [[(0, 1)], [(5, 1), (0, 1)], "box", [(0, np.inf), (0, 1)]])
+def test_bad_bounds(bounds):
+    with pytest.raises(ValueError, match="bounds must"):
+        pma.ard_gp(X, Y, bounds=bounds)

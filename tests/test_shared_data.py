@@ -1,0 +1,125 @@
+"""Users' models with several GPs, several outputs, or data that cannot be replaced."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+
+import pymc_active as pma
+
+X = np.linspace(0, 1, 6)[:, None]
+Y = np.sin(3 * X[:, 0])
+POOL = np.linspace(0, 1, 9)[:, None]
+QUIET = {"random_seed": 0, "progressbar": False}
+
+
+def two_gps(shared):
+    """GPs of two outputs in one model, with one pm.Data for the X of both or one each."""
+    gps = {}
+    with pm.Model() as model:
+        both = pm.Data("X", X) if shared else None
+        for name, y in (("first", Y), ("second", Y**2)):
+            inputs = both if shared else pm.Data(f"X_{name}", X)
+            gps[name] = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal(f"ls_{name}", 0, 1)))
+            gps[name].marginal_likelihood(name, inputs, pm.Data(f"y_{name}", y), sigma=0.1)
+    return {name: pma.from_marginal(gp, name, model=model) for name, gp in gps.items()}
+
+
+def one_gp(X_data, y_data):
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
+        gp.marginal_likelihood("y", X_data(), y_data(), sigma=0.1)
+    return pma.from_marginal(gp, "y", model=model)
+
+
+def alone(y, X=X):
+    """Log posterior of one GP in a model of its own."""
+    return one_gp(lambda: pm.Data("X", X), lambda: pm.Data("data", y)).posterior()
+
+
+def test_two_gps_with_one_X_are_fitted():
+    """The lengthscale is that of the GP in a model of its own."""
+    mode = pma.fit_laplace(two_gps(shared=True)["first"], **QUIET).constrained_point["ls_first"]
+    own = pma.fit_laplace(one_gp(lambda: X, lambda: Y), **QUIET).constrained_point["ls"]
+    assert_allclose(mode, own, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_the_posterior_of_one_of_two_gps_is_that_of_both(name):
+    """Whichever is asked, since they share no parameter: the sum of both, each in a model of its own."""
+    theta = np.array([-0.4, 0.3])
+    value, gradient = two_gps(shared=True)[name].posterior().value_and_gradient(theta)
+    (one, slope), (other, other_slope) = (
+        alone(y).value_and_gradient(theta[k : k + 1]) for k, y in enumerate((Y, Y**2))
+    )
+    assert_allclose(value, one + other, rtol=1e-10)
+    assert_allclose(gradient, np.concatenate([slope, other_slope]), rtol=1e-8)
+
+
+def test_a_shared_X_is_not_replaced_for_one_of_them():
+    first = two_gps(shared=True)["first"]
+    with pytest.raises(ValueError, match="because second uses the same"):
+        first.set_data(X[:4], Y[:4])
+    assert_allclose(first.X, X)
+    assert np.isfinite(first.posterior().value(np.zeros(2)))
+
+
+def test_gps_with_an_X_each_are_independent():
+    first, theta = two_gps(shared=False)["first"], np.array([-0.4, 0.3])
+    second = alone(Y**2).value(theta[1:])
+    assert_allclose(first.posterior().value(theta) - second, alone(Y).value(theta[:1]), rtol=1e-10)
+    first.set_data(X[:4], Y[:4])
+    assert_allclose(first.posterior().value(theta) - second, alone(Y[:4], X[:4]).value(theta[:1]), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (lambda: two_gps(shared=True)["first"], "second uses the same pm.Data"),
+        (lambda: one_gp(lambda: X, lambda: pm.Data("data", Y)), "X is a constant here"),
+        (lambda: one_gp(lambda: 2 * pm.Data("X", X), lambda: pm.Data("data", Y)), "X is computed from other data"),
+        (lambda: one_gp(lambda: pm.Data("X", X), lambda: Y), "y is a constant here"),
+    ],
+    ids=["shared", "constant", "computed", "constant y"],
+)
+def test_nothing_is_measured_that_cannot_be_told(made, why):
+    learner, asked = pma.active.Learner(made(), pool=POOL, inference="laplace"), []
+    with pytest.raises(ValueError, match=why):
+        learner.run(asked.append, n=2, progressbar=False)
+    assert asked == []
+
+
+def test_a_likelihood_of_the_same_outputs_moves_with_them():
+    """It has as many rows as they have."""
+    with pm.Model() as model:
+        data, y = pm.Data("X", X), pm.Data("data", Y)
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
+        gp.marginal_likelihood("y", data, y, sigma=0.1)
+        pm.Normal("again", pm.Normal("slope", 0, 1) * data[:, 0], 1.0, observed=2 * y)
+    gpm = pma.from_marginal(gp, "y", model=model)
+    gpm.set_data(X[:4], Y[:4])
+    assert np.isfinite(pma.fit_laplace(gpm, **QUIET).log_posterior)
+
+
+def test_several_outputs_are_one_gp_with_coregion():
+    """Output 1 is ten times output 0, known where output 0 is not."""
+    both = np.vstack([np.column_stack([X, np.full(6, k)]) for k in (0, 1)])
+    weights = np.array([[1.0], [10.0]])
+    with pm.Model() as model:
+        outputs = pm.gp.cov.Coregion(2, W=weights, kappa=np.full(2, 1e-4), active_dims=[1])
+        cov = pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", -1, 0.5), active_dims=[0]) * outputs
+        gp = pm.gp.Marginal(cov_func=cov)
+        gp.marginal_likelihood("y", pm.Data("X", both), pm.Data("data", np.r_[Y, 10 * Y]), sigma=0.05)
+    gpm = pma.from_marginal(gp, "y", model=model)
+    learner = pma.active.Learner(gpm, pool=[[1.4, 1.0], [0.5, 1.0]], inference="laplace")
+    learner.run(lambda x: 10 * np.sin(3 * x[0, 0]), n=1, progressbar=False)
+    assert learner.X[-1].tolist() == [1.4, 1.0]
+    assert float(pma.predict(learner.fit, [[1.4, 0.0]]).f_mean[0]) == pytest.approx(np.sin(4.2), abs=0.05)
+
+
+def test_approximate_gps_are_refused_with_a_way_out():
+    with pm.Model() as model:
+        gp = pm.gp.MarginalApprox(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
+        gp.marginal_likelihood("y", X=X, Xu=X[::2], y=Y, sigma=0.1)
+    with pytest.raises(TypeError, match=r"pm.gp.Marginal; if there are many points, .*max_points"):
+        pma.from_marginal(gp, "y", model=model)

@@ -1,0 +1,216 @@
+"""Sobol' indices of a model's function: against exact values, closed forms and quadrature."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import erf
+from scipy.stats import norm, qmc, uniform
+
+import pymc_active as pma
+from pymc_active.structure.sobol import _indices
+
+PI_BOX = [(-np.pi, np.pi)] * 3
+G_WEIGHTS = np.array([0.0, 1.0, 4.5, 9.0])
+BOREHOLE_BOX = [
+    (0.05, 0.15),
+    (100, 50000),
+    (63070, 115600),
+    (990, 1110),
+    (63.1, 116),
+    (700, 820),
+    (1120, 1680),
+    (9855, 12045),
+]
+
+
+def ishigami(X):
+    return np.sin(X[:, 0]) + 7 * np.sin(X[:, 1]) ** 2 + 0.1 * X[:, 2] ** 4 * np.sin(X[:, 0])
+
+
+def ishigami_exact():
+    first = 0.5 * (1 + 0.1 * np.pi**4 / 5) ** 2
+    both = 0.1**2 * np.pi**8 * (1 / 18 - 1 / 50)
+    variance = first + 7**2 / 8 + both
+    return np.array([first, 7**2 / 8, 0]) / variance, np.array([first + both, 7**2 / 8, both]) / variance
+
+
+def g_function(X):
+    return np.prod((np.abs(4 * X - 2) + G_WEIGHTS) / (1 + G_WEIGHTS), axis=1)
+
+
+def g_exact():
+    parts = 1 / (3 * (1 + G_WEIGHTS) ** 2)
+    variance = np.prod(1 + parts) - 1
+    return parts / variance, parts * np.prod(1 + parts) / (1 + parts) / variance
+
+
+def borehole(X):
+    rw, r, Tu, Hu, Tl, Hl, L, Kw = X.T
+    log = np.log(r / rw)
+    return 2 * np.pi * Tu * (Hu - Hl) / (log * (1 + 2 * L * Tu / (log * rw**2 * Kw) + Tu / Tl))
+
+
+def borehole_exact():
+    """By 65,536 points of the function itself."""
+    low, high = np.array(BOREHOLE_BOX, float).T
+    A, B = np.split(qmc.Sobol(16, rng=5).random_base2(16), 2, axis=1)
+    found = _indices(lambda X: borehole(low + (high - low) * X)[None], A, B, False)
+    return found["first_order"][0], found["total"][0]
+
+
+PROBLEMS = {
+    "ishigami": (ishigami, PI_BOX, ishigami_exact, {}, 150),
+    "g": (g_function, [(0, 1)] * 4, g_exact, {"kernel": "Matern52"}, 150),
+    "borehole": (borehole, BOREHOLE_BOX, borehole_exact, {}, 100),
+}
+
+
+def fit_of(name):
+    f, box, _, keywords, n = PROBLEMS[name]
+    low, high = np.array(box, float).T
+    X = low + (high - low) * qmc.Sobol(len(box), rng=1).random(n)
+    return pma.fit_laplace(pma.ard_gp(X, f(X), bounds=box, **keywords), random_seed=1, progressbar=False)
+
+
+# Functions without noise, of which the smooth ones leave the noise at its prior.
+@pytest.mark.filterwarnings("ignore:The balance properties", "ignore:the Laplace fit is doubtful")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_known_indices_are_within_the_intervals(name):
+    """First orders are covered. Totals come out up to 0.03 high: drawn functions have interactions that f lacks."""
+    _, box, exact, *_ = PROBLEMS[name]
+    found = pma.sobol_indices(fit_of(name), bounds=box, ci_prob=0.98, random_seed=0)
+    for index, truth, excess in zip(("first_order", "total"), exact(), (0.005, 0.03), strict=True):
+        mean, _, low, high = found[index].to_numpy()
+        assert (low - excess <= truth).all(), index
+        assert (truth <= high + 0.005).all(), index
+        assert_allclose(mean, truth, atol=0.04)
+    assert list(found.summary.to_numpy()) == ["mean", "median", "lower", "upper"]
+
+
+@pytest.mark.parametrize(("f", "box", "exact"), [PROBLEMS[name][:3] for name in ("ishigami", "g")])
+def test_the_estimates_tend_to_the_exact_indices(f, box, exact):
+    low, high = np.array(box, float).T
+    A, B = np.split(qmc.Sobol(2 * len(box), rng=2).random_base2(15), 2, axis=1)
+    found = _indices(lambda X: f(low + (high - low) * X)[None], A, B, True)
+    first, total = exact()
+    assert_allclose(found["first_order"][0], first, atol=2e-3)
+    assert_allclose(found["total"][0], total, atol=2e-3)
+    pairs = found["second_order"][0]
+    assert_allclose(pairs, pairs.T)
+    if f is ishigami:
+        assert_allclose([pairs[0, 1], pairs[0, 2], pairs[1, 2]], [0, total[2], 0], atol=4e-3)
+
+
+def gaussian_mean(points, lengthscale):
+    """Of exp(-(x - p)² / 2 l²) over x uniform on [0, 1], by the error function."""
+    scale = np.sqrt(2) * lengthscale
+    return lengthscale * np.sqrt(np.pi / 2) * (erf((1 - points) / scale) + erf(points / scale))
+
+
+def test_a_certain_posterior_has_the_closed_form_of_its_mean():
+    """Products of one-dimensional Gaussians have integrals in closed form, so the mean's indices are exact."""
+    lengthscale = np.array([0.3, 0.6])
+    rng = np.random.default_rng(0)
+    X = qmc.Sobol(2, rng=rng).random_base2(6)
+    y = np.sin(5 * X[:, 0]) + X[:, 0] * X[:, 1]
+    gpm = pma.ard_gp(X, y)
+    point = {"log_lengthscale": np.log(lengthscale), "log_outputscale": 0.0, "log_noise": np.log(0.01)}
+    found = pma.sobol_indices(
+        pma.as_ensemble(point, model=gpm),
+        bounds=[(0, 1)] * 2,
+        second_order=True,
+        draws=16,
+        n_points=4096,
+        random_seed=1,
+    )
+    square = np.square((X[:, None] - X) / lengthscale)
+    weights = np.linalg.solve(np.exp(-0.5 * square.sum(-1)) + 1e-4 * np.eye(64), y)
+    # E[k k'] and E[k] E[k'] for each input: a product of two Gaussians is one at their middle, l / √2 wide.
+    middle = (X[:, None] + X) / 2
+    product = np.stack([gaussian_mean(middle[..., i], lengthscale[i] / np.sqrt(2)) for i in (0, 1)])
+    product *= np.exp(-0.25 * np.moveaxis(square, -1, 0))
+    single = np.stack([gaussian_mean(X[:, i], lengthscale[i]) for i in (0, 1)])
+    apart = single[:, :, None] * single[:, None]
+    variance, *first = (
+        weights @ matrix @ weights - weights @ (apart[0] * apart[1]) @ weights
+        for matrix in (product[0] * product[1], product[0] * apart[1], apart[0] * product[1])
+    )
+    first = np.array(first) / variance
+    assert_allclose(found.variance.sel(summary="mean"), variance, rtol=0.01)
+    assert_allclose(found.first_order.sel(summary="mean"), first, atol=0.005)
+    assert_allclose(found.total.sel(summary="mean"), 1 - first[::-1], atol=0.005)
+    pairs = found.second_order.sel(summary="mean").to_numpy()
+    assert_allclose([pairs[0, 1], pairs[1, 0]], 1 - first.sum(), atol=0.005)
+    assert np.isnan(pairs.diagonal()).all()
+
+
+def test_intervals_cover_functions_that_the_model_describes():
+    """89 % intervals of 40 draws from the prior: the truth by Gauss-Legendre quadrature, in place of random points."""
+    at, w = np.polynomial.legendre.leggauss(24)
+    grid = np.stack(np.meshgrid(at, at, indexing="ij"), axis=-1).reshape(-1, 2)
+    X = qmc.Sobol(2, rng=3).random_base2(3) * 2 - 1
+    point = {"log_lengthscale": np.log([0.6, 1.2]), "log_outputscale": 0.0, "log_noise": np.log(0.1)}
+    rng = np.random.default_rng(4)
+    prior = pma.draw_paths(pma.ard_gp(np.full((1, 2), 99.0), [0.0]), point=point, n_paths=40, random_seed=rng)
+    at_X, on_grid = prior(X).to_numpy(), prior(grid).to_numpy().reshape(40, 24, 24)
+    covered = []
+    for y, f in zip(at_X, on_grid, strict=True):
+        gpm = pma.ard_gp(X, y + 0.1 * rng.normal(size=8))
+        ensemble = pma.as_ensemble(point, model=gpm)
+        found = pma.sobol_indices(ensemble, bounds=[(-1, 1)] * 2, draws=64, n_points=256, random_seed=rng)
+        f = f - w @ f @ w / 4
+        parts = np.array([w @ (f @ w / 2) ** 2 / 2, w @ (w @ f / 2) ** 2 / 2]) / (w @ f**2 @ w / 4)
+        for index, truth in (("first_order", parts), ("total", 1 - parts[::-1])):
+            low, high = found[index].sel(summary=["lower", "upper"]).to_numpy()
+            covered.append((low <= truth) & (truth <= high))
+    # 40 functions are 40 independent trials at least: the standard error is at most 0.05.
+    assert 0.79 < np.mean(covered) < 0.99
+
+
+@pytest.fixture(scope="module")
+def fit():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    y = X[:, 0] + X[:, 1] + 0.05 * rng.normal(size=40)
+    return pma.fit_laplace(pma.ard_gp(X, y, mean="linear"), random_seed=1, progressbar=False)
+
+
+def test_distributions_weigh_the_inputs(fit):
+    """Of a sum, the first order of an input is its share of the variance."""
+    wide = pma.sobol_indices(fit, distribution=[norm(0, 0.5), norm(0, 1)], random_seed=1)
+    assert_allclose(wide.first_order.sel(summary="mean"), [0.2, 0.8], atol=0.02)
+    rows = np.random.default_rng(0).normal(size=(500, 2)) * [0.5, 1]
+    share = rows.var(0) / rows.var(0).sum()
+    assert_allclose(pma.sobol_indices(fit, distribution=rows).first_order.sel(summary="mean"), share, atol=0.02)
+    box = pma.sobol_indices(fit, bounds=[(-1, 1), (-2, 2)], random_seed=1)
+    same = pma.sobol_indices(fit, distribution=[uniform(-1, 2), uniform(-2, 4)], random_seed=1)
+    assert_allclose(box.total, same.total, atol=1e-6)
+
+
+def test_several_models_and_a_seed(fit):
+    fits = {"one": fit, "two": pma.fit_laplace(pma.ard_gp(fit.X, fit.y, kernel="Matern52"), random_seed=1)}
+    found = [pma.sobol_indices(fits, random_seed=7) for _ in range(2)]
+    assert found[0].identical(found[1])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "match"),
+    [
+        ({"draws": 0}, "draws must be"),
+        ({"n_points": 1000}, "power of two"),
+        ({"bounds": [(0, 1)]}, "2 pairs"),
+        ({"bounds": [(0, 1)] * 2, "distribution": [norm(), norm()]}, "not both"),
+        ({"distribution": [norm()]}, "each of the 2 inputs; got 1"),
+        ({"distribution": np.ones((3, 3))}, "distribution must have 2 columns"),
+        ({"ci_prob": 2}, "ci_prob"),
+    ],
+)
+def test_bad_arguments_are_refused(fit, keywords, match):
+    with pytest.raises(ValueError, match=match):
+        pma.sobol_indices(fit, **keywords)
+
+
+def test_other_sources_are_refused(fit):
+    for source in (3, fit.gpm):
+        with pytest.raises(TypeError, match="takes a fit"):
+            pma.sobol_indices(source)
