@@ -14,10 +14,13 @@ from .classification import ProbitGP as ProbitGP
 from .classification import fit_probit as fit_probit
 from .classification import probit_gp as probit_gp
 from .inference.ensemble import Ensemble as Ensemble
+from .inference.evidence import Evidence as Evidence
+from .inference.fit import Fit as Fit
 from .laplace import LaplaceFit as LaplaceFit
 from .laplace import Mode as Mode
 from .laplace import fit_laplace as fit_laplace
 from .laplace import fit_laplace_models as fit_laplace_models
+from .learner.learner import Learner as Learner
 from .models import GPModel as GPModel
 from .models import ard_gp as ard_gp
 from .models import composite_gp as composite_gp
@@ -25,12 +28,11 @@ from .models import embedding_gp as embedding_gp
 from .models import from_marginal as from_marginal
 from .models.sampling import sample as sample
 from .particles import ParticleFit as ParticleFit
+from .particles import find_modes as find_modes
 from .particles import fit as fit
 from .particles import fit_smc as fit_smc
 from .paths import PosteriorPaths as PosteriorPaths
 from .paths import draw_paths as draw_paths
-from .predictions.bridge_sampling import BridgeEvidence as BridgeEvidence
-from .predictions.bridge_sampling import bridge_evidence as bridge_evidence
 from .predictions.ensembles import as_ensemble as as_ensemble
 from .predictions.model_average import ModelAverage as ModelAverage
 from .predictions.output_map import OutputMap as OutputMap

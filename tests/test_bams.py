@@ -267,7 +267,7 @@ def test_priors_that_change_places_make_another_model(fits):
     ids=["decompose", "plot_relevance", "surest_input"],
 )
 def test_what_takes_one_fit_names_that_of_an_average(average, function):
-    with pytest.raises(TypeError, match=r"takes a LaplaceFit \(such as average.best\)"):
+    with pytest.raises(TypeError, match=r"takes a fit of one model \(such as average.best\)"):
         function(average)
 
 

@@ -4,6 +4,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import re
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -286,7 +288,7 @@ def test_where_y_does_not_vary_there_are_no_shares():
 
 
 def test_what_cannot_be_taken_apart_is_refused(mode):
-    with pytest.raises(TypeError, match="takes a LaplaceFit"):
+    with pytest.raises(TypeError, match="takes a fit of one model"):
         decompose(mode.gpm)
     embedded = pma.embedding_gp(np.column_stack([X, X**2]), Y, n_components=1, x_scale="unit", y_scale="standardize")
     point = {"R": np.ones((1, 2)), "log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0}
@@ -306,3 +308,24 @@ def test_what_cannot_be_taken_apart_is_refused(mode):
         decompose(mode, unit={"hours": "h"})
     with pytest.raises(ValueError, match="must have 1 columns"):
         decompose(mode, np.ones((3, 2)))
+
+
+def test_of_particles_it_tells_where_most_of_the_posterior_lies():
+    """A narrow mode of a short period is nearly as high here, and holds little of the posterior."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 4, 30)[:, None]
+    y = x[:, 0] + np.sin(2 * np.pi * x[:, 0]) + 0.1 * rng.normal(size=30)
+    gpm = pma.composite_gp(x, y, "LIN + PER", x_scale="unit", y_scale="standardize")
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    told = pma.decompose(fit, x, unit="years")
+    [period] = [float(re.search(r"period ([\d.]+)", text)[1]) for text in told.descriptions if "period " in text]
+    periods, weights = gpm.constrain(fit.ensemble.thetas)["period_PER"].ravel(), fit.ensemble.weights
+    near = weights[np.abs(periods / period - 1) < 0.05].sum()
+    assert near > 0.5
+    assert_allclose(told.components.attrs["share_of_posterior"], near, atol=0.2)
+    # With all of the posterior around one mode the whole function is what predict returns.
+    one = pma.fit(pma.composite_gp(x, x[:, 0] + 0.1 * rng.normal(size=30), "LIN"), random_seed=1, progressbar=False)
+    whole, predicted = pma.decompose(one, x, draws=1000), pma.predict(one, x)
+    assert whole.components.attrs["share_of_posterior"] == pytest.approx(1)
+    assert_allclose(whole.components.f_mean, predicted.f_mean)
+    assert_allclose(whole.components.f_variance, predicted.f_variance)

@@ -49,7 +49,10 @@ def names_on_the_pages() -> set[str]:
 
 
 def test_every_public_name_is_on_a_page_of_the_api():
-    missing = sorted(set(public_names()) - names_on_the_pages())
+    names, shown = public_names(), names_on_the_pages()
+    # One object under two names has one page.
+    known = {id(value) for name, value in names.items() if name in shown}
+    missing = sorted(name for name, value in names.items() if id(value) not in known)
     assert not missing, f"add to a page of docs/api: {', '.join(missing)}"
 
 

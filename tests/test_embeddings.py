@@ -163,8 +163,21 @@ def test_many_inputs_use_the_draws_of_the_fit(fit, monkeypatch):
     )
 
 
+def test_relevance_of_an_ard_model_is_one_over_its_lengthscales():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (15, 3))
+    gpm = pma.ard_gp(X, np.sin(X[:, 1]), bounds=[(0, 10)] * 3)
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    found = pma.relevance(fit, draws=200, random_seed=2)
+    drawn = 5 / gpm.constrain(fit.draw(200, 2))["lengthscale"]
+    assert_allclose(found.loading.sel(summary="median"), np.median(drawn, axis=0))
+    assert_allclose(found.unit, 5)
+    assert int(found.loading.sel(summary="median").argmax("input")) == 1
+    assert "leverage" not in found
+
+
 def test_bad_input(fit, trace):
-    with pytest.raises(TypeError, match="a LaplaceFit, an Ensemble or a DataTree of draws; got int"):
+    with pytest.raises(TypeError, match="a fit, an Ensemble or a DataTree of draws; got int"):
         pma.relevance(3)
     with pytest.raises(ValueError, match="pass model=gpm"):
         pma.relevance(trace)
@@ -181,8 +194,10 @@ def test_bad_input(fit, trace):
     with pytest.raises(ValueError, match="spans no direction"):
         pma.subspace_angles(fit, np.zeros((1, 4)))
     ard = pma.ard_gp(X, Y)
-    with pytest.raises(ValueError, match="no embedding"):
+    with pytest.raises(ValueError, match="the trace was not drawn from this model"):
         pma.relevance(trace, model=ard)
+    with pytest.raises(ValueError, match="no embedding"):
+        pma.subspace_angles(trace, model=ard)
 
 
 def test_an_embedding_of_some_inputs_is_refused():

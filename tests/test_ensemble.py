@@ -226,7 +226,7 @@ def test_conditioned_gps_are_at_its_members(fit, fits, trace):
 
 
 def test_what_is_no_source_is_refused(fit, trace):
-    with pytest.raises(TypeError, match=r"as_ensemble takes one or several LaplaceFits, .*got GPModel: fit it first"):
+    with pytest.raises(TypeError, match=r"as_ensemble takes one or several fits, .*got GPModel: fit it first"):
         as_ensemble(fit.gpm)
     with pytest.raises(TypeError, match="got int"):
         as_ensemble(3)

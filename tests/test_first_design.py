@@ -244,7 +244,7 @@ def test_nan_in_a_dask_array_is_named():
 def test_before_there_is_a_model_it_is_said_that_there_is_none():
     active = Learner(None, "maximum", bounds=BOX, random_seed=1)
     active.ask(2)
-    for what in ("fit", "gpm", "traces"):
+    for what in ("fit", "gpm"):
         with pytest.raises(ValueError, match=r"there is no model yet: .* 5 points have been told, and it knows 0"):
             getattr(active, what)
     for call in (active.recommend, active.optimum, active.to_datatree, active.search):

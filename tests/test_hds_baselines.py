@@ -257,5 +257,5 @@ def test_a_model_without_lengthscales_is_refused_before_it_is_fitted(monkeypatch
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(TypeError, match="GPModel or a LaplaceFit"):
+    with pytest.raises(TypeError, match="GPModel or a fit"):
         ard_screening(3)

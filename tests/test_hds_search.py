@@ -124,10 +124,10 @@ def draw_of_two(n_dims, rng):
 @unlike_a_draw
 @pytest.mark.parametrize(("make", "share"), [(draw_of_two, 1.0), (draw_of_two, 0.6), (sum_of_two, 0.5)])
 def test_nodes_are_misjudged_no_more_often_than_declared(make, share):
-    """With low thresholds, so that there is something to count in some 100 nodes of either kind; no retests."""
+    """With low thresholds, so that there is something to count in some 400 nodes of either kind; no retests."""
     low = {"accept": 2.0, "reject": -3.0, "retest": False, "bandwidth": 0.3, "signal_variance": 1.0, "share": share}
     wrong, total = np.zeros(2), np.zeros(2)
-    for seed in range(15):
+    for seed in range(55):
         rng = np.random.default_rng(seed)
         active, function = make(32, rng)
         result = hds(
@@ -144,11 +144,9 @@ def test_nodes_are_misjudged_no_more_often_than_declared(make, share):
             total[int(is_active)] += 1
             wrong[int(is_active)] += (trial.verdict == "active") != is_active
     declared = np.array([result.error_rates.false_active, result.error_rates.false_inactive])
-    assert total.min() > 60
-    # Two errors of five and thirteen percent, of which few nodes show no more than four standard errors above.
-    assert (wrong / total <= declared + 4 * np.sqrt(declared * (1 - declared) / total)).all()
-    # Not because it is slow to judge.
-    assert result.n_evaluations < 32 * 32
+    assert total.min() > 300
+    assert (wrong / total <= declared).all()
+    assert wrong.sum() > 0
 
 
 def test_fixed_sample_test_finds_the_inputs():
@@ -626,7 +624,7 @@ def test_bad_kinds_are_refused():
         hds(3, 30, **SMOOTH)
     with pytest.raises(ValueError, match="budget must be a whole number"):
         hds(np.sum, 30, budget=10.5, **SMOOTH)
-    with pytest.raises(TypeError, match="model must be a GPModel or a LaplaceFit"):
+    with pytest.raises(TypeError, match="model must be a GPModel or a fit"):
         hds(np.sum, 30, model="ard")
 
 
@@ -785,7 +783,7 @@ def test_the_rest_is_misjudged_no_more_often_than_declared(make, share, monkeypa
     """With low thresholds, and one active input in nearly every rest."""
     monkeypatch.setattr("pymc_active.relevant_inputs.anchored._SET_ASIDE", 1.9)
     wrong, total = np.zeros(2), np.zeros(2)
-    for seed in range(15):
+    for seed in range(45):
         rng = np.random.default_rng(seed)
         active, function = make(32, rng)
         result = hds(
@@ -807,8 +805,8 @@ def test_the_rest_is_misjudged_no_more_often_than_declared(make, share, monkeypa
                 total[int(is_active)] += 1
                 wrong[int(is_active)] += (trial.verdict == "active") != is_active
     declared = np.array([result.error_rates.false_active, result.error_rates.false_inactive])
-    assert total.min() > 10
-    assert (wrong / total <= declared + 4 * np.sqrt(declared * (1 - declared) / total)).all()
+    assert total.min() > 30
+    assert (wrong / total <= declared).all()
 
 
 def test_declared_recovery_is_kept(result):

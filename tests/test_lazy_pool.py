@@ -127,7 +127,7 @@ def test_a_file_with_its_candidates_takes_no_others(tmp_path):
 def test_verification_looks_at_places_all_over_it(monkeypatch):
     active = learner(lazy(), criterion="bald", verify=1)
     seen = []
-    monkeypatch.setattr(active._verification, "verify", lambda fits, X, knows_draws: seen.append(X))
+    monkeypatch.setattr(active._verification, "verify", lambda fits, X: seen.append(X))
     active.ask()
     assert_array_equal(seen[0], POOL[np.linspace(0, 299, 100).astype(int)])
 

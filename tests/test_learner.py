@@ -157,7 +157,7 @@ def test_the_same_seed_asks_the_same_questions():
             x = active.ask()
             asked.append(float(x[0, 0]))
             active.tell(x, truth(x))
-        return asked, active.fit.theta
+        return asked, active.fit.ensemble.thetas
 
     for criterion in (None, "random"):
         (first, theta), (second, same_theta) = questions(5, criterion), questions(5, criterion)
@@ -166,15 +166,73 @@ def test_the_same_seed_asks_the_same_questions():
     assert questions(6, "random")[0] != first
 
 
-def test_looking_at_the_fit_changes_nothing():
-    watched, left_alone = learner("hyperparameters"), learner("hyperparameters")
-    for _ in range(3):
-        assert watched.fit.log_posterior < np.inf
-        pma.predict(watched.fit, GRID)
-        a, b = watched.ask(), left_alone.ask()
-        assert_array_equal(a, b)
-        watched.tell(a, truth(a))
-        left_alone.tell(b, truth(b))
+def _of_several(**keywords):
+    models = [pma.composite_gp(GRID[::8], truth(GRID[::8]), kernel) for kernel in ("SE", "LIN")]
+    return Learner(models, "model", pool=GRID, random_seed=3, **keywords)
+
+
+def _of_embedding(**keywords):
+    X = np.random.default_rng(0).uniform(-1, 1, (6, 4))
+    gpm = pma.embedding_gp(X, X[:, 0] ** 2, n_components=1, bounds=[(-1, 1)] * 4)
+    return Learner(gpm, "hyperparameters", bounds=[(-1, 1)] * 4, random_seed=3, **keywords)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: learner("hyperparameters"),
+        lambda: learner("hyperparameters", inference="laplace", verify=2),
+        lambda: learner("function", verify="sometimes"),
+        _of_embedding,
+        _of_several,
+        lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3),
+    ],
+    ids=["particles", "modes", "verified", "embedding", "several models", "first design"],
+)
+@pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning")
+def test_looking_changes_nothing(make, tmp_path):
+    """Reads, plots, saves and reports between every two tells, before and after the first question."""
+    watched, left_alone = make(), make()
+
+    def look(i):
+        if not len(watched.models):
+            return
+        pma.predict(watched.fit, watched.X[:2])
+        pma.plots.plot(watched)
+        repr(watched)
+        watched.to_datatree(draws=5)
+        watched.save(tmp_path / f"run{i}.nc")
+
+    width = watched.X.shape[1]
+    for i, place in enumerate(np.linspace(-0.9, 0.9, 7)):
+        look(i)
+        x = np.full((1, width), place)
+        for one in (watched, left_alone):
+            one.tell(x, truth(x))
+    a, b = watched.ask(), left_alone.ask()
+    assert_array_equal(a, b)
+    assert_array_equal(_evidences(watched), _evidences(left_alone))
+    for one, x in ((watched, a), (left_alone, b)):
+        one.tell(x, truth(x))
+    look(9)
+    assert_array_equal(watched.ask(), left_alone.ask())
+
+
+def _evidences(one):
+    fits = one.fit.values() if isinstance(one.fit, pma.ModelAverage) else [one.fit]
+    return [fit.log_evidence for fit in fits]
+
+
+def test_a_file_between_two_answers_goes_on_with_the_same_fits(tmp_path):
+    """Although no fit had been made when it was written."""
+    saved, left_alone = (learner("hyperparameters") for _ in range(2))
+    for place in (-2.1, 0.3, 1.7):
+        for one in (saved, left_alone):
+            one.tell([[place]], truth(np.array([[place]])))
+        saved.save(tmp_path / "run.nc")
+        saved = Learner.load(tmp_path / "run.nc")
+    assert_array_equal(saved.ask(), left_alone.ask())
+    assert saved.fit.log_evidence == left_alone.fit.log_evidence
 
 
 def test_a_criterion_of_the_user():
@@ -605,10 +663,11 @@ def test_particles_are_updated_by_what_is_told():
     active.tell(x, truth(x))
     assert active.fit.diagnostics["n_fresh"] == n_fresh
     assert len(active.fit.y) == n_fresh + 1
-    # A learner without a fit before has nothing to update: another estimate of the same evidence.
+    # So are those of a learner that nobody looked at before; a fresh fit is another estimate of the same evidence.
     again = learner()
     again.tell(x, truth(x))
-    assert again.fit.diagnostics["n_fresh"] == n_fresh + 1
-    error = np.hypot(again.fit.log_evidence_error, active.fit.log_evidence_error)
-    assert abs(again.fit.log_evidence - active.fit.log_evidence) < 4 * error
+    assert again.fit.log_evidence == active.fit.log_evidence
+    fresh = pma.fit(again.gpm, random_seed=5, progressbar=False)
+    error = np.hypot(fresh.log_evidence_error, active.fit.log_evidence_error)
+    assert abs(fresh.log_evidence - active.fit.log_evidence) < 4 * error
     assert error < 1

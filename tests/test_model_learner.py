@@ -179,10 +179,12 @@ def test_exploring_keeps_few_models(explored):
 
 
 def test_a_full_search_never_lowers_the_best_mode_of_a_model(learned):
-    before = {label: fit.log_posterior for label, fit in learned.fit.items()}
-    after = learned.search()
+    fits = learned.state().subject
+    learned.fit  # noqa: B018
+    before = {label: fit.log_posterior for label, fit in fits.fits.items()}
+    learned.search()
     # Polished modes are known far better than that.
-    assert all(after[label].log_posterior > value - 1e-3 for label, value in before.items())
+    assert all(fits.fits[label].log_posterior > value - 1e-3 for label, value in before.items())
 
 
 def test_a_refused_answer_changes_no_model():

@@ -137,8 +137,8 @@ def test_updates_follow_the_renewed_prior():
     error = np.hypot(updated.log_evidence_error, fresh.log_evidence_error)
     assert abs(updated.log_evidence - fresh.log_evidence) < 3 * error
     # The move of the prior matters here.
-    stale = before.swarm.space.source.with_data(X[:13], Y[:13]).log_priors(before.theta[None])[0]
-    assert abs(stale - before.swarm.space.source.log_priors(before.theta[None])[0]) > 0.01
+    stale = before.swarm.space.source.with_data(X[:13], Y[:13]).log_priors(before.center[None])[0]
+    assert abs(stale - before.swarm.space.source.log_priors(before.center[None])[0]) > 0.01
 
 
 def test_a_saved_run_goes_on_with_the_same_question(tmp_path):

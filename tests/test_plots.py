@@ -94,13 +94,26 @@ def test_predictions_show_what_predict_returns(curve_fit, target):
     assert_allclose(grid[[0, -1]], [-1, 11])
     expected = pma.predict(curve_fit, grid[:, None])
     half = 1.598193 * np.sqrt(expected[f"{target}_variance"])
-    assert_allclose(low, expected.f_mean - half, rtol=1e-9)
-    assert_allclose(high, expected.f_mean + half, rtol=1e-9)
+    # 1.598193 has seven digits.
+    assert_allclose(low, expected.f_mean - half, rtol=0, atol=1e-6)
+    assert_allclose(high, expected.f_mean + half, rtol=0, atol=1e-6)
     assert_array_equal(line(ax, "MGP mean")[1], expected.f_mean)
     fixed = pma.predict(curve_fit, grid[:, None], method="map")
     lower = fixed.f_mean - 1.598193 * np.sqrt(fixed[f"{target}_variance"])
-    assert_allclose(line(ax, f"MAP, 89 % of {target}")[1], lower, rtol=1e-9)
+    assert_allclose(line(ax, f"MAP, 89 % of {target}")[1], lower, rtol=0, atol=1e-6)
     assert_array_equal(line(ax, "data")[1], curve_fit.gpm.y)
+
+
+@pytest.mark.parametrize("target", ["f", "y"])
+def test_of_particles_the_band_holds_the_quantiles_of_their_mixture(target):
+    """What the default fit predicts, without a Gaussian at a mode."""
+    fit = pma.fit(pma.ard_gp(X[:6, :1], Y[:6]), random_seed=1, progressbar=False)
+    ax = plots.plot(fit, n_points=25, target=target)
+    grid, (low, high) = band(ax.collections[0])
+    expected = pma.predict(fit, grid[:, None], quantiles=(0.055, 0.945))
+    assert_array_equal(line(ax, "posterior mean")[1], expected.f_mean)
+    assert_allclose([low, high], expected[f"{target}_quantile"])
+    assert not [artist for artist in ax.lines if "MAP" in str(artist.get_label())]
 
 
 def test_a_slice_keeps_the_other_inputs_at_their_median(ard_fit):
@@ -122,11 +135,9 @@ def test_predictions_beside_those_of_a_trace(curve_fit, target):
     x = lower.get_xdata()
     assert_allclose(x, np.linspace(2, 15, 20))
     assert ax.get_xlim() == (2, 15)
-    exact = pma.predict(trace, x[:, None], model=gpm)
-    half = 1.598193 * np.sqrt(exact[f"{target}_variance"])
-    assert_allclose(lower.get_ydata(), exact.f_mean - half)
+    exact = pma.predict(trace, x[:, None], model=gpm, quantiles=(0.055, 0.945))
     [upper] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION and artist is not lower]
-    assert_allclose(upper.get_ydata(), exact.f_mean + half)
+    assert_allclose([lower.get_ydata(), upper.get_ydata()], exact[f"{target}_quantile"])
 
 
 def test_an_average_is_shown_as_its_mixture_with_the_members_that_count(curve_fit):
@@ -135,10 +146,9 @@ def test_an_average_is_shown_as_its_mixture_with_the_members_that_count(curve_fi
     average = pma.ModelAverage({"smooth": curve_fit, "rough": other}).weighted("uniform")
     ax = plots.plot_predictions(average, n_points=20)
     x, mean = line(ax, "average mean")
-    expected = pma.predict(average, x[:, None])
+    expected = pma.predict(average, x[:, None], quantiles=(0.055, 0.945))
     assert_array_equal(mean, expected.f_mean)
-    _, (low, high) = band(ax.collections[0])
-    assert_allclose(high - low, 2 * 1.598193 * np.sqrt(expected.f_variance))
+    assert_allclose(band(ax.collections[0])[1], expected.f_quantile)
     assert_array_equal(line(ax, "rough, weight 0.50")[1], pma.predict(other, x[:, None]).f_mean)
     with pytest.raises(ValueError, match="a trace belongs to one model"):
         plots.plot_predictions(average, trace=curve_fit.to_datatree(5))
@@ -568,7 +578,7 @@ def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
 
 @pytest.mark.parametrize("name", ["plot_embedding", "plot_parameters", "plot_predictions", "plot_relevance"])
 def test_wrong_objects_are_refused(name):
-    with pytest.raises(TypeError, match=f"{name} takes a LaplaceFit .*got GPModel"):
+    with pytest.raises(TypeError, match=f"{name} takes a fit of one model .*got GPModel"):
         getattr(plots, name)(pma.ard_gp(X, Y))
 
 

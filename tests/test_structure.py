@@ -358,7 +358,7 @@ def test_sensitivity_refuses_what_it_cannot_compare():
         pma.search.prior_sensitivity(X, Y, ["SE + LIN", "LIN + SE"])
     with pytest.raises(TypeError, match="expressions must be a sequence"):
         pma.search.prior_sensitivity(X, Y, "SE")
-    with pytest.raises(TypeError, match=r"fits must be a dict, name -> LaplaceFit.*got list"):
+    with pytest.raises(TypeError, match=r"fits must be a dict, name -> fit.*got list"):
         pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], fits=[])
     with pytest.raises(TypeError, match="priors must be a dict, name -> set of priors"):
         pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], "wide")

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.datatrees import simulate, to_dataset
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior, draw_prior
@@ -115,7 +115,7 @@ def calibrate(
     return tree
 
 
-def _quantile(found: LaplaceFit, x: np.ndarray, y: float) -> float:
+def _quantile(found: Fit, x: np.ndarray, y: float) -> float:
     """Probability of less than y at x (1, D)."""
     p = mixture(found.ensemble, x)
     return float(p.weights @ norm.cdf(y, p.means[:, 0], np.sqrt(p.variances + p.noises)[:, 0]))

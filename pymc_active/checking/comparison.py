@@ -1,68 +1,95 @@
-"""Compare predictions of the fast approximations with those of the trace."""
+"""Compare the predictions of a fit with those of a reference."""
 
 from __future__ import annotations
 
 import numpy as np
 import xarray as xr
+from scipy.special import ndtri
 
+from pymc_active.checking.reference import Subject
+from pymc_active.inference.ensemble import Ensemble
+from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments, mixture_symmetrized_kl, symmetrized_kl
+from pymc_active.information.mixture_quantiles import mixture_log_density
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.mixtures import Mixture, mixture
 
-APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
-# Mixture components in an integral over a grid for every point.
-_COMPONENTS = 400
+# Gaussians of Laplace's approximation, and the mixtures made of them.
+_OF_MODES = ("map", "bbq", "mgp", "modes", "draws")
+# Components of the reference in an integral for every point, and outcomes at which densities are compared.
+_COMPONENTS, _OUTCOMES = 400, 400
 
 
-def evenly(n: int, largest: int = _COMPONENTS) -> np.ndarray:
-    """Positions of up to ``largest`` of n draws, evenly spaced."""
-    return np.linspace(0, n - 1, min(n, largest)).astype(int)
+def approximations_of(fit: Subject) -> dict[str, Ensemble]:
+    """The ensembles that a fit predicts with, by name; the first one is what ``predict`` uses."""
+    if not isinstance(fit, LaplaceFit):
+        return {"particles": fit.ensemble} if isinstance(fit, Fit) else {fit.method: fit}
+    first = ("mgp", *(name for name in _OF_MODES if name != "mgp"))
+    return {method: as_ensemble(fit, method=method, random_seed=0) for method in first}
+
+
+def thinned(p: Mixture, n: int) -> np.ndarray:
+    """Positions of at most n components, by weight, that stand for all."""
+    n = min(n, len(p.weights))
+    rows = np.searchsorted(np.cumsum(p.weights), (np.arange(n) + 0.5) / n)
+    return np.minimum(rows, len(p.weights) - 1)
 
 
 def compare_predictions(
-    fit: LaplaceFit,
-    X: np.ndarray,
-    labels: np.ndarray,
-    draws: tuple[np.ndarray, np.ndarray, np.ndarray],
-    observed: np.ndarray | None,
+    fit: Subject, X: np.ndarray, labels: np.ndarray, p: Mixture, observed: np.ndarray | None
 ) -> xr.Dataset:
-    """The group ``predictions`` of :func:`pymc_active.check`.
-
-    ``draws`` are latent means, latent variances and noise variances at the trace's draws, (S, m) each.
-    """
-    means, variances, noises = draws
-    weights = np.full(len(means), 1 / len(means))
-    true_mean, true_variance = mixture_moments(means, variances, weights)
-    true_y_variance = true_variance + weights @ noises
-    thin = evenly(len(means))
-    thinned_weights = np.full(len(thin), 1 / len(thin))
+    """The group ``predictions`` of :func:`pymc_active.check`; ``p`` are the predictions of the reference at X."""
+    true_mean, true_variance = mixture_moments(p.means, p.variances, p.weights)
+    true_y_variance = true_variance + p.weights @ p.noises
+    thin = thinned(p, _COMPONENTS)
+    equal = np.full(len(thin), 1 / len(thin))
+    y = _outcomes(p, thin) if observed is None else observed[None]
+    approximations = approximations_of(fit)
     rows: dict[str, list[np.ndarray]] = {}
-    for method in APPROXIMATIONS:
-        q = mixture(as_ensemble(fit, method=method, random_seed=0), X)
+    for ensemble in approximations.values():
+        q = mixture(ensemble, X)
         mean, variance = mixture_moments(q.means, q.variances, q.weights)
         y_variance = variance + q.weights @ q.noises
         # A draw without noise knows the function at a data point, and a spike cannot be compared with a density.
-        spread = np.maximum(variances[thin], 1e-8 * variance)
-        error = true_y_variance + (true_mean - mean) ** 2 if observed is None else (observed - mean) ** 2
+        spread = np.maximum(p.variances[thin], 1e-8 * variance)
         found = {
             "skl": symmetrized_kl(true_mean, true_variance, mean, variance),
-            "skl_mixture": mixture_symmetrized_kl(means[thin], spread, thinned_weights, mean, variance),
+            "skl_mixture": mixture_symmetrized_kl(p.means[thin], spread, equal, mean, variance),
             "skl_y": symmetrized_kl(true_mean, true_y_variance, mean, y_variance),
-            "nll": 0.5 * (LOG_2PI + np.log(y_variance) + error / y_variance),
+            "nll": _negative_log_density(y, q),
             "f_mean": mean,
             "f_variance": variance,
             "y_variance": y_variance,
         }
         for name, values in found.items():
             rows.setdefault(name, []).append(values)
-    truth = {"true_f_mean": true_mean, "true_f_variance": true_variance, "true_y_variance": true_y_variance}
+    truth = {
+        "true_nll": _negative_log_density(y, p),
+        "true_f_mean": true_mean,
+        "true_f_variance": true_variance,
+        "true_y_variance": true_y_variance,
+    }
     return xr.Dataset(
         {
             **{name: (("approximation", "point"), np.stack(values)) for name, values in rows.items()},
             **{name: ("point", values) for name, values in truth.items()},
         },
-        coords={"approximation": list(APPROXIMATIONS), "point": labels},
+        coords={"approximation": list(approximations), "point": labels},
         attrs={"units": "nats", "units_of_moments": "those of y and their squares"},
     )
+
+
+def _outcomes(p: Mixture, thin: np.ndarray) -> np.ndarray:
+    """Outcomes (T, m) under the reference: of each component one quantile, from strata in random order."""
+    rng, n = np.random.default_rng(0), min(len(thin), _OUTCOMES)
+    quantiles = ndtri((np.arange(n) + 0.5) / n)
+    strata = np.stack([rng.permutation(n) for _ in range(p.means.shape[1])], axis=1)
+    some = thin[:n]
+    return p.means[some] + np.sqrt(p.variances[some] + p.noises[some]) * quantiles[strata]
+
+
+def _negative_log_density(y: np.ndarray, q: Mixture) -> np.ndarray:
+    """Minus the mean log density of outcomes y (T, m) under predictions, (m,)."""
+    variances = q.variances + q.noises
+    return -np.mean([mixture_log_density(one, q.means, variances, q.weights) for one in y], axis=0)

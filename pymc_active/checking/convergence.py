@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.checking.reference import Subject, posterior_of
 from pymc_active.laplace.like_terms import exchanges
 
 
-def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:
+def trace_diagnostics(fit: Subject, trace: xr.DataTree, means: np.ndarray) -> xr.Dataset:
     """The group ``trace_diagnostics`` of :func:`pymc_active.check`, given the draws' latent means (S, m)."""
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_base import dict_to_dataset
@@ -41,11 +41,11 @@ def trace_diagnostics(fit: LaplaceFit, trace: xr.DataTree, means: np.ndarray) ->
     )
 
 
-def symmetric_variables(fit: LaplaceFit) -> set[str]:
+def symmetric_variables(fit: Subject) -> set[str]:
     """Variables with equivalent values, by a symmetry of the model: their chains may disagree although all is well."""
     if fit.gpm.embedding is not None:
         return {fit.gpm.embedding}
-    images = np.stack(exchanges(fit.best.full_posterior))
+    images = np.stack(exchanges(posterior_of(fit)))
     moved = (images != images[0]).any(0)
     owner = np.concatenate([np.full(int(np.prod(shape)), k) for k, shape in enumerate(fit.gpm.shapes.values())])
     names = [variable.name for variable in fit.gpm.model.free_RVs]

@@ -8,27 +8,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.comparison import evenly
+from pymc_active.checking.reference import Reference, Subject, picked
 from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
 from pymc_active.criteria.by_name import CRITERIA, criterion_names, make_criterion
 from pymc_active.criteria.epig import targets_among
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.criteria.maximum.max_value import Thompson
-from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws, ensemble_of_models
+from pymc_active.inference.ensemble import Ensemble, ensemble_of_models
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.models.traces import trace_thetas
-from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 
 # Maxima of sample paths cost seconds; with more inputs, more.
 _MOST_INPUTS = 6
-# The criteria of the maximum, and those between models, that are looked at unless others are named.
+# The criteria that are looked at unless others are named: of moments, for a fit that is one ensemble; of the maximum;
+# and between models.
+_MOMENTS = ("bald", "bald_f", "uncertainty", "expected_improvement", "upper_confidence_bound")
 _OPTIMUM, _BETWEEN = ("max_value_entropy", "pes"), ("bams", "bams_modes", "bams_draws", "committee")
-# The truth of criteria of the maximum: draws of the hyperparameters and paths, of each half of the trace.
-_TRUE_DRAWS, _TRUE_OPTIMA = 32, 128
+# Draws of the reference in the truth; for criteria of the maximum and of predictions draws of the hyperparameters of
+# each half, and paths.
+_DRAWS, _TRUE_DRAWS, _TRUE_OPTIMA = 400, 32, 128
 # Draws of each of several models in the truth, and the weight below which a model is left out.
-_DRAWS, _NEGLIGIBLE = 200, 1e-9
+_OF_EACH, _NEGLIGIBLE = 200, 1e-9
 
 
 class Question(NamedTuple):
@@ -47,7 +48,7 @@ class Question(NamedTuple):
 
 
 def read_question(
-    fit: LaplaceFit | ModelAverage,
+    fit: Subject | ModelAverage,
     pool: np.ndarray,
     labels: np.ndarray,
     criteria: Sequence[str] | None,
@@ -56,11 +57,14 @@ def read_question(
 ) -> Question:
     """Check the criteria, or choose them. Criteria of the maximum need y that differ."""
     domain = read_domain(bounds, pool, fit.X.shape[1])
-    of_one = isinstance(fit, LaplaceFit)
-    known = criterion_names("moments", "maximum") if of_one else criterion_names("models")
-    if criteria is None:
+    of_one = not isinstance(fit, ModelAverage)
+    known = criterion_names("moments", "predictions", "maximum") if of_one else criterion_names("models")
+    if criteria is None and isinstance(fit, ModelAverage):
+        criteria = _BETWEEN
+    elif criteria is None:
         is_simple = np.ptp(fit.y) > 0 and fit.X.shape[1] <= _MOST_INPUTS
-        criteria = _BETWEEN if not of_one else [*criterion_names("moments"), *(_OPTIMUM if is_simple else ())]
+        of_moments = criterion_names("moments") if isinstance(fit, LaplaceFit) else _MOMENTS
+        criteria = [*of_moments, *(_OPTIMUM if is_simple else ())]
     criteria = (criteria,) if isinstance(criteria, str) else tuple(criteria)
     if not criteria or not set(criteria) <= set(known):
         raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, criteria))}")
@@ -70,7 +74,7 @@ def read_question(
 
 
 class Row(NamedTuple):
-    """Our scores, the true utility, and the true one by each half of the trace, (m,) each."""
+    """Our scores, the true utility, and the true one by each half of the reference, (m,) each."""
 
     score: np.ndarray
     utility: np.ndarray
@@ -79,7 +83,7 @@ class Row(NamedTuple):
 
 
 class _Truth:
-    """True utilities of functions of the predictive moments: over the trace, and over each half of it."""
+    """True utilities of functions of the predictive moments: over the reference, and over each half of it."""
 
     def __init__(self, whole: Ensemble, halves: Sequence[Ensemble], X: np.ndarray):
         self.ensembles = (whole, *halves)
@@ -96,20 +100,16 @@ class _Truth:
         return self.known[key]
 
 
-def _of_trace(fit: LaplaceFit, thetas: np.ndarray, method: str = "trace") -> Ensemble:
-    return ensemble_of_draws(fit.gpm, (fit.X, fit.y), FullSpace(fit.best.full_posterior), thetas, method)
+def _parts(ensemble: Ensemble, n: int) -> list[Ensemble]:
+    """Draws of a reference, and of each half of it."""
+    return [picked(ensemble, n), picked(ensemble, n, 0), picked(ensemble, n, 1)]
 
 
-def _parts(thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    middle = len(thetas) // 2
-    return thetas, thetas[:middle], thetas[middle:]
-
-
-def compare_decisions(fit: LaplaceFit, question: Question, thetas: np.ndarray, random_seed: int | None) -> xr.Dataset:
-    """The group ``decision`` of :func:`pymc_active.check`, from draws of the trace (S, P), chain after chain."""
+def compare_decisions(fit: Subject, question: Question, reference: Reference, random_seed: int | None) -> xr.Dataset:
+    """The group ``decision`` of :func:`pymc_active.check`."""
     rows: dict[str, Row] = {}
     left_out = {}
-    whole, *halves = (_of_trace(fit, some) for some in _parts(thetas[evenly(len(thetas))]))
+    whole, *halves = _parts(reference.ensemble, _DRAWS)
     truth = _Truth(whole, halves, question.X)
     for name in question.criteria:
         ours = question.criterion(name, random_seed)
@@ -118,42 +118,43 @@ def compare_decisions(fit: LaplaceFit, question: Question, thetas: np.ndarray, r
                 raise ValueError("a single sample path has no utility that another source could judge")
             scorer = ours.prepare(fit)
             known = truth(ours) if isinstance(ours, MomentCriterion) else None
-            utility, parts = known or _of_maximum(name, fit, question, thetas, random_seed)
+            utility, parts = known or _by_halves(name, question, reference, random_seed)
             rows[name] = Row(scorer.score(question.X), utility, parts, scorer.units)
         except (ValueError, NotImplementedError) as error:
-            # A kernel without derivatives must not cost what the trace has cost.
+            # A kernel without derivatives must not cost what the reference has cost.
             left_out[name] = str(error)
     if not rows:
         raise ValueError("none of the criteria can be compared: " + "; ".join(f"{k}: {t}" for k, t in left_out.items()))
     return to_dataset(rows, question.labels).assign_attrs({f"left_out_{k}": text for k, text in left_out.items()})
 
 
-def _of_maximum(
-    name: str, fit: LaplaceFit, question: Question, thetas: np.ndarray, random_seed: int | None
+def _by_halves(
+    name: str, question: Question, reference: Reference, random_seed: int | None
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """True utilities of a criterion of the maximum: the mean over both halves of the trace, and each."""
+    """True utilities of a criterion that takes long: the mean over both halves of the reference, and each."""
     seeds = np.random.SeedSequence(random_seed).generate_state(2)
     halves = []
-    for half, seed in zip(np.array_split(thetas, 2), seeds, strict=True):
-        size: dict[str, int] = {"n_optima": _TRUE_OPTIMA, "n_hyperparameters": _TRUE_DRAWS, "random_seed": int(seed)}
-        truth = CRITERIA[name].make(question.domain, minimize=question.minimize, **size)
-        scorer = truth.prepare(_of_trace(fit, half[evenly(len(half), _TRUE_DRAWS)], "draws"))
-        halves.append(scorer.score(question.X))
+    for half, seed in enumerate(seeds.tolist()):
+        if CRITERIA[name].kind == "maximum":
+            size: dict[str, int] = {"n_optima": _TRUE_OPTIMA, "n_hyperparameters": _TRUE_DRAWS, "random_seed": seed}
+            truth = CRITERIA[name].make(question.domain, minimize=question.minimize, **size)
+        else:
+            truth = question.criterion(name, None)
+        halves.append(truth.prepare(picked(reference.ensemble, 2 * _TRUE_DRAWS, half)).score(question.X))
     return 0.5 * (halves[0] + halves[1]), (halves[0], halves[1])
 
 
 def decide_between(
-    average: ModelAverage, traces: Mapping[Any, xr.DataTree], true: np.ndarray, question: Question
+    average: ModelAverage, references: Mapping[Any, Reference], true: np.ndarray, question: Question
 ) -> xr.Dataset:
     """The group ``decision`` of :func:`pymc_active.check`, for several models with ``true`` probabilities (K,)."""
-    draws = [trace_thetas(fit.gpm, traces[label]) for label, fit in average.items()]
-    draws = [thetas[evenly(len(thetas), _DRAWS)] for thetas in draws]
+    some = [_parts(references[label].ensemble, _OF_EACH) for label in average]
 
     def truth(weights: np.ndarray) -> _Truth:
         used = np.flatnonzero(weights > _NEGLIGIBLE)
-        shares, fits = weights[used] / weights[used].sum(), list(average.values())
-        some = [[_of_trace(fits[k], part) for part in _parts(draws[k])] for k in used]
-        whole, *halves = (ensemble_of_models(members, shares, 0) for members in zip(*some, strict=True))
+        shares = weights[used] / weights[used].sum()
+        columns = zip(*(some[k] for k in used), strict=True)
+        whole, *halves = (ensemble_of_models(members, shares, 0) for members in columns)
         return _Truth(whole, halves, question.X)
 
     by_probability = truth(true)

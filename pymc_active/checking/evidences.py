@@ -1,51 +1,58 @@
-"""The evidence of one model by three routes, and which of them is the reference."""
+"""The evidences of a fit and of its reference, and the probabilities of models that follow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from scipy.special import softmax
 
-from pymc_active.laplace.draws.importance import PARETO_LIMIT, importance_evidence
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.predictions.bridge_sampling import bridge_evidence
+from pymc_active.checking.reference import Reference, Subject
+from pymc_active.inference.ensemble import Ensemble
+from pymc_active.predictions.model_average import ModelAverage
 
-ESTIMATORS = ("laplace", "importance", "bridge")
-# A bridge with a smaller standard error distinguishes models whose odds differ by 2 (0.7 nats, two standard errors).
-# Importance sampling may look more exact, but it only sees the modes of the fit.
-_ROUGH = 0.35
+ESTIMATORS = ("fit", "reference")
 
 
-def compare_evidences(fit: LaplaceFit, trace: xr.DataTree, random_seed: int | None) -> xr.Dataset:
+def compare_evidences(fit: Subject, reference: Reference) -> xr.Dataset:
     """The group ``evidence`` of :func:`pymc_active.check`."""
-    rows, problems, pareto_k = np.full((len(ESTIMATORS), 3), np.nan), {}, np.nan
-    rows[0, 0] = fit.summed_evidence
-    try:
-        weighted = importance_evidence(fit, random_seed=random_seed)
-    except ValueError as error:
-        problems["importance"] = str(error)
-    else:
-        rows[1] = weighted[:3]
-        pareto_k = weighted.pareto_k
-        if pareto_k > PARETO_LIMIT:
-            problems["importance"] = f"Pareto k of the weights is {pareto_k:.2f}, so a few draws dominate"
-    bridge = bridge_evidence(fit, trace, random_seed)
-    rows[2] = bridge[:3]
-    if bridge.problem:
-        problems["bridge"] = bridge.problem
-    reference = _reference(rows, problems)
-    names = ("log_evidence", "standard_error", "effective_sample_size")
+    own = fit.log_evidence if isinstance(fit, Ensemble) else fit.summed_evidence
+    values = own, reference.log_evidence
+    errors = getattr(fit, "log_evidence_error", np.nan), reference.log_evidence_error
     return xr.Dataset(
-        {name: ("estimator", column) for name, column in zip(names, rows.T, strict=True)} | {"pareto_k": pareto_k},
+        {"log_evidence": ("estimator", list(values)), "standard_error": ("estimator", list(errors))},
         coords={"estimator": list(ESTIMATORS)},
-        attrs={"units": "nats", "reference": reference} | {f"problem_{name}": text for name, text in problems.items()},
+        attrs={"units": "nats"},
     )
 
 
-def _reference(rows: np.ndarray, problems: dict[str, str]) -> str:
-    """The reference: the bridge unless it is rough, else the sound one with the smaller error, or "none"."""
-    sound = [k for k in (2, 1) if np.isfinite(rows[k, :2]).all() and ESTIMATORS[k] not in problems]
-    if not sound:
-        return "none"
-    if sound[0] == 2 and rows[2, 1] <= _ROUGH:
-        return "bridge"
-    return ESTIMATORS[min(sound, key=lambda k: rows[k, 1])]
+def node_names(labels: Any) -> dict[Any, str]:
+    """Labels as names of nodes, where a slash would start another level."""
+    return {label: str(label).replace("/", "∕") for label in labels}
+
+
+def compare_models(average: ModelAverage, trees: Mapping[Any, xr.DataTree]) -> xr.Dataset:
+    """The group ``models`` of :func:`pymc_active.check`."""
+    evidences = [trees[label]["evidence"].to_dataset() for label in average]
+    table = np.stack([e.log_evidence.to_numpy() for e in evidences], axis=1)
+    # A trace has no evidence: that of the fit has to do.
+    used = np.where(np.isfinite(table[1]), table[1], table[0])
+    dims = ("estimator", "model")
+    return xr.Dataset(
+        {
+            "log_evidence": (dims, table, {"units": "nats"}),
+            "standard_error": (dims, np.stack([e.standard_error.to_numpy() for e in evidences], axis=1)),
+            "probability": (dims, np.stack([_probabilities(row, average.prior) for row in (table[0], used)])),
+            "true_probability": ("model", _probabilities(used, average.prior)),
+        },
+        coords={"estimator": list(ESTIMATORS), "model": list(average)},
+    )
+
+
+def _probabilities(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Models without an evidence get zero; all are NaN if no model has one."""
+    with np.errstate(divide="ignore"):
+        weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
+    return softmax(weights) if np.isfinite(weights).any() else np.full(len(prior), np.nan)

@@ -58,8 +58,8 @@ run
   --state run.nc           the file that remembers: the first call makes it, later calls continue it
   --rebuild                start the run in --state again from the table. Its options stay, except those given
   --forget-pending         give up suggestions that have no result
-  --verify WHEN            sometimes, or K for every K-th measurement: check whether the fast approximation can be
-                           trusted, and as long as it cannot, sample by MCMC, which takes longer (default: never)
+  --verify WHEN            sometimes, or K for every K-th measurement: compare the fit with a longer run, which
+                           takes its place where it predicts better (default: never)
 
 results
   --output next.csv        write the suggestions as rows to fill in

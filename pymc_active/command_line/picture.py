@@ -79,6 +79,6 @@ def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggesti
 
 
 def _band(ax, learner: Learner, x: np.ndarray, X: np.ndarray) -> None:
-    mean, half = band(predict(learner.fit, X), "y")
-    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="89 % of a measurement")
+    mean, low, high = band(learner.fit, X, "y")
+    ax.fill_between(x, low, high, color=BLUE, alpha=0.2, lw=0, label="89 % of a measurement")
     ax.plot(x, mean, color=BLUE, lw=1.5, label="predicted")

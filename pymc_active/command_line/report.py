@@ -9,17 +9,16 @@ import numpy as np
 from pymc_active.command_line.output import Console
 from pymc_active.command_line.state import as_set, load_run, name_of_point, open_suggestions
 from pymc_active.command_line.tables import listing
-from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.parameter_table import parameter_table
+from pymc_active.inference.fit import Fit
+from pymc_active.laplace.parameter_table import table_of_draws
 from pymc_active.learner.learner import Learner
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.relevance import relevance
 from pymc_active.support.numbers import plus_minus
 
-# Inputs of an embedding that are named.
-_MOST = 8
+# Inputs of an embedding that are named, and draws behind intervals.
+_MOST, _DRAWS = 8, 2000
 
 
 def report(path: str, console: Console) -> None:
@@ -73,21 +72,14 @@ def _verification(learner: Learner) -> None:
         return
     last = found.isel(n_observations=-1)
     # With several models, the worst one.
-    k, samples = float(last.pareto_k.max()), ""
-    if (last.escalated == 1).any():
-        verdict = "not trusted, so samples by MCMC take its place"
-        samples = f"; R-hat of the samples {float(last.rhat.max()):.2f}"
-    elif (last.sampler_failed == 1).any():
-        verdict = "not trusted, and the sampler failed, so it is used all the same"
-    else:
-        verdict = "trusted" if k <= PARETO_LIMIT else "not trusted, and nothing that is scored depends on it"
-    evidence = f"(Pareto k {k:.2f}, good up to {PARETO_LIMIT}{samples})"
+    lost, replaced = float(last.nll_loss.max()), bool((last.replaced == 1).any())
+    what = "so the longer run takes the place of the fit" if replaced else "so the fit is kept"
     when = f"verified {len(times)} time(s), last with {times[-1]} measurements"
-    print(f"{when}: the approximation is {verdict} {evidence}")
+    print(f"{when}: predictions lose {max(lost, 0.0):.2f} nats a point against a longer run, {what}")
 
 
-def _parameters(fit: LaplaceFit, console: Console) -> None:
-    table = parameter_table(fit.gpm, fit.best)
+def _parameters(fit: Fit, console: Console) -> None:
+    table = table_of_draws(fit.gpm, fit.draw(_DRAWS, 0))
     rows = table.reset_index().astype(str).to_numpy().tolist()
     console.table(["parameter", *table.columns], rows, f"hyperparameters of {fit.gpm.description}")
     if fit.gpm.expression is not None:

@@ -36,7 +36,7 @@ def bald(
 
     Parameters
     ----------
-    fit : LaplaceFit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
+    fit : Fit, ModelAverage, dict or list of LaplaceFit, Ensemble, or xarray.DataTree
         With several models: the information about model and hyperparameters together; :func:`bams` counts the model
         alone. A trace gives the mixture over its draws.
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D)

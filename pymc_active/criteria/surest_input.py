@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog, minimize
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
+from pymc_active.particles.find_modes import find_modes
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_bounds, read_numbers
@@ -17,18 +18,19 @@ _STARTS = 8
 
 
 @checked
-def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
+def surest_input(fit: Fit, u: Any, bounds: Any) -> np.ndarray:
     """The x in a box with E[u | x] = u that is mapped there most surely.
 
-    It minimises the log determinant of Cov[u | x], under the Gaussian posterior of R; u is R x, not divided by the
-    lengthscale. Use it to illustrate a place in the embedded space. To choose measurements, maximise a criterion in x
-    (``Learner(bounds=...)``): the surest x is seldom the most informative one.
+    It minimises the log determinant of Cov[u | x], under the Gaussian around the highest mode of R, which
+    :func:`pymc_active.find_modes` finds; u is R x, not divided by the lengthscale. Use it to illustrate a place in the
+    embedded space. To choose measurements, maximise a criterion in x (``Learner(bounds=...)``): the surest x is seldom
+    the most informative one.
 
     Source: Garnett, Osborne & Hennig (2014), section 4.1.
 
     Parameters
     ----------
-    fit : LaplaceFit
+    fit : Fit
         Of a model with a linear embedding.
     u : array_like, shape (d,)
         In the coordinates of :math:`u = R x`, x scaled by ``x_scale``.
@@ -55,6 +57,7 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
     where = fit.gpm.embedding_slice
     if where is None:
         raise ValueError("surest_input needs a model with a linear embedding, such as embedding_gp")
+    mode = find_modes(fit)
     rows, (d, D) = where
     low, high = read_bounds(bounds)
     u = read_numbers(u, "u")
@@ -62,14 +65,14 @@ def surest_input(fit: LaplaceFit, u: Any, bounds: Any) -> np.ndarray:
         raise ValueError(f"u must be finite with shape ({d},) and bounds have {D} pairs; got {u!r} and {len(low)}")
     x_map = fit.gpm.x_map
     low, high = (x_map(end[None])[0] for end in (low, high))
-    R = fit.theta[rows].reshape(d, D)
+    R = mode.theta[rows].reshape(d, D)
     box = np.column_stack([low, high])
     # Vertices of the set of feasible x; the linear program also tells whether there is one.
     costs = [np.zeros(D)] if d == 1 else np.random.default_rng(0).normal(size=(_STARTS, D))
     vertices = [linprog(cost, A_eq=R, b_eq=u, bounds=box, method="highs") for cost in costs]
     if not vertices[0].success:
         raise ValueError(f"no point of the box goes to u = {u}: the embedded box does not reach there")
-    blocks = fit.covariance[rows, rows].reshape(d, D, d, D).transpose(0, 2, 1, 3)
+    blocks = mode.covariance[rows, rows].reshape(d, D, d, D).transpose(0, 2, 1, 3)
 
     def spread(x: np.ndarray) -> tuple[float, np.ndarray]:
         """Log determinant of the covariance of u, and the gradient."""

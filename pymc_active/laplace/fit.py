@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,15 +12,16 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, ensemble_of_draws
-from pymc_active.laplace.draws.posterior_draws import PosteriorDraws, TraceDraws
+from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.fit import Fit
+from pymc_active.laplace.draws.posterior_draws import PosteriorDraws
 from pymc_active.laplace.draws.weighted import WeightedDraws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
 from pymc_active.laplace.parameter_table import parameter_table
-from pymc_active.models.datatrees import arviz_groups, n_affordable
+from pymc_active.models.datatrees import n_affordable
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.full_space import Space
-from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
 
 # Beyond this condition number half of the digits of a prediction are noise.
@@ -51,7 +51,7 @@ class Mode(Summarized):
         return Summary("Mode", facts)
 
 
-class LaplaceFit(Summarized):
+class LaplaceFit(Fit):
     """A Gaussian approximation of the posterior over the hyperparameters, on the unconstrained space.
 
     The expanded density includes the Jacobian of the transforms; the builders' default priors on log-parameters have
@@ -92,9 +92,8 @@ class LaplaceFit(Summarized):
         expansions: list[Expansion],
         search: SearchResult = NO_SEARCH,
         converged: bool = True,
-        trace: TraceDraws | None = None,
     ):
-        self.gpm, self._expansions, self._trace = gpm, expansions, trace
+        self.gpm, self._expansions = gpm, expansions
         self.X, self.y = data
         best = expansions[0]
         self.log_evidence, self.log_evidence_error = best.log_evidence, np.nan
@@ -119,7 +118,7 @@ class LaplaceFit(Summarized):
         self.diagnostics["warnings"] = find_problems(self)
 
     def _summary(self) -> Summary:
-        d, gpm, trace = self.diagnostics, self.gpm, self._trace
+        d, gpm = self.diagnostics, self.gpm
         found = f", {d['n_best']} of {d['n_starts']} starts reached the best" if d["n_starts"] else ""
         shares = ", ".join(f"{mode.weight:.2g}" for mode in self.modes[:5]) + (", …" if len(self.modes) > 5 else "")
         facts = {
@@ -130,7 +129,6 @@ class LaplaceFit(Summarized):
             "weights of the modes": shares if len(self.modes) > 1 else None,
             "embedding": gpm.embedding and f"{gpm.embedding}, {' × '.join(map(str, gpm.shapes[gpm.embedding]))}",
             "directions of symmetry": d["n_symmetry"] or None,
-            "draws of a trace": trace and len(trace.z),
         }
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
         table = parameter_table(gpm, self.best)
@@ -153,7 +151,7 @@ class LaplaceFit(Summarized):
 
     @cached_property
     def _posterior_draws(self) -> PosteriorDraws:
-        return PosteriorDraws(self.expansions, self._trace)
+        return PosteriorDraws(self.expansions)
 
     @property
     def theta(self) -> np.ndarray:
@@ -181,6 +179,18 @@ class LaplaceFit(Summarized):
         return {name: values[0] for name, values in self.gpm.constrain(self.theta[None]).items()}
 
     @property
+    def evidence(self) -> Evidence:
+        """The log evidence, summed over all proper modes, and how it was obtained."""
+        if not self.gpm.shapes:
+            return Evidence(self.log_evidence, 0.0, "exact")
+        return Evidence(self.summed_evidence, np.nan, "laplace")
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the best mode is not a proper one."""
+        return not self.diagnostics["converged"] or self.diagnostics["n_floored"] > 0
+
+    @property
     def summed_evidence(self) -> float:
         """Laplace evidence summed over all proper modes, in nats; see :func:`pymc_active.active.model_posterior`."""
         others = zip(self.modes[1:], self.expansions[1:], strict=True)
@@ -191,11 +201,6 @@ class LaplaceFit(Summarized):
     def best(self) -> Expansion:
         """The expansion at the highest mode."""
         return self.expansions[0]
-
-    @cached_property
-    def labels(self) -> list[str]:
-        """P flat names such as ``"R[0,3]"``, in the order of theta, gradient, hessian and covariance."""
-        return self.gpm.labels
 
     @property
     def gradient(self) -> np.ndarray:
@@ -220,51 +225,7 @@ class LaplaceFit(Summarized):
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y)
         expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
-        return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"], trace=self._trace)
-
-    def with_draws(self, z: np.ndarray) -> LaplaceFit:
-        """The same fit with equally weighted draws z (S, P') in the coordinates of ``best.space``, for ``"draws"``."""
-        if z.ndim != 2 or z.shape[1] != len(self.best.z):
-            raise ValueError(f"z must have shape (S, {len(self.best.z)}); got {z.shape}")
-        fit = copy(self)
-        fit._trace = TraceDraws(z, self.best.space)
-        fit.__dict__.pop("_posterior_draws", None)
-        return fit
-
-    @checked
-    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
-        """The fit as ArviZ reads it, with one chain of draws; ``az.loo``, ``az.psense`` and all plots take it as it is.
-
-        * ``posterior``: in the user's space, independent draws from the Gaussians at all modes, or from the particles;
-          ``prior``: as many draws from the prior, fewer for more than 2,000 parameters.
-        * ``log_prior``: log prior density of each variable in the user's space, summed over its entries.
-        * ``log_likelihood``: observations of a marginal GP are not independent given its hyperparameters, so the terms
-          are those of leaving one out, log p(y_i | all others, theta) (Sundararajan & Keerthi 2001). With them
-          ``az.loo`` estimates what a fit without the observation predicts. They do not add up to the likelihood, which
-          is ``log_marginal_likelihood`` in ``sample_stats``: ``az.psense(group="likelihood")`` scales their sum.
-        * ``posterior_predictive``: each observation drawn anew given all others and theta. That is what LOO-PIT needs,
-          and a check that uses no observation twice. Data sets of ``pm.sample_posterior_predictive``, drawn given theta
-          alone, know nothing of the function seen.
-          ``prior_predictive``: whole data sets at the same X, N(mean, K + noise), given draws from the prior.
-        * ``sample_stats``: ``lp``, the log density on the unconstrained space.
-        * ``observed_data``, ``constant_data``: the data of the fit.
-        * ``fit``, for a Laplace approximation: ``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix`` and
-          ``hessian`` of the highest mode.
-
-        An improper prior, or a model with potentials, has no ``prior`` and ``prior_predictive``. With many observations
-        draws repeat, and the draws of ``prior_predictive`` are fewer. The attributes of ``sample_stats`` are the
-        diagnostics and the log evidence.
-        """
-        if draws < 1:
-            raise ValueError(f"draws must be at least 1; got {draws}")
-        rng = np.random.default_rng(random_seed)
-        thetas, rows = self._distinct_draws(draws, rng)
-        posterior, seed = self.full_space.source, int(rng.integers(2**31))
-        groups = arviz_groups(self.gpm, posterior, thetas, rows[None], self.X, self.y, seed)
-        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
-        logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
-        groups["sample_stats"].attrs = attrs | logs
-        return xr.DataTree.from_dict(groups | self._own_groups())
+        return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"])
 
     @property
     def full_space(self) -> Space:
@@ -314,7 +275,7 @@ class LaplaceFit(Summarized):
             * ``"draws"``: draws from the posterior itself, by short MCMC chains from the modes
               (:mod:`pymc_active.laplace.draws.short_chains`). With fewer than 30 observations and a kernel that is not
               a single stationary one, they are resampled, with repeats, from a few thousand :meth:`weighted_draws`
-              if these have weight. A fit :meth:`with_draws` takes up to ``draws`` of these, evenly spaced.
+              if these have weight.
         draws : int, optional
             For ``"draws"``, at least 2, by default 128. Any first few come from different chains and represent all.
         random_seed : int or Generator, optional

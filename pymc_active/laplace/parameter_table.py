@@ -1,4 +1,4 @@
-"""The table of a fit's parameters, on their natural scale and in the user's units, with uncertainty."""
+"""Tables of a fit's parameters, on their natural scale and in the user's units, with uncertainty."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
             spread = [f"{sd:.2g}", f"{low:.3g} to {high:.3g}"] if gradient.any() else ["0", "fixed"]
             rows[row] = [f"{value:.4g}", *spread]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["mode", "sd", "89 % interval"])
+
+
+def table_of_draws(gpm: GPModel, thetas: np.ndarray) -> pd.DataFrame:
+    """Medians, sds and central 89 % intervals of the same rows, from draws (S, P)."""
+    drawn, rows = gpm.constrain(thetas), {}
+    for name in natural_names(name for name, values in drawn.items() if values.ndim < 3):
+        values = drawn[name]
+        for index in np.ndindex(values.shape[1:]):
+            labels = gpm.inputs if values.shape[1:] == (len(gpm.inputs),) else range(values.shape[-1])
+            row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]
+            low, middle, high = np.quantile(one, (0.055, 0.5, 0.945))
+            spread = [f"{one.std():.2g}", f"{low:.3g} to {high:.3g}"] if np.ptp(one) > 0 else ["0", "fixed"]
+            rows[row] = [f"{middle:.4g}", *spread]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "sd", "89 % interval"])
 
 
 def natural_names(names: Iterable[str]) -> list[str]:

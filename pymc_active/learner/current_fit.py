@@ -11,21 +11,26 @@ from pymc_active.classification.success import Success
 from pymc_active.criteria.base import Criterion, Scorer
 from pymc_active.criteria.screening import prepare, screened
 from pymc_active.criteria.weighted import expected
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Pool
+from pymc_active.learner.first_design import FirstDesign
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState
 from pymc_active.learner.verification import PLACES, over_draws, regret_ratio
 from pymc_active.particles.choose import warn_of_points_left_out
 from pymc_active.particles.fit import ParticleFit
 from pymc_active.particles.smc import warn_if_doubtful
-from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.output_map import offer_output_map
 from pymc_active.predictions.predict import posterior_mean
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import ActiveWarning, DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring
+from pymc_active.support.user_warnings import (
+    ActiveWarning,
+    DoubtfulEvidenceWarning,
+    DoubtfulFitWarning,
+    ModelLeftOutWarning,
+    ignoring,
+)
 
 # Models of lower probability are not verified.
 _UNLIKELY = 0.05
@@ -42,39 +47,54 @@ class CurrentFit:
         # Warned of doubtful fits, of output maps, of points left out: once each a run.
         self._has_warned: set[Callable[..., bool]] = set()
         # The verified fit, None until it is made.
-        self.known: LaplaceFit | ModelAverage | None = None
+        self.known: Fit | ModelAverage | None = None
         self._success: Success | None = None
         if state.fit is not None and not state.verification.is_due(len(state.subject.y)):
             self.known = state.fit
 
-    def searched(self) -> LaplaceFit | ModelAverage:
+    def searched(self) -> Fit | ModelAverage:
         """The fit before verification."""
         state = self.state
         if state.fit is None:
             self.check_data()
-            with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
-                state.fit = state.subject.fit(state.random_seed, self.executor)
-            if isinstance(state.fit, LaplaceFit):
+            state.fit = self._followed()
+            if isinstance(state.fit, Fit):
                 self._warn(state.fit)
         return state.fit
 
-    def _warn(self, fit: LaplaceFit) -> None:
+    def _followed(self) -> Fit | ModelAverage:
+        """The fit to all data, after those to what had been told each time since the last fit."""
+        subject, steps = self.state.subject, self.state.steps
+        while len(steps) > 1:
+            assert not isinstance(subject, FirstDesign), "it has no steps"
+            # The last fit says which models are left out.
+            with subject.holding_first(steps[0]), ignoring(ModelLeftOutWarning):
+                self._verify(self._fitted())
+            del steps[0]
+        fit = self._fitted()
+        steps.clear()
+        return fit
+
+    def _fitted(self) -> Fit | ModelAverage:
+        with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
+            return self.state.subject.fit(self.state.random_seed, self.executor)
+
+    def _warn(self, fit: Fit) -> None:
         """Say what is to be known of a fit, once a run."""
         warnings: list[Callable[..., bool]] = [warn_of_points_left_out]
-        # Verification escalates doubtful particles, and says so.
-        if isinstance(fit, ParticleFit) and self.state.verification.every == "never":
+        if isinstance(fit, ParticleFit):
             warnings.append(warn_if_doubtful)
         if fit.gpm.y_map.is_renewed:
             warnings.append(offer_output_map)
         self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 
-    def verified(self) -> LaplaceFit | ModelAverage:
-        """The fit, with the draws of a trace if a due verification failed."""
+    def verified(self) -> Fit | ModelAverage:
+        """The fit, or the longer run that a due verification found better."""
         if self.known is None:
             self.known = self._verify(self.searched())
         return self.known
 
-    def refit(self, fit: LaplaceFit | ModelAverage | None = None) -> None:
+    def refit(self, fit: Fit | ModelAverage | None = None) -> None:
         """Discard the fit, or replace it by this one."""
         self.state.fit, self.known = fit, None
 
@@ -87,17 +107,17 @@ class CurrentFit:
                 "its data were set directly. Make one model for each learner, and tell results to the learner"
             )
 
-    def _verify(self, searched: LaplaceFit | ModelAverage) -> LaplaceFit | ModelAverage:
+    def _verify(self, searched: Fit | ModelAverage) -> Fit | ModelAverage:
         subject, verification = self.state.subject, self.state.verification
         if not verification.is_due(len(subject.y)):
             return searched
-        if isinstance(searched, LaplaceFit):
+        if isinstance(searched, Fit):
             fits = {ONLY: searched}
         else:
             probability = searched.probability.to_numpy()
             fits = {label: fit for (label, fit), p in zip(searched.items(), probability, strict=True) if p > _UNLIKELY}
         places = self.state.questions.candidates.places(PLACES)
-        replaced = verification.verify(fits, places, self._over_draws is not None)
+        replaced = verification.verify(fits, places)
         if not replaced:
             return searched
         if isinstance(subject, OneModel):
@@ -107,18 +127,20 @@ class CurrentFit:
             return subject.average(replaced)
 
     def before_asking(self) -> None:
-        """Verify if due; record the regret of an escalated run's unverified choice."""
+        """Verify if due; record the regret of the choice of a fit that was replaced."""
         if self.state.verification.is_due(len(self.state.subject.y)):
             self.verified()
-        if self.state.verification.chains:
+        if self.state.verification.longer and self._over_draws is not None:
             self._look_back()
 
     def scorer(self) -> Scorer | None:
-        """The scorer of the criterion given told and pending points, over a trace while escalated; None for random.
+        """The scorer of the criterion given told and pending points; None for random.
 
         Once an experiment has failed, scores are weighed by the probability of success.
         """
-        criterion = self._over_draws if self.state.verification.chains else self.state.criterion
+        criterion = self.state.criterion
+        if self.state.verification.longer and self._over_draws is not None:
+            criterion = self._over_draws
         return None if criterion is None else self._weighed(prepare(criterion, self._conditioned()))
 
     def _weighed(self, scorer: Scorer) -> Scorer:
@@ -137,26 +159,22 @@ class CurrentFit:
             self._success = Success(X, failed, *limits, self.state.random_seed)
         return self._success
 
-    def _conditioned(self) -> LaplaceFit | ModelAverage:
+    def _conditioned(self) -> Fit | ModelAverage:
         """The fit given that pending points come out as predicted."""
         fit, subject, pending = self.verified(), self.state.subject, self.state.questions.pending
         if not pending:
             return fit
         X = np.stack([choice.x for choice in pending])
         with one_blas_thread():
-            if self.state.verification.chains:
-                p = mixture(as_ensemble(fit, method="draws", random_seed=0), X)
-                imagined = p.weights @ p.means
-            else:
-                imagined = posterior_mean(fit, X)
+            imagined = posterior_mean(fit, X)
             # A fit may use some of the data only.
-            known = fit if isinstance(fit, LaplaceFit) else subject
+            known = fit if isinstance(fit, Fit) else subject
             new = np.concatenate([known.X, X]), np.concatenate([known.y, imagined])
             # Imagined outcomes say nothing about the models' probabilities.
             return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
 
     def _look_back(self) -> None:
-        """Record the utility, judged over the trace, of the choice that the unverified fit would make."""
+        """Record the utility, judged by the longer run, of the choice that the fit it replaced would make."""
         n, questions, verification = len(self.state.subject.y), self.state.questions, self.state.verification
         pool, criterion = questions.candidates, self.state.criterion
         if not isinstance(pool, Pool) or n in verification.regret or not len(left := pool.left(questions.pending)):

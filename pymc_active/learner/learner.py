@@ -14,16 +14,15 @@ import xarray as xr
 from pymc_active.criteria.maximum.base import OptimumCriterion
 from pymc_active.criteria.maximum.domain import Domain, check_data
 from pymc_active.criteria.screening import AnyCriterion
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Choice
 from pymc_active.learner.current_fit import CurrentFit
 from pymc_active.learner.first_design import FirstDesign, MakeModel
-from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
+from pymc_active.learner.models_followed import OneModel, SeveralModels
 from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.learner.state import LearnerState, new_state
-from pymc_active.learner.verification import trace_datatree
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.arguments import checked
@@ -106,13 +105,11 @@ class Learner(Summarized):
         told point, and drawn anew when they have become few or there are half as many points again. Several models
         follow their modes; the probable ones are represented by particles around these, unless it is ``"laplace"``.
     verify : {"never", "sometimes"} or int
-        When to check the Laplace fit by the Pareto k of its draws, which takes a second: after every k-th told point
-        (``verify=k``), or whenever there are half as many points again (``"sometimes"``); the first fit always. Above
-        0.7 the run *escalates*, with one warning: two short NUTS chains sample the exact posterior, which takes seconds
-        to minutes, and the criterion is computed over their draws until a later fit passes. Criteria that take no draws
-        (``"random"``, functions) only record the result. Of several models, those with a probability above 0.05 are
-        verified; their probabilities remain Laplace's. Particles need no correction: they escalate only if they are
-        doubtful. See :attr:`verification` and :attr:`traces`.
+        When to compare the fit with a longer run, as :func:`pymc_active.check` does, which takes four times as long as
+        a fresh fit: after every k-th told point (``verify=k``), or whenever there are half as many points again
+        (``"sometimes"``); the first fit always. Where predictions of the candidates lose more than 0.1 nats a point,
+        the longer run replaces the fit, with one warning, and each later fit is verified until one is good enough. Of
+        several models, those with a probability above 0.05 are verified. See :attr:`verification`.
     max_points : int, optional
         Fit to so many points at most, as :func:`pymc_active.fit` does, with one warning. Of more points nine tenths of
         this number are chosen; those told next are added until it is reached, then all are chosen from anew. For a
@@ -128,9 +125,9 @@ class Learner(Summarized):
 
     Warns
     -----
-    ScaleWarning, SamplingWarning
-        If the data that scaled the inputs cover only a small part of the candidates; once when a run first escalates,
-        and once if the sampler fails (the fit is then used as it is).
+    ScaleWarning, DoubtfulFitWarning
+        If the data that scaled the inputs cover only a small part of the candidates; once a run, if a fit is doubtful,
+        and when a longer run first replaces a fit.
 
     Examples
     --------
@@ -263,30 +260,23 @@ class Learner(Summarized):
         return self._subject.gpm if isinstance(self._subject, OneModel) else self.fit.gpm
 
     @property
-    def fit(self) -> LaplaceFit | ModelAverage:
-        """The fit to all data, or the :class:`ModelAverage` of several; while escalated, its draws are the trace's."""
+    def fit(self) -> Fit | ModelAverage:
+        """The fit to all data, or the :class:`ModelAverage` of several."""
         return self._fits.verified()
 
     @property
     def verification(self) -> xr.Dataset:
         """The results of ``verify`` over ``n_observations`` and, for several models, ``model`` (NaN if not verified).
 
-        * ``pareto_k``: shape of the tail of the importance weights of draws from the Laplace approximation.
-        * ``escalated``: whether the criterion used draws of a trace; ``rhat``, ``ess_bulk`` (the worst over its
-          predictive means at a hundred candidates) and the number of ``divergences`` of that trace.
-        * ``sampler_failed``: whether sampling was due but failed.
-        * ``regret_ratio``, over ``n_observations`` only: utility of the candidate that the unverified fit would have
-          chosen over that of the best, judged by the criterion over the trace; 1 is perfect. NaN until asked, for boxes
-          and dask arrays, and for ``thompson``.
+        * ``nll_loss``: what predictions at a hundred candidates lose against the longer run, nats a point.
+        * ``evidence_difference``: log evidence of the fit less that of the longer run, and ``evidence_error``, their
+          common standard error, nats.
+        * ``replaced``: whether the longer run replaced the fit.
+        * ``regret_ratio``, over ``n_observations`` only: where it did, utility of the candidate that the fit would have
+          chosen over that of the best, judged by the longer run; 1 is perfect. NaN until asked, for boxes and dask
+          arrays, for ``thompson``, random points and functions.
         """
         return self._verification.dataset(not isinstance(self._subject, SeveralModels))
-
-    @property
-    def traces(self) -> dict[Any, xr.DataTree]:
-        """The traces of an escalated run, by model (a single one is ``"model"``); otherwise empty."""
-        fit = self.fit
-        fits = {ONLY: fit} if isinstance(fit, LaplaceFit) else fit
-        return {label: trace_datatree(fits[label], chains) for label, chains in self._verification.chains.items()}
 
     @property
     def models(self) -> dict[Any, GPModel]:
@@ -304,12 +294,17 @@ class Learner(Summarized):
 
     def add_model(self, gpm: GPModel, label: Any = None) -> None:
         """Add a model, labelled by its kernel expression by default; it gets the data told so far."""
-        self._several("add_model").join(gpm, label)
+        several = self._several("add_model")
+        # The models so far have followed what was told.
+        self._fits.searched()
+        several.join(gpm, label)
         self._fits.refit()
 
     def remove_model(self, label: Any) -> None:
         """Remove a model; at least two must stay."""
-        self._several("remove_model").leave(label)
+        several = self._several("remove_model")
+        self._fits.searched()
+        several.leave(label)
         self._fits.refit()
 
     @checked
@@ -320,7 +315,9 @@ class Learner(Summarized):
         """
         # The average warns if the fit of the most probable model is doubtful.
         with ignoring(DoubtfulFitWarning):
-            found = self._several("search").search(n_restarts, self.random_seed, self.executor)
+            several = self._several("search")
+            self._fits.searched()
+            found = several.search(n_restarts, self.random_seed, self.executor)
         self._fits.refit(found)
         average = self.fit
         assert isinstance(average, ModelAverage)
@@ -452,8 +449,8 @@ class Learner(Summarized):
         """Write everything that :meth:`load` needs to continue bit for bit, and your ``notes``.
 
         The file contains no code, and ArviZ can open it: ``observed_data``, ``constant_data``, ``design`` as in
-        :meth:`to_datatree`, the candidates, the pending points and the modes of each model. It holds no posterior
-        draws: :meth:`to_datatree` makes them. It is netCDF, or a zip archive of zarr if the path ends in ``.zarr`` (a
+        :meth:`to_datatree`, the candidates, the pending points, the particles of a single model and the modes of
+        several. It is netCDF, or a zip archive of zarr if the path ends in ``.zarr`` (a
         ModuleNotFoundError if zarr is not installed). An existing file stays intact until the new one is complete; a
         FileExistsError if it holds a run that this learner neither wrote nor loaded, such as what another process has
         saved meanwhile. A ValueError for labels of columns or rows other than text, numbers and dates, and for
@@ -558,7 +555,7 @@ class Learner(Summarized):
 
     @checked
     def to_datatree(self, draws: int = 1000) -> xr.DataTree:
-        """The groups of :meth:`LaplaceFit.to_datatree` (of the most probable of several models), and ``design``.
+        """The groups of :meth:`Fit.to_datatree` (of the most probable of several models), and ``design``.
 
         The latter has, over ``step``, points told (``x``, ``y``), their ``pool_row`` (-1 outside), ``label``, ``score``
         when asked. After failures also ``failures``, the same without ``y``; with several models ``models``, their

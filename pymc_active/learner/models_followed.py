@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Self
 from zlib import crc32
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, on_inputs
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
@@ -78,6 +79,15 @@ class FollowedModels:
             raise
         return self
 
+    @contextmanager
+    def holding_first(self, n: int) -> Iterator[None]:
+        """Context in which the models hold the first n points only."""
+        X, y = self.X[:n].copy(), self.y[:n].copy()
+        with ExitStack() as stack:
+            for gpm in self.models.values():
+                stack.enter_context(holding(gpm, X, y))
+            yield
+
 
 class OneModel(FollowedModels):
     """A single model, under the label :data:`ONLY`."""
@@ -94,7 +104,7 @@ class OneModel(FollowedModels):
         # The last particles, which the next fit updates.
         self.particles: ParticleFit | None = None
 
-    def fit(self, seed: int, executor: Executor | None) -> LaplaceFit:
+    def fit(self, seed: int, executor: Executor | None) -> Fit:
         """Update the particles, or follow the modes."""
         if self.inference == "laplace" or not self.gpm.shapes:
             return self._follow_modes(seed, executor)
@@ -124,7 +134,7 @@ class OneModel(FollowedModels):
         """Context in which the model holds the data that the last particles were fitted to."""
         return nullcontext() if self.rows is None else holding(self.gpm, self.X[self.rows], self.y[self.rows])
 
-    def _follow_modes(self, seed: int, executor: Executor | None) -> LaplaceFit:
+    def _follow_modes(self, seed: int, executor: Executor | None) -> Fit:
         """Follow the modes; every 15 points search them anew."""
         n = len(self.y)
         is_full, is_small = n - self.last_search >= _SEARCH_EVERY, n < _SMALL
@@ -190,12 +200,12 @@ class SeveralModels(FollowedModels):
         self.probabilities[len(self.y)] = average.probability
         return average
 
-    def average(self, others: Mapping[Any, LaplaceFit] | None = None) -> ModelAverage:
+    def average(self, others: Mapping[Any, Fit] | None = None) -> ModelAverage:
         """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful.
 
         Probable models are represented by particles around their modes, which correct Laplace's evidences and shapes.
         """
-        fits = self.fits | dict(others or {})
+        fits: dict[Any, Fit] = {**self.fits, **(others or {})}
         prior = None
         if self.prior is not None:
             mean = float(np.mean(list(self.prior.values()))) or 1.0
@@ -207,7 +217,7 @@ class SeveralModels(FollowedModels):
         fits |= {
             label: self._around_modes(label, fit)
             for (label, fit), p in zip(fits.items(), probability, strict=True)
-            if p > _LIKELY and not isinstance(fit, ParticleFit) and fit.gpm.shapes
+            if p > _LIKELY and isinstance(fit, LaplaceFit) and fit.gpm.shapes
         }
         return ModelAverage(fits, prior=prior)
 
@@ -229,7 +239,7 @@ class SeveralModels(FollowedModels):
         """Take a step of compositional kernel search from probable models, then prune."""
         children = self._children(average, rng)
         models = {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()}
-        start = {str(child): [average[parent]] for child, parent in children.items()}
+        start = {str(child): [self.fits[parent]] for child, parent in children.items()}
         fits = self.fits | _fit(models, start, _CHILD_SEARCH, rng, executor)
         probability = self.average(fits).probability
         ranked = probability.sortby(-probability)[:_MOST]

@@ -13,8 +13,8 @@ from scipy.stats import beta
 from pymc_active.classification.success import Success
 from pymc_active.criteria.maximum.base import OptimizedPaths, sample_optima
 from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.learner.working_region import maxima_where_it_works, rows_that_work
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
 from pymc_active.predictions.ensembles import as_ensemble
@@ -50,7 +50,7 @@ class Optimum(Summarized):
     f_sd: float
     samples: xr.Dataset
     regret: float
-    fit: LaplaceFit | ModelAverage
+    fit: Fit | ModelAverage
     domain: Domain
     minimize: bool
 
@@ -79,7 +79,7 @@ class Optimum(Summarized):
 
 
 def find_optimum(
-    fit: LaplaceFit | ModelAverage,
+    fit: Fit | ModelAverage,
     x: np.ndarray,
     shown: Any,
     domain: Domain,
@@ -105,7 +105,7 @@ def find_optimum(
 
 
 def regret_is_small(
-    fit: LaplaceFit | ModelAverage,
+    fit: Fit | ModelAverage,
     x: np.ndarray,
     domain: Domain,
     success: Success | None,
@@ -135,7 +135,7 @@ def regret_is_small(
 
 
 def _optima(
-    fit: LaplaceFit | ModelAverage,
+    fit: Fit | ModelAverage,
     x: np.ndarray,
     domain: Domain,
     success: Success | None,

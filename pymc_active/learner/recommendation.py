@@ -7,7 +7,7 @@ import numpy as np
 from pymc_active.classification.success import Success
 from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.criteria.weighted import likely
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Candidates, Choice
 from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.model_average import ModelAverage
@@ -23,7 +23,7 @@ _FAR = 1.0
 
 
 def best_point(
-    fit: LaplaceFit | ModelAverage,
+    fit: Fit | ModelAverage,
     candidates: Candidates,
     measured: np.ndarray,
     success: Success | None,
@@ -45,7 +45,7 @@ def best_point(
 
 
 def warn_if_far_above(
-    fit: LaplaceFit | ModelAverage, best: np.ndarray, measured: np.ndarray, y: np.ndarray, minimize: bool
+    fit: Fit | ModelAverage, best: np.ndarray, measured: np.ndarray, y: np.ndarray, minimize: bool
 ) -> None:
     """Warn if the best point (D,) is predicted to be far better than all measured ones (n, D) with outputs y (n,)."""
     p = predict(fit, np.concatenate([best[None], measured]))

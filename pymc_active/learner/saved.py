@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_active.criteria.base import is_lazy
 from pymc_active.criteria.screening import AnyCriterion
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool
@@ -19,7 +20,6 @@ from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.fit import ParticleFit
 from pymc_active.particles.stored import particles_from_dataset, particles_to_dataset
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
@@ -89,6 +89,7 @@ def to_contents(state: LearnerState) -> Contents:
         "table": table,
         "models": models,
         "is_fitted": bool(fits),
+        "steps": state.steps,
         "memory": _memory(subject),
     }
     return Contents(groups, document)
@@ -142,6 +143,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     if is_first:
         state.take(X, y)
     state.rng = read_generator(document["generator"])
+    state.steps = [int(n) for n in document["steps"]]
     state.n_start = state.verification.n_start = int(document["n_start"])
     questions = state.questions
     questions.pending, questions.told, questions.failed = (
@@ -298,21 +300,17 @@ def _choices(group: xr.Dataset) -> list[Choice]:
     return [Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True)]
 
 
-def _fits(state: LearnerState) -> dict[Any, LaplaceFit]:
+def _fits(state: LearnerState) -> dict[Any, Fit]:
     """The fits to the current data, by label; empty if they are not made yet. Those of several models are by modes."""
     if isinstance(state.subject, SeveralModels):
-        return {} if state.fit is None else state.subject.fits
-    return {ONLY: state.fit} if isinstance(state.fit, LaplaceFit) else {}
+        return {} if state.fit is None else dict(state.subject.fits)
+    return {ONLY: state.fit} if isinstance(state.fit, Fit) else {}
 
 
-def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: LaplaceFit | None) -> xr.Dataset:
+def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: Fit | None) -> xr.Dataset:
     thetas = np.reshape([gpm.flatten(point) for point in starts], (len(starts), gpm.n_parameters))
     modes = xr.Dataset({"start": (("restart", "parameter"), thetas)}, {"parameter": gpm.labels})
-    return (
-        modes
-        if fit is None or isinstance(fit, ParticleFit)
-        else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
-    )
+    return modes if not isinstance(fit, LaplaceFit) else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
 
 
 def _memory(subject: FirstDesign | OneModel | SeveralModels) -> dict[str, Any]:

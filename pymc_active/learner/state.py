@@ -12,7 +12,7 @@ from pymc_active.criteria.base import Criterion, is_lazy
 from pymc_active.criteria.by_name import FUNCTIONS, make_criterion
 from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.screening import AnyCriterion
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
@@ -42,8 +42,9 @@ class LearnerState:
     ``criterion`` is None for random points; ``criterion_is_named`` tells whether its name suffices to make it again.
     ``subject`` is the models, or the design before there is one. It holds the data told so far, ``n_start`` of them at
     the start, and the modes of the last fits. ``rng`` is the generator of the choices, and ``fit`` the searched fit to
-    the current data, None until it is made. ``revisions`` are those of the files that the run has written or was loaded
-    from, which saving may replace.
+    the current data, None until it is made. ``steps`` are the numbers of points at which fits are still to be made: one
+    for each time that results were told, in order, so that it does not matter when somebody looks at a fit.
+    ``revisions`` are those of the files that the run has written or was loaded from, which saving may replace.
     """
 
     learn: str
@@ -58,7 +59,8 @@ class LearnerState:
     verification: Verification
     n_start: int
     rng: np.random.Generator
-    fit: LaplaceFit | ModelAverage | None = None
+    fit: Fit | ModelAverage | None = None
+    steps: list[int] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     revisions: set[str] = field(default_factory=set)
 
@@ -68,6 +70,8 @@ class LearnerState:
         if subject is not self.subject:
             _warn_about_scale(subject.models, self.questions.candidates)
         self.subject = subject
+        if not isinstance(subject, FirstDesign):
+            self.steps.append(len(y))
 
 
 def new_state(
@@ -133,6 +137,7 @@ def new_state(
         questions=Questions(candidates, inputs),
         verification=verification,
         n_start=len(subject.y),
+        steps=[] if isinstance(subject, FirstDesign) else [len(subject.y)],
         rng=np.random.default_rng(random_seed),
     )
 

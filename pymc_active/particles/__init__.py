@@ -1,7 +1,8 @@
 """Draws from the posterior itself, with its evidence: ``fit_smc``, and ``fit``, which chooses how."""
 
 from pymc_active.particles.choose import fit
+from pymc_active.particles.find_modes import find_modes
 from pymc_active.particles.fit import ParticleFit
 from pymc_active.particles.smc import fit_smc
 
-__all__ = ["ParticleFit", "fit", "fit_smc"]
+__all__ = ["ParticleFit", "find_modes", "fit", "fit_smc"]

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
-from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.fit import ParticleFit, default_particles
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import combine, from_modes
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
@@ -40,7 +40,7 @@ def fit(
     progressbar: bool = True,
     executor: Executor | None = None,
     compile_kwargs: dict | None = None,
-) -> ParticleFit | LaplaceFit:
+) -> ParticleFit | Fit:
     """Represent the posterior over the hyperparameters by draws, with its evidence, in the way that suits the model.
 
     Parameters
@@ -124,7 +124,7 @@ def check_max_points(max_points: int) -> int:
     return int(max_points)
 
 
-def warn_of_points_left_out(fit: LaplaceFit) -> bool:
+def warn_of_points_left_out(fit: Fit) -> bool:
     """Warn if a fit does not use all data; whether it does not."""
     used, left_out = len(fit.y), fit.diagnostics.get("n_left_out", 0)
     if left_out:
@@ -136,9 +136,7 @@ def warn_of_points_left_out(fit: LaplaceFit) -> bool:
     return left_out > 0
 
 
-def _fit_some(
-    gpm: GPModel, max_points: int, *, random_seed: np.random.Generator, **keywords: Any
-) -> ParticleFit | LaplaceFit:
+def _fit_some(gpm: GPModel, max_points: int, *, random_seed: np.random.Generator, **keywords: Any) -> ParticleFit | Fit:
     """:func:`fit` to an informative subset of the data."""
     X, y = gpm.X.copy(), gpm.y.copy()
     rows = informative_rows(gpm, max_points, random_seed)
@@ -167,7 +165,8 @@ def choose(
     hides = posterior.hides_modes and not is_embedding
     try:
         check_prior(gpm)
-        cost = _cost(posterior, n_particles)
+        # The way does not depend on how many particles are asked for.
+        cost = _cost(posterior, default_particles(len(posterior.y)))
     except ValueError:
         cost = np.inf
 

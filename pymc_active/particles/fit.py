@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,8 +14,9 @@ from scipy.special import logsumexp, softmax
 
 from pymc_active.inference.annealing import Mover, Particles, effective
 from pymc_active.inference.ensemble import Ensemble, Part
+from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
-from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.modes.task import SearchTask, search_and_expand
 from pymc_active.models.gpmodel import GPModel
@@ -27,6 +28,10 @@ from pymc_active.support.summaries import Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
 
+# What a fit at modes has, and this one has not.
+_OF_MODES = frozenset(
+    ("point", "constrained_point", "theta", "log_posterior", "gradient", "hessian", "covariance", "modes", "best")
+)
 # Modes are searched from so many particles, the best of each family.
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
@@ -96,11 +101,11 @@ class Swarm:
         return swarm, mover.acceptance
 
 
-class ParticleFit(LaplaceFit):
+class ParticleFit(Fit):
     """Draws from the posterior over the hyperparameters, with the evidence; returned by :func:`fit` and `fit_smc`.
 
-    Predictions and criteria average over the particles unless a method of Laplace's approximation is named, for which
-    the modes are then searched from the particles.
+    Predictions and criteria average over the particles, unless a method of Laplace's approximation is named: for it, as
+    in :func:`find_modes`, modes are searched from the particles.
 
     Attributes
     ----------
@@ -117,8 +122,6 @@ class ParticleFit(LaplaceFit):
         ``acceptance``, ``n_evaluations``; for draws around modes ``n_weighted``, the effective number of importance-
         weighted draws, and whether these ``confirmed`` the modes; ``n_fresh``, ``families_fresh`` and ``error_fresh``,
         the points, families and error of the last fit that was not an update; ``warnings``: what is doubtful, in words.
-    modes, theta, log_posterior
-        As for a :class:`LaplaceFit`: the modes that the particles lead to, searched on first use.
     """
 
     def __init__(
@@ -129,8 +132,7 @@ class ParticleFit(LaplaceFit):
         diagnostics: dict[str, Any],
         renew: Callable[..., ParticleFit],
     ):
-        # The base class is about modes, which are searched on demand.
-        self.gpm, self.swarm, self._trace = gpm, swarm, None
+        self.gpm, self.swarm = gpm, swarm
         # Makes a fresh fit: (gpm, n_particles, rng, executor=...).
         self.renew = renew
         self.X, self.y = data
@@ -146,8 +148,7 @@ class ParticleFit(LaplaceFit):
         }
         self.diagnostics = diagnostics | own
         doubts = _doubts(self.diagnostics, self.log_evidence_error)
-        # The last two are those of a fit by modes, for model averages.
-        self.diagnostics |= {"warnings": doubts, "converged": not doubts, "n_floored": 0}
+        self.diagnostics["warnings"] = doubts
 
     def _summary(self) -> Summary:
         d = self.diagnostics
@@ -160,13 +161,9 @@ class ParticleFit(LaplaceFit):
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
         return Summary(f"ParticleFit of {self.gpm.description}", facts, [], doubts)
 
-    @property
-    def expansions(self):
-        """The modes that the particles lead to, highest first."""
-        return self._modes_found
-
     @cached_property
-    def _modes_found(self) -> Sequence[Expansion]:
+    def modes_found(self) -> LaplaceFit:
+        """The modes that the particles lead to; see :func:`find_modes`."""
         swarm, posterior = self.swarm, self.swarm.space.posterior
         order = np.argsort(-self._densities, kind="stable")
         _, first = np.unique(swarm.families[order], return_index=True)
@@ -175,7 +172,8 @@ class ParticleFit(LaplaceFit):
         starts = swarm.space.lift(np.stack(list(islice(sound, _CLIMBS)) or [swarm.z[order[0]]]))
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, list(starts), 0, 0, 0)
         with one_blas_thread():
-            return search_and_expand(task).expansions
+            found = search_and_expand(task)
+        return LaplaceFit(self.gpm, (self.X, self.y), found.expansions, found.search)
 
     @cached_property
     def _densities(self) -> np.ndarray:
@@ -188,9 +186,23 @@ class ParticleFit(LaplaceFit):
         return self.swarm.space.lift(self.swarm.z[int(np.argmax(self._densities))])
 
     @property
-    def summed_evidence(self) -> float:
-        """The log evidence; for a LaplaceFit that summed over its modes."""
-        return self.log_evidence
+    def evidence(self) -> Evidence:
+        """The log evidence, its standard error, and how it was obtained."""
+        by = self.diagnostics["method"].replace("laplace", "importance")
+        return Evidence(self.log_evidence, self.log_evidence_error, by)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether ``diagnostics["warnings"]`` says that the draws may be wrong."""
+        return bool(self.diagnostics["warnings"])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_MODES:
+            raise AttributeError(
+                f"a ParticleFit has no {name!r}, which belongs to a mode: see fit.ensemble for the posterior, or "
+                f"pma.find_modes(fit).{name}"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @cached_property
     def ensemble(self) -> Ensemble:
@@ -206,7 +218,7 @@ class ParticleFit(LaplaceFit):
     def ensemble_by(self, method=None, draws=None, random_seed=None):
         """As for a :class:`LaplaceFit`; None and ``"draws"`` give all particles, or ``draws`` of them resampled."""
         if method not in (None, "draws"):
-            return super().ensemble_by(method, draws, random_seed)
+            return self.modes_found.ensemble_by(method, draws, random_seed)
         swarm = self.swarm
         if draws is None:
             return self.ensemble
@@ -224,14 +236,6 @@ class ParticleFit(LaplaceFit):
         """The same particles conditioned on other data (user's units), such as imagined outcomes."""
         swarm = in_space(self.gpm, self.swarm, X, y)
         return ParticleFit(self.gpm, (X, y), swarm, self.diagnostics, self.renew)
-
-    def with_draws(self, z):
-        """The same fit with equally weighted particles z (S, P') in the coordinates of its space."""
-        if z.ndim != 2 or z.shape[1] != self.swarm.z.shape[1]:
-            raise ValueError(f"z must have shape (S, {self.swarm.z.shape[1]}); got {z.shape}")
-        value = self.swarm.space.posterior.likelihood_values(z)
-        swarm = replace(self.swarm, z=z, log_weights=np.zeros(len(z)), log_likelihood=value, families=np.arange(len(z)))
-        return ParticleFit(self.gpm, (self.X, self.y), swarm, self.diagnostics, self.renew)
 
     def draw(self, draws, random_seed=None):
         """Unconstrained draws from the particles, (draws, P), with repeats."""
@@ -294,9 +298,6 @@ class ParticleFit(LaplaceFit):
     def _distinct_draws(self, draws, rng):
         rows, where = np.unique(self.swarm.resample(draws, rng), return_inverse=True)
         return self.swarm.space.lift(self.swarm.z[rows], rng), where
-
-    def _own_groups(self):
-        return {}
 
 
 def in_space(gpm: GPModel, swarm: Swarm, X: np.ndarray, y: np.ndarray, rng: np.random.Generator | None = None) -> Swarm:

@@ -15,7 +15,7 @@ import xarray as xr
 from scipy.linalg import eigh
 
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths.features import draw_prior
 from pymc_active.paths.kernel_sums import Derivatives, Functions, KernelSums
@@ -202,7 +202,7 @@ def draw_paths(
     gpm: GPModel | None,
     *,
     point: dict[str, Any] | None = None,
-    fit: Ensemble | LaplaceFit | Fits | None = None,
+    fit: Ensemble | Fit | Fits | None = None,
     trace: xr.DataTree | None = None,
     n_paths: int = 50,
     n_features: int = 1000,

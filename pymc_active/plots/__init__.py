@@ -15,7 +15,7 @@ X, y : array_like, shapes (m, D) and (m,), optional
 highlight : array_like of int or bool, optional
     Rows of X to ring, such as those asked for; with ``number=True`` they are numbered 1, 2, ... in this order.
 draws, random_seed : int, and int or Generator
-    Draws from the Laplace approximation.
+    Draws of the fit.
 """
 
 from pymc_active.plots.any_result import plot

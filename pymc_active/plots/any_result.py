@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_active.classification.fit import ProbitFit
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.classification import plot_probability
@@ -58,7 +58,7 @@ plot.register(StructureSearch, plot_structure_search)
 
 
 @plot.register
-def _fit(fit: LaplaceFit, **keywords: Any) -> Any:
+def _fit(fit: Fit, **keywords: Any) -> Any:
     return (plot_embedding if fit.gpm.embedding else plot_predictions)(fit, **keywords)
 
 

@@ -89,7 +89,7 @@ def log_axis(ax: Axes, which: str) -> None:
     axis = getattr(ax, f"{which}axis")
     low, high = getattr(ax, f"get_{which}lim")()
     decades = np.log10(high / low)
-    steps = (1.0,) if decades > 3.5 else (1.0, 3.0) if decades > 1.6 else (1.0, 2.0, 5.0)
+    steps = (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.6 else (1.0, 2.0, 5.0)
     axis.set_major_locator(LogLocator(subs=steps, numticks=20))
     if decades <= 6:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

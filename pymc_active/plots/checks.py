@@ -1,4 +1,4 @@
-"""Plot a check against MCMC."""
+"""Plot a check of a fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.verdict import CLOSE, EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
+from pymc_active.checking.verdict import EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.plots.axes import Axes, check_result, log_axis, name_rows, pyplot, read_axes
 from pymc_active.plots.marks import note, note_in_row
@@ -17,14 +17,15 @@ from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMI
 from pymc_active.support.arguments import checked
 
 _METRICS = {
-    "skl": "divergence from MCMC, function f",
-    "skl_mixture": "divergence from MCMC's mixture, function f",
-    "skl_y": "divergence from MCMC, observation y",
+    "skl": "divergence from the reference, function f",
+    "skl_mixture": "divergence from the reference's mixture, function f",
+    "skl_y": "divergence from the reference, observation y",
 }
+# Nats: a mean that is off by a third of a posterior sd has a symmetrised divergence of 0.1.
+_CLOSE = 0.1
 # A panel shows at most this many rows, the worst ones.
 _MOST_ROWS = 10
-_MINUS = {"laplace": "Laplace's"} | {name: f"that of {name} sampling" for name in ("importance", "bridge")}
-_COLOURS = {"laplace": VERMILION, "importance": BLUE, "bridge": GREEN}
+_COLOURS = {"fit": BLUE, "reference": INK}
 
 
 @checked
@@ -34,15 +35,14 @@ def plot_check(
     """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below (in new figures only).
 
     One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median), or another
-    ``metric`` of them, "skl_mixture" or "skl_y"; log evidence by estimator, relative to the reference, with bars of
-    two standard errors; R-hat by variable; Pareto k of the Laplace draws; with a pool, the true utility of the picks
-    by criterion. Several models: probabilities and evidences by estimator, Pareto k by model, and the picks. Each
-    panel has one of the Axes. The tree comes from :func:`pymc_active.check`; the rest is as in
-    :mod:`pymc_active.plots`.
+    ``metric`` of them, "skl_mixture" or "skl_y"; log evidence of the fit and the reference, with bars of two standard
+    errors, where both are known; of a trace, R-hat by variable; of a LaplaceFit, Pareto k of its draws; with a pool,
+    the true utility of the picks by criterion. Several models: probabilities and evidences, and the picks. Each panel
+    has one of the Axes. The tree comes from :func:`pymc_active.check`; the rest is as in :mod:`pymc_active.plots`.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children
-    needed = {"models", "fits"} if several else {"predictions", "evidence", "trace_diagnostics", "laplace"}
+    needed = {"models", "fits"} if several else {"predictions", "evidence"}
     missing = sorted(needed - set(tree.children))
     if missing:
         raise ValueError(f"the tree does not come from pma.check: no group {missing[0]!r} in {sorted(tree.children)}")
@@ -78,24 +78,26 @@ def _new_axes(panels: dict[str, tuple[Any, float]], verdict: str, figsize: tuple
 
 def _of_fit(tree: xr.DataTree, metric: str) -> dict[str, tuple[Any, float]]:
     """Panels by name: how to draw one, and its height in inches."""
-    n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
-    k = xr.DataArray([float(tree["laplace"]["pareto_k"])], dims="model", coords={"model": ["Laplace"]})
-    return {
-        "predictions": (lambda ax: _divergences(ax, tree["predictions"].to_dataset(), metric), 2.8),
-        "evidence": (lambda ax: _evidences(ax, tree["evidence"].to_dataset()), 1.35),
-        "trace": (lambda ax: _rhat(ax, tree["trace_diagnostics"].to_dataset()), 0.7 + 0.22 * n_rows),
-        "pareto": (lambda ax: _pareto_k(ax, k), 1.0),
+    height = 1.0 + 0.36 * tree["predictions"].sizes["approximation"]
+    panels: dict[str, tuple[Any, float]] = {
+        "predictions": (lambda ax: _divergences(ax, tree["predictions"].to_dataset(), metric), height)
     }
+    if np.isfinite(tree["evidence"]["log_evidence"]).all():
+        panels["evidence"] = (lambda ax: _evidences(ax, tree["evidence"].to_dataset()), 1.2)
+    if "trace_diagnostics" in tree.children:
+        n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
+        panels["trace"] = (lambda ax: _rhat(ax, tree["trace_diagnostics"].to_dataset()), 0.7 + 0.22 * n_rows)
+    if "laplace" in tree.children:
+        panels["pareto"] = (lambda ax: _pareto_k(ax, float(tree["laplace"]["pareto_k"])), 1.0)
+    return panels
 
 
 def _of_models(tree: xr.DataTree) -> dict[str, tuple[Any, float]]:
     models = tree["models"].to_dataset()
-    k = xr.DataArray([float(one["laplace"]["pareto_k"]) for one in tree["fits"].children.values()], dims="model")
     height = 0.75 + 0.3 * models.sizes["model"]
     return {
         "probability": (lambda ax: _probabilities(ax, models), height + 0.25),
         "evidence": (lambda ax: _evidences_of_models(ax, models), height),
-        "pareto": (lambda ax: _pareto_k(ax, k.assign_coords(model=models.model)), height),
     }
 
 
@@ -112,9 +114,10 @@ def _band_of_evidences(ax: Axes, labels: Any) -> None:
 def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     values = predictions[metric].transpose("approximation", "point")
     methods = [str(method) for method in values.approximation.to_numpy()]
-    for i, (method, row) in enumerate(zip(methods, values.to_numpy(), strict=True)):
+    for i, row in enumerate(values.to_numpy()):
         shown = np.sort(row[row > 0])
-        color = BLUE if method == "mgp" else GREY
+        # The first one is what ``predict`` uses.
+        color = BLUE if i == 0 else GREY
         # A low-discrepancy sequence keeps neighbours in value apart.
         jitter = 0.24 * (2 * ((np.arange(len(shown)) * 0.6180339887) % 1) - 1)
         ax.plot(shown, i + jitter, "o", ms=4, color=color, alpha=0.45, mew=0)
@@ -124,26 +127,18 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     _rows(ax, methods, "Predictions: a dot for each point, a bar at the median")
     ax.set_ylim(len(methods) - 0.5, -0.75)
     log_axis(ax, "x")
-    ax.axvline(CLOSE, **LIMIT)
-    ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')}); dashed: close")
+    ax.axvline(_CLOSE, **LIMIT)
+    ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')})\ndashed: close")
 
 
 def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
-    names = [str(name) for name in evidence.estimator.to_numpy()]
-    values, errors = evidence.log_evidence.to_numpy(), evidence.standard_error.to_numpy()
-    reference = str(evidence.attrs["reference"])
-    by = reference if reference in names else next((n for n, v in zip(names, values, strict=True) if v == v), names[0])
-    zero = np.nan_to_num(values[names.index(by)])
-    labels = [f"{name}  {value:.2f}" if np.isfinite(value) else name for name, value in zip(names, values, strict=True)]
-    _band_of_evidences(ax, labels)
-    for i, (name, value, error) in enumerate(zip(names, values, errors, strict=True)):
-        if not np.isfinite(value):
-            note_in_row(ax, "no estimate", 0.5, i, ha="center", fontsize=8.5)
-            continue
-        bar = 2 * error if np.isfinite(error) else 0.0
-        ax.errorbar(value - zero, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
-    ax.set_xlabel(f"log evidence minus {_MINUS[by]} (nats)")
-    widest = max(1.0, np.nanmax(np.abs(np.concatenate([values - zero, 2 * errors, [0.0]]))))
+    names, values = evidence.estimator.to_numpy().tolist(), evidence.log_evidence.to_numpy()
+    bars = 2 * np.nan_to_num(evidence.standard_error.to_numpy())
+    _band_of_evidences(ax, [f"{name}  {value:.2f}" for name, value in zip(names, values, strict=True)])
+    for i, (name, value, bar) in enumerate(zip(names, values - values[-1], bars, strict=True)):
+        ax.errorbar(value, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
+    ax.set_xlabel("log evidence minus that of the reference (nats)")
+    widest = max(1.0, np.abs(values - values[-1]).max(), bars.max())
     ax.set_xlim(-1.15 * widest, 1.15 * widest)
 
 
@@ -165,16 +160,14 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     ax.set_xlabel(f"R-hat; dashed: good to {RHAT_GOOD}, usable to {RHAT_USABLE}")
 
 
-def _pareto_k(ax: Axes, values: xr.DataArray) -> None:
-    k = values.to_numpy()
-    high = max(1.05, 1.1 * np.nanmax(np.append(k, 0.0)))
-    low = min(0.0, 1.1 * np.nanmin(np.append(k, 0.0)))
-    limits = (low, PARETO_GOOD, PARETO_LIMIT, high)
+def _pareto_k(ax: Axes, k: float) -> None:
+    k = k if np.isfinite(k) else 0.0
+    limits = (min(0.0, 1.1 * k), PARETO_GOOD, PARETO_LIMIT, max(1.05, 1.1 * k))
     for (a, b), color in zip(pairwise(limits), (GREEN, ORANGE, VERMILION), strict=True):
         ax.axvspan(a, b, color=color, alpha=0.16, lw=0)
-    ax.plot(k, np.arange(len(k)), "D", ms=7, color=INK)
-    _rows(ax, values.model.to_numpy(), "Pareto k of draws from the Laplace approximation")
-    ax.set_xlim(low, high)
+    ax.plot(k, 0, "D", ms=7, color=INK)
+    _rows(ax, ["Laplace"], "Pareto k of draws from the Laplace approximation")
+    ax.set_xlim(limits[0], limits[-1])
     ax.set_xticks([0, PARETO_GOOD, PARETO_LIMIT, 1])
     ax.set_xlabel(f"below {PARETO_GOOD} good, to {PARETO_LIMIT} usable, above poor")
 
@@ -191,25 +184,27 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
     ax.axvline(GOOD_DECISION, **LIMIT)
     _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
     ax.set_xlim(0, 1.03)
-    ax.set_xlabel(f"true utility of the pick / best in the pool\n(dashed: {GOOD_DECISION}; |: two halves of the trace)")
+    ax.set_xlabel(
+        f"true utility of the pick / best in the pool\n(dashed: {GOOD_DECISION}; |: two halves of the reference)"
+    )
 
 
 def _probabilities(ax: Axes, models: xr.Dataset) -> None:
-    offsets = dict(zip(_COLOURS, (-0.2, 0.0, 0.2), strict=True))
-    for (name, color), marker in zip(_COLOURS.items(), "osD", strict=True):
+    for (name, color), marker, offset in zip(_COLOURS.items(), "oD", (-0.13, 0.13), strict=True):
         values = models.probability.sel(estimator=name).to_numpy()
-        ax.plot(values, np.arange(len(values)) + offsets[name], marker, ms=6, color=color, label=name)
-    _rows(ax, models.model.to_numpy(), "Probability of each model, by estimate of the evidence")
+        ax.plot(values, np.arange(len(values)) + offset, marker, ms=6, color=color, label=name)
+    _rows(ax, models.model.to_numpy(), "Probability of each model, by the fits and by the references")
     ax.set_xlim(-0.03, 1.03)
-    ax.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
 
 def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
     _band_of_evidences(ax, models.model.to_numpy())
-    laplace = models.log_evidence.sel(estimator="laplace")
-    for name, marker, offset in (("importance", "s", -0.13), ("bridge", "D", 0.13)):
-        one = models.sel(estimator=name)
-        difference, at = (one.log_evidence - laplace).to_numpy(), np.arange(models.sizes["model"]) + offset
-        bars = 2 * np.nan_to_num(one.standard_error.to_numpy())
-        ax.errorbar(difference, at, xerr=bars, fmt=marker, ms=6, color=_COLOURS[name], capsize=3)
-    ax.set_xlabel("sampled minus Laplace's (nats)")
+    difference = (models.log_evidence.sel(estimator="fit") - models.log_evidence.sel(estimator="reference")).to_numpy()
+    bars = 2 * np.sqrt(np.nansum(np.square(models.standard_error.to_numpy()), axis=0))
+    for i, (value, bar) in enumerate(zip(difference, bars, strict=True)):
+        if np.isfinite(value):
+            ax.errorbar(value, i, xerr=bar, fmt="o", ms=6, color=BLUE, capsize=3)
+        else:
+            note_in_row(ax, "no evidence of the reference", 0.5, i, ha="center", fontsize=8.5)
+    ax.set_xlabel("log evidence of the fit minus that of the reference (nats)")

@@ -9,21 +9,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, nats_axis, new_axes
 from pymc_active.plots.marks import dots, doubtful_dots, label_ends, medians, note, probability
-from pymc_active.plots.measurements import band, data_of, ring
+from pymc_active.plots.measurements import band, data_of, name_of, ring
 from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, QUANTILES
 from pymc_active.predictions.model_average import check_one_fit
-from pymc_active.predictions.predict import predict
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.relevance import (
     embedding_draws,
     principal_rotation,
     relevance,
     subspace_angles,
-    with_slope,
 )
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
@@ -32,7 +31,7 @@ from pymc_active.support.tables import read_inputs
 
 @checked
 def plot_embedding(
-    fit: LaplaceFit,
+    fit: Fit,
     *,
     X: Any = None,
     y: Any = None,
@@ -49,7 +48,7 @@ def plot_embedding(
     figure's last Axes. X, y, highlight, number and ax are as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_embedding")
-    R = principal_rotation(fit) @ fit.gpm.embeddings(fit.theta[None])[0]
+    R = principal_rotation(fit) @ fit.gpm.embeddings(fit.center[None])[0]
     if X is not None and y is None:
         X = read_inputs(X, "X", inputs=fit.gpm.inputs)
     else:
@@ -60,9 +59,9 @@ def plot_embedding(
     if len(R) == 1:
         ax = new_axes(ax, (6.0, 4.0))
         x_map, grid = fit.gpm.x_map, np.linspace(u.min(), u.max(), 200)
-        mean, half = band(predict(fit, x_map.shift + x_map.scale * np.outer(grid, np.linalg.pinv(R))), "f")
-        ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label="MGP, 89 % of f")
-        ax.plot(grid, mean, color=BLUE, lw=1.8, label="MGP mean")
+        mean, low, high = band(fit, x_map.shift + x_map.scale * np.outer(grid, np.linalg.pinv(R)))
+        ax.fill_between(grid, low, high, color=BLUE, alpha=0.2, lw=0, label=f"{name_of(fit)}, 89 % of f")
+        ax.plot(grid, mean, color=BLUE, lw=1.8, label=f"{name_of(fit)} mean")
         dots(ax, u[:, 0], y)
         ring(ax, u[:, 0], y, highlight, number)
         ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
@@ -87,7 +86,7 @@ def plot_embedding(
 
 @checked
 def plot_relevance(
-    fit: LaplaceFit,
+    fit: Fit,
     *,
     draws: int = 500,
     random_seed: int | np.random.Generator | None = None,
@@ -95,7 +94,7 @@ def plot_relevance(
     var_name: str = "lengthscale",
     ax: Axes | None = None,
 ) -> Axes:
-    """Importance of each input: medians and 89 % intervals of draws from the Laplace approximation.
+    """Importance of each input: medians and 89 % intervals of draws of the fit.
 
     For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale of the variable
     ``var_name``, which has one lengthscale per input in the units of X. Both refer to the scaled inputs (``x_scale``)
@@ -106,21 +105,9 @@ def plot_relevance(
     check_one_fit(fit, "plot_relevance")
     gpm = fit.gpm
     D = gpm.X.shape[1]
-    if gpm.embedding is not None:
-        loading = relevance(fit, draws=draws, random_seed=random_seed).loading
-        low, middle, high = loading.sel(summary=["lower", "median", "upper"]).to_numpy()
-        what = "relevance, lengthscales per scaled unit"
-    else:
-        thetas = fit.draw(count("draws", draws), random_seed)
-        drawn = gpm.constrain(thetas)
-        if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
-            raise ValueError(
-                f"plot_relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} "
-                f"inputs; the model has {', '.join(sorted(drawn))}. Pass var_name=..."
-            )
-        changes = with_slope(gpm, thetas, gpm.x_map.scale / drawn[var_name])
-        low, middle, high = np.quantile(changes, QUANTILES, axis=0)
-        what = f"relevance, 1 / {var_name}"
+    found = relevance(fit, draws=count("draws", draws), random_seed=random_seed, var_name=var_name)
+    low, middle, high = found.loading.sel(summary=["lower", "median", "upper"]).to_numpy()
+    what = f"relevance, 1 / {var_name}" if gpm.embedding is None else "relevance, lengthscales per scaled unit"
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != D:
         raise ValueError(f"labels must name the {D} inputs; got {len(labels)}")
@@ -150,7 +137,7 @@ def plot_relevance(
 
 @checked
 def plot_loadings(
-    fit: LaplaceFit,
+    fit: Fit,
     *,
     X: Any = None,
     draws: int = 300,
@@ -162,7 +149,8 @@ def plot_loadings(
 
     If inputs are strongly correlated, as neighbouring wavelengths are, many R give the same components, so single
     entries of R mean little. The correlations show what the components measure: a curve with a band for each
-    component, on the principal axes of R at the mode, to which each draw of R is rotated (orthogonal Procrustes).
+    component, on the principal axes of R at the highest mode or
+    particle, to which each draw of R is rotated (orthogonal Procrustes).
     ``labels`` are increasing numbers, one for each input, by default those of X. The rest is as in
     :mod:`pymc_active.plots`.
     """
@@ -170,7 +158,7 @@ def plot_loadings(
 
     check_one_fit(fit, "plot_loadings")
     gpm = fit.gpm
-    mode = principal_rotation(fit) @ gpm.embeddings(fit.theta[None])[0]
+    mode = principal_rotation(fit) @ gpm.embeddings(fit.center[None])[0]
     shape = mode.shape
     labels = list(gpm.inputs if labels is None else labels)
     if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
@@ -200,7 +188,7 @@ def plot_loadings(
 
 @checked
 def plot_subspace_angles(
-    source: LaplaceFit | xr.DataTree,
+    source: Fit | xr.DataTree,
     reference: Any = None,
     *,
     model: GPModel | None = None,
@@ -224,7 +212,8 @@ def plot_subspace_angles(
         # If two subspaces must intersect, some angles are rounding errors.
         text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values.round(3))
         note(ax, text, (x, values[1]), (9, 3))
-    what = "the mode" if isinstance(source, LaplaceFit) else "the mean subspace"
+    is_at_mode = isinstance(source, LaplaceFit)
+    what = "the mode" if is_at_mode else "the mean subspace"
     ylabel = f"angle to {what if reference is None else 'the reference'} (degrees)"
     ax.set(xlabel="principal angle, the largest first", ylabel=ylabel, xticks=at, yticks=range(0, 91, 15))
     # The room above 90 is for the numbers at a large angle.

@@ -13,6 +13,7 @@ from pymc_active.plots.axes import Axes, check_result, name_rows, nats_axis, new
 from pymc_active.plots.marks import curve, doubtful_dots, label_ends, note, note_in_row, probability
 from pymc_active.plots.measurements import column_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION, Z89
+from pymc_active.predictions.predict import predict
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
@@ -70,7 +71,8 @@ def plot_decomposition(
         draw(ax, part["mean"].to_numpy(), part["variance"].to_numpy(), CYCLE[1 + c % (len(CYCLE) - 2)])
         what = f"{part.component.item()}: {part.description.item()}"
         finish(ax, what, (part.mean_at_data + table.residual).to_numpy())
-    noise = float(np.sqrt(fit.best.moments(fit.X[:1]).noise_variance[0]))
+    one = predict(fit, fit.X[:1])
+    noise = float(np.sqrt(one.y_variance[0] - one.f_variance[0]))
     axes[-1].axhspan(-Z89 * noise, Z89 * noise, color=GREY, alpha=0.25, lw=0)
     axes[-1].set_ymargin(0.15)
     what = f"Residuals; noise of sd {decomposition.noise}, 89 % of it within the band"

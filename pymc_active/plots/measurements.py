@@ -6,17 +6,19 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.plots.axes import Axes
 from pymc_active.plots.marks import note
-from pymc_active.plots.style import VERMILION, Z89
+from pymc_active.plots.style import QUANTILES, VERMILION
+from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.predict import predict
 from pymc_active.support.tables import read_inputs, read_outputs
 
 
-def data_of(fit: LaplaceFit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def data_of(fit: Fit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The data given, or the fit's."""
     if (X is None) != (y is None):
         raise ValueError("pass both X and y, or neither")
@@ -49,9 +51,19 @@ def around(values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def band(prediction: xr.Dataset, target: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of f, and half the width of the central 89 % interval of f or y."""
-    return prediction.f_mean.to_numpy(), Z89 * np.sqrt(prediction[f"{target}_variance"].to_numpy())
+def band(
+    source: Source, X: np.ndarray, target: str = "f", **keywords: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean of f, and the ends of the central 89 % interval of f or y, by ``predict(source, X, **keywords)``."""
+    prediction = predict(source, X, quantiles=(QUANTILES[0], QUANTILES[-1]), **keywords)
+    return prediction.f_mean.to_numpy(), *prediction[f"{target}_quantile"].to_numpy()
+
+
+def name_of(source: Any) -> str:
+    """What the predictions of a source are called in pictures."""
+    if isinstance(source, ModelAverage):
+        return "average"
+    return "posterior" if isinstance(source, ParticleFit) else "MGP"
 
 
 def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -> None:

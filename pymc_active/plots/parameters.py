@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.parameter_table import natural_names
 from pymc_active.models.datatrees import in_chains
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.plots.axes import legend_above, log_axis, name_rows, new_grid, read_axes
 from pymc_active.plots.marks import medians
 from pymc_active.plots.style import BLUE, VERMILION
@@ -20,7 +21,7 @@ from pymc_active.support.arguments import checked
 
 @checked
 def plot_parameters(
-    fit: LaplaceFit,
+    fit: Fit,
     *,
     trace: xr.DataTree | None = None,
     var_names: Sequence[str] | None = None,
@@ -32,8 +33,8 @@ def plot_parameters(
     """Medians, 50 % and 89 % intervals of the parameters on their natural scale.
 
     Variables with positive draws only are on a logarithmic axis, then the others on a linear one; one Axes if all are
-    of one kind, or if one was given. A ``trace`` with MCMC draws of the same model is shown beside the Laplace
-    approximation. ``var_names`` are by default scalars and vectors in the user's units; ``log_noise`` only if the
+    of one kind, or if one was given. A ``trace`` with MCMC draws of the same model is shown beside the fit.
+    ``var_names`` are by default scalars and vectors in the user's units; ``log_noise`` only if the
     model has no ``noise``, and never matrices such as an embedding's R. The rest is as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_parameters")
@@ -41,11 +42,12 @@ def plot_parameters(
         raise ValueError(f"draws must be at least 1; got {draws!r}")
     values = fit.gpm.constrain(fit.draw(draws, random_seed))
     posterior = in_chains(fit.gpm, values, np.arange(draws)[None], len(fit.y))
+    own = "particles" if isinstance(fit, ParticleFit) else "Laplace"
     if var_names is None:
         var_names = natural_names(str(name) for name, values in posterior.items() if values.ndim <= 3)
     if not len(var_names):
         raise ValueError("the model has no scalar or vector parameters; plot_relevance shows an embedding")
-    sources = {"Laplace": posterior}
+    sources = {own: posterior}
     if trace is not None:
         if "posterior" not in getattr(trace, "children", {}):
             raise ValueError("trace must be a DataTree with a group 'posterior', as pma.sample returns it")
@@ -59,7 +61,7 @@ def plot_parameters(
     groups = [[name for name in var_names if is_positive[name] == wanted] for wanted in (True, False)]
     groups = [list(var_names)] if axes is not None and np.size(axes) == 1 else [group for group in groups if group]
     rows = [{source: _rows(dataset, group) for source, dataset in sources.items()} for group in groups]
-    heights = [len(group["Laplace"]) for group in rows]
+    heights = [len(group[own]) for group in rows]
     if axes is None:
         size = figsize or (6.4, 0.5 + 0.6 * len(rows) + (0.34 if trace is None else 0.44) * sum(heights))
         axes = new_grid((len(rows), 1), size, height_ratios=heights)
@@ -71,7 +73,7 @@ def plot_parameters(
             ax.hlines(at, q[0], q[4], color=color, lw=1.4)
             ax.hlines(at, q[1], q[3], color=color, lw=4.0)
             medians(ax, q[2], at, color, source)
-        name_rows(ax, list(group["Laplace"]))
+        name_rows(ax, list(group[own]))
         if all(is_positive[name] for name in names):
             log_axis(ax, "x")
     axes[-1].set_xlabel("posterior median, 50 % and 89 % interval")

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.plots.axes import Axes, legend_above, new_axes
 from pymc_active.plots.marks import dots
-from pymc_active.plots.measurements import around, band, column_of, data_of, ring
+from pymc_active.plots.measurements import around, band, column_of, data_of, name_of, ring
 from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
@@ -23,7 +23,7 @@ _COUNTS = 0.02
 
 @checked
 def plot_predictions(
-    fit: LaplaceFit | ModelAverage,
+    fit: Fit | ModelAverage,
     *,
     input: Any = 0,
     limits: tuple[float, float] | None = None,
@@ -36,12 +36,12 @@ def plot_predictions(
     number: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Data and predictions along one input, with the hyperparameters marginalised (MGP) and fixed (MAP).
+    """Data and predictions along one input: what ``predict(fit, grid)`` returns.
 
-    Central 89 % intervals of f or y, the ``target``: a band for ``predict(fit, grid, method="mgp")``, dashed lines
-    for ``"map"``, and red lines for a ``trace`` with MCMC draws of the same model (by the exact moments of the
-    mixture over its draws). For several models: the band of their average, and the mean of each model with a weight
-    of at least 0.02 if there is more than one.
+    Central 89 % intervals of f or y, the ``target``: a band over the particles of a fit, or of the marginal GP (MGP) of
+    a LaplaceFit, then with dashed lines for hyperparameters fixed at the mode (MAP); red lines for a ``trace`` with
+    MCMC draws of the same model. For several models: the band of their average, and the mean of each model with a
+    weight of at least 0.02 if there is more than one.
 
     Parameters
     ----------
@@ -72,21 +72,21 @@ def plot_predictions(
         raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
     grid = np.tile(np.median(X, axis=0), (count("n_points", n_points), 1))
     grid[:, column] = x = np.linspace(*limits, n_points)
-    exact = None if trace is None else band(predict(trace, grid, model=gpm), target)
+    exact = None if trace is None else band(trace, grid, target, model=gpm)
 
     ax = new_axes(ax, (6.4, 4.0))
-    mean, half = band(predict(fit, grid, method="mgp"), target)
-    what, name_of_band = f"89 % of {target}", "average" if is_average else "MGP"
-    ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, lw=0, label=f"{name_of_band}, {what}")
+    mean, low, high = band(fit, grid, target)
+    what, name_of_band = f"89 % of {target}", name_of(fit)
+    ax.fill_between(x, low, high, color=BLUE, alpha=0.2, lw=0, label=f"{name_of_band}, {what}")
     ax.plot(x, mean, color=BLUE, lw=1.8, label=f"{name_of_band} mean")
     if isinstance(fit, ModelAverage):
         _draw_members(ax, fit, x, grid)
-    else:
-        center, half = band(predict(fit, grid, method="map"), target)
-        for sign, label in ((-1, f"MAP, {what}"), (1, None)):
-            ax.plot(x, center + sign * half, color=INK, lw=1.1, ls=(0, (5, 3)), label=label)
-            if exact is not None:
-                ax.plot(x, exact[0] + sign * exact[1], color=VERMILION, lw=1.5, label=label and f"MCMC, {what}")
+    elif name_of_band == "MGP":
+        for end, label in zip(band(fit, grid, target, method="map")[1:], (f"MAP, {what}", None), strict=True):
+            ax.plot(x, end, color=INK, lw=1.1, ls=(0, (5, 3)), label=label)
+    if exact is not None:
+        for end, label in zip(exact[1:], (f"MCMC, {what}", None), strict=True):
+            ax.plot(x, end, color=VERMILION, lw=1.5, label=label)
     label, alpha = ("data off the slice", 0.35) if X.shape[1] > 1 else ("data", 1.0)
     dots(ax, X[:, column], y, label, alpha=alpha)
     ring(ax, X[:, column], y, highlight, number)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
@@ -23,7 +23,7 @@ def ensemble_from(
     gpm: GPModel | None,
     *,
     point: dict[str, Any] | None = None,
-    fit: Ensemble | LaplaceFit | Fits | None = None,
+    fit: Ensemble | Fit | Fits | None = None,
     trace: xr.DataTree | None = None,
     draws: int = 10,
     method: str = "draws",
@@ -42,9 +42,9 @@ def ensemble_from(
     if draws < 1:
         raise ValueError(f"the number of hyperparameter draws must be positive; got {draws}")
     if fit is not None:
-        if not isinstance(fit, Ensemble | LaplaceFit):
+        if not isinstance(fit, Ensemble | Fit):
             fit = as_model_average(fit)
-        models = [one.gpm for one in ([fit] if isinstance(fit, Ensemble | LaplaceFit) else fit.values())]
+        models = [one.gpm for one in ([fit] if isinstance(fit, Ensemble | Fit) else fit.values())]
         if gpm is not None and all(model is not gpm for model in models):
             raise ValueError("fit= belongs to another model than the first argument: pass None as first argument")
         return as_ensemble(fit, method=method, draws=max(_DRAWS, draws), random_seed=random_seed)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import METHODS, Ensemble, Seed, ensemble_of_draws, ensemble_of_models
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
 from pymc_active.posterior.full_space import FullSpace
@@ -18,11 +18,11 @@ from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_a
 from pymc_active.support.arguments import checked
 
 # What makes an ensemble.
-type Source = Ensemble | LaplaceFit | Fits | xr.DataTree | Mapping[str, Any]
+type Source = Ensemble | Fit | Fits | xr.DataTree | Mapping[str, Any]
 
 # Named by text: learners and classifiers are built on top of this module.
 _INSTEAD = {
-    "GPModel": ": fit it first, fit_laplace(gpm)",
+    "GPModel": ": fit it first, pma.fit(gpm)",
     "Learner": ": pass learner.fit",
     "ProbitFit": ": use fit.predict(X_new)",
 }
@@ -62,14 +62,14 @@ def as_ensemble(
     if isinstance(source, xr.Dataset | str | PathLike):
         # These are mappings and sequences too, but not of fits: a message about traces helps.
         check_trace(source)
-    if isinstance(source, GPModel) or not isinstance(source, LaplaceFit | Mapping | Sequence):
+    if isinstance(source, GPModel) or not isinstance(source, Fit | Mapping | Sequence):
         raise TypeError(
-            f"{what} takes one or several LaplaceFits, an Ensemble or a DataTree; got {type(source).__name__}"
+            f"{what} takes one or several fits, an Ensemble or a DataTree; got {type(source).__name__}"
             + _INSTEAD.get(type(source).__name__, "")
         )
     if method is not None and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    if isinstance(source, LaplaceFit):
+    if isinstance(source, Fit):
         return source.ensemble_by(method, draws, random_seed)
     if is_point(source, model):
         assert model is not None

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
+from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, on_inputs
 from pymc_active.laplace.draws.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
 from pymc_active.laplace.fit import LaplaceFit
@@ -33,7 +34,7 @@ WEIGHTS = ("posterior", "tempered", "uniform")
 # The estimate for a fit without a finite Laplace evidence, which leaves nothing to sample around.
 _UNKNOWN = ImportanceEvidence(np.nan, np.nan, np.nan, np.nan)
 
-Fits = Mapping[Any, LaplaceFit] | Sequence[LaplaceFit]
+Fits = Mapping[Any, Fit] | Sequence[Fit]
 Prior = Mapping[Any, float] | Sequence[float] | None
 
 
@@ -101,8 +102,8 @@ def model_posterior(
     evidences = {"log_evidence": np.array([fit.summed_evidence for fit in members])}
     if evidence == "importance":
         estimates = [
-            importance_evidence(fit, draws, random_seed) if np.isfinite(laplace) else _UNKNOWN
-            for fit, laplace in zip(members, evidences["log_evidence"], strict=True)
+            _sampled(fit, draws, random_seed) if np.isfinite(own) else _UNKNOWN
+            for fit, own in zip(members, evidences["log_evidence"], strict=True)
         ]
         evidences = dict(zip(ImportanceEvidence._fields, map(np.array, zip(*estimates, strict=True)), strict=True))
     probability = _probabilities(labels, members, evidences, prior_weights(_own_prior(fits, prior), labels))
@@ -110,11 +111,18 @@ def model_posterior(
     return probability
 
 
+def _sampled(fit: Fit, draws: int, random_seed: Any) -> ImportanceEvidence:
+    """By weighted draws around the modes of a LaplaceFit; particles have a sampled evidence already."""
+    if isinstance(fit, LaplaceFit):
+        return importance_evidence(fit, draws, random_seed)
+    return ImportanceEvidence(fit.log_evidence, fit.log_evidence_error, len(fit.ensemble), np.nan)
+
+
 def _probabilities(
-    labels: list, members: list[LaplaceFit], evidences: dict[str, np.ndarray], prior: np.ndarray
+    labels: list, members: list[Fit], evidences: dict[str, np.ndarray], prior: np.ndarray
 ) -> xr.DataArray:
     log_evidence = evidences["log_evidence"]
-    doubtful = [not fit.diagnostics["converged"] or fit.diagnostics["n_floored"] > 0 for fit in members]
+    doubtful = [fit.is_doubtful for fit in members]
     return xr.DataArray(
         softmax(_log_weights(log_evidence, prior)),
         dims="model",
@@ -138,7 +146,7 @@ def _log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
     return weights
 
 
-def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
+def _warn(probability: xr.DataArray, members: Sequence[Fit]) -> None:
     """Give one warning of everything doubtful about the probabilities."""
     problems = []
     labels, finite = probability.model.values.tolist(), np.isfinite(probability.log_evidence.values)
@@ -167,15 +175,15 @@ def _warn(probability: xr.DataArray, members: Sequence[LaplaceFit]) -> None:
         warn_user("; ".join(problems), DoubtfulEvidenceWarning)
 
 
-def _read_fits(fits: Any) -> tuple[list, list[LaplaceFit]]:
+def _read_fits(fits: Any) -> tuple[list, list[Fit]]:
     if not isinstance(fits, Mapping | Sequence) or not len(fits):
-        raise TypeError(f"fits must be a dict or a list with at least one LaplaceFit; got {type(fits).__name__}")
+        raise TypeError(f"fits must be a dict or a list with at least one fit; got {type(fits).__name__}")
     by_label = dict(fits if isinstance(fits, Mapping) else enumerate(fits))
     labels, members = list(by_label), list(by_label.values())
     check_labels(labels)
     for label, fit in by_label.items():
-        if not isinstance(fit, LaplaceFit):
-            raise TypeError(f"fits must hold LaplaceFit objects (see fit_laplace); {label!r} is {type(fit).__name__}")
+        if not isinstance(fit, Fit):
+            raise TypeError(f"fits must hold fits (see pma.fit); {label!r} is {type(fit).__name__}")
         if not np.array_equal(fit.y, members[0].y):
             both = f"{labels[0]!r} and {label!r}"
             raise ValueError(f"the fits {both} have different y: fit every model to the same data (see gpm.set_data)")
@@ -191,9 +199,9 @@ def check_labels(labels: list) -> None:
 
 def check_one_fit(fit: Any, function: str) -> None:
     """Raise a TypeError for anything but a fit of one model."""
-    if not isinstance(fit, LaplaceFit):
-        hint = "such as average.best" if isinstance(fit, ModelAverage) else "see fit_laplace"
-        raise TypeError(f"{function} takes a LaplaceFit ({hint}); got {type(fit).__name__}")
+    if not isinstance(fit, Fit):
+        hint = "such as average.best" if isinstance(fit, ModelAverage) else "see pma.fit"
+        raise TypeError(f"{function} takes a fit of one model ({hint}); got {type(fit).__name__}")
 
 
 def _own_prior(fits: Any, prior: Any) -> Any:
@@ -214,7 +222,7 @@ def prior_weights(prior: Any, labels: list) -> np.ndarray:
     return weights / weights.sum()
 
 
-class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
+class ModelAverage(Mapping[Any, Fit], Summarized):
     """Fits of several models of the same data, with the models' posterior probabilities.
 
     A read-only mapping from labels to fits. ``predict`` and every criterion of ``pymc_active.active`` accept it in
@@ -263,7 +271,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         )
         self.weights = self.probability.to_numpy()
 
-    def __getitem__(self, label: Any) -> LaplaceFit:
+    def __getitem__(self, label: Any) -> Fit:
         return self._fits[label]
 
     def __iter__(self) -> Iterator:
@@ -273,7 +281,7 @@ class ModelAverage(Mapping[Any, LaplaceFit], Summarized):
         return len(self._fits)
 
     @property
-    def best(self) -> LaplaceFit:
+    def best(self) -> Fit:
         """The fit of the most probable model."""
         return list(self._fits.values())[int(np.argmax(self.probability.values))]
 

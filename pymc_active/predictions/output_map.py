@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.optimize import minimize_scalar
 from scipy.special import boxcox1p, inv_boxcox1p
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.model_average import Fits, as_model_average
@@ -76,14 +76,14 @@ class OutputMap:
             )
 
     @classmethod
-    def of(cls, fit: LaplaceFit | Fits) -> Self:
+    def of(cls, fit: Fit | Fits) -> Self:
         """The map under which the data of a fit are most probable; of several fits, that of the most probable model.
 
         The logarithm of positive data is compared with the best power, with shift and scale at the median and
         the interquartile range. Kernel and noise-to-signal ratio are those of the mode, or of the particle of highest
         density; level and scale are profiled out. The gain is a lower bound of that of a new fit.
         """
-        best = fit if isinstance(fit, LaplaceFit) else as_model_average(fit).best
+        best = fit if isinstance(fit, Fit) else as_model_average(fit).best
         gp = ConditionedGP(best.full_space.source, best.center)
         y = gp.to_user_y(gp.y)
         root = gp.factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))
@@ -163,7 +163,7 @@ class OutputMap:
         return found
 
 
-def offer_output_map(fit: LaplaceFit) -> bool:
+def offer_output_map(fit: Fit) -> bool:
     """Warn if the data of a fit call for a map; whether they do."""
     found = OutputMap.of(fit)
     if (found.gain or 0.0) <= _LARGE_GAIN:

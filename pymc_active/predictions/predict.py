@@ -36,7 +36,7 @@ def predict(
 
     Parameters
     ----------
-    source : ParticleFit, LaplaceFit, ModelAverage, dict or list of fits, Ensemble, or xarray.DataTree
+    source : ParticleFit, Fit, ModelAverage, dict or list of fits, Ensemble, or xarray.DataTree
         Several models are averaged by their posterior probabilities. Predictions from a trace are the exact moments of
         the mixture over all its draws, given the data that ``model``, which a trace needs, holds now.
     X_new : array_like, DataFrame or DataArray, shape (m, D)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
@@ -42,22 +42,22 @@ class ModelScales(NamedTuple):
     noise_variance: float
 
 
-def as_fit(model: Any, what: str = "model") -> LaplaceFit:
-    """The fit, or that of a model without its doubts; other objects are refused by name."""
+def as_fit(model: Any, what: str = "model") -> Fit:
+    """A fit as it is, or a fit to a model without its warnings; a TypeError for other objects."""
     if isinstance(model, GPModel):
         with ignoring(DoubtfulFitWarning):
             model = fit_laplace(model, random_seed=0, progressbar=False)
-    if not isinstance(model, LaplaceFit):
-        raise TypeError(f"{what} must be a GPModel or a LaplaceFit; got {type(model).__name__}")
+    if not isinstance(model, Fit):
+        raise TypeError(f"{what} must be a GPModel or a fit; got {type(model).__name__}")
     return model
 
 
-def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> ModelScales:
-    """Scales at the mode of a fit or fitted model; the signal variance is the mean prior variance over the data."""
+def scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> ModelScales:
+    """Scales at the highest mode or particle of a fit; the signal variance is the mean prior variance over the data."""
     fit = as_fit(model)
     n_dims = fit.X.shape[1]
     if bandwidth is None:
-        point = fit.constrained_point
+        point = fit.constrained_center
         name = next((name for name in _LENGTHSCALES if name in point), None)
         if name is None:
             raise ValueError(
@@ -67,7 +67,8 @@ def scales_of_model(model: GPModel | LaplaceFit, bandwidth: Any = None) -> Model
         lengthscale = np.asarray(point[name], float)
         bandwidth = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
         bandwidth = float(bandwidth) if np.ndim(bandwidth) == 0 else bandwidth
-    moments = fit.best.moments(fit.X)
+    posterior = fit.full_space.source
+    moments = posterior.moments(posterior.state(fit.center), fit.X)
     return ModelScales(n_dims, bandwidth, float(moments.prior_variance.mean()), float(moments.noise_variance.mean()))
 
 

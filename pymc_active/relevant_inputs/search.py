@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.learner.learner import Learner
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.baselines.gp_ucb import UCBRun, check_beta, gp_ucb, value_range
@@ -28,7 +28,7 @@ def hds(
     f: Callable[[np.ndarray], Any],
     n_dims: int | None = None,
     *,
-    model: GPModel | LaplaceFit | None = None,
+    model: GPModel | Fit | None = None,
     bandwidth: Any = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -47,7 +47,7 @@ def hds(
         False for an f that takes one point (D,) and returns a number.
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
-    model : GPModel or LaplaceFit, optional
+    model : GPModel or a fit, optional
         Gives bandwidth, signal and noise variance unless they are passed; a model is fitted first. The shortest
         lengthscale counts, since those of irrelevant inputs are long.
     batch_size : int, optional

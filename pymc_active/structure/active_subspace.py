@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.paths import draw_paths
 from pymc_active.structure.relevance import principal_angles, summarize, summary_names
 from pymc_active.support.arguments import checked
@@ -22,7 +22,7 @@ _ENOUGH = 0.95
 
 @checked
 def active_subspace(
-    source: LaplaceFit | Ensemble,
+    source: Fit | Ensemble,
     *,
     X_target: Any = None,
     reference: Any = None,
@@ -38,7 +38,7 @@ def active_subspace(
 
     Parameters
     ----------
-    source : ParticleFit, LaplaceFit or Ensemble
+    source : ParticleFit, Fit or Ensemble
     X_target : array_like, shape (m, D), optional
         Points over which gradients are averaged, in your units; by default 256 points spread evenly over the box that
         the data span.
@@ -83,7 +83,7 @@ def active_subspace(
     >>> bool(found.reference_estimate[0] < 10), bool(found.is_enough[0] > 0.5)
     (True, True)
     """
-    if not isinstance(source, LaplaceFit | Ensemble):
+    if not isinstance(source, Fit | Ensemble):
         raise TypeError(f"active_subspace takes a fit or an Ensemble; got {type(source).__name__}")
     if not isinstance(draws, int | np.integer) or draws < 2:
         raise ValueError(f"draws must be a whole number from 2; got {draws!r}")

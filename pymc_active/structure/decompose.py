@@ -14,6 +14,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS
+from pymc_active.inference.fit import Fit
+from pymc_active.inference.resampling import systematic
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.kernels.arrays import (
     Add,
@@ -27,10 +29,12 @@ from pymc_active.kernels.arrays import (
     ZeroMeanPeriodic,
 )
 from pymc_active.kernels.expressions import numbered
-from pymc_active.laplace.draws.short_chains import particles
+from pymc_active.laplace.draws.short_chains import particles as short_chains
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.particles.find_modes import find_modes
 from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
@@ -48,6 +52,8 @@ _ALIGNED = 0.99
 _NUMBER = re.compile(r"-?\d[\d.e-]*( ± [\d.e-]+| \([\d.e-]+ to [\d.e-]+\))?")
 # A product of base kernels.
 Term = tuple[Node, ...]
+# A mode with a larger share of the posterior is the explanation.
+_NEARLY_ALL = 0.95
 # A grid this fine still shows a period of a hundredth of the range.
 _N_GRID = 1000
 
@@ -74,7 +80,7 @@ class Decomposition(Summarized):
         inputs.
     """
 
-    fit: LaplaceFit
+    fit: Fit
     X_new: np.ndarray
     components: xr.Dataset
     mean_function: str
@@ -92,15 +98,20 @@ class Decomposition(Summarized):
         parts = [f"{i}. {name}: {text}" for i, (name, text) in enumerate(zip(names, self.descriptions, strict=True), 1)]
         noise = f"Noise: sd {self.noise}; {percent(self.residual_share)} of the variance is left to it."
         remarks = [*parts, f"Added to these: {self.mean_function}.", noise]
+        share = self.components.attrs["share_of_posterior"]
+        if share < _NEARLY_ALL:
+            remarks.append(
+                f"This is one of several explanations: {percent(share)} of the posterior is around this mode."
+            )
         return Summary(f"Decomposition of {self.fit.gpm.description}", remarks=remarks)
 
 
 @checked
 def decompose(
-    fit: LaplaceFit,
+    fit: Fit,
     X_new: Any = None,
     *,
-    method: Literal["bbq", "draws", "map", "mgp"] = "bbq",
+    method: Literal["bbq", "draws", "map", "mgp"] | None = None,
     centred: bool = True,
     unit: str | Mapping[Any, str] = "",
     y_unit: str = "",
@@ -118,16 +129,18 @@ def decompose(
 
     Parameters
     ----------
-    fit : LaplaceFit
-        Of :func:`composite_gp` or :func:`ard_gp`. Its best mode is decomposed; components may differ from mode to
-        mode.
+    fit : ParticleFit or LaplaceFit
+        Of :func:`composite_gp` or :func:`ard_gp`. Components differ from mode to mode, so it tells of the mode around
+        which most of the posterior lies, by the particles nearest to each mode or by Laplace's weights;
+        ``components.attrs["share_of_posterior"]`` and the printed result say how much that is.
     X_new : array_like, shape (m, D), optional
         Default: with one input, a grid that reaches a tenth beyond the data; with several, the data themselves.
-    method : {"bbq", "map", "mgp", "draws"}
-        How uncertain hyperparameters enter the variances. ``"map"`` ignores them. ``"bbq"`` adds the delta method's
-        :math:`\partial m^T \Sigma \partial m`. ``"mgp"``, the default of :func:`predict`, also multiplies the
-        variance by 4/3, which is meant for predictions. ``"draws"`` gives exact moments of the mixture over ``draws``
-        posterior draws around the best mode.
+    method : {"draws", "bbq", "map", "mgp"}, optional
+        How uncertain hyperparameters enter means and variances. ``"draws"``, the default for particles, gives exact
+        moments of the mixture over those around the mode, or over ``draws`` posterior draws around that of a
+        LaplaceFit. ``"map"`` ignores the uncertainty. ``"bbq"``, the default for a LaplaceFit, adds the delta method's
+        :math:`\partial m^T \Sigma \partial m`; ``"mgp"`` also multiplies the variance by 4/3, which is meant for
+        predictions.
     centred : bool
         Subtract from each component its average over the data, and add these averages to the mean function: the data
         determine the shape of a component far better than its level, which it shares with all others. ``False`` gives
@@ -158,22 +171,26 @@ def decompose(
     ['LIN', 'PER']
     """
     check_one_fit(fit, "decompose")
-    expansion = fit.best
-    if not isinstance(expansion.posterior, KernelPosterior):
+    if not isinstance(posterior_of(fit), KernelPosterior):
         raise ValueError(
             f"decompose cannot take the kernel of {fit.gpm.description} apart: it needs a fit of composite_gp or "
             "ard_gp with normal priors, and without a mean function of your own or compile_kwargs"
         )
-    if method not in METHODS:
+    if method is not None and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(sorted(METHODS))}; got {method!r}")
-    posterior = expansion.posterior
+    method = method or ("bbq" if isinstance(fit, LaplaceFit) else "draws")
+    expansion, particles, share_of_posterior = _most_probable(fit)
+    posterior = cast("KernelPosterior", expansion.posterior)
     points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", inputs=fit.gpm.inputs)
-    thetas = particles(fit.expansions[:1], draws, np.random.default_rng(random_seed)) if method == "draws" else None
+    thetas = None
+    if method == "draws":
+        rng = np.random.default_rng(random_seed)
+        thetas = short_chains([expansion], draws, rng) if particles is None else particles[:draws]
     units = _units(unit, fit.gpm.inputs)
     words = Words(expansion, fit.gpm.inputs, units)
     terms = _like_terms(additive_terms(posterior.kernel), words, posterior.X)
     kernels = [_kernel(term) for term in terms]
-    parts = [_part(fit, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
+    parts = [_part(expansion, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
     level = float(posterior.y_map.shift)
     *moments, (f_mean, f_variance) = _moments([*parts, expansion], points, method, thetas, level)
     means, variances = (np.stack(values) for values in zip(*moments, strict=True))
@@ -186,10 +203,10 @@ def decompose(
     offset_share = _share(offset_at_data, fit.y)
 
     def described(c: int) -> str:
-        text = words.product(terms[c][0]) + _slope(fit, terms[c], y_unit, units)
+        text = words.product(terms[c][0]) + _slope(expansion, fit.X.shape[1], terms[c], y_unit, units)
         averages = [_average(term, words) for term in terms[c]]
         if all(averages):
-            average = _part(fit, _Centred(_kernel(averages), posterior.X))
+            average = _part(expansion, _Centred(_kernel(averages), posterior.X))
             text += trend(_share(marginal_moments(average, fit.X, "map").mean, fit.y))
         size = f"standard deviation {amplitudes[c]:.3g}" + (f" {y_unit}" if y_unit else "")
         return f"{text[0].upper()}{text[1:]} ({percent(shares[c])} of the variance, {size})"
@@ -213,7 +230,13 @@ def decompose(
             "component": _names(posterior.kernel, terms, fit.X.shape[1]),
             "point": point_labels(X_new) if X_new is not None else np.arange(len(points)),
         },
-        attrs={"method": method, "centred": int(centred), "input_units": units, "y_unit": y_unit},
+        attrs={
+            "method": method,
+            "centred": int(centred),
+            "input_units": units,
+            "y_unit": y_unit,
+            "share_of_posterior": share_of_posterior,
+        },
     ).isel(component=order)
     return Decomposition(
         fit,
@@ -333,14 +356,45 @@ def _average(term: Term, words: Words) -> Term:
     return tuple(_Level(leaf, words) if leaf in repeating else leaf for leaf in term) if repeating else ()
 
 
-def _part(fit: LaplaceFit, kernel: Node) -> Expansion:
-    """The best mode, with predictions of the part of f that has this kernel. They still contain the shift of y."""
-    part, posterior = copy(fit.best), copy(cast("KernelPosterior", fit.best.posterior))
+def _most_probable(fit: Fit) -> tuple[Expansion, np.ndarray | None, float]:
+    """The mode around which most of the posterior lies, the particles there (S', P) if any, and their share."""
+    modes = find_modes(fit)
+    if modes is fit:
+        weights = np.array([mode.weight for mode in modes.modes])
+        k = int(np.argmax(weights))
+        return modes.expansions[k], None, float(weights[k])
+    thetas, weights = fit.ensemble.thetas, fit.ensemble.weights
+    away = np.stack([_distance(thetas, expansion) for expansion in modes.expansions])
+    nearest = away.argmin(0)
+    shares = np.bincount(nearest, weights, minlength=len(away))
+    k = int(np.argmax(shares))
+    rows = np.flatnonzero(nearest == k)
+    if np.ptp(weights) > 0:
+        rows = rows[systematic(weights[rows] / weights[rows].sum(), len(rows), np.random.default_rng(0))]
+        rows = np.random.default_rng(0).permutation(rows)
+    return modes.expansions[k], thetas[rows], float(shares[k])
+
+
+def _distance(thetas: np.ndarray, expansion: Expansion) -> np.ndarray:
+    """Minus twice the log density of a mode's Gaussian at thetas (S, P), up to a constant."""
+    values, vectors = np.linalg.eigh(expansion.full_covariance)
+    values = np.maximum(values, 1e-12 * values.max())
+    return np.square((thetas - expansion.theta) @ vectors / np.sqrt(values)).sum(1) + np.log(values).sum()
+
+
+def posterior_of(fit: Fit) -> Posterior:
+    """The log posterior over all parameters, given the data of the fit."""
+    return fit.full_space.source
+
+
+def _part(best: Expansion, kernel: Node) -> Expansion:
+    """The mode, with predictions of the part of f that has this kernel. They still contain the shift of y."""
+    part, posterior = copy(best), copy(cast("KernelPosterior", best.posterior))
     n_mean = len(posterior.mean_indices)
     posterior.kernel = kernel
     # At new points only: the data keep their mean function, and their state is that of the whole kernel.
     posterior.mean_basis = lambda X: np.zeros((len(X), n_mean))
-    part.space, part.state = FullSpace(posterior), fit.best.state
+    part.space, part.state = FullSpace(posterior), best.state
     return part
 
 
@@ -392,16 +446,16 @@ def _share(part: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean((part - part.mean()) * deviation)) / variance if variance > 0 else np.nan
 
 
-def _slope(fit: LaplaceFit, terms: Sequence[Term], y_unit: str, units: Sequence[str]) -> str:
+def _slope(best: Expansion, n_inputs: int, terms: Sequence[Term], y_unit: str, units: Sequence[str]) -> str:
     """How steep a linear component of one input is, with its sd by the delta method."""
     line = terms[0][0]
     if len(terms[0]) > 1 or not isinstance(line, Linear) or len(line.columns) > 1:
         return ""
-    column, x_map = int(line.columns[0]), cast("Affine", fit.best.posterior.x_map)
-    low, high = np.zeros((2, 1, fit.X.shape[1]))
+    column, x_map = int(line.columns[0]), cast("Affine", best.posterior.x_map)
+    low, high = np.zeros((2, 1, n_inputs))
     high[:, column] = 1.0
     # f(high) - f(low), one unit of the priors' scale apart.
-    rise = marginal_moments(_part(fit, _Centred(_kernel(terms), low)), x_map.shift + x_map.scale * high, "bbq")
+    rise = marginal_moments(_part(best, _Centred(_kernel(terms), low)), x_map.shift + x_map.scale * high, "bbq")
     step = float((x_map.scale * (high - low)).max())
-    value = float(rise.mean[0] - cast("KernelPosterior", fit.best.posterior).y_map.shift) / step
+    value = float(rise.mean[0] - cast("KernelPosterior", best.posterior).y_map.shift) / step
     return slope(value, float(np.sqrt(rise.variance[0])) / step, y_unit, units[column])

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.laplace.modes.search import SAME
 from pymc_active.models.builders import embedding_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles import ParticleFit, fit
+from pymc_active.particles import fit
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
 from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary, formatted
@@ -28,24 +29,24 @@ from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulF
 class EmbeddingDimension(Summarized):
     """The ``fits`` by number of components and their evidences; see :func:`embedding_dimension`.
 
-    ``table`` holds, over ``n_components``: ``probability``, ``log_evidence`` (nats, summed over modes),
-    ``log_posterior`` (of the best mode), ``n_modes``, ``doubtful`` (as in :func:`model_posterior`), and
+    ``table`` holds, over ``n_components``: ``probability``, ``log_evidence`` (nats) and its
+    ``standard_error`` (NaN for Laplace's), ``doubtful`` (as in :func:`model_posterior`), and
     ``evidence_is_poor``: its standard error is above one nat, or for Laplace's, which can then be some nats too low,
     the smallest singular value of R is below its posterior sd.
     """
 
-    fits: dict[int, LaplaceFit]
+    fits: dict[int, Fit]
     table: xr.Dataset
 
     @property
-    def best(self) -> LaplaceFit:
+    def best(self) -> Fit:
         """The fit with the most probable number of components."""
         return self.fits[int(self.table.probability.idxmax())]
 
     def _summary(self) -> Summary:
         best = f"{int(self.table.probability.idxmax())} component(s), probability {self.table.probability.max():.3g}"
         frame = self.table.to_dataframe()
-        formats = {"probability": "{:.3g}", "log_evidence": "{:.2f}", "log_posterior": "{:.2f}"}
+        formats = {"probability": "{:.3g}", "log_evidence": "{:.2f}", "standard_error": "{:.2f}"}
         return Summary("EmbeddingDimension", {"most probable": best}, [formatted(frame, formats)])
 
 
@@ -137,8 +138,7 @@ def embedding_dimension(
         {
             "probability": (dim, posterior.to_numpy()),
             "log_evidence": (dim, posterior.log_evidence.to_numpy(), nats),
-            "log_posterior": (dim, [one.log_posterior for one in fits.values()], nats),
-            "n_modes": (dim, [len(one.modes) for one in fits.values()]),
+            "standard_error": (dim, [one.log_evidence_error for one in fits.values()], nats),
             "doubtful": (dim, posterior.doubtful.to_numpy()),
             "evidence_is_poor": (dim, [_is_poor(one) for one in fits.values()]),
         },
@@ -155,10 +155,10 @@ def embedding_dimension(
     return EmbeddingDimension(fits, table)
 
 
-def _is_poor(one: LaplaceFit) -> bool:
-    if isinstance(one, ParticleFit):
-        return not one.log_evidence_error <= 1
-    return one.best.smallest_singular_value_is_uncertain()
+def _is_poor(one: Fit) -> bool:
+    if isinstance(one, LaplaceFit):
+        return one.best.smallest_singular_value_is_uncertain()
+    return not one.log_evidence_error <= 1
 
 
 def _searched(

@@ -11,12 +11,14 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.modes.search import SAME
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.builders import composite_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.find_modes import find_modes
 from pymc_active.predictions.model_average import model_posterior
 from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
@@ -62,7 +64,7 @@ def prior_sensitivity(
     mean: str | pm.gp.mean.Mean = "constant",
     x_scale: Scale = "unit",
     y_scale: Scale = "standardize",
-    fits: Mapping[Any, LaplaceFit] | None = None,
+    fits: Mapping[Any, Fit] | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
@@ -82,7 +84,7 @@ def prior_sensitivity(
     priors : dict, optional
         Name -> priors as :func:`composite_gp` takes them: ``"wide"``, ``"toolbox"`` or a dict. Default: ``"wide"``,
         ``"toolbox"``, and ``"vague"``, which is wide with the sds of all lengthscales and periods doubled.
-    fits : dict of LaplaceFit, optional
+    fits : dict of fits, optional
         Earlier fits, such as ``learner.fit``. The modes of fits of the same expressions are starts under every prior.
     random_seed, progressbar, executor, fit_keywords
         As in :func:`pymc_active.fit_laplace_models`, with more keywords for it. Keep its 20 restarts: few may fail.
@@ -112,7 +114,7 @@ def prior_sensitivity(
     if not isinstance(priors, Mapping) or not priors:
         raise TypeError(f"priors must be a dict, name -> set of priors, with at least one entry; got {priors!r}")
     if fits is not None and not isinstance(fits, Mapping):
-        raise TypeError(f"fits must be a dict, name -> LaplaceFit, such as learner.fit; got {type(fits).__name__}")
+        raise TypeError(f"fits must be a dict, name -> fit, such as learner.fit; got {type(fits).__name__}")
     # Building all models first finds wrong arguments before anything long is run.
     same: dict[str, Any] = {"mean": mean, "x_scale": x_scale, "y_scale": y_scale}
     models = {
@@ -120,7 +122,8 @@ def prior_sensitivity(
         for name, own in priors.items()
     }
     rng = np.random.default_rng(random_seed)
-    given = {str(tree): fit for tree in trees for fit in (fits or {}).values() if fit.gpm.expression == tree}
+    members = [(str(tree), fit) for tree in trees for fit in (fits or {}).values() if fit.gpm.expression == tree]
+    given = {label: find_modes(fit) for label, fit in members}
     found: dict[str, dict[str, LaplaceFit]] = {}
 
     def fitted(name: str, **keywords: Any) -> dict[str, LaplaceFit]:

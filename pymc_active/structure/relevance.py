@@ -6,15 +6,15 @@ nothing. Everything here is the same for R and QR.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.fit import ParticleFit
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.arguments import checked
@@ -28,36 +28,40 @@ _DENSE = 1000
 
 @checked
 def relevance(
-    source: LaplaceFit | Ensemble | xr.DataTree,
+    source: Fit | Ensemble | xr.DataTree,
     *,
     model: GPModel | None = None,
     draws: int = 1000,
     random_seed: int | np.random.Generator | None = None,
     ci_prob: float = 0.89,
+    var_name: str = "lengthscale",
 ) -> xr.Dataset:
-    r"""Importance of each input in a learned embedding, with credible intervals.
+    r"""Importance of each input, with credible intervals.
 
     Parameters
     ----------
-    source : ParticleFit, LaplaceFit, Ensemble or xarray.DataTree
-        A fit of a model with an embedding, or a trace of draws from it (all are used), which needs its ``model``.
+    source : ParticleFit, Fit, Ensemble or xarray.DataTree
+        A fit of a model with an embedding or with a lengthscale for each input, or a trace of draws from it (all are
+        used), which needs its ``model``.
     draws, random_seed : int, and int or Generator
         Draws from the particles, with repeats, or from the Laplace approximation at the highest mode.
     ci_prob : float
         Probability of the equal-tailed interval.
+    var_name : str
+        Without an embedding, the variable with one lengthscale for each input, in the user's units.
 
     Returns
     -------
     xarray.Dataset
         Over ``summary`` (mean, median, lower, upper) and ``input``:
 
-        * ``loading``: the norm of the input's column of R / lengthscale. For :func:`embedding_gp`, the components move
-          by this many lengthscales when the input moves by one **scaled** unit (``x_scale``), so inputs can be
-          compared; ``loading / unit`` is the same per unit of the user's. With a linear mean, its slope over the
-          output scale is one more entry of the column. A norm is never negative, so the interval
-          of an input that does not matter is small but does not reach zero.
-        * ``leverage``: the input's share in the embedding's subspace, the diagonal of the projector onto the rows of
-          R, :math:`P = R^T (RR^T)^{-1} R`. Each is between 0 and 1, and they add up to d. Weak components count as
+        * ``loading``: the norm of the input's column of R / lengthscale; without an embedding, 1 / lengthscale. For
+          :func:`embedding_gp`, the components move by this many lengthscales when the input moves by one **scaled**
+          unit (``x_scale``), so inputs can be compared; ``loading / unit`` is the same per unit of the user's. With a
+          linear mean, its slope over the output scale is one more entry of the column. A norm is never negative, so the
+          interval of an input that does not matter is small but does not reach zero.
+        * ``leverage``, of an embedding: the input's share in the subspace, the diagonal of the projector onto the rows
+          of R, :math:`P = R^T (RR^T)^{-1} R`. Each is between 0 and 1, and they add up to d. Weak components count as
           much as strong ones, a linear mean does not count, and rescaling an input changes its leverage.
 
         And over ``input``, ``unit``: the size of one scaled unit in the user's units.
@@ -65,7 +69,8 @@ def relevance(
     Raises
     ------
     TypeError, ValueError
-        For another object, a trace without ``model`` or from another model, or a model without an embedding.
+        For another object, a trace without ``model`` or from another model, or a model without an embedding
+        and without such a variable.
 
     Examples
     --------
@@ -81,6 +86,9 @@ def relevance(
     >>> bool(pma.subspace_angles(fit, [[0, 1, 0]]).angle.sel(summary="upper") < 10)
     True
     """
+    gpm = _model_of(source, model)
+    if gpm.embedding is None:
+        return _by_lengthscale(gpm, source, draws, random_seed, ci_prob, var_name)
     gpm, thetas = _draws(source, model, draws, random_seed)
     R = gpm.embeddings(thetas)
     rows = _orthonormal_rows(R)
@@ -95,9 +103,31 @@ def relevance(
     )
 
 
+def _by_lengthscale(
+    gpm: GPModel, source: Any, draws: int, random_seed: Any, ci_prob: float, var_name: str
+) -> xr.Dataset:
+    """:func:`relevance` of a model with a lengthscale for each input."""
+    thetas, D = _thetas(gpm, source, draws, random_seed), gpm.X.shape[1]
+    drawn = gpm.constrain(thetas)
+    if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
+        raise ValueError(
+            f"relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} inputs; the "
+            f"model has {', '.join(sorted(drawn))}. Pass var_name=..., or use sobol_indices"
+        )
+    loading = with_slope(gpm, thetas, gpm.x_map.scale / drawn[var_name])
+    return xr.Dataset(
+        {
+            "loading": (("summary", "input"), summarize(loading, ci_prob)),
+            "unit": ("input", np.broadcast_to(gpm.x_map.scale, D)),
+        },
+        coords={"summary": summary_names, "input": gpm.inputs},
+        attrs={"ci_prob": ci_prob},
+    )
+
+
 @checked
 def subspace_angles(
-    source: LaplaceFit | Ensemble | xr.DataTree,
+    source: Fit | Ensemble | xr.DataTree,
     reference: Any = None,
     *,
     model: GPModel | None = None,
@@ -137,7 +167,7 @@ def subspace_angles(
         if basis.ndim != 2 or basis.shape[1] != D or not len(basis) or not np.isfinite(basis).all():
             what = f"a finite matrix with one row per direction and {D} columns, one per input"
             raise ValueError(f"reference must be {what}; got shape {basis.shape}")
-    elif isinstance(source, LaplaceFit) and not isinstance(source, ParticleFit):
+    elif isinstance(source, LaplaceFit):
         basis = source.point[str(gpm.embedding)]
     else:
         basis = np.linalg.svd(rows.reshape(-1, D), full_matrices=False)[2][: R.shape[1]]
@@ -174,7 +204,7 @@ def with_slope(gpm: GPModel, thetas: np.ndarray, loading: np.ndarray) -> np.ndar
 
 
 def embedding_draws(
-    source: LaplaceFit | Ensemble | xr.DataTree,
+    source: Fit | Ensemble | xr.DataTree,
     model: GPModel | None,
     draws: int,
     random_seed: int | np.random.Generator | None,
@@ -188,36 +218,47 @@ def embedding_draws(
 
 
 def _draws(
-    source: LaplaceFit | Ensemble | xr.DataTree,
+    source: Fit | Ensemble | xr.DataTree,
     model: GPModel | None,
     draws: int,
     random_seed: int | np.random.Generator | None,
 ) -> tuple[GPModel, np.ndarray]:
-    """The model and draws of its parameters, (draws, P)."""
-    if isinstance(source, LaplaceFit):
-        gpm = source.gpm
-        where, shape = embedding_of(gpm)
+    """The model of an embedding and draws of its parameters, (draws, P)."""
+    gpm = _model_of(source, model)
+    where, shape = embedding_of(gpm)
+    if isinstance(source, LaplaceFit) and shape[0] * shape[1] <= _DENSE:
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
-        if isinstance(source, ParticleFit) or shape[0] * shape[1] > _DENSE:
-            return gpm, source.draw(draws, random_seed)
         # In the principal axes, by the symmetric root of the covariance: both are unique, unlike eigenvectors.
         rotation = np.eye(len(source.theta))
         rotation[where, where] = np.kron(principal_rotation(source), np.eye(shape[1]))
         values, vectors = np.linalg.eigh(rotation @ source.covariance @ rotation.T)
         noise = np.random.default_rng(random_seed).normal(size=(draws, len(values)))
         return gpm, rotation @ source.theta + (noise @ vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    if not isinstance(source, Ensemble | xr.DataTree):
-        raise TypeError(f"source must be a LaplaceFit, an Ensemble or a DataTree of draws; got {type(source).__name__}")
-    if model is None and not isinstance(source, Ensemble):
+    return gpm, _thetas(gpm, source, draws, random_seed)
+
+
+def _model_of(source: Any, model: GPModel | None) -> GPModel:
+    if isinstance(source, Fit | Ensemble):
+        return source.gpm
+    if not isinstance(source, xr.DataTree):
+        raise TypeError(f"source must be a fit, an Ensemble or a DataTree of draws; got {type(source).__name__}")
+    if model is None:
         raise ValueError("a trace needs the model it came from: pass model=gpm")
-    gpm = source.gpm if isinstance(source, Ensemble) else cast(GPModel, model)
-    embedding_of(gpm)
+    return model
+
+
+def _thetas(gpm: GPModel, source: Any, draws: int, random_seed: Any) -> np.ndarray:
+    """Draws (draws, P) of a fit or a weighted ensemble; all of a trace."""
+    if isinstance(source, Fit):
+        if draws < 1:
+            raise ValueError(f"draws must be at least 1; got {draws}")
+        return source.draw(draws, random_seed)
     ensemble = as_ensemble(source, model=gpm)
     thetas = ensemble.thetas
     if np.ptp(ensemble.weights) > 0:
         thetas = thetas[np.random.default_rng(random_seed).choice(len(thetas), draws, p=ensemble.weights)]
-    return gpm, thetas
+    return thetas
 
 
 def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
@@ -231,10 +272,10 @@ def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
     return found
 
 
-def principal_rotation(fit: LaplaceFit) -> np.ndarray:
+def principal_rotation(fit: Fit) -> np.ndarray:
     """The orthogonal (d, d) matrix that turns R to its principal axes, with the largest weight of each positive."""
     where, shape = embedding_of(fit.gpm)
-    R = fit.theta[where].reshape(shape)
+    R = fit.center[where].reshape(shape)
     left = np.linalg.svd(R, full_matrices=False)[0]
     turned = left.T @ R
     largest = turned[np.arange(len(turned)), np.abs(turned).argmax(1)]

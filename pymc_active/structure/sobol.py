@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.paths import PosteriorPaths, draw_paths
 from pymc_active.predictions.conditioned_gps import model_of
 from pymc_active.predictions.model_average import Fits
@@ -24,7 +24,7 @@ _TINY = 1e-9
 
 
 def sobol_indices(
-    source: LaplaceFit | Ensemble | Fits,
+    source: Fit | Ensemble | Fits,
     *,
     bounds: Bounds | None = None,
     distribution: Any = None,
@@ -42,7 +42,7 @@ def sobol_indices(
 
     Parameters
     ----------
-    source : LaplaceFit, ParticleFit, Ensemble, or several fits
+    source : Fit, ParticleFit, Ensemble, or several fits
     bounds : list of (low, high), optional
         The box, in your units, over which the inputs are uniform. By default the box that the data span.
     distribution : sequence of D frozen distributions of scipy.stats, or array_like of shape (m, D), optional

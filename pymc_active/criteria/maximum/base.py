@@ -14,7 +14,7 @@ from pymc_active.criteria.base import Criterion, Scorer, score_pool
 from pymc_active.criteria.maximize_in_box import distinct_maxima, maximize
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.inference.ensemble import Ensemble, Seed
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -180,7 +180,7 @@ def score_or_maximize(
     X_pool: Any,
     bounds: Any,
     point: dict[str, Any] | None,
-    fit: Ensemble | LaplaceFit | Fits | None,
+    fit: Ensemble | Fit | Fits | None,
     trace: xr.DataTree | None,
     **keywords: Any,
 ) -> xr.DataArray:

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.special import xlogy
 
 from pymc_active.criteria.maximum.base import OptimumCriterion, OptimumScorer, mean_over, score_or_maximize
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.model_average import Fits
@@ -116,7 +116,7 @@ def entropy_search(
     *,
     bounds: Any = None,
     point: dict[str, Any] | None = None,
-    fit: LaplaceFit | Fits | None = None,
+    fit: Fit | Fits | None = None,
     trace: xr.DataTree | None = None,
     minimize: bool = False,
     draws: int = 10,

@@ -19,7 +19,7 @@ from pymc_active.criteria.maximum.base import (
     score_or_maximize,
 )
 from pymc_active.criteria.maximum.expectation_propagation import hazard
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import Fits
 from pymc_active.support.arguments import checked
@@ -151,7 +151,7 @@ def max_value_entropy(
     *,
     bounds: Any = None,
     point: dict[str, Any] | None = None,
-    fit: LaplaceFit | Fits | None = None,
+    fit: Fit | Fits | None = None,
     trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_optima: int = 50,
@@ -189,7 +189,7 @@ def joint_entropy_search(
     *,
     bounds: Any = None,
     point: dict[str, Any] | None = None,
-    fit: LaplaceFit | Fits | None = None,
+    fit: Fit | Fits | None = None,
     trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_optima: int = 50,
@@ -227,7 +227,7 @@ def thompson(
     *,
     bounds: Any = None,
     point: dict[str, Any] | None = None,
-    fit: LaplaceFit | Fits | None = None,
+    fit: Fit | Fits | None = None,
     trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_features: int = 1000,

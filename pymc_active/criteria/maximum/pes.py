@@ -24,7 +24,7 @@ from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.log_improvement import log_expected_improvement
 from pymc_active.criteria.maximum.max_value import max_value
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.model_average import Fits
@@ -218,7 +218,7 @@ def pes(
     *,
     bounds: Any = None,
     point: dict[str, Any] | None = None,
-    fit: LaplaceFit | Fits | None = None,
+    fit: Fit | Fits | None = None,
     trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_optima: int = 50,

@@ -1,18 +1,16 @@
-"""The draws that represent the posterior of a fit: short chains, resampled weighted draws, or those of a trace."""
+"""The draws that represent the posterior of a fit: short chains, or resampled weighted draws."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.laplace.draws.short_chains import GOLDEN, particles
+from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data, weighted_draws
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.base import MANY
-from pymc_active.posterior.full_space import Space
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
 # Weighted draws to resample from, and their effective sample size below which short chains are better.
@@ -23,27 +21,11 @@ CONFIRMING = 0.1
 _AROUND = 64
 
 
-class TraceDraws(NamedTuple):
-    """Equally weighted draws z (S, P') of all chains one after another, in the coordinates of ``space``."""
-
-    z: np.ndarray
-    space: Space
-
-    def take(self, n: int, space: Space, rng: np.random.Generator) -> np.ndarray:
-        """Up to ``n`` evenly spaced draws in the coordinates of ``space``; the first few represent all."""
-        rows = np.unique(((np.arange(n) + 0.5) / n * len(self.z)).astype(int))
-        z = self.z[rows[np.argsort(np.arange(len(rows)) * GOLDEN % 1)]]
-        if space is self.space:
-            return z
-        # More data span more of an embedding's inputs; the prior fills in. One at a time: a lifted draw may be large.
-        return np.stack([space.shrink(self.space.lift(point, rng), rng) for point in z])
-
-
 class PosteriorDraws:
-    """Draws from one posterior, in the coordinates of its best mode (the first); those of a trace replace MCMC."""
+    """Draws from one posterior, in the coordinates of its best mode (the first)."""
 
-    def __init__(self, expansions: Sequence[Expansion], trace: TraceDraws | None = None):
-        self.expansions, self.trace = expansions, trace
+    def __init__(self, expansions: Sequence[Expansion]):
+        self.expansions = expansions
         self._taken: dict[tuple[int, int], np.ndarray] = {}
 
     def take(self, n: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
@@ -70,19 +52,14 @@ class PosteriorDraws:
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         # The modes may miss much of the posterior, and the prior can be drawn from.
         best = self.expansions[0]
-        if self.trace is None and best.posterior.hides_modes and prior_for_few_data(best) is not None:
+        if best.posterior.hides_modes and prior_for_few_data(best) is not None:
             weighted = self.weighted(max(_WEIGHTED, 10 * n), rng)
             if weighted.effective_sample_size > _ENOUGH:
                 return weighted.resample(n, rng)
-        return self._by_mcmc(n, rng)
-
-    def _by_mcmc(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        if self.trace is None:
-            return particles(self.expansions, n, rng)
-        return self.trace.take(n, self.expansions[0].space, rng)
+        return particles(self.expansions, n, rng)
 
     @cached_property
     def _centers(self) -> np.ndarray:
         # The weights correct for poor mixing.
         with ignoring(SamplingWarning):
-            return self._by_mcmc(_AROUND, np.random.default_rng(0))
+            return particles(self.expansions, _AROUND, np.random.default_rng(0))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.baselines.fdt import LONGEST_SPACING, fixed_sample_test
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
@@ -116,13 +116,13 @@ def coordinate_wise(
 
 
 @checked
-def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> Screening:
+def ard_screening(fit: Fit | GPModel, *, n_active: int | None = None) -> Screening:
     """Take the inputs with short lengthscales in an :func:`ard_gp`; a model is fitted first.
 
     The score is the sd of the input over the data in units of its lengthscale. By default inputs with at least a fifth
     of the largest score are active. TypeError for other objects, ValueError without a lengthscale for each input.
     """
-    if isinstance(fit, GPModel | LaplaceFit):
+    if isinstance(fit, GPModel | Fit):
         gpm = fit if isinstance(fit, GPModel) else fit.gpm
         # Before a fit, which takes long.
         anywhere = gpm.constrain(np.zeros((1, gpm.n_parameters)))
@@ -131,7 +131,7 @@ def ard_screening(fit: LaplaceFit | GPModel, *, n_active: int | None = None) -> 
         if n_active is not None:
             count("n_active", n_active, gpm.X.shape[1])
     fit = as_fit(fit, "fit")
-    score = fit.X.std(0) / fit.constrained_point["lengthscale"]
+    score = fit.X.std(0) / fit.constrained_center["lengthscale"]
     return Screening(_choose(score, n_active, score >= _RELEVANT * score.max()), score, len(fit.X))
 
 

@@ -1,0 +1,102 @@
+"""What a fit is compared with: a longer run of the same engine, a trace of the same model, or another fit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.inference.ensemble import Ensemble, Part, ensemble_of_draws
+from pymc_active.inference.fit import Fit
+from pymc_active.models.traces import trace_thetas
+from pymc_active.particles.choose import choose
+from pymc_active.particles.fit import ParticleFit, default_particles
+from pymc_active.particles.informative import holding
+from pymc_active.posterior.full_space import FullSpace
+
+# What can be checked: one posterior, in any representation.
+type Subject = Fit | Ensemble
+# A longer run has so many times the default number of particles.
+_LONGER = 16
+
+
+class Reference(NamedTuple):
+    """What serves as truth.
+
+    ``kind`` is "run", "trace" or "fit"; ``log_evidence`` is NaN where it is unknown, as of a trace; ``doubts`` are what
+    is doubtful about a run or fit, in words; ``source`` is the run, trace or fit itself.
+    """
+
+    kind: str
+    ensemble: Ensemble
+    log_evidence: float = np.nan
+    log_evidence_error: float = np.nan
+    doubts: tuple[str, ...] = ()
+    source: Any = None
+
+
+def check_reference(fit: Subject, reference: Any) -> None:
+    """Raise a TypeError or ValueError for what cannot be the reference of a fit."""
+    if reference is None:
+        return
+    if isinstance(reference, xr.DataTree):
+        if not np.isfinite(trace_thetas(fit.gpm, reference)).all():
+            raise ValueError("the trace holds draws that are NaN or infinite: sample again")
+        return
+    if not isinstance(reference, Fit | Ensemble):
+        raise TypeError(
+            "reference must be a DataTree of draws, as pma.sample returns it, a fit or an Ensemble; "
+            f"got {type(reference).__name__}"
+        )
+    if not (np.array_equal(reference.X, fit.X) and np.array_equal(reference.y, fit.y)):
+        raise ValueError("the reference is a fit to other data: fit both to the same")
+    if isinstance(reference, Ensemble) and (len(reference.parts) > 1 or reference.parts[0].local):
+        raise ValueError(f"an Ensemble as reference must hold draws of one model; got {reference!r}")
+
+
+def make_reference(fit: Subject, reference: Any, n_particles: int | None, seed: int | None) -> Reference:
+    """What a checked ``reference`` stands for; without one, a longer run, which may take minutes."""
+    if isinstance(reference, xr.DataTree):
+        space = FullSpace(posterior_of(fit))
+        draws = ensemble_of_draws(fit.gpm, (fit.X, fit.y), space, trace_thetas(fit.gpm, reference), "trace")
+        return Reference("trace", draws, source=reference)
+    kind = "run" if reference is None else "fit"
+    if reference is None:
+        reference = _longer_run(fit, n_particles, np.random.default_rng(seed))
+    if isinstance(reference, Ensemble):
+        return Reference(kind, reference, reference.log_evidence, reference.log_evidence_error)
+    draws = reference.ensemble if isinstance(reference, ParticleFit) else reference.ensemble_by("draws", 400, seed)
+    error = reference.log_evidence_error if isinstance(reference, ParticleFit) else np.nan
+    doubts = tuple(reference.diagnostics["warnings"])
+    return Reference(kind, draws, reference.summed_evidence, error, doubts, reference)
+
+
+def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator) -> Fit:
+    gpm = fit.gpm
+    if not gpm.shapes:
+        # Nothing to be averaged over: the fit is exact.
+        assert isinstance(fit, Fit)
+        return fit
+    n = _LONGER * default_particles(len(fit.y)) if n_particles is None else n_particles
+    if np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y):
+        return choose(gpm, n, rng)
+    with holding(gpm, fit.X, fit.y):
+        return choose(gpm, n, rng)
+
+
+def posterior_of(fit: Subject) -> Any:
+    """The log posterior that a fit represents, over all parameters of the model, given the fit's data."""
+    return fit.posterior if isinstance(fit, Ensemble) else fit.full_space.source
+
+
+def picked(ensemble: Ensemble, n: int, half: int | None = None) -> Ensemble:
+    """At most n equally weighted draws of an ensemble that stand for all, or for a ``half`` (0 or 1) of them."""
+    [part] = ensemble.parts
+    n = min(n, len(part.z))
+    rows = np.searchsorted(np.cumsum(part.within), (np.arange(n) + 0.5) / n)
+    rows = np.minimum(rows, len(part.z) - 1)
+    if half is not None and n > 1:
+        rows = np.array_split(rows, 2)[half]
+    one: Part = part._replace(z=part.z[rows], within=np.full(len(rows), 1 / len(rows)), share=1.0, owner=0)
+    return Ensemble((one,), ensemble.X, ensemble.y, "draws", ensemble.gpm, ensemble.center)

@@ -1,0 +1,21 @@
+"""The evidence of a model: a number, its error, and how it was obtained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log p(y) of a model and its standard error, nats.
+
+    ``by`` is "smc" (annealed particles), "importance" (weighted draws around modes), "smc and importance" (both,
+    mixed), "laplace" (a Gaussian at the modes, of unknown error: NaN) or "exact" (no free parameters, error 0).
+    """
+
+    value: float
+    error: float
+    by: str
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ± {self.error:.2f} nats, by {self.by}"

@@ -1,0 +1,136 @@
+"""A fit: the posterior over the hyperparameters of one model, given its data, in whatever way it is represented."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_active.inference.ensemble import Ensemble, Seed
+from pymc_active.inference.evidence import Evidence
+from pymc_active.models.datatrees import arviz_groups
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.full_space import Space
+from pymc_active.support.arguments import checked
+from pymc_active.support.summaries import Summarized
+
+
+class Fit(Summarized, ABC):
+    """What :class:`~pymc_active.ParticleFit` and :class:`~pymc_active.LaplaceFit` have in common.
+
+    ``predict``, criteria, sample paths, pictures and ``check`` take any fit and see its ensemble.
+
+    Attributes
+    ----------
+    gpm : GPModel
+    X, y : ndarray, shapes (n, D) and (n,)
+        The data of the fit, in the user's units, whatever the model holds now.
+    log_evidence, log_evidence_error : float
+        log p(y) and its standard error, nats.
+    diagnostics : dict
+        ``warnings`` says in words what is doubtful.
+    """
+
+    gpm: GPModel
+    X: np.ndarray
+    y: np.ndarray
+    log_evidence: float
+    log_evidence_error: float
+    diagnostics: dict[str, Any]
+
+    @property
+    @abstractmethod
+    def ensemble(self) -> Ensemble:
+        """Weighted hyperparameters: what everything else averages over."""
+
+    @abstractmethod
+    def ensemble_by(self, method: str | None = None, draws: int | None = None, random_seed: Seed = None) -> Ensemble:
+        """The ensemble by another method of marginalising, or with other draws."""
+
+    @property
+    @abstractmethod
+    def evidence(self) -> Evidence:
+        """The log evidence of the model, its standard error, and how it was obtained."""
+
+    @property
+    @abstractmethod
+    def is_doubtful(self) -> bool:
+        """Whether the evidence and the draws may be wrong."""
+
+    @property
+    def summed_evidence(self) -> float:
+        """The log evidence; of a LaplaceFit summed over its modes."""
+        return self.log_evidence
+
+    @property
+    @abstractmethod
+    def center(self) -> np.ndarray:
+        """Unconstrained hyperparameters that stand for the fit (P,): the highest mode or particle."""
+
+    @property
+    @abstractmethod
+    def full_space(self) -> Space:
+        """A space whose source is the posterior of all parameters."""
+
+    @abstractmethod
+    def draw(self, draws: int, random_seed: Seed = None) -> np.ndarray:
+        """Unconstrained draws of the hyperparameters, (draws, P)."""
+
+    @abstractmethod
+    def given(self, X: np.ndarray, y: np.ndarray) -> Fit:
+        """The fit conditioned on other data (user's units), such as imagined outcomes; the model keeps its own."""
+
+    @abstractmethod
+    def _distinct_draws(self, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Hyperparameters (M, P), and rows (draws,) of these, which repeat if factorisations take long."""
+
+    def _own_groups(self) -> dict[str, xr.Dataset]:
+        return {}
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """P flat names such as ``"R[0,3]"``, in the order of hyperparameters everywhere."""
+        return self.gpm.labels
+
+    @cached_property
+    def constrained_center(self) -> dict[str, np.ndarray]:
+        """:attr:`center` in the user's space: variable name -> array, Deterministics included."""
+        return {name: values[0] for name, values in self.gpm.constrain(self.center[None]).items()}
+
+    @checked
+    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
+        """The fit as ArviZ reads it, with one chain of draws; ``az.loo``, ``az.psense`` and all plots take it as it is.
+
+        * ``posterior``: in the user's space, independent draws from the Gaussians at all modes, or from the particles;
+          ``prior``: as many draws from the prior, fewer for more than 2,000 parameters.
+        * ``log_prior``: log prior density of each variable in the user's space, summed over its entries.
+        * ``log_likelihood``: observations of a marginal GP are not independent given its hyperparameters, so the terms
+          are those of leaving one out, log p(y_i | all others, theta) (Sundararajan & Keerthi 2001). With them
+          ``az.loo`` estimates what a fit without the observation predicts. They do not add up to the likelihood, which
+          is ``log_marginal_likelihood`` in ``sample_stats``: ``az.psense(group="likelihood")`` scales their sum.
+        * ``posterior_predictive``: each observation drawn anew given all others and theta. That is what LOO-PIT needs,
+          and a check that uses no observation twice. Data sets of ``pm.sample_posterior_predictive``, drawn given theta
+          alone, know nothing of the function seen.
+          ``prior_predictive``: whole data sets at the same X, N(mean, K + noise), given draws from the prior.
+        * ``sample_stats``: ``lp``, the log density on the unconstrained space.
+        * ``observed_data``, ``constant_data``: the data of the fit.
+        * ``fit``, for a Laplace approximation: ``mean_vector`` and, up to 1,000 parameters, ``covariance_matrix`` and
+          ``hessian`` of the highest mode.
+
+        An improper prior, or a model with potentials, has no ``prior`` and ``prior_predictive``. With many observations
+        draws repeat, and the draws of ``prior_predictive`` are fewer. The attributes of ``sample_stats`` are the
+        diagnostics and the log evidence.
+        """
+        if draws < 1:
+            raise ValueError(f"draws must be at least 1; got {draws}")
+        rng = np.random.default_rng(random_seed)
+        thetas, rows = self._distinct_draws(draws, rng)
+        posterior, seed = self.full_space.source, int(rng.integers(2**31))
+        groups = arviz_groups(self.gpm, posterior, thetas, rows[None], self.X, self.y, seed)
+        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
+        logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
+        groups["sample_stats"].attrs = attrs | logs
+        return xr.DataTree.from_dict(groups | self._own_groups())

@@ -1,0 +1,285 @@
+"""Every public name on what a user gets without options: ``pma.fit`` and default learners of every kind of model.
+
+Each call works or refuses with one sentence that says what to do; a name that is neither called here nor listed as one
+that takes no fit makes the last test fail.
+"""
+
+import warnings
+
+import arviz as az
+import matplotlib
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_active as pma
+from pymc_active import active, plots, search
+from pymc_active.__main__ import main
+from pymc_active.criteria.by_name import criterion_names
+
+matplotlib.use("Agg")
+
+pytestmark = [
+    pytest.mark.slow,
+    # Few points: fits and chains are allowed to have doubts, which they state.
+    pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning"),
+]
+
+QUIET = {"random_seed": 1, "progressbar": False}
+RNG = np.random.default_rng(20261124)
+
+
+def truth(X):
+    return 20 + 5 * np.sin(2 * np.asarray(X, float)[:, 0]) + np.asarray(X, float)[:, -1]
+
+
+def of_user(X, y):
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0, 0.5)
+        gp = pm.gp.Marginal(
+            mean_func=pm.gp.mean.Constant(pm.Normal("level", 20, 5)), cov_func=16 * pm.gp.cov.Matern52(2, ls=scale)
+        )
+        gp.marginal_likelihood("assay", pm.Data("X", X), pm.Data("y_data", y), sigma=pm.HalfNormal("noise", 1))
+    return pma.from_marginal(gp, "assay", model=model)
+
+
+def models(X, y):
+    box = [(-1, 1)] * X.shape[1]
+    return {e: pma.composite_gp(X, y, e, bounds=box) for e in ("SE[0] + LIN[1]", "LIN", "PER[0] + SE[1]")}
+
+
+# Kind of model: number of inputs, points, and what makes it.
+MAKE = {
+    "ard": (2, 8, lambda X, y: pma.ard_gp(X, y, bounds=[(-1, 1)] * 2)),
+    "embedding": (3, 9, lambda X, y: pma.embedding_gp(X, y, n_components=2, bounds=[(-1, 1)] * 3)),
+    "wide": (12, 6, lambda X, y: pma.embedding_gp(X, y, n_components=1, bounds=[(-1, 1)] * 12)),
+    "composite": (2, 9, lambda X, y: pma.composite_gp(X, y, "SE[0] + LIN[1]", bounds=[(-1, 1)] * 2)),
+    "user": (2, 7, of_user),
+    "models": (2, 9, models),
+}
+
+
+class Case:
+    """A fit, a learner and candidates of one kind of model."""
+
+    def __init__(self, kind):
+        D, n, make = MAKE[kind]
+        self.kind, self.is_several = kind, kind == "models"
+        self.X = RNG.uniform(-1, 1, (n, D))
+        self.y = truth(self.X)
+        self.pool, self.new = RNG.uniform(-1, 1, (2, 6, D))
+        self.bounds = [(-1, 1)] * D
+        self.gpm = make(self.X, self.y)
+        if self.is_several:
+            self.fits = {label: pma.fit(gpm, n_particles=64, **QUIET) for label, gpm in self.gpm.items()}
+            self.fit = pma.ModelAverage(self.fits)
+        else:
+            self.fit = pma.fit(self.gpm, n_particles=64, **QUIET)
+        learn = "model" if self.is_several else "hyperparameters"
+        self.learner = pma.active.Learner(make(self.X, self.y), learn, pool=self.pool, random_seed=0)
+        self.learner.run(truth, n=1, progressbar=False)
+
+    @property
+    def one(self):
+        """A fit of one model."""
+        return self.fit.best if self.is_several else self.fit
+
+
+@pytest.fixture(scope="module", params=list(MAKE))
+def case(request):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pma.ActiveWarning)
+        return Case(request.param)
+
+
+def is_finite(result):
+    """Whether what a function returns holds finite numbers."""
+    if isinstance(result, xr.DataTree):
+        return all(is_finite(node.to_dataset()) for node in result.children.values() if node.name == "predictions")
+    if isinstance(result, xr.Dataset):
+        return all(is_finite(values) for values in result.data_vars.values())
+    values = np.asarray(result)
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+
+SMALL = {"random_seed": 0}
+OF_MAXIMUM = {"n_optima": 4, "draws": 4, "random_seed": 0}
+
+# By name of the function: the call, for a fit of one model or of several.
+OF_FIT = {
+    "predict": lambda c: pma.predict(c.fit, c.new, quantiles=(0.05, 0.95), y_new=truth(c.new)),
+    "as_ensemble": lambda c: pma.as_ensemble(c.fit).weights,
+    "draw_paths": lambda c: pma.draw_paths(None, fit=c.fit, n_paths=3, **SMALL)(c.new),
+    "bald": lambda c: active.bald(c.fit, c.pool, **SMALL),
+    "uncertainty": lambda c: active.uncertainty(c.fit, c.pool),
+    "epig": lambda c: active.epig(c.fit, c.pool, **SMALL),
+    "integrated_variance": lambda c: active.integrated_variance(c.fit, c.pool, **SMALL),
+    "expected_improvement": lambda c: active.expected_improvement(c.fit, c.pool),
+    "upper_confidence_bound": lambda c: active.upper_confidence_bound(c.fit, c.pool),
+    "pes": lambda c: active.pes(None, c.pool, fit=c.fit, **OF_MAXIMUM),
+    "max_value_entropy": lambda c: active.max_value_entropy(None, c.pool, fit=c.fit, **OF_MAXIMUM),
+    "joint_entropy_search": lambda c: active.joint_entropy_search(None, c.pool, fit=c.fit, **OF_MAXIMUM),
+    "thompson": lambda c: active.thompson(None, c.pool, fit=c.fit, random_seed=0),
+    "entropy_search": lambda c: active.entropy_search(None, c.pool, fit=c.fit, random_seed=0),
+    "check": lambda c: pma.check(
+        c.fit, {label: f for label, f in c.fit.items()} if c.is_several else c.fit, pool=c.pool, **SMALL
+    ),
+    "plot": lambda c: plots.plot(c.fit),
+    "plot_predictions": lambda c: plots.plot_predictions(c.fit, input=0),
+    "plot_utility": lambda c: plots.plot_utility(active.uncertainty(c.fit, c.pool), c.pool),
+}
+OF_ONE_FIT = {
+    "find_modes": lambda c: pma.find_modes(c.one).log_posterior,
+    "active_subspace": lambda c: pma.active_subspace(c.one, random_seed=0),
+    "relevance": lambda c: pma.relevance(c.one, random_seed=0),
+    "sobol_indices": lambda c: pma.sobol_indices(c.one, draws=8, n_points=64, random_seed=0),
+    "subspace_angles": lambda c: pma.subspace_angles(c.one, random_seed=0),
+    "decompose": lambda c: str(pma.decompose(c.one)),
+    "surest_input": lambda c: active.surest_input(c.one, np.full(2 if c.kind == "embedding" else 1, 0.1), c.bounds),
+    "plot_relevance": lambda c: plots.plot_relevance(c.one),
+    "plot_embedding": lambda c: plots.plot_embedding(c.one),
+    "plot_loadings": lambda c: plots.plot_loadings(c.one),
+    "plot_subspace_angles": lambda c: plots.plot_subspace_angles(c.one),
+    "plot_parameters": lambda c: plots.plot_parameters(c.one),
+    "plot_decomposition": lambda c: plots.plot_decomposition(pma.decompose(c.one)),
+}
+OF_SEVERAL = {
+    "model_posterior": lambda c: active.model_posterior(c.fits),
+    "bams": lambda c: active.bams(c.fit, c.pool),
+    "committee": lambda c: active.committee(c.fit, c.pool),
+    "plot_model_posterior": lambda c: plots.plot_model_posterior(c.learner.model_history),
+    "plot_evidence": lambda c: plots.plot_evidence(c.fit.probability),
+}
+
+OF_LEARNER = {
+    "ask": lambda c: c.learner.ask(),
+    "design": lambda c: c.learner.design(),
+    "recommend": lambda c: c.learner.recommend(),
+    "stop": lambda c: c.learner.stop(0.1),
+    "best_score": lambda c: c.learner.best_score()[0],
+    "verification": lambda c: c.learner.verification,
+    "optimum": lambda c: c.learner.optimum(n_optima=4).samples,
+    "model_history": lambda c: c.learner.model_history,
+    "search": lambda c: c.learner.search(1).probability,
+    "to_datatree": lambda c: c.learner.to_datatree(draws=20),
+    "plot a learner": lambda c: plots.plot(c.learner),
+    "plot_optimum": lambda c: plots.plot_optimum(c.learner.optimum(n_optima=4)),
+    "repr": lambda c: repr(c.learner) + repr(c.learner.fit) + c.learner._repr_html_(),
+}
+# Kinds of model for which a call refuses, and the sentence.
+NO_EMBEDDING = (("ard", "composite", "user", "models"), "the model has no embedding")
+NOT_APART = (("embedding", "wide", "user"), "cannot take the kernel of .* apart")
+REFUSED = {
+    **dict.fromkeys(("subspace_angles", "plot_embedding", "plot_loadings", "plot_subspace_angles"), NO_EMBEDDING),
+    "surest_input": (NO_EMBEDDING[0], "needs a model with a linear embedding"),
+    **dict.fromkeys(("decompose", "plot_decomposition"), NOT_APART),
+    **dict.fromkeys(
+        ("relevance", "plot_relevance"),
+        (("composite", "user", "models"), "relevance needs an embedding or a variable .lengthscale.*Pass var_name="),
+    ),
+    "search": (("ard", "embedding", "wide", "composite", "user"), "is for learners of several models"),
+    "model_history": (("ard", "embedding", "wide", "composite", "user"), "is for learners of several models"),
+}
+# What takes no fit and no learner: builders, searches of inputs, designs, other models, classes of results.
+ELSEWHERE = {
+    *(
+        "ard_gp",
+        "composite_gp",
+        "embedding_gp",
+        "from_marginal",
+        "probit_gp",
+        "fit",
+        "fit_laplace",
+        "fit_laplace_models",
+    ),
+    *("fit_probit", "fit_smc", "sample", "calibrate", "bald_from_trace", "bald_probit", "pes_ground_truth"),
+    *("gradient_design", "latin_hypercube", "random_design", "fixed_sample_size", "fixed_sample_test", "gp_ucb", "hds"),
+    *("hds_then_optimize", "estimate_scales", "expected_evaluations", "check_assumptions", "coordinate_wise", "regret"),
+    *("ard_screening", "lasso_screening", "theorem_beta", "thresholds", "plot_check", "plot_embedding_dimension"),
+    *(
+        "plot_learning_curves",
+        "plot_prior_sensitivity",
+        "plot_probability",
+        "plot_search_tree",
+        "plot_structure_search",
+    ),
+    *("compositional_kernel_search", "embedding_dimension", "prior_sensitivity"),
+}
+
+
+def call(case, name, function):
+    kinds, sentence = REFUSED.get(name, ((), ""))
+    if case.kind in kinds:
+        with pytest.raises((ValueError, AttributeError), match=sentence):
+            function(case)
+        return
+    assert is_finite(function(case))
+
+
+@pytest.mark.parametrize("name", OF_FIT)
+def test_functions_of_fits(case, name):
+    call(case, name, OF_FIT[name])
+
+
+@pytest.mark.parametrize("name", OF_ONE_FIT)
+def test_functions_of_a_fit_of_one_model(case, name):
+    call(case, name, OF_ONE_FIT[name])
+
+
+@pytest.mark.parametrize("case", ["models"], indirect=True)
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_functions_of_several_fits(case, name):
+    call(case, name, OF_SEVERAL[name])
+
+
+@pytest.mark.parametrize("name", OF_LEARNER)
+def test_methods_of_a_learner(case, name):
+    call(case, name, OF_LEARNER[name])
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_a_run_is_saved_and_goes_on(case, suffix, tmp_path):
+    case.learner.save(tmp_path / f"run.{suffix}")
+    model = case.gpm if case.kind == "user" else None
+    other = pma.active.Learner.load(tmp_path / f"run.{suffix}", model=model)
+    assert np.array_equal(other.X, case.learner.X)
+    assert is_finite(pma.predict(other.fit, case.new))
+
+
+@pytest.mark.parametrize("case", [kind for kind in MAKE if kind != "user"], indirect=True)
+def test_criteria_of_a_learner(case):
+    """Every name of the registry that suits the kind of model asks a point."""
+    names = criterion_names("moments", "predictions", "maximum")
+    if case.is_several:
+        names = [*names, *criterion_names("models")]
+    for name in names:
+        learner = pma.active.Learner(case.gpm, "function", criterion=name, pool=case.pool, random_seed=0)
+        assert (case.pool == learner.ask()).all(1).any(), name
+
+
+def test_arviz_reads_the_tree(case):
+    tree = case.one.to_datatree(draws=50, random_seed=1)
+    with warnings.catch_warnings():
+        # Of few draws.
+        warnings.simplefilter("ignore", UserWarning)
+        assert np.isfinite(az.summary(tree, kind="stats").iloc[:, 0]).all()
+        assert np.isfinite(az.loo(tree).elpd)
+    az.plot_forest(tree)
+    az.plot_ppc_dist(tree, num_samples=5)
+
+
+def test_a_report_of_the_command_line(case, tmp_path, capsys):
+    """It is for runs that the command line began; those of a learner have no names of columns."""
+    case.learner.save(tmp_path / "run.nc")
+    assert main(["report", str(tmp_path / "run.nc")]) == 2
+    said = "cannot hold the model" if case.kind == "user" else "was written from Python, without names of columns"
+    assert said in capsys.readouterr().err
+
+
+def test_every_public_function_is_here():
+    called = {*OF_FIT, *OF_ONE_FIT, *OF_SEVERAL, *OF_LEARNER}
+    for namespace in (pma, active, plots, search):
+        names = getattr(namespace, "__all__", None) or dir(namespace)
+        functions = {n for n in names if not n.startswith("_") and n.islower() and callable(getattr(namespace, n))}
+        assert functions <= called | ELSEWHERE, f"call or list {sorted(functions - called - ELSEWHERE)}"

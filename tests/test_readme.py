@@ -1,0 +1,64 @@
+"""The calls of the README, in order, on stand-in data; `getting_started` runs when the documentation is built."""
+
+import ast
+import re
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+import pytest
+
+import pymc_active as pma
+
+README = Path(__file__).parent.parent / "README.md"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not README.is_file(), reason="a source archive has no README"),
+    # Twelve points: fits may have doubts, which they state.
+    pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning"),
+]
+
+
+def measure(X):
+    X = np.asarray(X, float)
+    return np.sin(X[:, 0] / 25) - 0.0005 * (X[:, 1] - 30) ** 2
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    """What a reader of the page has: data, a pool and a function."""
+    rng = np.random.default_rng(0)
+    X, X_new = (rng.uniform((40, 5), (120, 60), (n, 2)) for n in (8, 5))
+    return {
+        **{"X": X, "y": measure(X), "y_new": 0.4, "X_new": X_new, "X_pool": X_new, "candidates": X_new},
+        **{"measure": measure, "kernels": ["SE", "LIN"], "Learner": pma.Learner},
+        **{"simulate": lambda X: 2.0 * X[:, 3] + X[:, 17] ** 2},
+    }
+
+
+def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = README.read_text()
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert "n=25" in block
+    exec(block.replace("n=25", "n=2"), names)
+    assert np.isfinite(az.loo(names["trace"]).elpd)
+    assert names["prediction"].y_quantile.shape == (2, 5)
+    assert pma.Learner.load("run.nc").ask().shape == (1, 2)
+    ran = []
+    for call in re.findall(r"`([^`\n]+\))[^`\n]*`", page.replace(block, "")):
+        # Some stand for others, and some are words with brackets.
+        if "..." in call or call.startswith(("pip ", "pma.active.bald_from_trace", "pma.search.comp")):
+            continue
+        try:
+            ast.parse(call)
+        except SyntaxError:
+            continue
+        names.setdefault("gpm_before", names["gpm"])
+        value = eval(call, names)
+        if call.startswith("pma.embedding_gp"):
+            # What the next call is about.
+            names["learner"] = pma.Learner(value, "hyperparameters", bounds=names["bounds"], random_seed=0)
+        ran.append(call)
+    assert len(ran) >= 9, ran
