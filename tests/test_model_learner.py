@@ -55,6 +55,8 @@ def explored():
     return it
 
 
+# Draws of a model with a period may be few after so few points, which is said.
+@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulEvidenceWarning")
 def test_asking_finds_the_structure_that_the_data_come_from(learned):
     """Odds of thousands to one after 18 points, of ten to one after 12, whatever the seed and so the points."""
     assert learned.recommend() == "LIN + PER"
@@ -178,6 +180,7 @@ def test_exploring_keeps_few_models(explored):
     assert list(explored.fit) == list(explored.models)
 
 
+@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulEvidenceWarning")
 def test_a_full_search_never_lowers_the_best_mode_of_a_model(learned):
     fits = learned.state().subject
     learned.fit  # noqa: B018
