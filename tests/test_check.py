@@ -281,6 +281,7 @@ def test_models_of_every_kind_are_checked(make):
     fit = pma.fit(gpm, n_particles=64, random_seed=1, progressbar=False)
     checked = pma.check(fit, n_particles=64, pool=gpm.X[:4], random_seed=2)
     assert np.isfinite(checked["predictions"]["nll"]).all()
+    assert np.isfinite(pma.check(fit.ensemble, n_particles=64, random_seed=2)["predictions"]["nll"]).all()
     assert checked.attrs["verdict"].count(". ") >= 3
 
 

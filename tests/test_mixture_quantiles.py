@@ -54,3 +54,14 @@ def test_impossible_quantiles_are_refused(quantiles):
     fit = pma.fit(pma.ard_gp(x, x[:, 0]), n_particles=32, random_seed=1, progressbar=False)
     with pytest.raises(ValueError, match="quantiles must be probabilities"):
         pma.predict(fit, x, quantiles=quantiles)
+
+
+def test_a_value_that_is_known_is_its_quantile():
+    """As of a function at a point without noise; and probabilities may be as small as numbers are."""
+    means, variances = np.array([[1.0, 2.0], [1.0, 3.0]]), np.array([[0.0, 1.0], [0.0, 0.0]])
+    found = mixture_quantiles(np.array([0.05, 0.5, 0.95]), means, variances, np.array([0.5, 0.5]))
+    assert_allclose(found[:, 0], 1.0)
+    # The second one is at 3 with a probability of a half, which is passed from 0.42 to 0.92.
+    assert_allclose(found[:, 1], [2 + norm.ppf(0.1), 3.0, 2 + norm.ppf(0.9)])
+    [[tiny]] = mixture_quantiles(np.array([1e-200]), np.zeros((1, 1)), np.ones((1, 1)), np.ones(1))
+    assert_allclose(tiny, norm.ppf(1e-200))

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from pymc_active.checking.reference import Subject
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
+from pymc_active.inference.resampling import systematic
 from pymc_active.information.mixture_entropy import mixture_moments, mixture_symmetrized_kl, symmetrized_kl
 from pymc_active.information.mixture_quantiles import mixture_log_density
 from pymc_active.laplace.fit import LaplaceFit
@@ -17,8 +18,8 @@ from pymc_active.predictions.mixtures import Mixture, mixture
 
 # Gaussians of Laplace's approximation, and the mixtures made of them.
 _OF_MODES = ("map", "bbq", "mgp", "modes", "draws")
-# Components of the reference in an integral for every point, and outcomes at which densities are compared.
-_COMPONENTS, _OUTCOMES = 400, 400
+# Components of the reference in an integral for every point, each with an outcome at which densities are compared.
+_COMPONENTS = 400
 
 
 def approximations_of(fit: Subject) -> dict[str, Ensemble]:
@@ -29,20 +30,13 @@ def approximations_of(fit: Subject) -> dict[str, Ensemble]:
     return {method: as_ensemble(fit, method=method, random_seed=0) for method in first}
 
 
-def thinned(p: Mixture, n: int) -> np.ndarray:
-    """Positions of at most n components, by weight, that stand for all."""
-    n = min(n, len(p.weights))
-    rows = np.searchsorted(np.cumsum(p.weights), (np.arange(n) + 0.5) / n)
-    return np.minimum(rows, len(p.weights) - 1)
-
-
 def compare_predictions(
     fit: Subject, X: np.ndarray, labels: np.ndarray, p: Mixture, observed: np.ndarray | None
 ) -> xr.Dataset:
     """The group ``predictions`` of :func:`pymc_active.check`; ``p`` are the predictions of the reference at X."""
     true_mean, true_variance = mixture_moments(p.means, p.variances, p.weights)
     true_y_variance = true_variance + p.weights @ p.noises
-    thin = thinned(p, _COMPONENTS)
+    thin = systematic(p.weights, min(_COMPONENTS, len(p.weights)))
     equal = np.full(len(thin), 1 / len(thin))
     y = _outcomes(p, thin) if observed is None else observed[None]
     approximations = approximations_of(fit)
@@ -82,11 +76,10 @@ def compare_predictions(
 
 def _outcomes(p: Mixture, thin: np.ndarray) -> np.ndarray:
     """Outcomes (T, m) under the reference: of each component one quantile, from strata in random order."""
-    rng, n = np.random.default_rng(0), min(len(thin), _OUTCOMES)
+    rng, n = np.random.default_rng(0), len(thin)
     quantiles = ndtri((np.arange(n) + 0.5) / n)
     strata = np.stack([rng.permutation(n) for _ in range(p.means.shape[1])], axis=1)
-    some = thin[:n]
-    return p.means[some] + np.sqrt(p.variances[some] + p.noises[some]) * quantiles[strata]
+    return p.means[thin] + np.sqrt(p.variances[thin] + p.noises[thin]) * quantiles[strata]
 
 
 def _negative_log_density(y: np.ndarray, q: Mixture) -> np.ndarray:

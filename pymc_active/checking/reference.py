@@ -9,6 +9,7 @@ import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, Part, ensemble_of_draws
 from pymc_active.inference.fit import Fit
+from pymc_active.inference.resampling import systematic
 from pymc_active.models.traces import trace_thetas
 from pymc_active.particles.choose import choose
 from pymc_active.particles.fit import ParticleFit, default_particles
@@ -67,16 +68,14 @@ def make_reference(fit: Subject, reference: Any, n_particles: int | None, seed: 
     if isinstance(reference, Ensemble):
         return Reference(kind, reference, reference.log_evidence, reference.log_evidence_error)
     draws = reference.ensemble if isinstance(reference, ParticleFit) else reference.ensemble_by("draws", 400, seed)
-    error = reference.log_evidence_error if isinstance(reference, ParticleFit) else np.nan
-    doubts = tuple(reference.diagnostics["warnings"])
-    return Reference(kind, draws, reference.summed_evidence, error, doubts, reference)
+    evidence, doubts = reference.evidence, tuple(reference.diagnostics["warnings"])
+    return Reference(kind, draws, evidence.value, evidence.error, doubts, reference)
 
 
-def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator) -> Fit:
+def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator) -> Subject:
     gpm = fit.gpm
     if not gpm.shapes:
         # Nothing to be averaged over: the fit is exact.
-        assert isinstance(fit, Fit)
         return fit
     n = _LONGER * default_particles(len(fit.y)) if n_particles is None else n_particles
     if np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y):
@@ -94,8 +93,7 @@ def picked(ensemble: Ensemble, n: int, half: int | None = None) -> Ensemble:
     """At most n equally weighted draws of an ensemble that stand for all, or for a ``half`` (0 or 1) of them."""
     [part] = ensemble.parts
     n = min(n, len(part.z))
-    rows = np.searchsorted(np.cumsum(part.within), (np.arange(n) + 0.5) / n)
-    rows = np.minimum(rows, len(part.z) - 1)
+    rows = systematic(part.within, n)
     if half is not None and n > 1:
         rows = np.array_split(rows, 2)[half]
     one: Part = part._replace(z=part.z[rows], within=np.full(len(rows), 1 / len(rows)), share=1.0, owner=0)

@@ -15,7 +15,9 @@ from pymc_active.laplace.draws.importance import PARETO_LIMIT
 RHAT_GOOD, RHAT_USABLE, FEWEST_EFFECTIVE = 1.01, 1.05, 400
 # Vehtari et al. (2024): below 0.5 importance weights have a variance.
 PARETO_GOOD = 0.5
-# Nats a point. What 256 draws in place of all lose by themselves, and what calls for another approximation.
+# Nats a point: what does not matter, and what calls for another approximation. Of 60 data sets of 5 to 20 points drawn
+# from models (ARD in two inputs, 10/2), default fits lost 0.001 to 0.03 on average against four times the particles,
+# 0.07 at most.
 AS_GOOD, WORSE = 0.02, 0.1
 # Log 2: a larger error of the evidence changes the odds of two models by more than a factor of two.
 EVIDENCE_MATTERS = 0.7
@@ -92,8 +94,15 @@ def _reference_misses(tree: xr.DataTree) -> bool:
     """Whether the evidence of the reference is lower than that of a fit by particles, which can only miss mass."""
     evidence = tree["evidence"].to_dataset()
     difference = float(evidence.log_evidence[0] - evidence.log_evidence[1])
-    error = float(np.hypot(*evidence.standard_error.to_numpy()))
-    return bool(difference > max(CONTRADICTION * error, EVIDENCE_MATTERS))
+    return misses_mass(difference, float(np.hypot(*evidence.standard_error.to_numpy())))
+
+
+def misses_mass(difference: float, error: float) -> bool:
+    """Whether a sampled evidence lies above that of the reference by more than their common standard error explains.
+
+    An error that is not known, as of Laplace's evidence, which can be too high by itself, says nothing: False.
+    """
+    return np.isfinite(error) and difference > max(CONTRADICTION * error, EVIDENCE_MATTERS)
 
 
 def _listed(labels: Iterable[object]) -> str:

@@ -8,8 +8,8 @@ from scipy.special import logsumexp, ndtr
 
 from pymc_active.posterior.factor import LOG_2PI
 
-# Half the width, in sds, of an interval that holds the quantile: beyond it a normal has 1e-23 of its mass.
-_REACH = 10.0
+# Half the width, in sds, of an interval that holds the quantile: beyond it a normal has less mass than any probability.
+_REACH = 38.0
 
 
 def mixture_log_density(
@@ -30,7 +30,8 @@ def mixture_quantiles(
     probabilities: np.ndarray, means: np.ndarray, variances: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Quantiles (k, m) at probabilities (k,) between 0 and 1; other arguments as for :func:`mixture_log_density`."""
-    sd = np.sqrt(variances)
+    # A component may know its value, which leaves no interval.
+    sd = np.maximum(np.sqrt(variances), 4 * np.spacing(np.abs(means)))
     ends = (means - _REACH * sd).min(0), (means + _REACH * sd).max(0)
     columns = np.arange(means.shape[1])
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_active.checking.comparison import compare_predictions
 from pymc_active.checking.reference import make_reference
-from pymc_active.checking.verdict import CONTRADICTION, EVIDENCE_MATTERS, WORSE
+from pymc_active.checking.verdict import WORSE, misses_mass
 from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
 from pymc_active.criteria.maximum.base import OptimumCriterion
 from pymc_active.criteria.maximum.max_value import Thompson
@@ -126,10 +126,9 @@ def _verdict(fit: Fit, X: np.ndarray, seed: int) -> tuple[Verdict, Any]:
     reference = make_reference(fit, None, _LONGER * default_particles(len(fit.y)), seed)
     compared = compare_predictions(fit, X, np.arange(len(X)), mixture(reference.ensemble, X), None)
     loss = float((compared.nll[0] - compared.true_nll).mean())
-    error = float(np.hypot(getattr(fit, "log_evidence_error", 0.0), reference.log_evidence_error))
+    error = float(np.hypot(fit.log_evidence_error, reference.log_evidence_error))
     difference = fit.summed_evidence - reference.log_evidence
-    # A run of lower evidence misses a part of the posterior itself.
-    replaced = loss > WORSE and not difference > max(CONTRADICTION * error, EVIDENCE_MATTERS)
+    replaced = loss > WORSE and not misses_mass(difference, error)
     # A model without free parameters is its own reference.
     return Verdict(loss, difference, error, replaced and reference.source is not fit), reference.source
 
