@@ -15,7 +15,6 @@ from pymc_active import active
 rng = np.random.default_rng(1)
 X = rng.uniform(-1, 1, size=(8, 2))
 y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=8)
-HDS_SCALES = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.1}
 
 BUILDERS = {
     "ard": pma.ard_gp,
@@ -374,7 +373,7 @@ def test_units_that_are_meant_are_not_warned_of(make):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: active.regret([1.0], 2.0, minimize="no"), TypeError, "minimize must be True or False; got 'no'"),
+        (lambda: active.hds(np.sum, 2, vectorized="no"), TypeError, "vectorized must be True or False; got 'no'"),
         (lambda: pma.sample(None), TypeError, "gpm must be a GPModel; got None"),
         (
             lambda: active.latin_hypercube([(0, 1)], 3, np.random.RandomState(0)),
@@ -383,14 +382,6 @@ def test_units_that_are_meant_are_not_warned_of(make):
         ),
         (lambda: active.latin_hypercube([(0, 1)], 3, -1), ValueError, "random_seed must not be negative; got -1"),
         (lambda: active.latin_hypercube([(0, 10**400)], 3), ValueError, "bounds must be a list of finite pairs"),
-        (lambda: active.check_assumptions(y, y, **HDS_SCALES), ValueError, r"For a single input write X\[:, None\]"),
-        (
-            lambda: active.fixed_sample_size(1e-300, 3, 0.05),
-            ValueError,
-            "no number of pairs tells smallest_mean=1e-300",
-        ),
-        (lambda: active.regret([np.nan], 1), ValueError, "values must be a vector of numbers"),
-        (lambda: active.theorem_beta(1, 2, signal_variance=-0.5, bandwidth=1.0), ValueError, "signal_variance must be"),
         (lambda: pma.ard_gp(np.full((2, 1), 1e300), [1.0, 2.0]), ValueError, r"2 value\(s\) are beyond 1e\+150"),
         (lambda: pma.ard_gp([[10**400]], [1.0]), TypeError, "X must hold numbers, .* too large"),
         (lambda: pma.ard_gp(X, y, kernel=["SE"]), TypeError, r"kernel must be text; got \['SE'\]"),
@@ -405,5 +396,5 @@ def test_numbers_of_other_packages_are_numbers():
     """Whole numbers and flags of NumPy, scalars of xarray, and whole numbers where any number will do."""
     design = active.latin_hypercube([(0, 1)], np.int64(3), random_seed=np.uint8(1))
     assert_array_equal(design, active.latin_hypercube([(0, 1)], 3, random_seed=1))
-    found = active.regret([1.0, 3.0], xr.DataArray(4), minimize=np.False_)
-    assert_array_equal(found.instantaneous, [3.0, 1.0])
+    found = active.hds(lambda x: x[1], np.int64(3), vectorized=np.False_, budget=np.int64(400), random_seed=1)
+    assert found.active == [1]

@@ -194,9 +194,8 @@ ELSEWHERE = {
         "fit_laplace_models",
     ),
     *("fit_probit", "fit_smc", "sample", "calibrate", "bald_from_trace", "bald_probit", "pes_ground_truth"),
-    *("gradient_design", "latin_hypercube", "random_design", "fixed_sample_size", "fixed_sample_test", "gp_ucb", "hds"),
-    *("hds_then_optimize", "estimate_scales", "expected_evaluations", "check_assumptions", "coordinate_wise", "regret"),
-    *("ard_screening", "lasso_screening", "theorem_beta", "thresholds", "plot_check", "plot_embedding_dimension"),
+    *("gradient_design", "latin_hypercube", "random_design", "hds", "hds_then_optimize", "estimate_scales"),
+    *("coordinate_wise", "plot_check", "plot_embedding_dimension"),
     *(
         "plot_learning_curves",
         "plot_prior_sensitivity",

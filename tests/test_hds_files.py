@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_active.relevant_inputs.evaluations import EvaluationError
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
-from pymc_active.relevant_inputs.saved import FORMAT_VERSION, KIND
+from pymc_active.relevant_inputs.saved import FORMAT_VERSION, KIND, to_contents
 from pymc_active.support import files
 
 pytestmark = pytest.mark.slow
@@ -31,15 +31,19 @@ def ask_and_tell(learner, n=None):
 
 
 @pytest.mark.parametrize("test", ["anchored", "gpt", "fdt"])
-@pytest.mark.parametrize("n", [0, 9, 30, 44])
+@pytest.mark.parametrize("n", [0, 30])
 def test_a_loaded_search_asks_the_same_bit_for_bit(test, n, tmp_path):
     learner = HDSLearner(30, test=test, random_seed=3, **SCALES)
     ask_and_tell(learner, n)
     waiting = learner.ask(2)
     with pytest.warns(UserWarning, match="not asked for"):
         learner.tell(np.zeros(30), 1.0)
+    state = learner.state()
+    state.nodes[0].was_retested = True
+    learner = HDSLearner.from_state(state)
     learner.save(tmp_path / "search.nc")
     loaded = HDSLearner.load(tmp_path / "search.nc")
+    assert repr(to_contents(loaded.state()).document) == repr(to_contents(learner.state()).document)
     assert np.array_equal(loaded.pending, waiting)
     for one in (learner, loaded):
         one.tell(waiting, two(waiting))
@@ -66,12 +70,12 @@ def test_a_killed_run_has_lost_nothing(tmp_path):
         return two(X)
 
     with pytest.raises(KeyboardInterrupt):
-        HDSLearner(30, random_seed=3, **SCALES).run(dies, save_to=path)
+        HDSLearner(30, random_seed=3, **SCALES).run(dies, batch_size=5, save_to=path)
     learner = HDSLearner.load(path)
     assert np.array_equal(HDSResult(learner).history.y, told)
-    learner.run(two)
+    learner.run(two, batch_size=5)
     whole = HDSLearner(30, random_seed=3, **SCALES)
-    whole.run(two)
+    whole.run(two, batch_size=5)
     assert np.array_equal(HDSResult(learner).history.X(), HDSResult(whole).history.X())
 
 
@@ -135,9 +139,9 @@ def rewrite(path, change):
     [
         (lambda d: d.pop("nodes"), "damaged"),
         (lambda d: d["settings"].update(surprise=1), "damaged"),
-        (lambda d: d["told"].append(10_000), "told has numbers"),
-        (lambda d: d["open"].append(7), "open has numbers that are not from -1 to 0"),
-        (lambda d: d["settings"].update(n_dims=7), "a line of 30 inputs in a search of 7"),
+        (lambda d: d["told"].append(10_000), "damaged"),
+        (lambda d: d["trials"][0].update(node=7), "damaged"),
+        (lambda d: d["settings"].update(n_dims=7), "a line of another number of inputs"),
         (lambda d: d["generator"].update(bit_generator="seed"), "random generator"),
     ],
 )

@@ -65,7 +65,7 @@ def large(number: int) -> dict:
     return {
         "right": [learner.recommend() == problem.active],
         "evaluations": [learner.n_evaluations],
-        "nodes": len(learner.nodes),
+        "nodes": len(learner.state().nodes),
         "ask_ms": {"median": 1e3 * float(np.median(asks)), "largest": 1e3 * max(asks), "n": len(asks)},
         "tell_ms": {"median": 1e3 * float(np.median(tells)), "largest": 1e3 * max(tells)},
         "largest_batch": max(batches),

@@ -33,6 +33,7 @@ import numpy as np
 from _records import RESULTS, Key, fill, load
 from _report import table, target, write
 from _runs import gp_problem, hidden_branin, noisy
+from gp_ucb import gp_ucb, regret
 
 import pymc_active as pma
 from pymc_active.problems import BRANIN_MINIMUM, HiddenProblem, quad
@@ -86,14 +87,10 @@ def record(row: str, method: str, number: int) -> dict:
     n_selection = len(points)
     if n_selection < HORIZON:
         inputs = active or list(range(D))
-        start = (points[:, inputs], selection.history.y) if n_selection else (None, None)
-        run = pma.active.gp_ucb(
-            f, D, n=HORIZON - n_selection, inputs=inputs, X=start[0], y=start[1], beta=BETA, random_seed=rng, **scales
-        )
-        further = np.zeros((len(run.X), D))
-        further[:, inputs] = run.X
+        y = selection.history.y if n_selection else np.empty(0)
+        further = gp_ucb(f, D, HORIZON - n_selection, inputs, X=points[:, inputs], y=y, beta=BETA, rng=rng, **scales)
         points = np.concatenate([points, further])
-    found = pma.active.regret(made.function(points), largest)
+    found = regret(made.function(points), largest)
     return {
         "average": [float(f"{r:.4g}") for r in found.average],
         "minimum": [float(f"{r:.4g}") for r in found.minimum],

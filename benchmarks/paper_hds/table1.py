@@ -29,11 +29,11 @@ from collections.abc import Iterator
 
 import _above  # noqa: F401
 import numpy as np
+import screening
 from _records import RESULTS, Key, fill, load
 from _report import table, write
 from _runs import BLOCK, METHODS, block, cell, gather, hidden_branin, noisy, plus_minus, run_cws, run_hds
 
-import pymc_active as pma
 from pymc_active.problems import BEALE_BOUNDS, HiddenProblem, beale, hidden, quad
 
 D, NOISE, BUDGET = 200, 0.1, 2000
@@ -105,14 +105,9 @@ def screen(made: HiddenProblem, method: str, seed: tuple) -> dict:
     X = rng.uniform(-1, 1, (N_SCREENED, D))
     y, d = noisy(made.function, NOISE, rng)(X), len(made.active)
     start = time.process_time()
-    if method == "lasso":
-        found = pma.active.lasso_screening(X, y, n_active=d, random_seed=0)
-    else:
-        gpm = pma.ard_gp(X, y, mean="constant", x_scale="box", y_scale="standardize")
-        fit = pma.fit_laplace(gpm, n_restarts=1, population=0, random_seed=0, progressbar=False)
-        found = pma.active.ard_screening(fit, n_active=d)
+    found = (screening.lasso if method == "lasso" else screening.ard)(X, y, d)
     seconds = round(time.process_time() - start, 3)
-    return {"right": found.active == made.active, "evaluations": N_SCREENED, "seconds": seconds}
+    return {"right": found == made.active, "evaluations": N_SCREENED, "seconds": seconds}
 
 
 def keys(rows: str | None, methods: str, blocks: int) -> Iterator[Key]:

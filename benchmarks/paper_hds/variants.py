@@ -28,6 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from unittest.mock import patch
 
 import _above  # noqa: F401
@@ -41,11 +42,10 @@ from scipy.special import logsumexp, softmax
 from pymc_active.relevant_inputs import anchored, search
 from pymc_active.relevant_inputs.anchored import Anchored
 from pymc_active.relevant_inputs.by_name import TESTS
-from pymc_active.relevant_inputs.covariance import VAGUE
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.likelihood_ratios import LineRatio, Moments, PlaneRatio, llr_moments_of
+from pymc_active.relevant_inputs.likelihood_ratio import VAGUE, LikelihoodRatio, Moments, llr_moments_of
 from pymc_active.relevant_inputs.node_test import GPT
-from pymc_active.relevant_inputs.state import HDSState, Trial
+from pymc_active.relevant_inputs.state import Evaluation, HDSState, Trial, places, results
 from pymc_active.relevant_inputs.verdicts import conclude
 
 SEED, D = 20261122, 200
@@ -80,34 +80,16 @@ def log_densities(L: np.ndarray, white: np.ndarray) -> np.ndarray:
     return -0.5 * white**2 - np.log(np.diagonal(L))
 
 
-class MarginalLine(LineRatio):
-    """The GP test with 1, 2 or 4 active inputs."""
+class Marginal(LikelihoodRatio):
+    """The GP test with 1, 2 or 4 active inputs: that move together on a line, or elsewhere off the diagonal."""
 
     @property
-    def parts(self) -> list[LineRatio]:
-        scales = self.signal_variance, self.noise_variance, self.offset_variance, self.mean
-        # a active inputs that move together are one with a shorter bandwidth.
-        return [LineRatio(self.bandwidth / np.sqrt(a), *scales) for a in NUMBERS_OF_INPUTS]
-
-    def llr_path(self, at, y):
-        if not len(y):
-            return np.zeros(0)
-        total = logsumexp([part.llr_path(at, y).cumsum() for part in self.parts], axis=0) - np.log(len(self.parts))
-        return np.diff(total, prepend=0.0)
-
-    def predict(self, at, y, at_new):
-        weights = np.array([part.llr_path(at, y).sum() for part in self.parts])
-        both = [part.predict(at, y, at_new) for part in self.parts]
-        return both[0][0], mixed([active for _, active in both], weights)
-
-
-class MarginalPlane(PlaneRatio):
-    """The GP test off the diagonal with 1, 2 or 4 active inputs elsewhere."""
-
-    @property
-    def parts(self) -> list[PlaneRatio]:
-        scales = self.bandwidth, self.signal_variance, self.noise_variance, self.offset_variance, self.mean
-        return [PlaneRatio(*scales, a, self.share) for a in NUMBERS_OF_INPUTS]
+    def parts(self) -> list[LikelihoodRatio]:
+        told = LikelihoodRatio(**vars(self))
+        if not self.n_others:
+            # a active inputs that move together are one with a shorter bandwidth.
+            return [replace(told, bandwidth=self.bandwidth / np.sqrt(a)) for a in NUMBERS_OF_INPUTS]
+        return [replace(told, n_others=a) for a in NUMBERS_OF_INPUTS]
 
     def _totals(self, is_active, at, y):
         """Log densities of the observations so far, for each number, (3, n)."""
@@ -119,20 +101,19 @@ class MarginalPlane(PlaneRatio):
 
     def predict(self, at, y, at_new):
         both = [part.predict(at, y, at_new) for part in self.parts]
+        if not len(y):
+            return both[0]
         return tuple(mixed([pair[w] for pair in both], self._totals(bool(w), at, y)[:, -1]) for w in (0, 1))
 
 
 class MarginalAnchored(Anchored):
-    def _line(self, y):
-        return MarginalLine(**vars(super()._line(y)))
-
-    def _plane(self, y):
-        return MarginalPlane(**vars(super()._plane(y)))
+    def ratio(self, trial, y):
+        return Marginal(**vars(super().ratio(trial, y)))
 
 
 class MarginalGPT(GPT):
     def ratio(self, trial, y):
-        return MarginalLine(**vars(super().ratio(trial, y)))
+        return Marginal(**vars(super().ratio(trial, y)))
 
 
 # Halves with their parent
@@ -143,30 +124,29 @@ FIRST, SECOND, BOTH, NONE = range(4)
 class JointHalves(Anchored):
     """Decides on a half from the evaluations of its parent, its sibling, and its own."""
 
-    def relatives(self, state: HDSState, trial: Trial) -> tuple[list[int], list[int], Trial] | None:
-        """Rows known before, rows where its parent moved, and the sibling's test; None without a parent."""
-        node = state.nodes[trial.node]
-        if trial.node == 0 or node.parent < 0:
+    def relatives(self, state: HDSState, trial: Trial) -> tuple[list, list, Trial] | None:
+        """Evaluations known before, those where its parent moved, and the sibling's test; None without a parent."""
+        parent = trial.node.parent
+        if parent is None:
             return None
-        parent = state.nodes[node.parent]
-        of = {t.node: t for t in state.trials if t.background == trial.background}
-        sibling = next((of[child] for child in parent.children if child != node.number and child in of), None)
+        of = {t.node: t for t in state.trials if t.background is trial.background}
+        sibling = next((of[child] for child in parent.children if child is not trial.node and child in of), None)
         if sibling is None:
             return None
-        moved = of[parent.number].rows if parent.number in of and parent.number != 0 else []
-        return state.backgrounds[trial.background].rows, moved, sibling
+        moved = of[parent].told if parent in of and parent.number != 0 else []
+        return state.along(trial.background), moved, sibling
 
     def _known(self, state: HDSState, trial: Trial):
         """Places of this half, of its sibling and of all else, (n, 3); values; and how many were known before."""
         shared, moved, sibling = self.relatives(state, trial)
-        rows = [*shared, *moved, *trial.rows, *sibling.rows]
-        z, c = state.places(rows)
+        known = [*shared, *moved, *trial.told, *sibling.told]
+        z, c = places(known)
         at = np.stack([z, z, c], 1)
         start = len(shared) + len(moved)
-        middle = start + len(trial.rows)
+        middle = start + len(trial.told)
         at[start:middle, 1] = c[start:middle]
         at[middle:, 0] = c[middle:]
-        return at, state.results(rows), start
+        return at, results(known), start
 
     def _kernel(self, hypothesis: int, at: np.ndarray, other: np.ndarray) -> np.ndarray:
         s = self.settings
@@ -192,31 +172,31 @@ class JointHalves(Anchored):
         totals = [total for _, _, total in self._fits(*self._known(state, trial))]
         return float(np.logaddexp(totals[FIRST], totals[BOTH]) - np.logaddexp(totals[SECOND], totals[NONE]))
 
-    def update(self, state: HDSState, trial: Trial, row: int) -> str:
+    def update(self, state: HDSState, trial: Trial, at: Evaluation) -> str:
         relatives = self.relatives(state, trial)
         if relatives is None:
-            return super().update(state, trial, row)
-        trial.rows.append(row)
+            return super().update(state, trial, at)
+        trial.told.append(at)
         for one in (trial, relatives[2]):
             if one.verdict == "open":
                 one.path.append(self._joint_llr(state, one))
                 one.forget_plan()
         return self.verdict(state, trial)
 
-    def _choose_place(self, state: HDSState, trial: Trial, pending: list[int]) -> None:
+    def _choose_place(self, state: HDSState, trial: Trial, pending: list[Evaluation]) -> None:
         if self.relatives(state, trial) is None or pending:
             super()._choose_place(state, trial, pending)
             return
         at, y, start = self._known(state, trial)
-        background = state.backgrounds[trial.background]
-        _, moved, _ = self.relatives(state, trial)
-        z, c = state.places(background.rows + moved)
+        background = trial.background
+        shared, moved, _ = self.relatives(state, trial)
+        z, c = places(shared + moved)
         known = len(z)
-        places = np.concatenate([z, state.rng.random(64), state.rng.random(32)])
+        tried = np.concatenate([z, state.rng.random(64), state.rng.random(32)])
         anchor = np.full(64, background.anchor)
         rests = np.concatenate([np.full(known, background.anchor), anchor, state.rng.choice(z, 32)])
-        rests[len(background.rows) : known] = c[len(background.rows) :]
-        new = np.stack([places, rests, rests], 1)
+        rests[len(shared) : known] = c[len(shared) :]
+        new = np.stack([tried, rests, rests], 1)
         fits = self._fits(at, y, start)
         predictives = []
         for hypothesis, (L, white, _) in enumerate(fits):
@@ -227,20 +207,19 @@ class JointHalves(Anchored):
         inactive, active = (mixed([predictives[i] for i in w], weights[w]) for w in ([SECOND, NONE], [FIRST, BOTH]))
         bound = llr_moments_of(inactive, active).bound
         best = state.rng.choice(np.flatnonzero(bound >= bound.max() * (1 - 1e-6)))
-        trial.place, trial.rest, trial.priority = places[best], rests[best], trial.llr + bound[best]
+        trial.place, trial.rest, trial.priority = tried[best], rests[best], trial.llr + bound[best]
 
 
 class JointLearner(HDSLearner):
     """Judges both halves after each evaluation of one."""
 
-    def _settle(self, row: int, y: float) -> None:
-        super()._settle(row, y)
+    def _settle(self, at: Evaluation, y: float) -> None:
+        super()._settle(at, y)
         state, test = self._state, self._test
-        number = state.evaluations[row].trial
-        relatives = test.relatives(state, state.trials[number]) if number >= 0 else None
+        relatives = test.relatives(state, at.trial) if at.trial else None
         if relatives is not None and relatives[2].verdict == "open":
             sibling = relatives[2]
-            self._start(conclude(state, sibling, test.verdict(state, sibling), test.set_aside))
+            self._start(conclude(state, sibling, test.verdict(state, sibling), test.set_aside()))
 
 
 # Runs

@@ -16,20 +16,16 @@ from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.learner.state import LearnerState
 from pymc_active.predictions.model_average import model_posterior
-from pymc_active.relevant_inputs.baselines.fdt import fixed_sample_size, fixed_sample_test
-from pymc_active.relevant_inputs.baselines.gp_ucb import Regret, UCBRun, gp_ucb, regret, theorem_beta
-from pymc_active.relevant_inputs.baselines.screening import Screening, ard_screening, coordinate_wise, lasso_screening
-from pymc_active.relevant_inputs.diagnostics import AssumptionCheck, SearchDiagnostics, check_assumptions
+from pymc_active.relevant_inputs.coordinate_wise import Screening, coordinate_wise
+from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
 from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
-from pymc_active.relevant_inputs.guarantees import ErrorRates, Thresholds, expected_evaluations, thresholds
+from pymc_active.relevant_inputs.guarantees import ErrorRates
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult, History
 from pymc_active.relevant_inputs.scales import EstimatedScales, estimate_scales
 from pymc_active.relevant_inputs.search import HDSOptimization, hds, hds_then_optimize
-from pymc_active.relevant_inputs.state import HDSState
 
 __all__ = [
-    "AssumptionCheck",
     "ErrorRates",
     "EstimatedScales",
     "EvaluationError",
@@ -37,49 +33,35 @@ __all__ = [
     "HDSLearner",
     "HDSOptimization",
     "HDSResult",
-    "HDSState",
     "History",
     "Learner",
     "LearnerState",
     "Optimum",
-    "Regret",
     "Screening",
     "SearchDiagnostics",
-    "Thresholds",
-    "UCBRun",
-    "ard_screening",
     "bald",
     "bald_from_trace",
     "bald_probit",
     "bams",
-    "check_assumptions",
     "committee",
     "coordinate_wise",
     "entropy_search",
     "epig",
     "estimate_scales",
-    "expected_evaluations",
     "expected_improvement",
-    "fixed_sample_size",
-    "fixed_sample_test",
-    "gp_ucb",
     "gradient_design",
     "hds",
     "hds_then_optimize",
     "integrated_variance",
     "joint_entropy_search",
-    "lasso_screening",
     "latin_hypercube",
     "max_value_entropy",
     "model_posterior",
     "pes",
     "pes_ground_truth",
     "random_design",
-    "regret",
     "surest_input",
-    "theorem_beta",
     "thompson",
-    "thresholds",
     "uncertainty",
     "upper_confidence_bound",
 ]

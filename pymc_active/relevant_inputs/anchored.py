@@ -6,15 +6,15 @@ one node at a time move away, mostly from the anchor: f elsewhere is likely to b
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import ClassVar
 
 import numpy as np
 
-from pymc_active.relevant_inputs.covariance import VAGUE, squared_exponential, with_noise
-from pymc_active.relevant_inputs.likelihood_ratios import LikelihoodRatio, LineRatio, PlaneRatio
+from pymc_active.relevant_inputs.likelihood_ratio import VAGUE, LikelihoodRatio, squared_exponential, with_noise
 from pymc_active.relevant_inputs.node_test import GPT, N_PLACES
-from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Trial
+from pymc_active.relevant_inputs.state import Background, Evaluation, HDSState, Trial, places, results
 
 # Evaluations of a scan: enough to find a place far from the mean of f, at two sds of f in most cases.
 _SCAN = 12
@@ -32,134 +32,130 @@ class Anchored(GPT):
 
     retests: ClassVar[bool] = True
     checks: ClassVar[bool] = True
-    fewest = _SCAN
 
-    @property
-    def set_aside(self) -> float | None:  # type: ignore[override]
+    def set_aside(self) -> float | None:
         """Nodes come back in the test of the rest, which is a retest."""
         return _SET_ASIDE if self.settings.retest else None
 
     def new_background(self, state: HDSState) -> Background:
         """A random diagonal of the box, to be scanned."""
-        return Background(is_reversed=state.rng.random(self.settings.n_dims) < 0.5, stage="scan")
+        return state.add_background(is_reversed=state.rng.random(self.settings.n_dims) < 0.5, stage="scan")
 
     # The scan and the anchor
 
-    def begin(self, state: HDSState, background: int) -> None:
+    def begin(self, state: HDSState, background: Background) -> None:
         """Scan the diagonal."""
         self._scan(state, background, _SCAN)
 
-    def _scan(self, state: HDSState, background: int, n: int) -> None:
+    def _scan(self, state: HDSState, background: Background, n: int) -> None:
         """Queue more places of a low-discrepancy sequence along the diagonal."""
-        done = [at for at in state.evaluations if at.background == background]
+        done = [at for at in state.evaluations if at.background is background]
         z = done[0].z + len(done) * _GOLDEN if done else state.rng.random()
         root = self._root(state, background)
         for k in range(n):
-            state.add(root.number if root else -1, 0, background, (z + k * _GOLDEN) % 1.0)
+            self._add(state, background, (z + k * _GOLDEN) % 1.0, root)
 
-    def advance(self, state: HDSState, background: int) -> None:
+    def _add(self, state: HDSState, background: Background, z: float, trial: Trial | None = None) -> None:
+        """Queue an evaluation with all inputs at one place of the diagonal."""
+        state.plan(Evaluation(state.nodes[0], trial, background, z, z))
+
+    def advance(self, state: HDSState, background: Background) -> None:
         """From the scan to the repeats at the anchor, and from these to the tests."""
-        line = state.backgrounds[background]
-        if line.stage == "ready" or self._is_busy(state, background):
+        is_busy = any(at.background is background for at in (*state.asked, *state.queue))
+        if background.stage == "ready" or is_busy:
             return
-        rows = state.along(background)
-        if line.stage == "repeat":
-            line.rows, line.stage = rows, "ready"
-        elif len(rows) >= _SCAN and self._is_anchor_needed(state, background):
-            y = state.results(rows)
-            line.anchor, line.stage = farthest_from_mean(self._line(y), state.places(rows)[0], y), "repeat"
+        scan = state.along(background)
+        if background.stage == "repeat":
+            background.stage = "ready"
+        elif len(scan) >= _SCAN and self._is_anchor_needed(state, background):
+            y = results(scan)
+            background.anchor = farthest_from_mean(self._line(y), places(scan)[0], y)
+            background.stage = "repeat"
             noise = self.settings.noise_variance / (_ANCHOR_PRECISION * self.settings.signal_variance)
             for _ in range(min(int(np.ceil(noise)), _MOST_REPEATS)):
-                state.add(-1, 0, background, line.anchor)
+                self._add(state, background, background.anchor)
 
-    def _is_anchor_needed(self, state: HDSState, background: int) -> bool:
+    def _is_anchor_needed(self, state: HDSState, background: Background) -> bool:
         """Whether nodes below the root are tested on this diagonal."""
         root = self._root(state, background)
         if root is None or root.verdict == "active":
             return True
-        return any(state.trials[t].background == background and t != root.number for t in state.open)
+        return any(trial.background is background and trial is not root for trial in state.open)
 
     def replace(self, state: HDSState, failed: Evaluation) -> None:
         """Scan one place more; the anchor itself was scanned without failure, and one observation of it will do."""
-        if failed.node == 0 and state.backgrounds[failed.background].stage == "scan":
+        if failed.node.number == 0 and failed.background and failed.background.stage == "scan":
             self._scan(state, failed.background, 1)
 
     def is_ready(self, state: HDSState, trial: Trial) -> bool:
         """The root after the scan, other nodes once f at the anchor is known."""
-        stage = state.backgrounds[trial.background].stage
-        if trial.node == 0:
+        stage = trial.background.stage
+        if trial.node.number == 0:
             return stage == "scan" and len(state.along(trial.background)) >= _SCAN
         return stage == "ready"
 
     def plan_waiting(self, state: HDSState, trial: Trial) -> None:
         """More of the scan or of the repeats, if more points are wanted before these are told."""
-        background = state.backgrounds[trial.background]
-        if background.stage == "scan":
+        if trial.background.stage == "scan":
             self._scan(state, trial.background, 1)
         else:
-            state.add(-1, 0, trial.background, background.anchor)
+            self._add(state, trial.background, trial.background.anchor)
 
-    def _root(self, state: HDSState, background: int) -> Trial | None:
+    def _root(self, state: HDSState, background: Background) -> Trial | None:
         """The test of all inputs along this diagonal."""
-        return next((trial for trial in state.trials if trial.background == background and trial.node == 0), None)
-
-    def _is_busy(self, state: HDSState, background: int) -> bool:
-        return any(state.evaluations[row].background == background for row in (*state.asked, *state.queue))
+        return next((t for t in state.trials if t.background is background and t.node.number == 0), None)
 
     # The test of a node
 
     def ratio(self, trial: Trial, y: np.ndarray) -> LikelihoodRatio:
         """Of the root along the diagonal, of other nodes in the plane."""
-        return self._line(y) if trial.node == 0 else self._plane(y)
+        return self._line(y) if trial.node.number == 0 else self._plane(y)
 
     # Nothing is known about the mean of f, so any observation is as good a guess as another.
 
-    def _line(self, y: np.ndarray) -> LineRatio:
-        return LineRatio(*self.settings.scales, VAGUE * self.settings.signal_variance, y[0])
+    def _line(self, y: np.ndarray) -> LikelihoodRatio:
+        return LikelihoodRatio(*self.settings.scales, VAGUE * self.settings.signal_variance, y[0])
 
-    def _plane(self, y: np.ndarray) -> PlaneRatio:
-        s = self.settings
-        return PlaneRatio(*s.scales, VAGUE * s.signal_variance, y[0], s.n_active, s.share)
+    def _plane(self, y: np.ndarray) -> LikelihoodRatio:
+        return dataclasses.replace(self._line(y), n_others=self.settings.n_active, share=self.settings.share)
 
-    def rows(self, state: HDSState, trial: Trial) -> list[int]:
+    def known(self, state: HDSState, trial: Trial) -> list[Evaluation]:
         """Those of the diagonal, which all nodes share, and the test's own."""
-        return trial.rows if trial.node == 0 else state.backgrounds[trial.background].rows + trial.rows
+        return trial.told if trial.node.number == 0 else state.along(trial.background) + trial.told
 
     def candidates(self, state: HDSState, trial: Trial) -> np.ndarray:
         """Half of the places have the others at the anchor, half at any place of the scan."""
-        if trial.node == 0:
+        if trial.node.number == 0:
             return super().candidates(state, trial)
-        background = state.backgrounds[trial.background]
         z = state.rng.random(N_PLACES)
-        elsewhere = state.rng.choice(state.places(background.rows)[0], N_PLACES)
+        elsewhere = state.rng.choice(places(state.along(trial.background))[0], N_PLACES)
         z = np.concatenate([z, state.rng.random(N_PLACES)])
-        return np.array([z, np.concatenate([np.full(N_PLACES, background.anchor), elsewhere])])
+        return np.array([z, np.concatenate([np.full(N_PLACES, trial.background.anchor), elsewhere])])
 
-    def next_background(self, state: HDSState, trial: Trial) -> int:
+    def next_background(self, state: HDSState, trial: Trial) -> Background:
         """New random directions at each evaluation of a node of the rest: opposite effects cancel on a diagonal."""
-        node = root = state.nodes[trial.node]
-        while root.parent >= 0:
-            root = state.nodes[root.parent]
+        node = root = trial.node
+        while root.parent is not None:
+            root = root.parent
         if root.number == 0 or node.size == 1:
             return trial.background
-        is_reversed = state.backgrounds[trial.background].is_reversed.copy()  # type: ignore[union-attr]
+        is_reversed = trial.background.is_reversed.copy()  # type: ignore[union-attr]
         inputs = np.setdiff1d(np.arange(node.start, node.stop), node.without)
         is_reversed[inputs] = state.rng.random(len(inputs)) < 0.5
-        state.backgrounds.append(Background(is_reversed=is_reversed))
-        return len(state.backgrounds) - 1
+        return state.add_background(is_reversed=is_reversed)
 
     def verdict(self, state: HDSState, trial: Trial) -> str:
         """The root is judged after the scan, and given up if f is flat along it: other directions will tell more."""
-        if trial.node != 0:
+        if trial.node.number != 0:
             return super().verdict(state, trial)
-        if len(trial.rows) < _SCAN:
+        if len(trial.told) < _SCAN:
             return "open"
         verdict = super().verdict(state, trial)
-        is_hopeless = self.settings.retest and len(trial.rows) >= _LONGEST_SCAN
+        is_hopeless = self.settings.retest and len(trial.told) >= _LONGEST_SCAN
         return "inactive" if verdict == "open" and is_hopeless else verdict
 
 
-def farthest_from_mean(ratio: LineRatio, z: np.ndarray, y: np.ndarray) -> float:
+def farthest_from_mean(ratio: LikelihoodRatio, z: np.ndarray, y: np.ndarray) -> float:
     """The place, of those scanned, where the posterior mean of f is farthest from the mean of f."""
     K = ratio.signal_variance * squared_exponential(np.square((z[:, None] - z) / ratio.bandwidth))
     noisy = with_noise(K.copy(), ratio.noise_variance)

@@ -1,16 +1,10 @@
 """The tests that a search can use, by name."""
 
 from pymc_active.relevant_inputs.anchored import Anchored
-from pymc_active.relevant_inputs.baselines.fdt import FDT, FixedFDT
+from pymc_active.relevant_inputs.fdt import FDT
 from pymc_active.relevant_inputs.node_test import GPT, NodeTest, NoNodeTest
 
-TESTS: dict[str, type[NodeTest]] = {
-    "anchored": Anchored,
-    "bisection": NoNodeTest,
-    "fdt": FDT,
-    "fdt_fixed": FixedFDT,
-    "gpt": GPT,
-}
+TESTS: dict[str, type[NodeTest]] = {"anchored": Anchored, "bisection": NoNodeTest, "fdt": FDT, "gpt": GPT}
 
 
 def node_test_of(name: str) -> type[NodeTest]:

@@ -19,16 +19,13 @@ MOST_FAILURES = 20
 class _Keeps:
     learner: Any = None
     selection: Any = None
-    X: np.ndarray | None = None
-    y: np.ndarray | None = None
 
 
 class EvaluationError(_Keeps, RuntimeError):
-    """The search cannot go on; the error keeps everything observed before, or None.
+    """The search cannot go on; the error keeps everything observed before.
 
-    ``learner``, an :class:`HDSLearner`, holds everything told, and can go on. ``selection``, an :class:`HDSResult`, is
-    what :func:`hds_then_optimize` found before its search for the maximum. ``X`` and ``y``, (k, d) and (k,), are what
-    succeeded in a search for the maximum, on the inputs searched in the user's units: data for :func:`gp_ucb`.
+    ``learner`` holds everything told, and can go on: an :class:`HDSLearner`, or in the search for the maximum of
+    :func:`hds_then_optimize` a :class:`Learner`. ``selection``, an :class:`HDSResult`, is what that search followed.
     """
 
 
@@ -83,26 +80,3 @@ def warn_of_failures(y: np.ndarray) -> None:
     if n_failed := int(np.isnan(y).sum()):
         message = f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place"
         warn_user(message, EvaluationWarning)
-
-
-class Record:
-    """Evaluations one after another: y, and X of some inputs, (k, d), while the others stay at ``others``, (D,)."""
-
-    def __init__(self, f: Callable[[np.ndarray], Any], inputs: list[int], others: np.ndarray):
-        self._f, self._inputs, self._others = f, inputs, others
-        self.X, self.y = np.empty((0, len(inputs))), np.empty(0)
-
-    def succeeded(self) -> dict[str, np.ndarray]:
-        """X and y without what failed."""
-        keep = np.isfinite(self.y)
-        return {"X": self.X[keep], "y": self.y[keep]}
-
-    def evaluate(self, x: np.ndarray) -> float:
-        """The value of f with the inputs searched at x, (d,); NaN if it failed. 20 failures in a row are an error."""
-        point = self._others.copy()
-        point[self._inputs] = x
-        value = float(evaluate(self._f, point[None], "Nothing is lost: error.X and error.y are data for gp_ucb")[0])
-        self.X, self.y = np.vstack([self.X, x]), np.append(self.y, value)
-        if len(self.y) >= MOST_FAILURES and np.isnan(self.y[-MOST_FAILURES:]).all():
-            raise EvaluationError(f"f returned NaN or infinity {MOST_FAILURES} times in a row")
-        return value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_active.relevant_inputs.bisection import SURPRISING, Bisection
-from pymc_active.relevant_inputs.state import Check, Evaluation, HDSState, Node
+from pymc_active.relevant_inputs.bisection import Bisection
+from pymc_active.relevant_inputs.state import Check, Evaluation, HDSState, results
 
 
 class LastCheck:
@@ -15,62 +15,48 @@ class LastCheck:
     """
 
     def __init__(self, state: HDSState):
-        if state.check is None:
-            state.check = Check(self._node(state), int(state.rng.integers(2**63)))
-        check = state.check
-        without = state.nodes[check.node].without
         settings = state.settings
-        noise = 0.0 if np.isnan(settings.noise_variance) else settings.noise_variance
-        self._search = Bisection(settings.n_dims, without, np.random.default_rng(check.seed), noise)
+        if state.check is None:
+            # The root, unless it has been tested; else another, of the inputs that are left.
+            is_new = len(state.trials) > 0
+            node = state.add_node(0, settings.n_dims, without=state.active()) if is_new else state.nodes[-1]
+            state.check = Check(node, int(state.rng.integers(2**63)))
+        self._check = state.check
+        noise = float(np.nan_to_num(settings.noise_variance))
+        rng = np.random.default_rng(self._check.seed)
+        self._search = Bisection(settings.n_dims, self._check.node.without, rng, noise)
         self._points = self._search.run()
-        self._known = [row for row, at in enumerate(state.evaluations) if at.background < 0]
-        self._rows = self._plan(state, next(self._points, np.empty((0, 0))))
+        self._known = [at for at in state.evaluations if at.background is None]
+        self._awaited = self._plan(state, next(self._points, np.empty((0, 0))))
         self.advance(state)
 
-    def _node(self, state: HDSState) -> int:
-        """The root, unless it has been tested; else another, of the inputs that are left."""
-        if state.trials:
-            state.nodes.append(Node(len(state.nodes), 0, state.settings.n_dims, without=state.active()))
-        return state.nodes[-1].number
-
-    def _plan(self, state: HDSState, X: np.ndarray) -> list[int]:
-        """Numbers of evaluations at points of the unit box, of those known first."""
-        check = state.check
-        assert check is not None
+    def _plan(self, state: HDSState, X: np.ndarray) -> list[Evaluation]:
+        """Evaluations at points of the unit box, those known first."""
         for x in X[len(self._known) :]:
-            self._known.append(len(state.evaluations))
-            state.measured[self._known[-1]] = state.settings.scale(x)
-            state.queue.append(self._known[-1])
-            state.evaluations.append(Evaluation(-1, check.node, -1, np.nan, np.nan))
-        rows, self._known = self._known[: len(X)], self._known[len(X) :]
-        return rows
+            self._known.append(state.plan(Evaluation(self._check.node, point=state.settings.scale(x))))
+        awaited, self._known = self._known[: len(X)], self._known[len(X) :]
+        return awaited
 
     def advance(self, state: HDSState) -> None:
         """Ask for more once everything asked has been told."""
-        check = state.check
-        assert check is not None
-        while not check.is_finished and {*state.asked, *state.queue}.isdisjoint(self._rows):
+        while not self._check.is_finished and not any(at in self._awaited for at in (*state.asked, *state.queue)):
             try:
-                X = self._points.send(state.results(self._rows)) if self._rows else None
+                X = self._points.send(results(self._awaited)) if self._awaited else None
             except StopIteration:
                 X = None
-            self._enter(state, check)
+            self._enter(state)
             if X is None:
-                self._finish(state, check)
+                self._finish()
                 return
-            self._rows = self._plan(state, X)
+            self._awaited = self._plan(state, X)
 
-    def _enter(self, state: HDSState, check: Check) -> None:
+    def _enter(self, state: HDSState) -> None:
         """Inputs found, as nodes."""
-        for i in sorted({*self._search.found} - {*state.active(), *state.nodes[check.node].without}):
-            status = {"parent": check.node, "depth": 1, "status": "active"}
-            state.nodes.append(Node(len(state.nodes), i, i + 1, **status))  # type: ignore[arg-type]
+        for i in sorted({*self._search.found} - {*state.active(), *self._check.node.without}):
+            state.add_node(i, i + 1, self._check.node).status = "active"
 
-    def _finish(self, state: HDSState, check: Check) -> None:
+    def _finish(self) -> None:
+        check, node = self._check, self._check.node
         check.is_finished = True
         check.n_pairs, check.p_value = self._search.n_shown, self._search.p_value
-        node = state.nodes[check.node]
-        has_found = any(other.parent == node.number for other in state.nodes)
-        node.status = "active" if has_found else "inactive"
-        if check.p_value <= SURPRISING:
-            node.status = "contradicted"
+        node.status = "contradicted" if check.shows_change else "active" if node.children else "inactive"

@@ -13,7 +13,7 @@ from pymc_active.relevant_inputs.by_name import node_test_of
 from pymc_active.relevant_inputs.evaluations import MOST_FAILURES, EvaluationError, evaluate, keeping, warn_of_failures
 from pymc_active.relevant_inputs.last_check import LastCheck
 from pymc_active.relevant_inputs.settings import Settings, read_settings
-from pymc_active.relevant_inputs.state import SAME, HDSState, Node, Trial
+from pymc_active.relevant_inputs.state import SAME, Evaluation, HDSState, Trial
 from pymc_active.relevant_inputs.verdicts import NextTests, conclude
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
@@ -43,19 +43,17 @@ class HDSLearner(Summarized):
     ----------
     n_dims : int
         D, the number of inputs.
-    test : {"anchored", "bisection", "gpt", "fdt", "fdt_fixed"}, optional
+    test : {"anchored", "bisection", "gpt", "fdt"}, optional
         ``"bisection"``, the default without scales, needs none and finds inputs of any function: between two points at
         which f differs it goes half way until a single input makes the difference, which new measurements confirm. It
         ends when dozens of pairs of points, the last that differ in all inputs not found, show no change.
         ``"anchored"``, the default with scales, is more reliable than the paper's GP test ``"gpt"``, at a third of the
-        cost. All nodes share the scan of a random diagonal of the box, and move away from it, mostly from where f is
-        farthest from its mean. The mean of f need not be 0. Contradictions are retested on another diagonal. A node
-        whose sibling is active is set aside on little evidence, and a final test in ever new directions rejects all
-        inputs not found at once. Then come the pairs of points of a bisection: together they take more evaluations
-        than a bisection by itself. With ``check=False`` they take half as many if f is smooth and noisy, but inputs of
-        other functions may be missed without a warning.
-        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests on a random background. ``"fdt_fixed"`` is the test of
-        its proposition 3.1, with a number of pairs for each node that follows from exp(-accept).
+        cost: all nodes share the scan of a random diagonal of the box, and move away from it, mostly from where f is
+        farthest from its mean. Contradictions are retested on another diagonal. A node whose sibling is active is set
+        aside on little evidence, and a final test in ever new directions rejects all inputs not found at once. Then
+        come the pairs of points of a bisection. With ``check=False`` a search takes half as many evaluations if f is
+        smooth and noisy, but inputs of other functions may be missed without a warning.
+        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests on a random background.
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. If b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
@@ -65,8 +63,8 @@ class HDSLearner(Summarized):
         of the three. If repeats agree and f is rough all the same, as simulators are, pass the ``noise_variance`` of
         changes that do not matter, or all inputs count.
     accept, reject : float, optional
-        Thresholds of the log likelihood ratio in nats, accept > 0 > reject; 5 and -10 in the paper. By default those of
-        :func:`thresholds` for ``recovery``.
+        Thresholds of the log likelihood ratio in nats, accept > 0 > reject; 5 and -10 in the paper. By default those
+        that keep ``recovery``.
     budget : int
         Largest number of evaluations.
     recovery : float
@@ -95,7 +93,7 @@ class HDSLearner(Summarized):
     ------
     TypeError, ValueError
         For scales that are missing or not positive (a noise variance may be 0), thresholds of the wrong sign, an
-        unknown test, malformed bounds, or a budget smaller than one test.
+        unknown test, or malformed bounds.
 
     References
     ----------
@@ -138,32 +136,18 @@ class HDSLearner(Summarized):
     ):
         if test is None:
             test = "bisection" if bandwidth is signal_variance is None else "anchored"
+        kind, scales = node_test_of(test), (bandwidth, signal_variance, noise_variance)
+        levels = accept, reject, recovery
+        retest, check = kind.retests if retest is None else retest, kind.checks if check is None else check
         settings = read_settings(
-            n_dims,
-            bounds,
-            recovery,
-            test=test,
-            bandwidth=bandwidth,
-            signal_variance=signal_variance,
-            noise_variance=noise_variance,
-            accept=accept,
-            reject=reject,
-            budget=budget,
-            n_active=n_active,
-            share=share,
-            retest=node_test_of(test).retests if retest is None else retest,
-            offset_variance=offset_variance,
-            check=node_test_of(test).checks if check is None else check,
+            n_dims, bounds, scales, levels, test, budget, n_active, share, retest, offset_variance, check
         )
         self._go_on_from(HDSState(settings, np.random.default_rng(random_seed)))
-        if settings.budget < self._test.fewest:
-            needed = f"{test!r} needs at least {self._test.fewest} evaluations"
-            raise ValueError(f"budget={budget} is smaller than one test: {needed}")
-        self._state.nodes.append(Node(0, 0, settings.n_dims))
+        root = self._state.add_node(0, settings.n_dims)
         if settings.test == "bisection":
             self._check = LastCheck(self._state)
         else:
-            self._start(NextTests([0]))
+            self._start(NextTests([root]))
 
     def _go_on_from(self, state: HDSState) -> None:
         self._state, self._test = state, node_test_of(state.settings.test)(state.settings)
@@ -171,21 +155,22 @@ class HDSLearner(Summarized):
         is_checking = state.check is not None and not state.check.is_finished
         self._check = LastCheck(state) if is_checking else None
 
+    def __reduce__(self) -> Any:
+        return type(self).from_state, (self.state(),)
+
     def _summary(self) -> Summary:
-        settings = self.settings
-        unfinished = [self._state.nodes[self._state.trials[number].node].label for number in self._state.open]
+        labels = [trial.node.label for trial in self._state.open]
         if self._check and not self.is_finished:
-            unfinished = ["the last check"]
-        more = f" and {len(unfinished) - 10} more" if len(unfinished) > 10 else ""
+            labels = ["the last check"]
         facts = {
             "active so far": ", ".join(map(str, self.recommend())) or "none",
-            "open nodes": (", ".join(unfinished[:10]) or "none") + more,
-            "evaluations": f"{self.n_evaluations} of at most {settings.budget}",
+            "open nodes": (", ".join(labels[:10]) or "none") + (f" of {len(labels)}" if len(labels) > 10 else ""),
+            "evaluations": f"{self.n_evaluations} of at most {self.settings.budget}",
             "asked and not told yet": len(self._state.asked) or None,
-            "test": describe(settings),
+            "test": describe(self.settings),
             "status": "finished" if self.is_finished else "goes on",
         }
-        return Summary(f"HDSLearner of {settings.n_dims} inputs", facts)
+        return Summary(f"HDSLearner of {self.settings.n_dims} inputs", facts)
 
     @property
     def settings(self) -> Settings:
@@ -258,73 +243,67 @@ class HDSLearner(Summarized):
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
                 f"failed; got {y!r}"
             )
-        rows = state.find_asked(X) if asked is None else self._find_pending(asked)
-        if len(rows) != len(X):
-            raise ValueError(f"asked must have a row for each point told; got {len(rows)} row(s) for {len(X)}")
-        if None in rows and state.asked and not self._has_warned:
+        answered = state.find_asked(X) if asked is None else self._find_pending(asked)
+        if len(answered) != len(X):
+            raise ValueError(f"asked must have a row for each point told; got {len(answered)} row(s) for {len(X)}")
+        if None in answered and state.asked and not self._has_warned:
             self._has_warned = True
             warn_user(
-                f"{rows.count(None)} of the point(s) told were not asked for, while {len(state.asked)} others are "
+                f"{answered.count(None)} of the point(s) told were not asked for, while {len(state.asked)} others are "
                 "pending: they enter no test. If they answer pending points, pass those as asked=",
                 EvaluationWarning,
             )
-        known = state.told_before() if None in rows else set()
+        known = state.told_before() if None in answered else set()
         with one_blas_thread():
-            for point, value, row in zip(X, values, rows, strict=True):
+            for point, value, at in zip(X, values, answered, strict=True):
                 told = (point.tobytes(), float(value))
-                if row is not None:
-                    if asked is not None and state.distance(row, point) > SAME:
-                        state.measured[row] = point.copy()
-                    self._settle(row, float(value))
+                if at is not None:
+                    if asked is not None and state.distance(at, point) > SAME:
+                        at.point = point.copy()
+                    self._settle(at, float(value))
                 elif np.isfinite(value) and told not in known:
-                    state.foreign_X.append(point.copy())
-                    state.foreign_y.append(float(value))
+                    state.foreign.append((point.copy(), float(value)))
                 known.add(told)
 
     def _read_points(self, x: Any, what: str) -> np.ndarray:
         return read_inputs(np.atleast_2d(read_numbers(x, what)), what, width=self.settings.n_dims)
 
-    def _find_pending(self, asked: Any) -> list[int | None]:
+    def _find_pending(self, asked: Any) -> list[Evaluation | None]:
         """Evaluations of points that must all be pending."""
         X = self._read_points(asked, "asked")
-        rows = self._state.find_asked(X)
-        if None in rows:
-            row = rows.index(None)
+        found = self._state.find_asked(X)
+        if None in found:
+            row = found.index(None)
             raise ValueError(
                 f"asked must be among the {len(self._state.asked)} point(s) asked and not told yet, learner.pending; "
                 f"row {row}, {np.array2string(X[row], threshold=5)}, is not"
             )
-        return rows
+        return found
 
-    def _settle(self, row: int, y: float) -> None:
+    def _settle(self, at: Evaluation, y: float) -> None:
         """Enter a result: from the evaluation to the ratio, its verdict, and the tests that follow."""
         state = self._state
-        state.enter_result(row, y)
-        at = state.evaluations[row]
-        if at.background < 0:
+        state.enter_result(at, y)
+        if at.background is None:
             assert self._check is not None
             self._check.advance(state)
             return
         if np.isnan(y):
             self._test.replace(state, at)
-        elif at.trial >= 0 and state.trials[at.trial].verdict == "open":
-            trial = state.trials[at.trial]
-            verdict = self._test.update(state, trial, row)
-            self._start(conclude(state, trial, verdict, self._test.set_aside))
+        elif at.trial and at.trial.verdict == "open":
+            verdict = self._test.update(state, at.trial, at)
+            self._start(conclude(state, at.trial, verdict, self._test.set_aside()))
         self._test.advance(state, at.background)
         if state.settings.check and state.check is None and not (state.open or state.queue):
             self._check = LastCheck(state)
 
     def _start(self, tests: NextTests) -> None:
         """Open tests of some nodes."""
-        state, background = self._state, tests.background
+        state = self._state
         if not tests.nodes:
             return
-        if background is None:
-            background = len(state.backgrounds)
-            state.backgrounds.append(self._test.new_background(state))
+        background = tests.background or self._test.new_background(state)
         for node in tests.nodes:
-            state.open.append(len(state.trials))
             state.trials.append(Trial(len(state.trials), node, background))
         if tests.background is None:
             self._test.begin(state, background)

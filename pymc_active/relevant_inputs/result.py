@@ -12,15 +12,13 @@ import xarray as xr
 
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.relevant_inputs.bisection import SURPRISING
-from pymc_active.relevant_inputs.by_name import node_test_of
-from pymc_active.relevant_inputs.covariance import least_noise
-from pymc_active.relevant_inputs.diagnostics import NOISE_FACTOR, SearchDiagnostics
-from pymc_active.relevant_inputs.guarantees import ErrorRates, declared_error_rates
+from pymc_active.relevant_inputs.diagnostics import NOISE_FACTOR, SearchDiagnostics, diagnose
+from pymc_active.relevant_inputs.guarantees import ErrorRates, nodes_visited
 from pymc_active.relevant_inputs.learner import HDSLearner, describe
-from pymc_active.relevant_inputs.saved import to_contents
+from pymc_active.relevant_inputs.likelihood_ratio import least_noise
+from pymc_active.relevant_inputs.saved import design
 from pymc_active.relevant_inputs.settings import Settings
-from pymc_active.relevant_inputs.state import HDSState
+from pymc_active.relevant_inputs.state import HDSState, results
 from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
@@ -39,13 +37,9 @@ class History(Summarized):
     """
 
     def __init__(self, state: HDSState):
-        self._state = state
-        told = [state.evaluations[row] for row in state.told]
-        self.node, self.trial, self.background = (
-            np.array([getattr(at, name) for at in told], int) for name in ("node", "trial", "background")
-        )
-        self.z, self.rest = state.places(state.told)
-        self.y = state.results(state.told)
+        self._state, self._told = state, state.told
+        self.node, self.trial, self.background, self.z, self.rest = design(self._told).values()
+        self.y = results(self._told)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -55,12 +49,12 @@ class History(Summarized):
 
     def X(self, rows: Any = slice(None)) -> np.ndarray:
         """Points in the user's units, (k, D), of some evaluations."""
-        return self._state.points(np.array(self._state.told, int)[rows].tolist())
+        return self._state.points([self._told[row] for row in np.arange(len(self))[rows]])
 
     def columns(self, inputs: Any) -> np.ndarray:
         """Some inputs of all points, (n, k), without making the others."""
         inputs = np.asarray(inputs, int)
-        columns = [self._state.point(row, inputs) for row in self._state.told]
+        columns = [self._state.point(at, inputs) for at in self._told]
         return np.array(columns, float).reshape(len(self), len(inputs))
 
 
@@ -82,7 +76,7 @@ class HDSResult(Summarized):
         self.history = History(self.state)
         self.n_evaluations = len(self.history)
         # What was set aside before the last tree is part of that tree.
-        start = max(node.number for node in nodes if node.parent < 0)
+        start = max(node.number for node in nodes if node.parent is None)
         self.undecided = [node.label for node in nodes[start:] if node.status in ("open", "set aside")]
         self.contradicted = [node.label for node in nodes if node.status == "contradicted"]
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
@@ -102,9 +96,9 @@ class HDSResult(Summarized):
     def _noise_variance(self) -> float:
         """Variance of repeated evaluations."""
         found: dict[bytes, list[float]] = {}
-        for row in self.state.told:
-            if row in self.state.measured and np.isfinite(y := self.state.evaluations[row].y):
-                found.setdefault(self.state.measured[row].tobytes(), []).append(y)
+        for at in self.state.told:
+            if at.point is not None and np.isfinite(at.y):
+                found.setdefault(at.point.tobytes(), []).append(at.y)
         freedom = sum(len(y) - 1 for y in found.values())
         return sum(float(np.var(y)) * len(y) for y in found.values()) / freedom if freedom else 0.0
 
@@ -117,58 +111,53 @@ class HDSResult(Summarized):
         """
         if len(self.active) == self.settings.n_dims:
             return 0.0
-        check = self.check
-        if check is None or not check.is_finished or check.p_value <= SURPRISING:
-            return 1.0
-        return float(1 - 0.05 ** (1 / check.n_pairs))
+        return float(1 - 0.05 ** (1 / self.check.n_pairs)) if self.check and self.check.shows_nothing else 1.0
 
     def _summary(self) -> Summary:
         s, d = self.settings, self.diagnostics
-        recovery = None
-        is_tested = s.test != "bisection"
-        if is_tested and not node_test_of(s.test).is_simulated:
-            recovery = f"{self.error_rates.recovery:.3g}, if at most {s.n_active} inputs matter"
         facts = {
             "active inputs": ", ".join(map(str, self.active)) or "none",
             "evaluations": f"{self.n_evaluations} of at most {s.budget}, {self.stopped}",
             "UNDECIDED nodes": ", ".join(self.undecided) or None,
             "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
             "test": describe(s),
-            "declared recovery": recovery,
             "inputs not found": self._left(),
-            "signal variance": f"{d.signal_variance:.3g} on the inputs found, {s.signal_variance:.3g} assumed",
-            "noise variance": f"{d.noise_variance:.3g} on the inputs found, {s.noise_variance:.3g} assumed",
         }
-        if not is_tested:
-            facts |= {"signal variance": None, "noise variance": f"{s.noise_variance:.3g}, of repeats"}
+        if s.test in ("anchored", "gpt"):
+            facts["declared recovery"] = f"{self.error_rates.recovery:.3g}, if at most {s.n_active} inputs matter"
+        if s.test == "bisection":
+            facts["noise variance"] = f"{s.noise_variance:.3g}, of repeats"
+        else:
+            for name in ("signal_variance", "noise_variance"):
+                fitted, assumed = getattr(d, name), getattr(s, name)
+                facts[name.replace("_", " ")] = f"{fitted:.3g} on the inputs found, {assumed:.3g} assumed"
         doubt = "DOUBTFUL scales: the evaluations do not agree with the assumed ones, so inputs may be missed."
-        remarks = (doubt,) if self._is_doubtful else ()
-        return Summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=remarks)
+        return Summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=(doubt,) if self._is_doubtful else ())
 
     def _left(self) -> str | None:
         """What the last check says."""
         if self.check is None or len(self.active) == self.settings.n_dims:
             return None
-        if not self.check.is_finished:
-            return "NOT CHECKED to the end"
-        if self.check.p_value <= SURPRISING:
+        if self.check.shows_change:
             return f"CHANGE f, too little to tell which (p = {self.check.p_value:.2g})"
+        if not self.check.shows_nothing:
+            return "NOT CHECKED to the end"
         return f"visibly change f at less than {self.changed_by_others:.2g} of pairs of points (95 %)"
 
     def warn(self) -> None:
         """Warn once if inputs may be missed, or found without cause."""
         check = self.check
-        if check and check.is_finished and check.p_value <= SURPRISING:
+        if check and check.shows_change:
             warn_user(
                 f"inputs not found change f, too little to tell which (p = {check.p_value:.2g}). Less noise would show "
-                "them; if very many inputs matter a little, fit a model to all evaluations (lasso_screening, ard_gp).",
+                "them; if very many inputs matter a little, fit a model to all evaluations (ard_gp, or a lasso).",
                 DoubtfulSearchWarning,
             )
         elif check and not check.is_finished and self.stopped == "budget":
             warn_user(
                 f"the budget of {self.settings.budget} ended before the last check, so inputs may be missed: raise it. "
                 "If very many inputs matter, or noise hides them, moving one input at a time (coordinate_wise) or a "
-                "model of all evaluations (lasso_screening) needs fewer.",
+                "model of all evaluations (a lasso) needs fewer.",
                 DoubtfulSearchWarning,
             )
         elif self._is_doubtful:
@@ -183,7 +172,7 @@ class HDSResult(Summarized):
         """
         if self.settings.test == "bisection" or self.diagnostics.is_plausible:
             return False
-        is_clean = self.check and self.check.is_finished and self.check.p_value > SURPRISING
+        is_clean = self.check and self.check.shows_nothing
         return not (is_clean and self._noise_variance() <= NOISE_FACTOR * self.settings.noise_variance)
 
     @cached_property
@@ -191,26 +180,29 @@ class HDSResult(Summarized):
         """Whether the evaluations agree with the Gaussian process that was assumed, on the inputs found."""
         settings, keep = self.settings, np.isfinite(self.history.y)
         U = settings.unscale(self.history.columns(self.active)[keep], self.active)
-        return SearchDiagnostics(U, self.history.y[keep], settings, self.stopped == "decided")
+        return diagnose(U, self.history.y[keep], settings, self.stopped == "decided")
 
     @property
     def llr(self) -> dict[str, list[np.ndarray]]:
         """Cumulative log likelihood ratios (nats) of each node's tests, by label: one path for each test."""
         paths: dict[str, list[np.ndarray]] = {}
         for trial in self.state.trials:
-            paths.setdefault(self.state.nodes[trial.node].label, []).append(np.array(trial.path))
+            paths.setdefault(trial.node.label, []).append(np.array(trial.path))
         return paths
 
     @property
     def error_rates(self) -> ErrorRates:
         """Error rates of a single test and of all, if f is a draw from the assumed Gaussian process.
 
-        A bisection, which assumes none, is a ValueError: see :attr:`changed_by_others`.
+        ValueError for a bisection, which assumes none (see :attr:`changed_by_others`), and for finite differences:
+        f may be flat along a line, so that they miss inputs whatever the thresholds.
         """
-        if self.settings.test == "bisection":
-            raise ValueError("a bisection assumes no process, so it declares no error rates: see changed_by_others")
         s = self.settings
-        return declared_error_rates(s.n_dims, s.n_active, s.accept, node_test_of(s.test)(s).false_inactive())
+        if s.test in ("bisection", "fdt"):
+            raise ValueError(f"test={s.test!r} declares no error rates: see changed_by_others")
+        false_active, false_inactive = float(np.exp(-s.accept)), float(np.exp(s.reject))
+        recovery = 1 - nodes_visited(s.n_dims, s.n_active) * (false_active + false_inactive)
+        return ErrorRates(false_active, false_inactive, max(0.0, recovery))
 
     def tree_table(self) -> pd.DataFrame:
         """One row for each visited node, indexed by its number.
@@ -219,22 +211,26 @@ class HDSResult(Summarized):
         last test, nats), ``n_tests``, ``n_evaluations``.
         """
         nodes, trials = self.state.nodes, self.state.trials
-        table = pd.DataFrame([vars(node) for node in nodes])[["start", "stop", "depth", "parent", "status"]]
-        table.insert(0, "inputs", [node.label for node in nodes])
         last = {trial.node: trial.llr for trial in trials}
-        table["llr"] = [last.get(node.number, 0.0) for node in nodes]
-        table["n_tests"] = np.bincount([trial.node for trial in trials], minlength=len(nodes))
-        table["n_evaluations"] = np.bincount(self.history.node, minlength=len(nodes))
-        table.index.name = "node"
-        return table
+        columns = {
+            "inputs": [node.label for node in nodes],
+            "start": [node.start for node in nodes],
+            "stop": [node.stop for node in nodes],
+            "depth": [node.depth for node in nodes],
+            "parent": [-1 if node.parent is None else node.parent.number for node in nodes],
+            "status": [node.status for node in nodes],
+            "llr": [last.get(node, 0.0) for node in nodes],
+            "n_tests": np.bincount([trial.node.number for trial in trials], minlength=len(nodes)),
+            "n_evaluations": np.bincount(self.history.node, minlength=len(nodes)),
+        }
+        return pd.DataFrame(columns).rename_axis("node")
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """Active inputs X (n, d) in the user's units, as measured, and y (n,): all successes and data not asked for."""
-        keep, state = np.isfinite(self.history.y), self.state
-        told = [x[self.active] for x in state.foreign_X]
-        foreign = np.array(told, float).reshape(len(told), len(self.active))
-        X = self.history.columns(self.active)[keep]
-        return np.concatenate([X, foreign]), np.concatenate([self.history.y[keep], state.foreign_y])
+        keep, foreign = np.isfinite(self.history.y), self.state.foreign
+        others = np.array([x[self.active] for x, _ in foreign], float).reshape(len(foreign), len(self.active))
+        X = np.concatenate([self.history.columns(self.active)[keep], others])
+        return X, np.concatenate([self.history.y[keep], [y for _, y in foreign]])
 
     def to_model(self, **keywords: Any) -> GPModel:
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
@@ -277,10 +273,8 @@ class HDSResult(Summarized):
         paths = np.full((len(trials), max((len(trial.path) for trial in trials), default=0)), np.nan)
         for trial in trials:
             paths[trial.number, : len(trial.path)] = trial.path
-        table = self.tree_table()
-        tree = xr.Dataset.from_dataframe(table.astype({"inputs": str, "status": str}))
-        for name in ("inputs", "status"):
-            tree[name] = ("node", table[name].to_numpy().astype(str))
+        table = self.tree_table().astype({"inputs": str, "status": str})
+        tree = {name: ("node", np.array(column.tolist())) for name, column in table.items()}
         names = ("test", "n_dims", "bandwidth", "signal_variance", "noise_variance", "accept", "reject", "budget")
         attrs = {name: getattr(self.settings, name) for name in names} | {
             "stopped": self.stopped,
@@ -288,13 +282,13 @@ class HDSResult(Summarized):
             "fitted_noise_variance": self.diagnostics.noise_variance,
             "is_plausible": int(self.diagnostics.is_plausible),
         }
-        told = to_contents(self.state).groups
-        tested = np.array([trial.node for trial in trials], int)
+        columns = {name: ("obs", column) for name, column in design(self.state.told).items()}
+        tested = np.array([trial.node.number for trial in trials], int)
         groups = {
-            "observed_data": told["observed_data"],
+            "observed_data": xr.Dataset({"y": ("obs", history.y)}),
             "constant_data": constant,
-            "design": told["design"].assign_attrs(attrs),
-            "tree": tree,
+            "design": xr.Dataset(columns, attrs=attrs),
+            "tree": xr.Dataset(tree, coords={"node": np.arange(len(table))}),
             "llr": xr.Dataset({"llr": (("test", "observation"), paths), "node": ("test", tested)}),
         }
         return xr.DataTree.from_dict(groups)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.relevant_inputs.settings import Settings
-from pymc_active.relevant_inputs.state import Background, Check, Evaluation, HDSState, Node, Trial
+from pymc_active.relevant_inputs.state import Background, Check, Evaluation, HDSState, Trial
 from pymc_active.support.files import Contents, read, read_generator, write, write_generator
 
 KIND = "pymc_active.active.HDSLearner"
 FORMAT_VERSION = 2
-_LISTS = ("told", "asked", "queue", "open")
+_LISTS = ("told", "asked", "queue")
 _LINES = ("position", "is_reversed")
-_DESIGN = ("node", "trial", "background", "z", "rest")
-_COLUMNS = tuple(field.name for field in fields(Evaluation))
+_NODE = ("start", "stop", "status", "was_retested", "without")
+_TRIAL = ("verdict", "path", "place", "rest", "priority")
+_CHECK = ("seed", "is_finished", "n_pairs", "p_value")
 
 
 def save(path: str | os.PathLike, state: HDSState) -> None:
@@ -36,26 +36,49 @@ def load(path: str | os.PathLike) -> HDSState:
         raise ValueError(message) from error
 
 
+def design(evaluations: list[Evaluation]) -> dict[str, np.ndarray]:
+    """Numbers of node, trial and background, -1 for none, and the places z and rest, of evaluations."""
+    columns = {name: [getattr(at, name) for at in evaluations] for name in ("node", "trial", "background")}
+    numbers = {name: np.array([_number(one) for one in column], int) for name, column in columns.items()}
+    return numbers | {name: np.array([getattr(at, name) for at in evaluations], float) for name in ("z", "rest")}
+
+
+def _number(one: Any) -> int:
+    return -1 if one is None else one.number
+
+
 def to_contents(state: HDSState) -> Contents:
-    """Everything that a search needs to go on.
+    """Everything that a search needs to go on; what refers to each other does so by its place in the lists.
 
     ``observed_data`` and ``design`` are what was told; ``evaluations`` what was planned; ``lines`` the backgrounds;
     ``foreign`` data not asked for; ``measured`` points measured elsewhere than asked; ``box`` bounds of each input.
     """
-    columns = {name: np.array([getattr(at, name) for at in state.evaluations]) for name in _COLUMNS}
-    told = np.array(state.told, int)
-    measured_rows, measured_X = list(state.measured), list(state.measured.values())
+    row_of = {id(at): row for row, at in enumerate(state.evaluations)}
+
+    def rows(evaluations: list[Evaluation]) -> list[int]:
+        return [row_of[id(at)] for at in evaluations]
+
+    def points(X: list[Any]) -> tuple[tuple[str, str], np.ndarray]:
+        return ("obs", "input"), np.array(X, float).reshape(-1, state.settings.n_dims)
+
+    every = design(state.evaluations)
+    every["partner"] = np.array([-1 if at.partner is None else row_of[id(at.partner)] for at in state.evaluations], int)
+    every["y"] = np.array([at.y for at in state.evaluations], float)
+    measured = [at for at in state.evaluations if at.point is not None]
     groups = {
-        "observed_data": xr.Dataset({"y": ("obs", columns["y"][told])}),
-        "design": xr.Dataset({name: ("obs", columns[name][told]) for name in _DESIGN}),
-        "evaluations": xr.Dataset({name: ("evaluation", column) for name, column in columns.items()}),
-        "foreign": xr.Dataset({"X": _points(state.foreign_X, state), "y": ("obs", np.array(state.foreign_y, float))}),
-        "measured": xr.Dataset({"X": _points(measured_X, state), "row": ("obs", np.array(measured_rows, int))}),
+        "observed_data": xr.Dataset({"y": ("obs", np.array([at.y for at in state.told], float))}),
+        "design": xr.Dataset({name: ("obs", column) for name, column in design(state.told).items()}),
+        "evaluations": xr.Dataset({name: ("evaluation", column) for name, column in every.items()}),
+        "foreign": xr.Dataset(
+            {"X": points([x for x, _ in state.foreign]), "y": ("obs", np.array([y for _, y in state.foreign], float))}
+        ),
+        "measured": xr.Dataset(
+            {"X": points([at.point for at in measured]), "row": ("obs", np.array(rows(measured), int))}
+        ),
         "lines": xr.Dataset(),
     }
-    backgrounds = [asdict(background) for background in state.backgrounds]
     for name in _LINES:
-        lines = [background.pop(name) for background in backgrounds]
+        lines = [getattr(background, name) for background in state.backgrounds]
         if lines and lines[0] is not None:
             groups["lines"][name] = (("line", "input"), np.array(lines).astype(float))
     settings = dict(vars(state.settings))
@@ -64,18 +87,21 @@ def to_contents(state: HDSState) -> Contents:
     document = {
         "settings": settings,
         "generator": write_generator(state.rng),
-        "nodes": [asdict(node) for node in state.nodes],
-        "trials": [asdict(trial) for trial in state.trials],
-        "backgrounds": backgrounds,
+        "nodes": [
+            {"parent": _number(node.parent)} | {name: getattr(node, name) for name in _NODE} for node in state.nodes
+        ],
+        "trials": [
+            {"node": trial.node.number, "background": trial.background.number, "rows": rows(trial.told)}
+            | {name: getattr(trial, name) for name in _TRIAL}
+            for trial in state.trials
+        ],
+        "backgrounds": [{"stage": one.stage, "anchor": one.anchor} for one in state.backgrounds],
         "n_failures": state.n_failures,
-        "check": None if state.check is None else asdict(state.check),
-        **{name: getattr(state, name) for name in _LISTS},
+        "check": state.check
+        and {"node": state.check.node.number} | {name: getattr(state.check, name) for name in _CHECK},
+        **{name: rows(getattr(state, name)) for name in _LISTS},
     }
     return Contents(groups, document)
-
-
-def _points(X: list[np.ndarray], state: HDSState) -> tuple[tuple[str, str], np.ndarray]:
-    return ("obs", "input"), np.array(X, float).reshape(-1, state.settings.n_dims)
 
 
 def to_state(contents: Contents) -> HDSState:
@@ -84,46 +110,43 @@ def to_state(contents: Contents) -> HDSState:
     settings = dict(document["settings"])
     if "box" in groups:
         settings |= {name: groups["box"][name].to_numpy() for name in ("low", "high")}
-    D, measured = settings["n_dims"], groups["measured"]
-    evaluations = {name: groups["evaluations"][name].to_numpy() for name in _COLUMNS}
-    state = HDSState(
-        Settings(**settings),
-        read_generator(document["generator"]),
-        nodes=[Node(**node) for node in document["nodes"]],
-        trials=[Trial(**trial) for trial in document["trials"]],
-        backgrounds=[
-            Background(**background, **_lines(groups["lines"], number, D))
-            for number, background in enumerate(document["backgrounds"])
-        ],
-        evaluations=[Evaluation(*row) for row in zip(*(c.tolist() for c in evaluations.values()), strict=True)],
-        **{name: [int(row) for row in document[name]] for name in _LISTS},
-        n_failures=int(document["n_failures"]),
-        check=Check(**document["check"]) if document.get("check") else None,
-        foreign_X=list(groups["foreign"]["X"].to_numpy()),
-        foreign_y=groups["foreign"]["y"].to_numpy().tolist(),
-        revisions={contents.revision},
-        measured=dict(zip(measured["row"].to_numpy().tolist(), measured["X"].to_numpy(), strict=True)),
+    state = HDSState(Settings(**settings), read_generator(document["generator"]))
+    for told in document["nodes"]:
+        node = state.add_node(told["start"], told["stop"], _one(state.nodes, told["parent"]), told["without"])
+        node.status, node.was_retested = told["status"], told["was_retested"]
+    for number, told in enumerate(document["backgrounds"]):
+        lines = {name: groups["lines"][name].to_numpy()[number] for name in _LINES if name in groups["lines"]}
+        if any(len(line) != settings["n_dims"] for line in lines.values()):
+            raise ValueError("the file is damaged: a background has a line of another number of inputs")
+        if "is_reversed" in lines:
+            lines["is_reversed"] = lines["is_reversed"].astype(bool)
+        state.backgrounds.append(Background(number, **lines, stage=told["stage"], anchor=told["anchor"]))
+    for number, told in enumerate(document["trials"]):
+        node, background = state.nodes[told["node"]], state.backgrounds[told["background"]]
+        state.trials.append(Trial(number, node, background, **{name: told[name] for name in _TRIAL}))
+    columns = {name: column.to_numpy().tolist() for name, column in groups["evaluations"].items()}
+    for node, trial, background, z, rest, y in zip(
+        *(columns[name] for name in ("node", "trial", "background", "z", "rest", "y")), strict=True
+    ):
+        known = _one(state.trials, trial), _one(state.backgrounds, background)
+        state.evaluations.append(Evaluation(state.nodes[node], *known, z, rest, y=y))
+    for at, partner in zip(state.evaluations, columns["partner"], strict=True):
+        at.partner = _one(state.evaluations, partner)
+    for row, point in zip(groups["measured"]["row"].to_numpy(), groups["measured"]["X"].to_numpy(), strict=True):
+        state.evaluations[row].point = point
+    for trial, told in zip(state.trials, document["trials"], strict=True):
+        trial.told = [state.evaluations[row] for row in told["rows"]]
+    for name in _LISTS:
+        setattr(state, name, [state.evaluations[row] for row in document[name]])
+    state.n_failures = int(document["n_failures"])
+    state.foreign = list(
+        zip(groups["foreign"]["X"].to_numpy(), groups["foreign"]["y"].to_numpy().tolist(), strict=True)
     )
-    _check_numbers(state, {**evaluations, **{name: document[name] for name in _LISTS}})
+    if check := document.get("check"):
+        state.check = Check(state.nodes[check["node"]], **{name: check[name] for name in _CHECK})
+    state.revisions = {contents.revision}
     return state
 
 
-def _lines(lines: xr.Dataset, number: int, n_dims: int) -> dict[str, Any]:
-    """The line of a background."""
-    found = {name: lines[name].to_numpy()[number] for name in _LINES if name in lines}
-    for name, line in found.items():
-        if len(line) != n_dims:
-            raise ValueError(f"the file is damaged: a line of {len(line)} inputs in a search of {n_dims}")
-        found[name] = line.astype(bool) if name == "is_reversed" else line
-    return found
-
-
-def _check_numbers(state: HDSState, numbers: dict[str, Any]) -> None:
-    """Refuse numbers that refer to nothing."""
-    limits = {"node": len(state.nodes), "background": len(state.backgrounds)}
-    limits |= dict.fromkeys(("told", "asked", "queue", "partner"), len(state.evaluations))
-    limits |= dict.fromkeys(("open", "trial"), len(state.trials))
-    for name, limit in limits.items():
-        values = np.asarray(numbers[name], int)
-        if len(values) and not (values.min() >= -1 and values.max() < limit):
-            raise ValueError(f"the file is damaged: {name} has numbers that are not from -1 to {limit - 1}")
+def _one(found: list[Any], number: int) -> Any:
+    return None if number < 0 else found[number]

@@ -12,16 +12,21 @@ from scipy.optimize import minimize
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.factor import NotPositiveDefiniteError
-from pymc_active.relevant_inputs.covariance import squared_exponential, with_noise
-from pymc_active.relevant_inputs.diagnostics import AssumptionCheck, check_assumptions, whitened_differences
+from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
+from pymc_active.relevant_inputs.likelihood_ratio import squared_exponential, with_noise
 from pymc_active.relevant_inputs.settings import read_box
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import DoubtfulFitWarning, EvaluationWarning, ignoring, warn_user
+from pymc_active.support.user_warnings import (
+    DoubtfulFitWarning,
+    DoubtfulSearchWarning,
+    EvaluationWarning,
+    ignoring,
+    warn_user,
+)
 
 _LENGTHSCALES = ("lengthscale", "lengthscale_SE", "ls")
 # Distance of the lines in the coordinate that the fit sees.
@@ -31,6 +36,8 @@ _BANDWIDTH, _RATIO = (np.log(0.15), 1.0), (np.log(0.05), 2.5)
 _FEWEST = 16
 # Of noise over signal: repeats of f without noise agree exactly, so that no ratio would be too small for them.
 _LEAST_RATIO = 1e-8
+# p-value at which the design counts as unlike the fitted process, and draws with which its flatness is compared.
+_SURPRISING_P, _DRAWS = 1e-3, 1999
 
 
 class ModelScales(NamedTuple):
@@ -42,19 +49,15 @@ class ModelScales(NamedTuple):
     noise_variance: float
 
 
-def as_fit(model: Any, what: str = "model") -> Fit:
-    """A fit as it is, or a fit to a model without its warnings; a TypeError for other objects."""
-    if isinstance(model, GPModel):
-        with ignoring(DoubtfulFitWarning):
-            model = fit_laplace(model, random_seed=0, progressbar=False)
-    if not isinstance(model, Fit):
-        raise TypeError(f"{what} must be a GPModel or a fit; got {type(model).__name__}")
-    return model
-
-
 def scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> ModelScales:
-    """Scales at the highest mode or particle of a fit; the signal variance is the mean prior variance over the data."""
-    fit = as_fit(model)
+    """Scales at the highest mode or particle of a fit; the signal variance is the mean prior variance over the data.
+
+    A model is fitted first, without warnings.
+    """
+    if not isinstance(model, GPModel | Fit):
+        raise TypeError(f"model must be a GPModel or a fit; got {type(model).__name__}")
+    with ignoring(DoubtfulFitWarning):
+        fit = fit_laplace(model, random_seed=0, progressbar=False) if isinstance(model, GPModel) else model
     n_dims = fit.X.shape[1]
     if bandwidth is None:
         point = fit.constrained_center
@@ -72,19 +75,50 @@ def scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> ModelScales:
     return ModelScales(n_dims, bandwidth, float(moments.prior_variance.mean()), float(moments.noise_variance.mean()))
 
 
+def unlike_a_process(z: np.ndarray, y: np.ndarray, bandwidth: float, signal: float, noise: float) -> str | None:
+    """How data along lines differ from a Gaussian process of unknown mean and these scales, if they clearly do.
+
+    *Mostly flat*: the sd of y over its interquartile range is larger than in nearly all draws of the process. *Jumps*:
+    the residuals of each observation after prediction from all before are far from normal (Shapiro and Wilk).
+    """
+    from scipy.stats import shapiro
+
+    K = with_noise(signal * squared_exponential(np.square((z[:, None] - z) / bandwidth)), noise)
+    residual = whitened_differences(K, y)[0]
+    # A fixed seed: the same design has the same verdict.
+    draws = np.random.default_rng(0).normal(size=(_DRAWS, len(y))) @ Factor(K, y).L.T
+    if (1 + np.sum(_flatness(draws) >= _flatness(y))) / (1 + _DRAWS) <= _SURPRISING_P:
+        return "mostly flat with rare large changes"
+    return None if shapiro(residual).pvalue > _SURPRISING_P else "with jumps or outliers"
+
+
+def _flatness(y: np.ndarray) -> np.ndarray:
+    low, high = np.quantile(y, [0.25, 0.75], axis=-1)
+    return y.std(-1) / np.maximum(high - low, np.finfo(float).tiny)
+
+
+def whitened_differences(K: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standardised residuals (n - 1,) of y with covariance K, the mean integrated out, and the factor L behind them."""
+    # Differences to the first observation do not depend on the mean. Rounding leaves their covariance asymmetric:
+    # its lower triangle counts.
+    K = K[1:, 1:] - K[1:, :1] - K[:1, 1:] + K[0, 0]
+    factor = Factor(K.T, y[1:] - y[0])
+    return factor.half_solve(factor.residual), factor.L
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class EstimatedScales(Summarized):
     """Scales of f, and the design that they come from.
 
     ``bandwidth`` is that of a single input, in its units; if intervals differ, of one with the longest. The variances
-    are in squared units of y. ``check`` compares the design with the fitted process. X, (n, D), and y, (n,), are the
-    evaluations that succeeded; :meth:`HDSLearner.tell` takes them as data for the model that follows.
+    are in squared units of y. ``doubt`` says how the evaluations are unlike draws of the fitted process, or is None.
+    X, (n, D), and y, (n,), succeeded; :meth:`HDSLearner.tell` takes them as data for the model that follows.
     """
 
     bandwidth: float
     signal_variance: float
     noise_variance: float
-    check: AssumptionCheck
+    doubt: str | None
     X: np.ndarray
     y: np.ndarray
 
@@ -94,8 +128,9 @@ class EstimatedScales(Summarized):
             "signal variance": f"{self.signal_variance:.3g}",
             "noise variance": f"{self.noise_variance:.3g}",
             "from": f"{len(self.y)} evaluations of {self.X.shape[1]} inputs",
+            "DOUBTFUL, f is": self.doubt,
         }
-        return Summary("EstimatedScales", facts, remarks=[repr(self.check)[1:-1]])
+        return Summary("EstimatedScales", facts)
 
     def keywords(self) -> dict[str, float]:
         """The scales as keywords of :func:`hds`."""
@@ -139,7 +174,7 @@ def estimate_scales(
     Warns
     -----
     EvaluationWarning, DoubtfulSearchWarning
-        If f returned NaN somewhere; if :func:`check_assumptions` finds f unlike a draw from a Gaussian process.
+        If f returned NaN somewhere; if f is unlike a draw from a Gaussian process.
 
     Examples
     --------
@@ -178,13 +213,16 @@ def estimate_scales(
     coordinate = z + _APART * line
     with one_blas_thread():
         bandwidth, signal, noise = _fit(coordinate, y)
-    scales = {"bandwidth": bandwidth, "signal_variance": signal, "noise_variance": noise}
-    # A fixed seed: the same design has the same verdict.
-    check = check_assumptions(coordinate[:, None], y, **scales, random_seed=0)
-    check.warn()
+        doubt = unlike_a_process(coordinate, y, bandwidth, signal, noise)
+    if doubt:
+        warn_user(
+            f"the data are unlike a Gaussian process: {doubt}. Inputs may be missed. Transform y (log, ranks), or "
+            "search without scales.",
+            DoubtfulSearchWarning,
+        )
     # A search takes the smallest bandwidth as a fraction of its input's interval.
     width = float(np.max(np.asarray(high) - np.asarray(low)))
-    return EstimatedScales(float(bandwidth * width * np.sqrt(n_active)), signal, noise, check, X, y)
+    return EstimatedScales(float(bandwidth * width * np.sqrt(n_active)), signal, noise, doubt, X, y)
 
 
 def _fit(z: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
@@ -203,12 +241,10 @@ def _fit(z: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
         return float(0.5 * n * np.log(variance) + np.log(np.diagonal(L)).sum() + prior), variance
 
     grid = [(b, r) for b in np.log([0.03, 0.08, 0.2, 0.5]) for r in np.log([1e-3, 0.03, 0.3, 3.0])]
-    values = [solve(np.array(theta))[0] for theta in grid]
-    limits, options = [(None, None), (np.log(_LEAST_RATIO), None)], {"xatol": 1e-3, "fatol": 1e-4}
-    found = [
-        minimize(lambda t: solve(t)[0], grid[i], method="Nelder-Mead", bounds=limits, options=options)
-        for i in np.argsort(values)[:3]
-    ]
+    starts = sorted(grid, key=lambda theta: solve(np.array(theta))[0])[:3]
+    keywords: dict[str, Any] = {"method": "Nelder-Mead", "options": {"xatol": 1e-3, "fatol": 1e-4}}
+    keywords["bounds"] = [(None, None), (np.log(_LEAST_RATIO), None)]
+    found = [minimize(lambda theta: solve(theta)[0], start, **keywords) for start in starts]
     best = min(found, key=lambda one: one.fun)
     variance = solve(best.x)[1]
     return float(np.exp(best.x[0])), variance, float(np.exp(best.x[1]) * variance)

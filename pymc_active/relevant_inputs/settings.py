@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.relevant_inputs.covariance import VAGUE, least_noise
-from pymc_active.relevant_inputs.guarantees import thresholds
+from pymc_active.relevant_inputs.guarantees import threshold
+from pymc_active.relevant_inputs.likelihood_ratio import VAGUE, least_noise
 from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds, read_numbers
 
@@ -56,43 +56,48 @@ class Settings:
         return low, high
 
 
-def read_settings(n_dims: Any, bounds: Any, recovery: float, **given: Any) -> Settings:
-    """Check what :class:`HDSLearner` was given, but the name of the test; ``given`` are fields of the settings."""
-    n_dims = count("n_dims, the number of inputs,", n_dims)
-    has_none = given["test"] == "bisection" and given["bandwidth"] is given["signal_variance"] is None
-    if missing := [name for name in SCALES if given[name] is None and not has_none]:
+def read_settings(
+    n_dims: int,
+    bounds: Any,
+    scales: tuple[Any, Any, Any],
+    levels: tuple[float | None, float | None, float],
+    test: str,
+    budget: int,
+    n_active: int,
+    share: float,
+    retest: bool,
+    offset_variance: float,
+    check: bool,
+) -> Settings:
+    """Check what :class:`HDSLearner` was given, but the name of the test."""
+    n_dims, n_active = count("n_dims, the number of inputs,", n_dims), count("n_active", n_active)
+    low, high = read_box(bounds, n_dims)
+    offset = not_negative("offset_variance", offset_variance)
+    bandwidth, signal, noise = scales
+    if test == "bisection" and bandwidth is signal is None:
+        bandwidth = signal = np.nan
+        noise = np.nan if noise is None else not_negative("noise_variance", noise)
+    elif missing := [name for name, value in zip(SCALES, scales, strict=True) if value is None]:
         raise ValueError(
             f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, a fitted model as model=, "
             "or the result of estimate_scales; or none of them, for a bisection"
         )
-    low, high = read_box(bounds, n_dims)
-    offset = given["offset_variance"] = not_negative("offset_variance", given["offset_variance"])
-    if has_none:
-        noise = given["noise_variance"]
-        given |= dict.fromkeys(SCALES, np.nan)
-        if noise is not None:
-            given["noise_variance"] = not_negative("noise_variance", noise)
     else:
-        given["bandwidth"] = relative_bandwidth(given["bandwidth"], low, high, n_dims)
-        signal = given["signal_variance"] = positive("signal_variance", given["signal_variance"])
+        bandwidth, signal = relative_bandwidth(bandwidth, low, high, n_dims), positive("signal_variance", signal)
         # The offset is part of the covariances as well.
-        noise = not_negative("noise_variance", given["noise_variance"])
-        given["noise_variance"] = least_noise(max(signal, offset / VAGUE), noise)
-    share, budget = given["share"], given["budget"]
+        noise = least_noise(max(signal, offset / VAGUE), not_negative("noise_variance", noise))
     if not (isinstance(share, int | float | np.number) and 0 < share <= 1):
         raise ValueError(f"share, a part of the variance, must be above 0 and at most 1; got {share!r}")
-    if not isinstance(budget, int | np.integer) or isinstance(budget, bool):
-        raise TypeError(f"budget must be a whole number of evaluations; got {budget!r}")
-    for name, default in thresholds(n_dims, min(given["n_active"], n_dims), recovery)._asdict().items():
-        given[name] = default if given[name] is None else given[name]
-    if not (0 < given["accept"] < np.inf and -np.inf < given["reject"] < 0):
-        got = f"got accept={given['accept']!r}, reject={given['reject']!r}"
-        raise ValueError(f"thresholds of the log likelihood ratio need accept > 0 > reject; {got}")
+    accept, reject, recovery = levels
+    default = threshold(n_dims, n_active, recovery)
     # NumPy's numbers may have less precision.
-    kinds = {"accept": float, "reject": float, "budget": int, "retest": bool, "n_active": int, "share": float}
-    kinds |= {"check": bool}
-    given |= {name: kind(given[name]) for name, kind in kinds.items()}
-    return Settings(n_dims, **given, low=low, high=high)
+    accept, reject = default if accept is None else float(accept), -default if reject is None else float(reject)
+    if not (0 < accept < np.inf and -np.inf < reject < 0):
+        got = f"got accept={accept!r}, reject={reject!r}"
+        raise ValueError(f"thresholds of the log likelihood ratio need accept > 0 > reject; {got}")
+    budget, share, retest, check = count("budget", budget), float(share), bool(retest), bool(check)
+    told = test, bandwidth, signal, noise, accept, reject, budget, retest, offset, n_active, share, low, high, check
+    return Settings(n_dims, *told)
 
 
 def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:
@@ -109,16 +114,11 @@ def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:
     return low, high
 
 
-def read_bandwidth(bandwidth: Any, n_dims: int) -> np.ndarray:
-    """One number for all inputs, shape (), or one for each."""
+def relative_bandwidth(bandwidth: Any, low: Any, high: Any, n_dims: int) -> float:
+    """The smallest bandwidth, of all inputs or one for each, as a fraction of its input's interval."""
     values = read_numbers(bandwidth, "bandwidth")
     if values.ndim == 0:
-        return np.asarray(positive("bandwidth", bandwidth))
-    if values.shape != (n_dims,) or not (np.isfinite(values).all() and (values > 0).all()):
+        values = np.asarray(positive("bandwidth", bandwidth))
+    elif values.shape != (n_dims,) or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(f"bandwidth must be positive, a number or an array of shape ({n_dims},)")
-    return values
-
-
-def relative_bandwidth(bandwidth: Any, low: Any, high: Any, n_dims: int) -> float:
-    """The smallest bandwidth as a fraction of its input's interval."""
-    return float((read_bandwidth(bandwidth, n_dims) / (np.asarray(high) - np.asarray(low))).min())
+    return float((values / (np.asarray(high) - np.asarray(low))).min())
