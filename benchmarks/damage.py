@@ -2,10 +2,10 @@
 
     python benchmarks/damage.py
 
-*Damage*: the file of a learner of three points, with a fit, labels and a pending point, is damaged 400 times: single
-bits and bytes, zeros, blocks exchanged, a file cut off, a number or an attribute changed by a program, arrays, metadata
-or chunks left out or exchanged. *Silent* is a file that is read although a number, label or setting is not what was
-written; *harmless* one in which all are; *noticed* the one error with file, part and remedy; *raw* anything else, a
+*Damage*: the file of a learner of three points, with a fit, labels and a pending point, is damaged 200 times: single
+bits and bytes, zeros, blocks exchanged, a file cut off, a number or an attribute changed or an array left out by a
+program. *Silent* is a file that is read although a number, label or setting is not what was
+written; *harmless* one in which all are; *noticed* the one error with file and remedy; *raw* anything else, a
 crash included.
 *Kills*: a process that keeps saving is killed at random moments; the file must be one of its states, not older than the
 last one it reported. *Pairs*: two processes load one file, tell a result each, and save at once; one that is refused
@@ -23,8 +23,6 @@ import multiprocessing
 import signal
 import tempfile
 import time
-import warnings
-import zipfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -117,42 +115,8 @@ def array_lost(path, rng):
         del file[rng.choice(_arrays(file))]
 
 
-def _rewrite(path, change):
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    change(members)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, value in members.items():
-            archive.writestr(name, value)
-
-
-def member_lost(path, rng):
-    _rewrite(path, lambda members: members.pop(rng.choice(list(members))))
-
-
-def chunk_lost(path, rng):
-    _rewrite(path, lambda members: members.pop(rng.choice([name for name in members if "zarr.json" not in name])))
-
-
-def metadata_exchanged(path, rng):
-    def exchange(members):
-        a, b = rng.choice([name for name in members if name.endswith("zarr.json")], 2, replace=False)
-        members[a], members[b] = members[b], members[a]
-
-    _rewrite(path, exchange)
-
-
 def document(path, rng):
-    """One entry of the JSON text that another program changed, in a zarr file by exchanging its chunk."""
-
-    def exchange(members):
-        [name] = [name for name in members if name.startswith("state/json/c")]
-        members[name], other = members["checksums/json/c"], members[name]
-        members["checksums/json/c"] = other
-
-    if path.suffix == ".zarr":
-        _rewrite(path, exchange)
-        return
+    """One entry of the JSON text."""
     with h5py.File(path, "r+") as file:
         text = json.loads(file["state/json"][()])
         key = rng.choice(list(text))
@@ -162,7 +126,6 @@ def document(path, rng):
 
 BYTES = (bit, several_bytes, cut, zeros, blocks_exchanged)
 KINDS = {"run.nc": (*BYTES, number, attribute, array_lost, document)}
-KINDS["run.zarr"] = (*BYTES, member_lost, chunk_lost, metadata_exchanged, document)
 
 
 def damage(path, whole, kind, rng):
@@ -177,7 +140,10 @@ def outcome(path, truth):
     try:
         found = files.read(path, KIND, FORMAT_VERSION)
     except ValueError as error:
-        is_clear = str(error).startswith(f"{path} is damaged: ") and "Restore the file from a copy" in str(error)
+        said = str(error)
+        is_clear = said.startswith(f"{path} is damaged: ") and "Restore the file from a copy" in said
+        # Where the damage is to the kind or version that the file states.
+        is_clear = is_clear or said.startswith((f"{path} is no file of", f"{path} has version"))
         return "noticed" if is_clear else f"raw {error!r}"
     except Exception as error:
         return f"raw {error!r}"
@@ -304,8 +270,6 @@ def draw(results):
 
 def main():
     arguments = parser(__doc__).parse_args()
-    # Zarr has a thread, which waits for nothing while it is forked.
-    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     share = 10 if arguments.quick else 1
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -450,11 +450,10 @@ class Learner(Summarized):
 
         The file contains no code, and ArviZ can open it: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points, the particles of a single model and the modes of
-        several. It is netCDF, or a zip archive of zarr if the path ends in ``.zarr`` (a
-        ModuleNotFoundError if zarr is not installed). An existing file stays intact until the new one is complete; a
-        FileExistsError if it holds a run that this learner neither wrote nor loaded, such as what another process has
-        saved meanwhile. A ValueError for labels of columns or rows other than text, numbers and dates, and for
-        ``notes`` that JSON cannot hold.
+        several. It is netCDF. An existing file stays intact until the new one is complete; a FileExistsError if it
+        holds a run that this learner neither wrote nor loaded, such as what another process has saved meanwhile. A
+        ValueError for labels of columns or rows other than text, numbers and dates, and for ``notes`` that JSON cannot
+        hold.
         """
         self._fits.check_data()
         revisions = self._state.revisions

@@ -26,7 +26,7 @@ from pymc_active.support.labels import read_label, read_table, write_label, writ
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 # Fields of a state that go into the file as they are.
 _PLAIN = ("learn", "criterion_is_named", "minimize", "repeat", "random_seed", "n_start", "notes")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.

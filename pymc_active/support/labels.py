@@ -1,4 +1,7 @@
-"""Encode and decode pandas row and column labels as JSON, so that saving needs no pickle."""
+"""Encode and decode pandas row and column labels as JSON, so that saving needs no pickle.
+
+Unlike ``DataFrame.to_json``, this keeps time zones, tuples and labels of mixed types.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,7 @@ def write_label(label: Any) -> Any:
     """Encode a label; raises a ValueError for anything but text, numbers, None, dates and tuples of these."""
     if isinstance(label, datetime | np.datetime64):
         stamp = pd.Timestamp(label)
-        if stamp.tz is None:
-            return {"timestamp": stamp.isoformat()}
-        return {"timestamp": stamp.tz_convert("UTC").tz_localize(None).isoformat(), "zone": str(stamp.tz)}
+        return {"timestamp": stamp.isoformat(), "zone": None if stamp.tz is None else str(stamp.tz)}
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, tuple):
@@ -33,24 +34,21 @@ def read_label(value: Any) -> Any:
     if "tuple" in value:
         return tuple(read_label(part) for part in value["tuple"])
     stamp = pd.Timestamp(value["timestamp"])
-    return stamp.tz_localize("UTC").tz_convert(value["zone"]) if "zone" in value else stamp
+    return stamp if value["zone"] is None else stamp.tz_convert(value["zone"])
 
 
 def write_index(index: pd.Index) -> dict[str, Any]:
     """Encode an index of rows or columns; raises as :func:`write_label` does."""
-    return {
-        "labels": [write_label(label) for label in index],
-        "names": [write_label(name) for name in index.names],
-        "dtype": str(index.dtype),
-        "has_levels": isinstance(index, pd.MultiIndex),
-    }
+    parts = {"labels": index, "names": index.names}
+    # The dtype None stands for levels.
+    dtype = None if isinstance(index, pd.MultiIndex) else str(index.dtype)
+    return {**{name: [write_label(label) for label in part] for name, part in parts.items()}, "dtype": dtype}
 
 
 def read_index(value: dict[str, Any]) -> pd.Index:
     """Decode what :func:`write_index` wrote."""
-    labels = [read_label(label) for label in value["labels"]]
-    names = [read_label(name) for name in value["names"]]
-    if value["has_levels"]:
+    labels, names = ([read_label(label) for label in value[part]] for part in ("labels", "names"))
+    if value["dtype"] is None:
         return pd.MultiIndex.from_tuples(labels, names=names)
     # Here tuples are labels, not levels.
     return pd.Index(labels, dtype=object, tupleize_cols=False, name=names[0]).astype(value["dtype"])
