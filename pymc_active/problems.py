@@ -255,6 +255,7 @@ def random_embedding_problem(
     that of ``ExpQuad`` with unit lengthscale and variance. Given the frequencies, the function is Gaussian, and the
     entries of its covariance have a sampling error of at most :math:`1/\sqrt{M}` (one sd), 0.016 with 4,000 features.
     """
+    n_features = count("n_features", n_features)
     rng = np.random.default_rng(random_seed)
     R = random_embedding(D, d, prior_scale=prior_scale, random_seed=rng)
     frequency = rng.normal(size=(d, n_features))

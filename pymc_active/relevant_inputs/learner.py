@@ -359,11 +359,11 @@ class HDSLearner(Summarized):
         return learner
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write everything that :meth:`load` needs, bit for bit: netCDF, or zarr if the path ends in ``.zarr``.
+        """Write everything that :meth:`load` needs, bit for bit, as netCDF.
 
         An existing file is replaced once the new one is complete. ArviZ opens it; nothing in it can run code.
-        FileNotFoundError without the folder, ModuleNotFoundError if zarr is not installed, FileExistsError if the file
-        holds a search that this learner neither wrote nor loaded.
+        FileNotFoundError without the folder, FileExistsError if the file holds a search that this learner neither wrote
+        nor loaded.
         """
         saved.save(path, self._state)
 

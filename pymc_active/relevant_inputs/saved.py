@@ -13,7 +13,7 @@ from pymc_active.relevant_inputs.state import Background, Check, Evaluation, HDS
 from pymc_active.support.files import Contents, read, read_generator, write, write_generator
 
 KIND = "pymc_active.active.HDSLearner"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _LISTS = ("told", "asked", "queue")
 _LINES = ("position", "is_reversed")
 _NODE = ("start", "stop", "status", "was_retested", "without")
