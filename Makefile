@@ -1,6 +1,6 @@
 # make demo    run the example
 # make docs    build the documentation, docs/_build/html/index.html
-# make quick   run linters, types and the tests that say most, in under 90 seconds
+# make quick   run linters, types and the tests that say most
 # make test    run every check
 # PYTHON=...   the Python to make the environment with, if not the one found
 

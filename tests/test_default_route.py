@@ -242,7 +242,10 @@ def test_a_run_is_saved_and_goes_on(case, tmp_path):
     model = case.gpm if case.kind == "user" else None
     other = pma.active.Learner.load(tmp_path / "run.nc", model=model)
     assert np.array_equal(other.X, case.learner.X)
-    assert is_finite(pma.predict(other.fit, case.new))
+    assert pma.predict(other.fit, case.new).identical(pma.predict(case.learner.fit, case.new))
+    asked = case.learner.ask()
+    assert np.array_equal(other.ask(), asked)
+    case.learner.forget(asked)
 
 
 @pytest.mark.parametrize("case", [kind for kind in MAKE if kind != "user"], indirect=True)

@@ -126,7 +126,8 @@ def hds_then_optimize(
     n : int
         Evaluations after the selection.
     criterion, minimize
-        For ``Learner(selection.to_model(), "maximum")``.
+        For ``Learner(selection.to_model(), "maximum", inference="laplace")``: after a search there are many samples,
+        and a Gaussian at the modes is fast. A Learner of your own without ``inference`` averages over particles.
 
     Raises
     ------
@@ -156,7 +157,7 @@ def hds_then_optimize(
             criterion=criterion,
             bounds=[(low[i], high[i]) for i in active],
             minimize=minimize,
-            # The search has left a good guess of the scales; particles take minutes if there is next to no noise.
+            # With next to no noise fresh particles take a minute, and have doubts.
             inference="laplace",
             random_seed=int(rng.integers(2**32)),
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import io
 import json
 import os
 import time
@@ -108,7 +109,9 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
     revision = _revision(contents)
     if revision is None and contents[-_SEALED:].startswith(_SEAL):
         raise _damaged(path, "some of its bytes are not those that were written")
-    with _refusing(path, "it cannot be opened as netCDF"), xr.open_datatree(path, engine="h5netcdf") as tree:
+    # These bytes, and not the file again, which another process may replace meanwhile.
+    store = io.BytesIO(contents)
+    with _refusing(path, "it cannot be opened as netCDF"), xr.open_datatree(store, engine="h5netcdf") as tree:
         header = dict(tree.attrs)
         problem = _foreign(path, header, kind, format_version)
         if problem is None and revision is not None:
