@@ -46,6 +46,31 @@ def ask_and_tell(learner, f, n=None):
 # What it finds
 
 
+@unlike_a_draw
+@pytest.mark.parametrize("n_parts", [1, 2])
+def test_nodes_are_misjudged_no_more_often_than_declared(n_parts):
+    """With low thresholds, within two standard errors; in more runs by benchmarks/paper_hds/theory.py."""
+    wrong, total = np.zeros((2, 2))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        active = sorted(rng.choice(32, 2, replace=False).tolist())
+        # One function of both inputs, or a sum of functions of one.
+        parts = [(gp_draw(len(inputs), 0.3, random_seed=rng), inputs) for inputs in np.split(np.array(active), n_parts)]
+
+        def f(X, parts=parts, rng=rng):
+            return sum(part(X[:, inputs]) for part, inputs in parts) / np.sqrt(n_parts) + rng.normal(0, 0.3, len(X))
+
+        scales = {"bandwidth": 0.3, "signal_variance": 1.0, "noise_variance": 0.09, "share": 1 / n_parts}
+        result = hds(f, 32, **scales, accept=2.0, reject=-3.0, retest=False, check=False, random_seed=seed)
+        for trial in result.state.trials:
+            is_active = bool(trial.node.has(active))
+            total[int(is_active)] += 1
+            wrong[int(is_active)] += (trial.verdict == "active") != is_active
+    declared = np.array([result.error_rates.false_active, result.error_rates.false_inactive])
+    assert total.min() > 200
+    assert (wrong <= declared * total + 2 * np.sqrt(declared * total)).all()
+
+
 @pytest.mark.parametrize(
     "keywords",
     [
