@@ -4,9 +4,8 @@
 
 *Damage*: the file of a learner of three points, with a fit, labels and a pending point, is damaged 200 times: single
 bits and bytes, zeros, blocks exchanged, a file cut off, a number or an attribute changed or an array left out by a
-program. *Silent* is a file that is read although a number, label or setting is not what was
-written; *harmless* one in which all are; *noticed* the one error with file and remedy; *raw* anything else, a
-crash included.
+program. *Silent* is a file that is read although a number, label or setting is not what was written; *harmless* one in
+which all are; *noticed* the one error with file and remedy; *raw* anything else, a crash included.
 *Kills*: a process that keeps saving is killed at random moments; the file must be one of its states, not older than the
 last one it reported. *Pairs*: two processes load one file, tell a result each, and save at once; one that is refused
 loads the file again. Both results must be in the file.
