@@ -6,7 +6,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
-from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.row_space import row_space
 
 EXPRESSIONS = [
@@ -49,10 +48,7 @@ def test_particles_have_the_densities_and_slopes_of_each_by_itself(name, extra_n
     posterior = POSTERIORS[name]()
     rng = np.random.default_rng(1)
     thetas = posterior.prior.mean + 0.5 * posterior.prior.sd * rng.normal(size=(40, posterior.n_parameters))
-    batch, single = (
-        posterior.log_likelihoods(thetas, extra_noise),
-        Posterior.log_likelihoods(posterior, thetas, extra_noise),
-    )
+    batch, single = posterior.log_likelihoods(thetas, extra_noise), posterior._one_by_one(thetas, extra_noise)
     assert np.isfinite(batch.value).all()
     assert_allclose(batch.value, single.value, rtol=1e-10, atol=1e-10)
     # Rounding errors grow with the condition number, here up to 1e5, and with the gradients of all particles.
@@ -94,3 +90,21 @@ def test_a_users_own_model_has_the_same_densities():
     thetas = np.linspace(-1, 1, 7)[:, None]
     for one, other in zip(own.log_likelihoods(thetas, 0.2), same.log_likelihoods(thetas, 0.2), strict=True):
         assert_allclose(one, other, rtol=1e-8)
+    assert_allclose(own.values(thetas), [own.value(theta) for theta in thetas], rtol=1e-12)
+
+
+def test_a_users_covariance_that_ignores_some_or_all_parameters_is_evaluated_in_batches():
+    rng = np.random.default_rng(7)
+    X, y = np.column_stack([rng.uniform(-1, 1, 8), rng.integers(0, 2, 8)]), rng.normal(size=8)
+    with pm.Model() as model:
+        mean = pm.gp.mean.Linear(coeffs=pm.Normal("slope", 0.0, 1.0, shape=2))
+        cov = pm.gp.cov.Matern52(2, ls=0.7, active_dims=[0]) * pm.gp.cov.Coregion(
+            2, kappa=[1, 2], W=[[1], [0.5]], active_dims=[1]
+        )
+        gp = pm.gp.Marginal(mean_func=mean, cov_func=cov)
+        gp.marginal_likelihood("y", X, y, sigma=0.3)
+    posterior = pma.from_marginal(gp, "y", model=model).posterior()
+    thetas = rng.normal(size=(5, 2))
+    batch, single = posterior.log_likelihoods(thetas, 0.1), posterior._one_by_one(thetas, 0.1)
+    for one, other in zip(batch, single, strict=True):
+        assert_allclose(one, other, rtol=1e-9)

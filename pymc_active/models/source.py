@@ -191,7 +191,7 @@ class PyMCSource(ModelSource):
         point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
         outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
         thetas = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
-        vectorized = in_rows(outputs, theta, thetas)
+        vectorized = in_rows(outputs, {theta: thetas})
         return pytensor.function([thetas], vectorized, mode=vm_mode(), on_unused_input="ignore")
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:

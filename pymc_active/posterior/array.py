@@ -16,14 +16,12 @@ from pymc_active.kernels.batches import EmbeddedBatch, Pairs, batch
 from pymc_active.kernels.radial import Profile
 from pymc_active.kernels.taylor import RadialLines, check_profile, check_twice_differentiable, lines
 from pymc_active.posterior.base import (
-    MANY,
     InputGradients,
     Likelihoods,
     Moments,
     Posterior,
     State,
     difference_hessian,
-    finite,
     gram_terms,
 )
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_in_place
@@ -32,8 +30,6 @@ from pymc_active.support.scaling import Affine, InputMap
 
 # Its square vanishes beside one.
 _COMPLEX_STEP = 1e-30
-# Numbers of one array over several particles, at most: what fits into a cache.
-_STACKED = 60_000
 # Numbers of the derivatives of K in all parameters, a few copies of which the exact Hessian takes, at most; beyond, the
 # step of central differences, in prior sds. Truncation and rounding then leave about eight digits.
 _DENSE, _DIFFERENCE = 10_000_000, 1e-4
@@ -92,30 +88,10 @@ class ArrayPosterior(Posterior):
     def _pairs(self) -> Pairs:
         return Pairs(self.X)
 
-    def values(self, thetas):
-        # With more points one particle at a time is as fast, and no differences of pairs of points are kept.
-        if len(self.y) > MANY:
-            return super().values(thetas)
-        return self.prior.values(thetas) + self._in_blocks(thetas, 0.0, gradient=False).value
-
     def log_priors(self, thetas):
         return self.prior.values(thetas), -(thetas - self.prior.mean) * self.prior.precision
 
-    def log_likelihoods(self, thetas, extra_noise=0.0):
-        if len(self.y) > MANY:
-            return super().log_likelihoods(thetas, extra_noise)
-        return self._in_blocks(thetas, extra_noise, gradient=True)
-
-    def _in_blocks(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
-        step = max(1, _STACKED // len(self.y) ** 2)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            blocks = [
-                self._likelihoods(thetas[i : i + step], extra_noise, gradient) for i in range(0, len(thetas), step)
-            ]
-        return finite(Likelihoods(*map(np.concatenate, zip(*blocks, strict=True))))
-
-    def _likelihoods(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
-        """Log likelihoods of a few particles, which may not be finite."""
+    def _likelihoods(self, thetas, extra_noise, gradient):
         S, n, P = len(thetas), len(self.y), self.n_parameters
         full = np.hstack([thetas, np.broadcast_to(self.constants, (S, len(self.constants)))])
         residual = self.y - full[:, self.mean_indices] @ self._basis.T

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # With more points than this an evaluation takes milliseconds to seconds and the posterior is narrow: searches start on
 # some of the points, and a few draws around the modes represent it.
 MANY = 200
+# Numbers of one array over several particles, at most: what fits into a cache.
+_STACKED = 60_000
 
 
 class Moments(NamedTuple):
@@ -195,7 +197,10 @@ class Posterior(ABC):
 
     def values(self, thetas: np.ndarray) -> np.ndarray:
         """:meth:`value` at every row of thetas (S, P), shape (S,)."""
-        return np.array([self.value(theta) for theta in thetas])
+        # With more points one particle at a time is as fast, and no differences of pairs of points are kept.
+        if len(self.y) > MANY:
+            return np.array([self.value(theta) for theta in thetas])
+        return self.log_priors(thetas)[0] + self._in_blocks(thetas, 0.0, gradient=False).value
 
     def likelihood_values(self, thetas: np.ndarray) -> np.ndarray:
         """Log likelihoods (S,) at the rows of thetas (S, P), without gradients; -inf where not finite."""
@@ -204,6 +209,11 @@ class Posterior(ABC):
 
     def log_likelihoods(self, thetas: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
         """Log likelihoods at the rows of thetas (S, P); (-inf, zeros) where K + noise is not positive definite."""
+        if len(self.y) <= MANY:
+            return self._in_blocks(thetas, extra_noise, gradient=True)
+        return self._one_by_one(thetas, extra_noise)
+
+    def _one_by_one(self, thetas: np.ndarray, extra_noise: float) -> Likelihoods:
         S, P = thetas.shape
         out = Likelihoods(np.full(S, -np.inf), np.zeros((S, P)), np.zeros(S))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -214,12 +224,23 @@ class Posterior(ABC):
                     continue
                 out.value[s], out.gradient[s] = -state.factor.nll, -self.likelihood_gradient(state)
                 out.in_noise[s] = -0.5 * np.trace(state.factor.W)
-        return finite(out)
+        return _finite(out)
 
+    def _in_blocks(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
+        step = max(1, _STACKED // len(self.y) ** 2)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            blocks = [
+                self._likelihoods(thetas[i : i + step], extra_noise, gradient) for i in range(0, len(thetas), step)
+            ]
+        return _finite(Likelihoods(*map(np.concatenate, zip(*blocks, strict=True))))
+
+    @abstractmethod
+    def _likelihoods(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
+        """Log likelihoods of a few particles at once, which may not be finite; zeros for gradients not asked for."""
+
+    @abstractmethod
     def log_priors(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log prior densities (S,) at the rows of thetas (S, P), and their gradients (S, P)."""
-        values, gradients = zip(*map(self.prior_value_and_gradient, thetas), strict=True)
-        return np.array(values), np.array(gradients)
 
     def value_and_gradient(self, theta: np.ndarray, extra_noise: float = 0.0) -> tuple[float, np.ndarray]:
         """Log posterior and gradient; (-inf, zeros) if K + noise is not positive definite."""
@@ -241,7 +262,7 @@ class Posterior(ABC):
         return 0.5 * (H + H.T)
 
 
-def finite(likelihoods: Likelihoods) -> Likelihoods:
+def _finite(likelihoods: Likelihoods) -> Likelihoods:
     """The same, with (-inf, zeros) where anything is not finite."""
     value, gradient, in_noise = likelihoods
     good = np.isfinite(value) & np.isfinite(gradient).all(1) & np.isfinite(in_noise)

@@ -26,9 +26,9 @@ from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.posterior.base import Moments, Posterior, State, gram_terms
+from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.factor import Factor
+from pymc_active.posterior.factor import LOG_2PI, Factor, factor_in_place
 from pymc_active.posterior.graph_taylor import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
 from pymc_active.support.scaling import IDENTITY
 
@@ -91,15 +91,16 @@ class GPGraphs:
         derivatives: list = [
             pushforward(expression, self.theta, direction, disconnected_outputs="ignore") for expression in expressions
         ]
-        return in_rows(derivatives, direction, directions)
+        return in_rows(derivatives, {direction: directions})
 
 
-def in_rows(expressions: list, vector: TensorVariable, rows: TensorVariable) -> list:
-    """Expressions of a vector for each of some rows in its place, stacked in front."""
-    vectorized: list = vectorize_graph(expressions, {vector: rows})
-    # An expression that does not depend on the vector is not vectorized.
+def in_rows(expressions: list, rows: dict) -> list:
+    """Expressions of some variables with each row of others in their place, stacked in front."""
+    vectorized: list = vectorize_graph(expressions, rows)
+    count = next(iter(rows.values())).shape[0]
+    # An expression that does not depend on the variables is not vectorized.
     return [
-        new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (rows.shape[0], *new.shape))
+        new if new.type.ndim > old.type.ndim else pt.broadcast_to(new, (count, *new.shape))
         for old, new in zip(expressions, vectorized, strict=True)
     ]
 
@@ -134,6 +135,9 @@ class _Functions:
         self.W, self.alpha = pt.matrix("W"), pt.vector("alpha")
         # With W and alpha held constant, its derivatives are the gradient and the curvature of the likelihood.
         self.weighted = 0.5 * (self.W * graphs.G).sum() - (self.alpha * graphs.mean).sum()
+        # The same for several theta at once.
+        self.thetas, self.Ws = pt.matrix("thetas", shape=(None, graphs.n_parameters)), pt.tensor3("Ws")
+        self.alphas = pt.matrix("alphas")
         self._lines: dict[tuple, LineFunction] = {}
 
     def compile(self, inputs, outputs):
@@ -156,16 +160,19 @@ class _Functions:
         return self.compile([], [self.graphs.X, self.graphs.y])
 
     @cached_property
-    def state(self):
-        return self.compile([self.graphs.theta], [self.graphs.G, self.graphs.mean])
+    def states(self):
+        g = self.graphs
+        return self.compile([self.thetas], in_rows([g.G, g.mean], {g.theta: self.thetas}))
 
     @cached_property
-    def gradient(self):
-        return self.compile([self.graphs.theta, self.W, self.alpha], self.grad(self.weighted))
+    def gradients(self):
+        rows = {self.graphs.theta: self.thetas, self.W: self.Ws, self.alpha: self.alphas}
+        return self.compile(list(rows.values()), in_rows([self.grad(self.weighted)], rows))
 
     @cached_property
-    def prior(self):
-        return self.compile([self.graphs.theta], [self.graphs.log_prior, self.grad(self.graphs.log_prior)])
+    def priors(self):
+        g = self.graphs
+        return self.compile([self.thetas], in_rows([g.log_prior, self.grad(g.log_prior)], {g.theta: self.thetas}))
 
     @cached_property
     def prior_terms(self):
@@ -268,15 +275,33 @@ class GraphPosterior(Posterior):
             check_numerically(cov_func, partial(self.lines, self.prior_scale()[0]), self.X)
 
     def state(self, theta, extra_noise=0.0):
-        G, mean = self._functions.state(theta, *self._data)
+        [G], [mean] = self._functions.states(theta[None], *self._data)
         if extra_noise:
             G = G + extra_noise * np.eye(len(G))
         if not np.isfinite(G).all():
             G = np.full_like(G, np.nan)
         return State(theta, Factor(G, self.y - mean), None)
 
+    def _likelihoods(self, thetas, extra_noise, gradient):
+        G, mean = self._functions.states(thetas, *self._data)
+        # Compiled functions may return views, of the same matrix for every theta.
+        G, residual = np.array(G), self.y - mean
+        n = len(self.y)
+        diagonal = G.reshape(len(G), -1)[:, :: n + 1]
+        diagonal += extra_noise
+        alpha, log_roots = np.zeros_like(residual), np.full(len(G), np.nan)
+        for s in range(len(G)):
+            alpha[s], log_roots[s] = factor_in_place(G[s], residual[s], gradient)
+        value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots - 0.5 * n * LOG_2PI
+        if not gradient:
+            return Likelihoods(value, np.zeros(thetas.shape), np.zeros(len(G)))
+        W = np.tril(G) + np.tril(G, -1).swapaxes(1, 2) - alpha[:, :, None] * alpha[:, None, :]
+        [slope] = self._functions.gradients(thetas, W, alpha, *self._data)
+        return Likelihoods(value, -slope, -0.5 * np.einsum("snn->s", W))
+
     def likelihood_gradient(self, state):
-        return self._functions.gradient(state.theta, state.factor.W, state.factor.alpha, *self._data)
+        W, alpha = state.factor.W, state.factor.alpha
+        return self._functions.gradients(state.theta[None], W[None], alpha[None], *self._data)[0][0]
 
     def _all_tangents(self, state):
         n = len(state.factor.alpha)
@@ -293,8 +318,11 @@ class GraphPosterior(Posterior):
         return H + gram_terms(state.factor, *self._all_tangents(state))
 
     def prior_value_and_gradient(self, theta):
-        value, gradient = self._functions.prior(theta, *self._data)
+        [value], [gradient] = self.log_priors(theta[None])
         return float(value), gradient
+
+    def log_priors(self, thetas):
+        return tuple(self._functions.priors(thetas, *self._data))
 
     def log_prior_terms(self, thetas: np.ndarray) -> np.ndarray:
         """Log prior density of each free variable at thetas (S, P), (S, V), in the user's space: without Jacobian."""
