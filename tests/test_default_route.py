@@ -161,7 +161,7 @@ OF_LEARNER = {
     "verification": lambda c: c.learner.verification,
     "optimum": lambda c: c.learner.optimum(n_optima=4).samples,
     "model_history": lambda c: c.learner.model_history,
-    "search": lambda c: c.learner.search(1).probability,
+    "search": lambda c: c.learner.search().probability,
     "to_datatree": lambda c: c.learner.to_datatree(draws=20),
     "plot a learner": lambda c: plots.plot(c.learner),
     "plot_optimum": lambda c: plots.plot_optimum(c.learner.optimum(n_optima=4)),

@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner
-from pymc_active.laplace import several_models as many
 from pymc_active.laplace.modes import task
 from pymc_active.learner import models_followed as refitting
+from pymc_active.learner.track import Track
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 
 pytestmark = pytest.mark.slow
@@ -180,14 +180,17 @@ def test_exploring_keeps_few_models(explored):
     assert list(explored.fit) == list(explored.models)
 
 
-@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulEvidenceWarning")
-def test_a_full_search_never_lowers_the_best_mode_of_a_model(learned):
-    fits = learned.state().subject
-    learned.fit  # noqa: B018
-    before = {label: fit.log_posterior for label, fit in fits.fits.items()}
-    learned.search()
-    # Polished modes are known far better than that.
-    assert all(fits.fits[label].log_posterior > value - 1e-3 for label, value in before.items())
+def test_a_search_draws_more_particles_and_agrees_with_the_updates_within_errors():
+    it = learner(("SE", "LIN"), random_seed=2)
+    for row in (5, 20, 30):
+        it.tell(POOL[[row]], truth(POOL[[row]]))
+    updated, searched = it.fit, it.search()
+    assert it.fit is searched
+    assert it.recommend() == searched.probability.idxmax()
+    for label, fit in searched.items():
+        assert (len(updated[label].ensemble), len(fit.ensemble)) == (128, 256)
+        error = np.hypot(updated[label].log_evidence_error, fit.log_evidence_error)
+        assert abs(updated[label].log_evidence - fit.log_evidence) < 4 * error
 
 
 def test_a_refused_answer_changes_no_model():
@@ -210,32 +213,27 @@ def test_an_answer_that_one_model_refuses_changes_no_other():
 
 
 def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch):
-    it = learner(("SE", "LIN"), inference="laplace")
-    best = it.fit.probability.idxmax().item()
-    monkeypatch.setattr("pymc_active.laplace.fit.find_problems", lambda fit: ["it looks odd"])
+    it = learner(("SE", "LIN"))
+    best, doubtful = it.fit.probability.idxmax().item(), set()
+    is_doubtful = property(lambda fit: str(fit.gpm.expression) in doubtful)
+    monkeypatch.setattr(pma.ParticleFit, "is_doubtful", is_doubtful)
+    doubtful |= {"SE", "LIN"} - {best}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        it.search()
         assert it.recommend() == best
-
-    def doubtful(*args, **keywords):
-        fits = many.fit_laplace_models(*args, **keywords)
-        fits[best].diagnostics["converged"] = False
-        return fits
-
-    monkeypatch.setattr(refitting, "fit_laplace_models", doubtful)
+    doubtful |= {best}
     with pytest.warns(UserWarning, match=f"'{best}' is the most probable, but its fit is doubtful") as caught:
-        it.recommend()
+        it.search()
     assert len(caught) == 1
 
 
-def test_probable_models_are_represented_by_particles():
-    """Two points say little of three models; the prior decides which is improbable."""
-    keywords = {"prior": {"SE": 1.0, "LIN": 1.0, "PER": 1e-6}}
-    fits = learner(("SE", "LIN", "PER"), **keywords).fit
-    assert [isinstance(fits[label], pma.ParticleFit) for label in ("SE", "LIN", "PER")] == [True, True, False]
+def test_every_model_is_represented_by_particles():
+    fits = learner(("SE", "LIN", "PER")).fit
     # Laplace's evidences of few points are some tenths of a nat low, not several nats.
-    plain = learner(("SE", "LIN", "PER"), inference="laplace", **keywords).fit
+    plain = learner(("SE", "LIN", "PER"), inference="laplace").fit
     for label, fit in fits.items():
+        assert isinstance(fit, pma.ParticleFit)
         assert fit.log_evidence == pytest.approx(plain[label].summed_evidence, abs=2)
 
 
@@ -299,14 +297,14 @@ def test_exploring_names_models_by_their_kernels_so_that_numbers_are_refused():
 def test_a_failed_step_of_exploring_leaves_the_models_as_they_were(monkeypatch):
     it = learner(("SE", "PER"), explore_every=3)
     it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
-    known, fit_models = set(it.models), refitting.fit_laplace_models
+    known, follow = set(it.models), Track.follow
 
-    def failing(models, **keywords):
-        if set(models) - known:
+    def failing(track, *arguments):
+        if str(track.gpm.expression) not in known:
             raise RuntimeError("no memory")
-        return fit_models(models, **keywords)
+        return follow(track, *arguments)
 
-    monkeypatch.setattr(refitting, "fit_laplace_models", failing)
+    monkeypatch.setattr(Track, "follow", failing)
     with pytest.raises(RuntimeError, match="no memory"):
         it.ask()
     monkeypatch.undo()

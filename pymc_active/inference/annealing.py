@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from pymc_active.inference.hmc import Places, trajectories
 from pymc_active.inference.resampling import systematic
-from pymc_active.posterior.base import Likelihoods, Posterior
+from pymc_active.posterior.base import Likelihoods, NoFiniteStartError, Posterior
 
 # Additional noise at the start, in variances of y, and the factor by which it grows until the prior has weight there.
 _FIRST, _GROWTH = 10.0, 10.0
@@ -142,7 +142,7 @@ def anneal(
     rng: np.random.Generator,
     advance: Callable[..., None] = lambda *args: None,
 ) -> Annealed:
-    """Anneal draws of the prior, ``start`` (S, P), to the posterior; a ValueError if it is finite at none of them."""
+    """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite at none."""
     S = len(start)
     noise, mover = _FIRST * posterior.noise_unit**2, Mover(posterior, rng)
     particles = Particles.at(posterior, start, noise)
@@ -154,7 +154,7 @@ def anneal(
         mover.n_evaluations += S
         weights = particles.likelihoods.value
     if not np.isfinite(weights).any():
-        raise ValueError("the likelihood is not finite at any draw from the prior: check the scale of X and y")
+        raise NoFiniteStartError("the likelihood is not finite at any draw from the prior: check the scale of X and y")
     log_evidence, n_levels, accepted = 0.0, 1, []
     while True:
         log_evidence += float(logsumexp(weights) - np.log(S))

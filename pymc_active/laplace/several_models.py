@@ -10,9 +10,10 @@ import numpy as np
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import Start, read_starts
-from pymc_active.laplace.modes.task import FoundModes, NoFiniteStartError, SearchTask, search_and_expand
+from pymc_active.laplace.modes.task import FoundModes, SearchTask, search_and_expand
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
+from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread

@@ -14,7 +14,7 @@ from pymc_active.support.threads import one_blas_thread
 
 
 def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
-    """The modes of a fit, best first, in the coordinates of its space, with the diagnostics of the search."""
+    """The modes of a fit, best first, in the coordinates of its space, its points and the diagnostics of the search."""
     found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
     return xr.Dataset(
         {
@@ -23,19 +23,27 @@ def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
             "log_evidence": ("mode", [mode.log_evidence for mode in fit.modes]),
             "weight": ("mode", [mode.weight for mode in fit.modes]),
         },
-        attrs={name: int(fit.diagnostics[name]) for name in found},
+        attrs={"n_observations": len(fit.y)} | {name: int(fit.diagnostics[name]) for name in found},
     )
 
 
 def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
-    """The fit that :func:`fit_to_dataset` wrote; ``gpm`` must hold the data of that fit."""
+    """The fit that :func:`fit_to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
+    counts = {name: int(value) for name, value in stored.attrs.items()}
+    X, y = first_points(gpm, counts.pop("n_observations"))
     with one_blas_thread():
-        space = find_space(gpm.posterior(), gpm.embedding_slice)
+        space = find_space(gpm.posterior().with_data(X, y), gpm.embedding_slice)
         modes, n = np.array(stored["z"].to_numpy(), float), space.posterior.n_parameters
         if modes.shape[1] != n:
             raise ValueError(f"the stored modes have {modes.shape[1]} parameters, but the model has {n}")
         expansions = [Expansion(space, z) for z in modes]
-        counts = {name: int(value) for name, value in stored.attrs.items()}
         converged, used_population = bool(counts.pop("converged")), bool(counts.pop("used_population"))
         search = SearchResult([], **counts, used_population=used_population)
-        return LaplaceFit(gpm, (gpm.X, gpm.y), expansions, search, converged)
+        return LaplaceFit(gpm, (X, y), expansions, search, converged)
+
+
+def first_points(gpm: GPModel, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first n points that a model holds, X (n, D) and y (n,); a ValueError if there are fewer."""
+    if not 0 < n <= len(gpm.y):
+        raise ValueError(f"the stored fit has {n} points, and the model {len(gpm.y)}")
+    return gpm.X[:n].copy(), gpm.y[:n].copy()

@@ -52,7 +52,6 @@ class FirstDesign:
         self.bounds, self.width = list(zip(low.tolist(), high.tolist(), strict=True)), high - low
         self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
-        self.starts: dict[Any, list] = {}
         self.X, self.y = np.empty((0, len(low))), np.empty(0)
 
     def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | OneModel | SeveralModels:

@@ -101,9 +101,9 @@ class Learner(Summarized):
     executor : concurrent.futures.Executor, optional
         Runs the restarts of mode searches, or the fits of several models; results do not depend on it.
     inference : {"auto", "smc", "laplace"}
-        How to represent the posterior of a single model, as in :func:`pymc_active.fit`. Particles are updated by each
-        told point, and drawn anew when they have become few or there are half as many points again. Several models
-        follow their modes; the probable ones are represented by particles around these, unless it is ``"laplace"``.
+        How to represent the posterior of a model, as in :func:`pymc_active.fit`. Particles are updated by each told
+        point, and drawn anew when they have become few or there are half as many points again. Each of several models
+        has at most 128 particles.
     verify : {"never", "sometimes"} or int
         When to compare the fit with a longer run, as :func:`pymc_active.check` does, which takes four times as long as
         a fresh fit: after every k-th told point (``verify=k``), or whenever there are half as many points again
@@ -308,16 +308,16 @@ class Learner(Summarized):
         self._fits.refit()
 
     @checked
-    def search(self, n_restarts: int = 20) -> ModelAverage:
-        """Search the modes of all models anew, with ``n_restarts`` fresh starts each, before drawing conclusions.
+    def search(self) -> ModelAverage:
+        """Fit all of several models anew before drawing conclusions, each as thoroughly as :func:`pymc_active.fit`.
 
-        During a run the modes of each model are followed from the last fit with one fresh start per ask.
+        During a run fits are updated, with half as many particles.
         """
         # The average warns if the fit of the most probable model is doubtful.
         with ignoring(DoubtfulFitWarning):
             several = self._several("search")
             self._fits.searched()
-            found = several.search(n_restarts, self.random_seed, self.executor)
+            found = several.search(self.random_seed, self.executor)
         self._fits.refit(found)
         average = self.fit
         assert isinstance(average, ModelAverage)
@@ -449,11 +449,10 @@ class Learner(Summarized):
         """Write everything that :meth:`load` needs to continue bit for bit, and your ``notes``.
 
         The file contains no code, and ArviZ can open it: ``observed_data``, ``constant_data``, ``design`` as in
-        :meth:`to_datatree`, the candidates, the pending points, the particles of a single model and the modes of
-        several. It is netCDF. An existing file stays intact until the new one is complete; a FileExistsError if it
-        holds a run that this learner neither wrote nor loaded, such as what another process has saved meanwhile. A
-        ValueError for labels of columns or rows other than text, numbers and dates, and for ``notes`` that JSON cannot
-        hold.
+        :meth:`to_datatree`, the candidates, the pending points, and the last fit of each model. It is netCDF. An
+        existing file stays intact until the new one is complete; a FileExistsError if it holds a run that this learner
+        neither wrote nor loaded, such as what another process has saved meanwhile. A ValueError for labels of columns
+        or rows other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
         """
         self._fits.check_data()
         revisions = self._state.revisions
@@ -492,14 +491,14 @@ class Learner(Summarized):
     def recommend(self) -> Any:
         """The answer to the goal of the run.
 
-        For ``learn="model"``, the label of the most probable model after a :meth:`search` of all modes. Otherwise the
-        point (1, D) of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged
-        over hyperparameter draws for ``learn="maximum"``, measured or not. After failures it is such a point with
-        P(success) of about 0.8 or more, or a measured one. :meth:`optimum` adds its uncertainty. A
+        For ``learn="model"``, the label of the most probable model (see also :meth:`search`). Otherwise the point
+        (1, D) of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged over
+        hyperparameter draws for ``learn="maximum"``, measured or not. After failures it is such a point with P(success)
+        of about 0.8 or more, or a measured one. :meth:`optimum` adds its uncertainty. A
         :class:`~pymc_active.RecommendationWarning` says when it is predicted to lie far above all that was measured.
         """
-        if self.learn == "model":
-            return self.search().probability.idxmax().item()
+        if self.learn == "model" and isinstance(self.fit, ModelAverage):
+            return self.fit.probability.idxmax().item()
         best = self._best()
         warn_if_far_above(self.fit, best.x, self.X, self.y, self.minimize)
         return self._questions.candidates.show([best])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 from zlib import crc32
 
@@ -15,54 +14,47 @@ import xarray as xr
 
 from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, on_inputs
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.fitting import fit_laplace
-from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.learner.track import Track
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.choose import METHODS, check_max_points, choose
-from pymc_active.particles.fit import ParticleFit, default_particles
-from pymc_active.particles.informative import holding, informative_rows
-from pymc_active.particles.modes import from_modes
+from pymc_active.particles.choose import METHODS, check_max_points
+from pymc_active.particles.informative import holding
+from pymc_active.posterior.array import ArrayPosterior
+from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
-from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, ignoring, warn_user
+from pymc_active.support.workers import Call
 
-# Points told between full mode searches of one model; in between its modes are followed.
-_SEARCH_EVERY = 15
-# Share of ``max_points`` that is chosen at a time: the points told next are added.
-_CHOSEN = 0.9
-# With fewer points several wide modes share the posterior, and a thorough search does not pay.
-_SMALL = 30
-# Fresh starts of a first fit, and of a fit that starts from its parent model.
-_FULL_SEARCH, _CHILD_SEARCH = 20, 4
 # Neighbours that may join at a time; models that always stay; probability below which others leave; most models kept.
 _NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
 
-# Models with a larger probability are represented by so many particles, from so many weighted draws.
-_LIKELY, _PARTICLES, _WEIGHTED = 1e-2, 64, 600
-
 # The label of a single model.
 ONLY = "model"
-# Unconstrained values by the name of the variable.
-type Point = dict[str, np.ndarray]
 
 
 class FollowedModels:
-    """Models of the same observations by label, whose modes are followed from fit to fit."""
+    """Models of the same observations by label, each with its last fit."""
 
-    def __init__(self, models: Mapping[Any, GPModel]):
-        self.models = dict(models)
-        # Modes of each model's last fit, from which the next one starts.
-        self.starts: dict[Any, list[Point]] = {}
+    def __init__(self, models: Mapping[Any, GPModel], inference: str):
+        self.inference = inference
+        self.tracks = {label: self._track(label, gpm) for label, gpm in models.items()}
+
+    def _track(self, label: Any, gpm: GPModel) -> Track:
+        return Track(gpm, self.inference)
+
+    @property
+    def models(self) -> dict[Any, GPModel]:
+        """The models by label."""
+        return {label: track.gpm for label, track in self.tracks.items()}
 
     @property
     def X(self) -> np.ndarray:
         """Inputs measured so far (n, D), in the user's units."""
-        return next(iter(self.models.values())).X
+        return next(iter(self.tracks.values())).gpm.X
 
     @property
     def y(self) -> np.ndarray:
         """Outputs measured so far (n,)."""
-        return next(iter(self.models.values())).y
+        return next(iter(self.tracks.values())).gpm.y
 
     def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Replace the data of all models, or of none if one refuses them."""
@@ -93,162 +85,115 @@ class OneModel(FollowedModels):
     """A single model, under the label :data:`ONLY`."""
 
     def __init__(self, gpm: GPModel, inference: str, max_points: int | None = None):
-        super().__init__({ONLY: gpm})
-        self.gpm, self.inference, self.max_points = gpm, inference, max_points
-        # The rows that the last particles were fitted to, None for all, and how many points there were.
-        self.rows: np.ndarray | None = None
-        self.n_seen = 0
-        # Number of points at the last full search.
-        self.last_search = -_SEARCH_EVERY
-        self.renew = partial(choose, method=inference)
-        # The last particles, which the next fit updates.
-        self.particles: ParticleFit | None = None
+        super().__init__({ONLY: gpm}, inference)
+        self.gpm = gpm
+        [self.track] = self.tracks.values()
+        self.track.max_points = max_points
 
     def fit(self, seed: int, executor: Executor | None) -> Fit:
         """Update the particles, or follow the modes."""
-        if self.inference == "laplace" or not self.gpm.shapes:
-            return self._follow_modes(seed, executor)
-        # A seed for each n, so that earlier fits do not affect fresh ones.
-        n, rng = len(self.y), np.random.default_rng((seed, len(self.y)))
-        if self.max_points is not None and n > self.max_points:
-            self.rows = self._informative(self.max_points, rng)
-        self.n_seen = n
-        with self.holding_rows():
-            X, y, last = self.X, self.y, self.particles
-            if last is not None and len(last.y) <= len(y) and _begins_with(X, last.X) and _begins_with(y, last.y):
-                self.particles = last.follow(rng, executor)
-            else:
-                self.particles = self.renew(self.gpm, default_particles(len(y)), rng, executor=executor)
-        if self.rows is not None:
-            self.particles.diagnostics["n_left_out"] = n - len(self.rows)
-        return self.particles
+        return self.track.follow(seed, executor)
 
-    def _informative(self, max_points: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows of the last fit and those told since; if they are too many, informative ones with room for more."""
-        new = np.arange(self.n_seen, len(self.y))
-        if self.rows is not None and len(self.rows) + len(new) <= max_points:
-            return np.concatenate([self.rows, new])
-        return informative_rows(self.gpm, int(_CHOSEN * max_points), rng)
-
-    def holding_rows(self) -> AbstractContextManager:
-        """Context in which the model holds the data that the last particles were fitted to."""
-        return nullcontext() if self.rows is None else holding(self.gpm, self.X[self.rows], self.y[self.rows])
-
-    def _follow_modes(self, seed: int, executor: Executor | None) -> Fit:
-        """Follow the modes; every 15 points search them anew."""
-        n = len(self.y)
-        is_full, is_small = n - self.last_search >= _SEARCH_EVERY, n < _SMALL
-        fit = fit_laplace(
-            self.gpm,
-            start=self.starts.get(ONLY),
-            n_restarts=2 if not is_full else 6 if is_small else 12,
-            population=None if is_full and not is_small else 0,
-            # A seed for each n, so that earlier fits do not affect the search.
-            random_seed=np.random.default_rng((seed, n)),
-            progressbar=False,
-            executor=executor,
-        )
-        if is_full:
-            self.last_search = n
-        self.starts = {ONLY: [mode.point for mode in fit.modes]}
-        return fit
-
-
-def _begins_with(values: np.ndarray, first: np.ndarray) -> bool:
-    return np.array_equal(values[: len(first)], first)
+    def known(self) -> Fit | None:
+        """The last fit."""
+        return self.track.last
 
 
 class SeveralModels(FollowedModels):
     """Models which may join, with the mean prior weight, and leave; see ``explore_every`` of the learner."""
 
     def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int, inference: str):
-        super().__init__(models)
-        self.explore_every, self.inference = explore_every, inference
+        super().__init__(models, inference)
+        self.explore_every = explore_every
         self.prior: Mapping[Any, float] | None
         self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
-        self.fits: dict[Any, LaplaceFit] = {}
         # Number of points when neighbours last joined.
         self.explored = len(self.y)
-        # The last particles of each model, and the fit whose modes they surround.
-        self._particles: dict[Any, tuple[LaplaceFit, ParticleFit]] = {}
         # Number of points -> posterior probabilities over ``model``.
         self.probabilities: dict[int, xr.DataArray] = {}
 
+    def _track(self, label: Any, gpm: GPModel) -> Track:
+        return Track(gpm, self.inference, crc32(str(label).encode()))
+
     def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
-        """Follow the modes of every model, with one fresh start each."""
+        """Follow every model, and explore when it is time."""
         n = len(self.y)
-        average = self.search(1 if self.starts else _FULL_SEARCH, seed, executor)
+        self._follow(self.tracks, seed, executor)
         if self.explore_every and n - self.explored >= self.explore_every:
             self.explored = n
-            average = self._explore(average, np.random.default_rng((seed, n, 1)), executor)
-            self.probabilities[n] = average.probability
+            self._explore(seed, executor)
+        average = self.average()
+        self.probabilities[n] = average.probability
         return average
 
-    def search(self, n_restarts: int, seed: int, executor: Executor | None) -> ModelAverage:
-        """Fit every model from its last modes and ``n_restarts`` fresh starts, at least 20 for models without a fit."""
-        random_seed = np.random.default_rng((seed, len(self.y)))
-        new = {label: gpm for label, gpm in self.models.items() if label not in self.starts}
-        known = {label: gpm for label, gpm in self.models.items() if label in self.starts}
-        fits = _fit(known, self.starts, n_restarts, random_seed, executor) if known else {}
-        if new:
-            fits |= _fit(new, {}, max(n_restarts, _FULL_SEARCH), random_seed, executor)
-        if len(fits) < 2:
-            missing = ", ".join(str(label) for label in self.models if label not in fits)
-            raise ValueError(f"at least two models must have a fit, but these cannot be fitted: {missing}")
-        self._keep(fits)
+    def search(self, seed: int, executor: Executor | None) -> ModelAverage:
+        """Fit every model anew."""
+        self._follow(self.tracks, seed, executor, anew=True)
         average = self.average()
         self.probabilities[len(self.y)] = average.probability
         return average
 
-    def average(self, others: Mapping[Any, Fit] | None = None) -> ModelAverage:
-        """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful.
+    def _follow(self, tracks: Mapping[Any, Track], seed: int, executor: Executor | None, anew: bool = False) -> None:
+        """Fit some of the models, in the workers of an executor if wished; warn of those that cannot be fitted."""
+        elsewhere = {
+            label: Call(executor, _followed, track, seed, anew)
+            for label, track in tracks.items()
+            if executor is not None and isinstance(track.gpm.posterior(), ArrayPosterior)
+        }
+        failed = {}
+        try:
+            for label, track in tracks.items():
+                try:
+                    if label in elsewhere:
+                        track.take(elsewhere[label].result())
+                    else:
+                        track.follow(seed, executor, anew)
+                except NoFiniteStartError as error:
+                    failed[label] = error
+                except ValueError as error:
+                    raise ValueError(f"{label}: {error}") from error
+        finally:
+            for call in elsewhere.values():
+                call.cancel()
+        if failed:
+            what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
+            warn_user(f"models that cannot be fitted are left out; {what}", ModelLeftOutWarning)
 
-        Probable models are represented by particles around their modes, which correct Laplace's evidences and shapes.
-        """
-        fits: dict[Any, Fit] = {**self.fits, **(others or {})}
+    def fits(self) -> dict[Any, Fit]:
+        """The fits to the current data. A model that could not be fitted may get one with more data."""
+        known = {label: track.last for label, track in self.tracks.items()}
+        return {label: fit for label, fit in known.items() if fit is not None and len(fit.y) == len(self.y)}
+
+    def known(self) -> ModelAverage:
+        """The average of the last fits."""
+        return self.average()
+
+    def average(self, others: Mapping[Any, Fit] | None = None) -> ModelAverage:
+        """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful."""
+        fits = {**self.fits(), **(others or {})}
+        if len(fits) < 2:
+            missing = ", ".join(str(label) for label in self.tracks if label not in fits)
+            raise ValueError(f"at least two models must have a fit, but these cannot be fitted: {missing}")
         prior = None
         if self.prior is not None:
             mean = float(np.mean(list(self.prior.values()))) or 1.0
             prior = {label: self.prior.get(label, mean) for label in fits}
-        if self.inference == "laplace":
-            return ModelAverage(fits, prior=prior)
-        with ignoring(DoubtfulEvidenceWarning):
-            probability = ModelAverage(fits, prior=prior).probability.to_numpy()
-        fits |= {
-            label: self._around_modes(label, fit)
-            for (label, fit), p in zip(fits.items(), probability, strict=True)
-            if p > _LIKELY and isinstance(fit, LaplaceFit) and fit.gpm.shapes
-        }
         return ModelAverage(fits, prior=prior)
 
-    def _around_modes(self, label: Any, fit: LaplaceFit) -> ParticleFit:
-        known, particles = self._particles.get(label, (None, None))
-        if particles is None or known is not fit:
-            particles = self._draw(label, fit)
-            self._particles[label] = fit, particles
-        return particles
-
-    def _draw(self, label: Any, fit: LaplaceFit) -> ParticleFit:
-        # A seed for each number of points and model, so that a file need not hold the particles.
-        rng = np.random.default_rng((len(fit.y), crc32(str(label).encode())))
-        renew = partial(choose, method=self.inference)
-        n_particles = min(_PARTICLES, default_particles(len(fit.y)))
-        return from_modes(fit, n_particles, rng, "particles around the modes that are followed", renew, _WEIGHTED)
-
-    def _explore(self, average: ModelAverage, rng: np.random.Generator, executor: Executor | None) -> ModelAverage:
+    def _explore(self, seed: int, executor: Executor | None) -> None:
         """Take a step of compositional kernel search from probable models, then prune."""
-        children = self._children(average, rng)
+        average = self.average()
+        children = self._children(average, np.random.default_rng((seed, len(self.y), 1)))
         models = {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()}
-        start = {str(child): [self.fits[parent]] for child, parent in children.items()}
-        fits = self.fits | _fit(models, start, _CHILD_SEARCH, rng, executor)
-        probability = self.average(fits).probability
+        new = {label: self._track(label, gpm) for label, gpm in models.items()}
+        self._follow(new, seed, executor)
+        self.tracks |= {label: track for label, track in new.items() if track.last is not None}
+        probability = self.average().probability
         ranked = probability.sortby(-probability)[:_MOST]
         stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
         # A model that could not be fitted this time has no probability, and stays.
-        members = self.models | {label: fit.gpm for label, fit in fits.items()}
-        self.models = {label: gpm for label, gpm in members.items() if label in stay or label not in fits}
-        self._keep(fits)
-        return self.average()
+        stay |= self.tracks.keys() - self.fits().keys()
+        self.tracks = {label: track for label, track in self.tracks.items() if label in stay}
 
     def _children(self, average: ModelAverage, rng: np.random.Generator) -> dict[Expression, Any]:
         """New kernel expressions -> labels of their parent models."""
@@ -262,7 +207,7 @@ class SeveralModels(FollowedModels):
             expression = average[parent].gpm.expression
             assert expression is not None, "checked by the learner"
             unknown = (e for e in expression.neighbours(n_inputs=n_inputs) if e not in known and not is_redundant(e))
-            new = [e for e in unknown if str(e) not in self.models]
+            new = [e for e in unknown if str(e) not in self.tracks]
             if new:
                 share = 0.25 ** np.array([len(base_kernels(e)) for e in new])
                 child = new[rng.choice(len(new), p=share / share.sum())]
@@ -272,33 +217,26 @@ class SeveralModels(FollowedModels):
                 del probability[parent]
         return children
 
-    def _keep(self, fits: Mapping[Any, LaplaceFit]) -> None:
-        # A model without a fit may get one with more data.
-        self.fits = {label: fits[label] for label in self.models if label in fits}
-        self.starts = {label: [mode.point for mode in fit.modes] for label, fit in self.fits.items()}
-
     def join(self, gpm: GPModel, label: Any) -> None:
         """Add a model; it gets the current data."""
         _check_model(gpm)
         label = default_label(gpm) if label is None else label
-        if label in self.models:
+        if label in self.tracks:
             raise ValueError(f"a model {label!r} exists already: pass another label")
         if self.explore_every and gpm.expression is None:
             raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
-        check_labels([*self.models, label])
+        check_labels([*self.tracks, label])
         check_distinct(self.models | {label: gpm})
         gpm.set_data(self.X, self.y)
-        self.models[label] = gpm
+        self.tracks[label] = self._track(label, gpm)
 
     def leave(self, label: Any) -> None:
         """Remove a model."""
-        if label not in self.models:
-            raise ValueError(f"there is no model {label!r}; the models are {list(self.models)}")
-        if len(self.models) <= 2:
+        if label not in self.tracks:
+            raise ValueError(f"there is no model {label!r}; the models are {list(self.tracks)}")
+        if len(self.tracks) <= 2:
             raise ValueError("a learner of several models needs at least two, so none of these can leave")
-        del self.models[label]
-        self.fits.pop(label, None)
-        self.starts.pop(label, None)
+        del self.tracks[label]
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
@@ -307,16 +245,11 @@ class SeveralModels(FollowedModels):
         return xr.DataArray(frame.to_numpy(), coords, list(coords), name="probability")
 
 
-def _fit(
-    models: Mapping[Any, GPModel],
-    start: Mapping[Any, Any],
-    n_restarts: int,
-    rng: np.random.Generator,
-    executor: Executor | None,
-) -> dict[Any, LaplaceFit]:
-    return fit_laplace_models(
-        models, start=start, n_restarts=n_restarts, random_seed=rng, executor=executor, progressbar=False, errors="warn"
-    )
+def _followed(track: Track, seed: int, anew: bool) -> Track:
+    """The same track after its next fit, in another process."""
+    with ignoring(DoubtfulFitWarning):
+        track.follow(seed, anew=anew)
+    return track
 
 
 def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:

@@ -10,7 +10,6 @@ import xarray as xr
 
 from pymc_active.criteria.base import is_lazy
 from pymc_active.criteria.screening import AnyCriterion
-from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool
@@ -20,13 +19,14 @@ from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.fit import ParticleFit
 from pymc_active.particles.stored import particles_from_dataset, particles_to_dataset
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 # Fields of a state that go into the file as they are.
 _PLAIN = ("learn", "criterion_is_named", "minimize", "repeat", "random_seed", "n_start", "notes")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
@@ -39,7 +39,7 @@ def to_contents(state: LearnerState) -> Contents:
     """Everything that a learner needs to continue, in groups that are readable by themselves; nothing is fitted.
 
     ``design`` holds the points told since the start, ``lazy_pool`` only the rows offered of a dask array, and
-    ``modes/0``, ``modes/1``, ... the modes of each model, from which its next fit starts.
+    ``particles/0`` or ``modes/0``, ... the last fit of each model, from which the next one follows.
     """
     _check_notes(state.notes)
     subject, questions, n_start = state.subject, state.questions, state.n_start
@@ -75,12 +75,20 @@ def to_contents(state: LearnerState) -> Contents:
         groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
     if state.verification.verdicts:
         groups["verification"] = state.verification.dataset(isinstance(subject, OneModel))
-    models, fits = [], _fits(state)
+    models = []
     for number, (label, gpm) in enumerate(members.items()):
-        groups[f"modes/{number}"] = _modes(gpm, subject.starts.get(label, []), fits.get(label))
-        models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm)})
-    if isinstance(subject, OneModel) and subject.particles is not None:
-        groups["particles"] = particles_to_dataset(subject.particles)
+        assert not isinstance(subject, FirstDesign), "it has no models"
+        track = subject.tracks[label]
+        if isinstance(track.last, ParticleFit):
+            groups[f"particles/{number}"] = particles_to_dataset(track.last)
+        elif isinstance(track.last, LaplaceFit):
+            groups[f"modes/{number}"] = fit_to_dataset(track.last)
+        memory = {
+            "last_search": track.last_search,
+            "rows": None if track.rows is None else track.rows.tolist(),
+            "n_seen": track.n_seen,
+        }
+        models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm), **memory})
     document = {
         **{name: getattr(state, name) for name in _PLAIN},
         "criterion": state.criterion_name,
@@ -88,7 +96,7 @@ def to_contents(state: LearnerState) -> Contents:
         "generator": write_generator(state.rng),
         "table": table,
         "models": models,
-        "is_fitted": bool(fits),
+        "is_fitted": state.fit is not None,
         "steps": state.steps,
         "memory": _memory(subject),
     }
@@ -159,7 +167,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     if not isinstance(state.notes, dict):
         raise ValueError(f"the file is damaged: its notes are {type(state.notes).__name__} instead of a dict")
     if not is_first:
-        _remember(state, memory, groups, bool(document["is_fitted"]))
+        _remember(state, document, groups)
     if "verification" in groups:
         state.verification.remember(groups["verification"], ONLY)
     return state
@@ -300,30 +308,14 @@ def _choices(group: xr.Dataset) -> list[Choice]:
     return [Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True)]
 
 
-def _fits(state: LearnerState) -> dict[Any, Fit]:
-    """The fits to the current data, by label; empty if they are not made yet. Those of several models are by modes."""
-    if isinstance(state.subject, SeveralModels):
-        return {} if state.fit is None else dict(state.subject.fits)
-    return {ONLY: state.fit} if isinstance(state.fit, Fit) else {}
-
-
-def _modes(gpm: GPModel, starts: list[dict[str, np.ndarray]], fit: Fit | None) -> xr.Dataset:
-    thetas = np.reshape([gpm.flatten(point) for point in starts], (len(starts), gpm.n_parameters))
-    modes = xr.Dataset({"start": (("restart", "parameter"), thetas)}, {"parameter": gpm.labels})
-    return modes if not isinstance(fit, LaplaceFit) else modes.merge(fit_to_dataset(fit), combine_attrs="no_conflicts")
-
-
 def _memory(subject: FirstDesign | OneModel | SeveralModels) -> dict[str, Any]:
     if isinstance(subject, FirstDesign):
         return {"is_several": False, "inference": subject.inference, "has_function": subject.function is not None}
     if isinstance(subject, OneModel):
         return {
             "is_several": False,
-            "last_search": subject.last_search,
             "inference": subject.inference,
-            "max_points": subject.max_points,
-            "rows": None if subject.rows is None else subject.rows.tolist(),
-            "n_seen": subject.n_seen,
+            "max_points": subject.track.max_points,
         }
     prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
     history = [
@@ -341,41 +333,27 @@ def _memory(subject: FirstDesign | OneModel | SeveralModels) -> dict[str, Any]:
     }
 
 
-def _remember(state: LearnerState, memory: dict[str, Any], groups: Mapping[str, xr.Dataset], is_fitted: bool) -> None:
-    """Restore the starts of the next fits, and the last fits themselves if nothing was told since."""
-    subject = state.subject
+def _remember(state: LearnerState, document: dict[str, Any], groups: Mapping[str, xr.Dataset]) -> None:
+    """Restore the last fits, and that of the run if nothing was told since."""
+    subject, memory = state.subject, document["memory"]
     assert not isinstance(subject, FirstDesign), "a first design has no fits"
-    fits: dict[Any, LaplaceFit] = {}
-    for number, (label, gpm) in enumerate(subject.models.items()):
-        group = groups[f"modes/{number}"]
-        starts = np.array(group["start"].to_numpy(), float)
-        if (P := starts.shape[1]) != (n := gpm.n_parameters):
-            raise ValueError(f"the file is damaged: the modes of {gpm.description} have {P} parameters instead of {n}")
-        if len(starts):
-            subject.starts[label] = [gpm.unflatten(theta) for theta in starts]
-        # A model that could not be fitted has no modes.
-        if is_fitted and "z" in group:
-            fits[label] = fit_from_dataset(gpm, group)
-    if isinstance(subject, OneModel):
-        subject.last_search = int(memory["last_search"])
-        if memory.get("rows") is not None:
-            subject.rows = np.array(memory["rows"], int)
-        subject.n_seen = int(memory.get("n_seen", 0))
-        if "particles" in groups:
-            with subject.holding_rows():
-                subject.particles = particles_from_dataset(subject.gpm, groups["particles"], subject.renew)
-        if is_fitted:
-            state.fit = fits.get(ONLY, subject.particles)
-        return
-    prior = memory["prior"]
-    subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
-    subject.explored = int(memory["explored"])
-    subject.probabilities = {
-        int(n): xr.DataArray(p, dims="model", coords={"model": [read_label(label) for label in labels]})
-        for n, labels, p in memory["history"]
-    }
-    if is_fitted:
-        subject.fits = fits
+    for number, (track, saved) in enumerate(zip(subject.tracks.values(), document["models"], strict=True)):
+        track.last_search, track.n_seen = int(saved["last_search"]), int(saved["n_seen"])
+        track.rows = None if saved["rows"] is None else np.array(saved["rows"], int)
+        with track.holding_rows():
+            if (name := f"particles/{number}") in groups:
+                track.last = particles_from_dataset(track.gpm, groups[name], track.renew)
+            elif (name := f"modes/{number}") in groups:
+                track.last = fit_from_dataset(track.gpm, groups[name])
+    if isinstance(subject, SeveralModels):
+        prior = memory["prior"]
+        subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
+        subject.explored = int(memory["explored"])
+        subject.probabilities = {
+            int(n): xr.DataArray(p, dims="model", coords={"model": [read_label(label) for label in labels]})
+            for n, labels, p in memory["history"]
+        }
+    if document["is_fitted"]:
         # The saved run warned already.
         with ignoring(DoubtfulEvidenceWarning):
-            state.fit = subject.average()
+            state.fit = subject.known()

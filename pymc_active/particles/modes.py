@@ -32,15 +32,14 @@ def from_modes(
     rng: np.random.Generator,
     reason: str,
     renew: Callable[..., ParticleFit],
-    n_weighted: int = _WEIGHTED,
 ) -> ParticleFit:
     """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
     Where hardly any draw has weight, as for embeddings, they are draws of short chains from the modes, the evidence is
     Laplace's and its error unknown, infinity.
     """
-    affordable = int(n_weighted * min(1.0, _UP_TO / len(fit.y)) ** 2)
-    n_weighted = max(affordable, min(2 * n_particles, n_weighted), _FEWEST_WEIGHTED)
+    affordable = int(_WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
+    n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
     with ignoring(SamplingWarning):
         weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.laplace.stored import first_points
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.fit import ParticleFit, Swarm
 from pymc_active.posterior.full_space import find_space
@@ -33,16 +34,12 @@ def particles_to_dataset(fit: ParticleFit) -> xr.Dataset:
 
 def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[..., ParticleFit]) -> ParticleFit:
     """The fit that :func:`particles_to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
-    n = int(stored.attrs["n_observations"])
-    X, y = gpm.X[:n].copy(), gpm.y[:n].copy()
+    X, y = first_points(gpm, int(stored.attrs["n_observations"]))
     with one_blas_thread():
         space = find_space(gpm.posterior().with_data(X, y), gpm.embedding_slice)
     z = np.array(stored["z"].to_numpy(), float)
-    if len(y) != n or z.shape[1] != space.posterior.n_parameters:
-        raise ValueError(
-            f"the stored particles have {z.shape[1]} parameters and {n} points; the model has "
-            f"{space.posterior.n_parameters} and {len(y)}"
-        )
+    if z.shape[1] != (n := space.posterior.n_parameters):
+        raise ValueError(f"the stored particles have {z.shape[1]} parameters, but the model has {n}")
     values: dict[str, Any] = {name: stored[name].to_numpy() for name in _COLUMNS}
     values |= {name: float(stored[name]) for name in _NUMBERS}
     return ParticleFit(gpm, (X, y), Swarm(space, z, **values), json.loads(stored.attrs["diagnostics"]), renew)

@@ -29,6 +29,10 @@ MANY = 200
 _STACKED = 60_000
 
 
+class NoFiniteStartError(ValueError):
+    """The posterior is not finite at any start of a search, or any draw from the prior."""
+
+
 class Moments(NamedTuple):
     """Latent predictions at fixed hyperparameters, (m,) each, with gradients in theta (m, P) on request."""
 

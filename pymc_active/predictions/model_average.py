@@ -330,7 +330,8 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
     def weighted(self, weights: str, negligible: float = 0.0) -> ModelAverage:
         """The same models with ``weights`` "posterior", "tempered" (square roots of the posterior) or "uniform".
 
-        Models without prior weight or finite evidence always get zero, and so do weights below ``negligible``.
+        Models without prior weight or finite evidence always get zero, and so do those with a weight below
+        ``negligible`` times the second largest.
         """
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
@@ -339,7 +340,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         kept = np.isfinite(log_weights)
         values = np.zeros(len(self))
         values[kept] = softmax(power * log_weights[kept])
-        values[values < negligible] = 0.0
+        values[values < negligible * np.sort(values)[-2]] = 0.0
         other = copy(self)
         other.weights = values / values.sum()
         return other

@@ -28,7 +28,7 @@ from pymc_active.laplace.modes.search import (
     weighty,
 )
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
-from pymc_active.posterior.base import MANY, Posterior
+from pymc_active.posterior.base import MANY, NoFiniteStartError, Posterior
 from pymc_active.posterior.full_space import EmbeddingSlice, Space, find_space
 
 # Polished modes this close (prior sds) are one.
@@ -65,10 +65,6 @@ class FoundModes(NamedTuple):
     expansions: list[Expansion]
     search: SearchResult
     converged: bool
-
-
-class NoFiniteStartError(ValueError):
-    """The log posterior is not finite at any start."""
 
 
 def search_and_expand(
