@@ -24,6 +24,7 @@ import sys
 import time
 import warnings
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -96,12 +97,13 @@ def function_in_a_box():
 
     X = pma.active.latin_hypercube([(-1, 1)] * 2, 5, random_seed=1)
     answers = {}
-    for criterion in ("uncertainty", "bald", "bald_f", "bald_modes", "expected_improvement", "upper_confidence_bound"):
+    variants = partial(pma.active.bald, target="f"), partial(pma.active.bald, method="modes")
+    for criterion in ("uncertainty", "bald", *variants, "expected_improvement", "upper_confidence_bound"):
         learner = pma.active.Learner(
             pma.ard_gp(X, hills(X)), "function", criterion=criterion, bounds=[(-1, 1)] * 2, random_seed=2
         )
         found = follow(learner, hills, 3, X)
-        answers |= {f"{criterion}/{name}": value for name, value in found.items()}
+        answers |= {f"{learner.criterion_name}/{name}": value for name, value in found.items()}
     return answers
 
 
@@ -163,7 +165,7 @@ def model_from_a_pool():
     y = np.sin(2 * np.pi * months[:, 0]) + 0.3 * months[:, 0]
     kernels = ["SE", "PER", "LIN", "LIN + PER", "SE * PER", "RQ"]
     answers = {}
-    for criterion in (None, "bams_draws", "committee", "uncertainty"):
+    for criterion in (None, "committee", "uncertainty"):
         models = [pma.composite_gp(months[::18], y[::18], k, y_scale=(0.9, 1.0)) for k in kernels]
         learner = pma.active.Learner(models, "model", criterion=criterion, pool=months, random_seed=8)
         rows = np.round(months[:, 0], 12)
@@ -211,7 +213,7 @@ def maximum_in_a_box():
 
     X = pma.active.latin_hypercube(bounds, 6, random_seed=1)
     answers = {}
-    names = ("pes", "pes_map", "max_value_entropy", "joint_entropy_search", "entropy_search", "thompson")
+    names = ("pes", "max_value_entropy", "joint_entropy_search", "entropy_search", "thompson")
     for criterion in names:
         gpm = pma.ard_gp(X, f(X), x_scale=(low, span))
         learner = pma.active.Learner(gpm, "maximum", criterion=criterion, bounds=bounds, random_seed=10)

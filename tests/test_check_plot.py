@@ -44,7 +44,7 @@ def one_model(*, decide=True, known=-6.8):
         "laplace": xr.Dataset({"pareto_k": 0.63}),
     }
     if decide:
-        groups["decision"] = decision(["bald", "bald_draws"], [0.7, 0.98])
+        groups["decision"] = decision(["bald", "uncertainty"], [0.7, 0.98])
     tree = xr.DataTree.from_dict(groups)
     tree.attrs["verdict"] = "MCMC converged. What to do: go on."
     return tree
@@ -120,7 +120,7 @@ def test_decisions_and_pareto_k_and_the_verdict():
     axes = plots.plot_check(one_model())
     assert len(axes) == 5
     assert axes[3].lines[0].get_xdata()[0] == 0.63
-    assert labels(axes[4]) == ["bald", "bald draws"]
+    assert labels(axes[4]) == ["bald", "uncertainty"]
     assert [text.get_text() for text in axes[4].texts] == ["0.70", "0.98"]
     assert [line.get_marker() for line in axes[4].lines[:4:2]] == ["s", "o"]
     assert axes[0].figure.get_supxlabel() == "MCMC converged. What to do: go on."
@@ -143,7 +143,7 @@ def test_several_models_show_probabilities_and_evidences():
 def test_no_panel_runs_into_another():
     """Also with the longest names and a long verdict."""
     tree = one_model()
-    tree["decision"].dataset = decision(["upper_confidence_bound", "bald_cubature_f"], [0.1, 1.0])
+    tree["decision"].dataset = decision(["upper_confidence_bound", 'bald(target="f", method="cubature")'], [0.1, 1.0])
     tree.attrs["verdict"] = 12 * "A sentence that says what follows from the numbers. "
     axes = plots.plot_check(tree)
     figure = axes[0].figure

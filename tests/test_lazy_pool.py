@@ -35,7 +35,7 @@ def learner(pool, learn="function", **keywords):
 
 
 @pytest.mark.parametrize("repeat", [False, True])
-@pytest.mark.parametrize("criterion", ["uncertainty", "bald", "bald_draws", "expected_improvement", "random"])
+@pytest.mark.parametrize("criterion", ["uncertainty", "bald", "expected_improvement", "random"])
 def test_it_asks_what_the_learner_of_the_array_asks(criterion, repeat):
     # Blocks of up to a thousand rows are not screened, so draws score them all.
     one, other = (learner(pool, criterion=criterion, repeat=repeat) for pool in (POOL, lazy()))

@@ -1,5 +1,7 @@
 """The loop: what is asked, what is told, and what survives when something goes wrong."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,10 +37,10 @@ def is_in_pool(x, pool=GRID):
     ("learn", "criterion", "score"),
     [
         ("function", None, uncertainty),
-        ("hyperparameters", None, lambda fit, X: bald(fit, X, method="draws", random_seed=0)),
+        ("hyperparameters", None, bald),
         ("function", "bald", bald),
-        ("function", "bald_modes", lambda fit, X: bald(fit, X, method="modes")),
-        ("function", "bald_f", lambda fit, X: bald(fit, X, target="f")),
+        ("function", partial(bald, method="modes"), lambda fit, X: bald(fit, X, method="modes")),
+        ("function", partial(bald, target="f", draws=64), lambda fit, X: bald(fit, X, target="f", draws=64)),
         ("hyperparameters", "uncertainty", uncertainty),
     ],
 )

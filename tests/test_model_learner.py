@@ -3,6 +3,7 @@
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from copy import copy
+from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -127,7 +128,16 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
 
 
 @pytest.mark.parametrize(
-    "criterion", ["bams_tempered", "bams_uniform", "bams_modes", "bams_draws", "committee", "uncertainty", "random"]
+    "criterion",
+    [
+        partial(pma.active.bams, weights="tempered"),
+        partial(pma.active.bams, weights="uniform"),
+        partial(pma.active.bams, method="modes"),
+        "committee",
+        "uncertainty",
+        "random",
+    ],
+    ids=str,
 )
 def test_every_criterion_asks_for_a_candidate(criterion):
     x = learner(("SE", "PER"), criterion=criterion).ask()

@@ -265,7 +265,7 @@ def test_a_model_of_compiled_functions_scores_blocks_in_threads_and_elsewhere(cl
         assert_allclose(lazy.compute(), here, rtol=1e-9)
 
 
-@pytest.mark.parametrize("criterion", ["bald", "bald_draws"])
+@pytest.mark.parametrize("criterion", ["bald", "uncertainty"])
 def test_a_learner_chooses_from_a_lazy_pool_in_a_cluster(criterion, client):
     pool = da.from_array(POOL, chunks=(70, 1))
     one, other = (Learner(ard(), pool=pool, criterion=criterion, random_seed=2) for _ in range(2))

@@ -27,6 +27,8 @@ from optimum import FUNCTIONS
 HERE = Path(__file__).parent
 PATH = HERE / "results" / "pools.jsonl"
 METHODS = ("uncertainty", "epig", "integrated_variance", "bald_draws", "random")
+# Records keep the name that the criterion had.
+CRITERION = {"bald_draws": "bald"}
 REPEATS, N_START, N_ASK, SHOWN = 5, 8, 24, (0, 8, 16, 24)
 TABLES = {
     "yacht": ("yacht.csv", None),
@@ -67,7 +69,9 @@ def run(folder):
         bounds = np.column_stack([X[pool].min(0), X[pool].max(0)])
         bounds[bounds[:, 0] == bounds[:, 1], 1] += 1
         gpm = pma.ard_gp(X[start], y[start], bounds=bounds)
-        learner = pma.active.Learner(gpm, "function", pool=X[pool], criterion=method, random_seed=repeat)
+        learner = pma.active.Learner(
+            gpm, "function", pool=X[pool], criterion=CRITERION.get(method, method), random_seed=repeat
+        )
         lookup = {tuple(x): value for x, value in zip(X[pool], y[pool], strict=True)}
         center, scale = y.mean(), y[test].std()
         found, seconds = {"rmse": [], "nll": []}, []

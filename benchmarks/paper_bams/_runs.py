@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import pymc_active as pma
 
-# Label, criterion of the Learner.
+VARIANTS = {
+    "bams_tempered": partial(pma.active.bams, weights="tempered"),
+    "bams_uniform": partial(pma.active.bams, weights="uniform"),
+    "bams_modes": partial(pma.active.bams, method="modes"),
+    "bams_draws": partial(pma.active.bams, method="draws"),
+}
+# Label of each criterion of the Learner, or variant of one.
 DESIGNS = {
     "bams": "BAMS",
     "committee": "QBC",
@@ -39,14 +46,16 @@ def run(
 ) -> dict[str, Any]:
     """From two random points to ``n_points``; the posterior over the models after every answer.
 
-    The same ``Learner`` follows the modes of all designs; only the criterion differs.
+    The same ``Learner`` fits all designs; only the criterion differs.
     """
     rng = np.random.default_rng(seed)
     start = rng.choice(len(x), 2, replace=False)
     low, high = x.min(), x.max()
     scales = {"x_scale": (low, high - low), "y_scale": (y.mean(), y.std(ddof=1))}
     models = {e: pma.composite_gp(x[start], y[start], e, priors=priors, **scales) for e in expressions}
-    learner = pma.active.Learner(models, learn="model", criterion=design, pool=x, random_seed=seed)
+    learner = pma.active.Learner(
+        models, learn="model", criterion=VARIANTS.get(design, design), pool=x, random_seed=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # A random design needs no fit to ask, but its posterior is wanted after every answer too.

@@ -31,6 +31,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,14 +97,14 @@ ROWS = {
     "permeability 1107/2": Row(1107, 2, "real", 0.5, "permeability", n_held_out=55, n_points=60),
 }
 # Label, criterion of the Learner; None: points in the order of a design made beforehand.
-METHODS: dict[str, tuple[str, str | None]] = {
+METHODS: dict[str, tuple[str, Any]] = {
     "rand": ("RAND", None),
     "lh": ("LH", None),
     "uncertainty": ("UNC", "uncertainty"),
     "bald": ("BALD", "bald"),
-    "bald_f": ("BALD, target f", "bald_f"),
-    "bald_modes": ("BALD, modes", "bald_modes"),
-    "bald_draws": ("BALD, draws", "bald_draws"),
+    "bald_f": ("BALD, target f", partial(pma.active.bald, target="f")),
+    "bald_modes": ("BALD, modes", partial(pma.active.bald, method="modes")),
+    "bald_draws": ("BALD, draws", partial(pma.active.bald, method="draws")),
     "paper_literal": ("BALD, paper's protocol", None),
     "paper_literal_rand": ("RAND, paper's search", None),
     "lasso": ("LASSO, training loss", None),

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,7 +112,11 @@ def _criterion(method: str, repeat: int) -> Any:
     """What the Learner is told; BoTorch and ES choose without it."""
     if method == "ei":
         return ExpectedImprovement(method="draws", draws=DRAWS, random_seed=repeat)
-    return NOT_A_LEARNERS if method in (*PEERS, "es") else {"pes_nb": "pes_map"}.get(method, method)
+    return (
+        NOT_A_LEARNERS
+        if method in (*PEERS, "es")
+        else {"pes_nb": partial(pma.active.pes, method="map")}.get(method, method)
+    )
 
 
 def _ask(learner: pma.active.Learner, method: str, problem: Problem, repeat: int) -> np.ndarray:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.checking.reference import Reference, Subject, picked
+from pymc_active.criteria.bald import bald
+from pymc_active.criteria.bams import bams
 from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
-from pymc_active.criteria.by_name import CRITERIA, criterion_names, make_criterion
+from pymc_active.criteria.by_name import CRITERIA, Named, criterion_names, make_criterion
 from pymc_active.criteria.epig import targets_among
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.criteria.maximum.max_value import Thompson
@@ -23,8 +26,10 @@ from pymc_active.predictions.model_average import ModelAverage
 _MOST_INPUTS = 6
 # The criteria that are looked at unless others are named: of moments, for a fit that is one ensemble; of the maximum;
 # and between models.
-_MOMENTS = ("bald", "bald_f", "uncertainty", "expected_improvement", "upper_confidence_bound")
-_OPTIMUM, _BETWEEN = ("max_value_entropy", "pes"), ("bams", "bams_modes", "bams_draws", "committee")
+_OPTIMUM = ("max_value_entropy", "pes")
+# Variants that a Gaussian at a mode has, while particles have one answer.
+_OF_MODES = (partial(bald, method="draws"), partial(bald, target="f"))
+_BETWEEN_OF_MODES = (partial(bams, method="modes"), partial(bams, method="draws"))
 # Draws of the reference in the truth; for criteria of the maximum and of predictions draws of the hyperparameters of
 # each half, and paths.
 _DRAWS, _TRUE_DRAWS, _TRUE_OPTIMA = 400, 32, 128
@@ -33,25 +38,25 @@ _OF_EACH, _NEGLIGIBLE = 200, 1e-9
 
 
 class Question(NamedTuple):
-    """What to decide: candidates (m, D), their labels, criteria by name, where the maximum is looked for."""
+    """What to decide: candidates (m, D), their labels, criteria of the registry, where the maximum is looked for."""
 
     X: np.ndarray
     labels: np.ndarray
-    criteria: tuple[str, ...]
+    criteria: tuple[Named, ...]
     domain: Domain
     minimize: bool
 
-    def criterion(self, name: str, random_seed: int | None) -> Criterion:
+    def criterion(self, named: Named, random_seed: int | None) -> Criterion:
         """One of them."""
         common: dict[str, Any] = {"minimize": self.minimize, "random_seed": random_seed, "several_models": True}
-        return make_criterion(name, domain=lambda: self.domain, targets=lambda: targets_among(self.X), **common)
+        return make_criterion(named, domain=lambda: self.domain, targets=lambda: targets_among(self.X), **common)
 
 
 def read_question(
     fit: Subject | ModelAverage,
     pool: np.ndarray,
     labels: np.ndarray,
-    criteria: Sequence[str] | None,
+    criteria: str | Sequence[Any] | None,
     bounds: Any,
     minimize: bool,
 ) -> Question:
@@ -60,17 +65,19 @@ def read_question(
     of_one = not isinstance(fit, ModelAverage)
     known = criterion_names("moments", "predictions", "maximum") if of_one else criterion_names("models")
     if criteria is None and isinstance(fit, ModelAverage):
-        criteria = _BETWEEN
+        by_modes = any(isinstance(one, LaplaceFit) for one in fit.values())
+        criteria = [*known, *(_BETWEEN_OF_MODES if by_modes else ())]
     elif criteria is None:
         is_simple = np.ptp(fit.y) > 0 and fit.X.shape[1] <= _MOST_INPUTS
-        of_moments = criterion_names("moments") if isinstance(fit, LaplaceFit) else _MOMENTS
-        criteria = [*of_moments, *(_OPTIMUM if is_simple else ())]
-    criteria = (criteria,) if isinstance(criteria, str) else tuple(criteria)
-    if not criteria or not set(criteria) <= set(known):
-        raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, criteria))}")
-    if any(CRITERIA[name].kind == "maximum" for name in criteria):
+        of_modes = _OF_MODES if isinstance(fit, LaplaceFit) else ()
+        criteria = [*criterion_names("moments"), *of_modes, *(_OPTIMUM if is_simple else ())]
+    given = (criteria,) if isinstance(criteria, str) or callable(criteria) else tuple(criteria)
+    named = [one for one in map(Named.read, given) if one is not None and one.name in known]
+    if not named or len(named) < len(given):
+        raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, given))}")
+    if any(CRITERIA[one.name].kind == "maximum" for one in named):
         check_data(fit.y)
-    return Question(pool, labels, criteria, domain, minimize)
+    return Question(pool, labels, tuple(named), domain, minimize)
 
 
 class Row(NamedTuple):
@@ -111,14 +118,14 @@ def compare_decisions(fit: Subject, question: Question, reference: Reference, ra
     left_out = {}
     whole, *halves = _parts(reference.ensemble, _DRAWS)
     truth = _Truth(whole, halves, question.X)
-    for name in question.criteria:
-        ours = question.criterion(name, random_seed)
+    for named in question.criteria:
+        name, ours = str(named), question.criterion(named, random_seed)
         try:
             if isinstance(ours, Thompson):
                 raise ValueError("a single sample path has no utility that another source could judge")
             scorer = ours.prepare(fit)
             known = truth(ours) if isinstance(ours, MomentCriterion) else None
-            utility, parts = known or _by_halves(name, question, reference, random_seed)
+            utility, parts = known or _by_halves(named, question, reference, random_seed)
             rows[name] = Row(scorer.score(question.X), utility, parts, scorer.units)
         except (ValueError, NotImplementedError) as error:
             # A kernel without derivatives must not cost what the reference has cost.
@@ -129,17 +136,17 @@ def compare_decisions(fit: Subject, question: Question, reference: Reference, ra
 
 
 def _by_halves(
-    name: str, question: Question, reference: Reference, random_seed: int | None
+    named: Named, question: Question, reference: Reference, random_seed: int | None
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """True utilities of a criterion that takes long: the mean over both halves of the reference, and each."""
     seeds = np.random.SeedSequence(random_seed).generate_state(2)
     halves = []
     for half, seed in enumerate(seeds.tolist()):
-        if CRITERIA[name].kind == "maximum":
+        if CRITERIA[named.name].kind == "maximum":
             size: dict[str, int] = {"n_optima": _TRUE_OPTIMA, "n_hyperparameters": _TRUE_DRAWS, "random_seed": seed}
-            truth = CRITERIA[name].make(question.domain, minimize=question.minimize, **size)
+            truth = CRITERIA[named.name].make(question.domain, minimize=question.minimize, **size)
         else:
-            truth = question.criterion(name, None)
+            truth = question.criterion(named, None)
         halves.append(truth.prepare(picked(reference.ensemble, 2 * _TRUE_DRAWS, half)).score(question.X))
     return 0.5 * (halves[0] + halves[1]), (halves[0], halves[1])
 
@@ -160,12 +167,12 @@ def decide_between(
     by_probability = truth(true)
     equally = truth(np.where(true > 0, 1.0, 0.0) / np.count_nonzero(true))
     rows = {}
-    for name in question.criteria:
-        criterion = question.criterion(name, None)
+    for named in question.criteria:
+        criterion = question.criterion(named, None)
         assert isinstance(criterion, MomentCriterion)
         scorer = criterion.prepare(average)
-        utility, halves = (equally if name == "committee" else by_probability)(criterion)
-        rows[name] = Row(scorer.score(question.X), utility, halves, scorer.units)
+        utility, halves = (equally if named.name == "committee" else by_probability)(criterion)
+        rows[str(named)] = Row(scorer.score(question.X), utility, halves, scorer.units)
     return to_dataset(rows, question.labels)
 
 

@@ -33,7 +33,7 @@ def check(
     X_new: Any = None,
     y_new: Any = None,
     pool: Any = None,
-    criteria: Sequence[str] | None = None,
+    criteria: str | Sequence[Any] | None = None,
     bounds: Any = None,
     minimize: bool = False,
     n_particles: int | None = None,
@@ -57,12 +57,11 @@ def check(
         Observations at ``X_new``. Without them negative log densities are expectations under the reference.
     pool : array_like, shape (m', D), optional
         Candidates for the decisions.
-    criteria : sequence of str, optional
-        Criteria whose decisions are checked, by the names that :class:`pymc_active.active.Learner` takes. Default for
-        one model: functions of the predictive moments (such as ``"bald"``, ``"uncertainty"`` and
-        ``"expected_improvement"``; of a LaplaceFit in all variants), and ``"max_value_entropy"`` and ``"pes"``, which
-        take some seconds, if there are at most six inputs and the y differ. Default for several models: ``"bams"``,
-        ``"bams_modes"``, ``"bams_draws"`` and ``"committee"``.
+    criteria : sequence of str or callable, optional
+        Criteria whose decisions are checked, as :class:`pymc_active.Learner` takes them. Default for one model: the
+        functions of the predictive moments (such as ``"bald"``, ``"uncertainty"`` and ``"expected_improvement"``), and
+        ``"max_value_entropy"`` and ``"pes"``, which take some seconds, if there are at most six inputs and the y
+        differ. Default for several models: ``"bams"`` and ``"committee"``. For a LaplaceFit also variants.
     bounds, minimize : list of (low, high), optional, and bool
         Box in which criteria such as ``"pes"`` look for the maximum (or minimum). Default: they look in the pool.
     n_particles : int, optional

@@ -28,7 +28,7 @@ CONTRADICTION = 4.0
 # A larger error of a probability changes how a sentence about the models reads.
 PROBABILITY_MATTERS = 0.1
 # Default criteria of a Learner: for hyperparameters, for the function, for the maximum.
-DEFAULTS = ("bald_draws", "bald", "uncertainty", "expected_improvement")
+DEFAULTS = ("bald", "uncertainty", "expected_improvement")
 
 _REFERENCE = {"run": "the longer run", "trace": "MCMC", "fit": "the other fit"}
 
@@ -66,7 +66,7 @@ def verdict_on_models(tree: xr.DataTree) -> str:
         if ratio.get("bams", 1.0) < enough:
             wanted.append(
                 'take bams with method="draws"'
-                if ratio.get("bams_draws", 0.0) >= enough
+                if ratio.get('bams(method="draws")', 0.0) >= enough
                 else "fit each model by pma.fit"
             )
     if furthest > PROBABILITY_MATTERS:
@@ -198,7 +198,7 @@ def _picks(decision: xr.Dataset, names: Sequence[str]) -> str:
 
 def _asked(decision: xr.Dataset) -> list[str]:
     names = decision.criterion.to_numpy().tolist()
-    return [name for name in DEFAULTS if name in names and not (name == "bald" and "bald_draws" in names)] or names[:1]
+    return [name for name in DEFAULTS if name in names] or names[:1]
 
 
 def _on_decisions(tree: xr.DataTree) -> str:
@@ -229,7 +229,7 @@ def _advice(tree: xr.DataTree) -> list[str]:
         poor = [name for name in _asked(decision) if not good[name]]
         if poor:
             wanted.append(f"{better}: {' and '.join(poor)} would decide better")
-        if not good.get("bald", True) and good.get("bald_draws", False):
+        if not good.get("bald", True) and good.get('bald(method="draws")', False):
             wanted.append('take bald with method="draws", not of the marginal GP')
     best = _closest(tree)
     if best is not None:

@@ -214,7 +214,9 @@ def relative_utility(name: str, utility: np.ndarray, pick: int) -> float:
     """Utility at a pick as a share of the largest; 1 if no candidate has any.
 
     Expected improvement comes as its logarithm; criteria without a natural zero are measured from their lowest value.
+    ``name`` may have arguments.
     """
+    name = name.partition("(")[0]
     if name == "expected_improvement":
         return float(np.exp(utility[pick] - utility.max()))
     gained, most = utility[pick], utility.max()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Hashable
+from functools import partial
+from inspect import signature
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -36,65 +38,63 @@ type Kind = Literal["moments", "predictions", "maximum", "models"]
 
 
 class Entry(NamedTuple):
-    """One criterion of the registry.
+    """One criterion of the registry: its function, its class, and the arguments that both take.
 
     Its ``kind`` is what it depends on: the predictive moments, predictions at targets, the place or height of the
-    maximum, or the differences between several models (other kinds average over models). ``make`` takes ``minimize``;
-    for ``"predictions"`` the targets; for ``"maximum"`` the domain and the keywords ``minimize`` and ``random_seed``.
+    maximum, or the differences between several models (other kinds average over models).
     """
 
     kind: Kind
+    function: Callable
     make: Callable[..., Criterion]
+    arguments: tuple[str, ...]
 
 
-def _bald(target: str, method: str | None) -> Entry:
-    return Entry("moments", lambda minimize: Bald(target, method, random_seed=_SEED))
-
-
-def _bams(weights: str = "posterior", method: str | None = None) -> Entry:
-    return Entry("models", lambda minimize: Bams(weights, method, random_seed=_SEED))
-
-
+_MARGINAL = ("method", "draws")
+_PATHS = ("method", "n_optima", "n_features", "n_hyperparameters")
 CRITERIA: dict[str, Entry] = {
-    "bald": _bald("y", None),
-    "bald_bbq": _bald("y", "bbq"),
-    "bald_modes": _bald("y", "modes"),
-    "bald_draws": _bald("y", "draws"),
-    "bald_cubature": _bald("y", "cubature"),
-    "bald_f": _bald("f", None),
-    "bald_bbq_f": _bald("f", "bbq"),
-    "bald_modes_f": _bald("f", "modes"),
-    "bald_draws_f": _bald("f", "draws"),
-    "bald_cubature_f": _bald("f", "cubature"),
-    "uncertainty": Entry("moments", lambda minimize: Uncertainty(random_seed=_SEED)),
-    "expected_improvement": Entry("moments", lambda minimize: ExpectedImprovement(minimize, random_seed=_SEED)),
-    "upper_confidence_bound": Entry(
-        "moments", lambda minimize: UpperConfidenceBound(minimize=minimize, random_seed=_SEED)
-    ),
-    "epig": Entry("predictions", lambda targets: Epig(targets, random_seed=_SEED)),
-    "integrated_variance": Entry("predictions", lambda targets: IntegratedVariance(targets, random_seed=_SEED)),
-    "pes": Entry("maximum", Pes),
-    "pes_map": Entry("maximum", lambda domain, **keywords: Pes(domain, method="map", **keywords)),
-    "max_value_entropy": Entry("maximum", MaxValueEntropy),
-    "joint_entropy_search": Entry("maximum", JointEntropy),
-    "entropy_search": Entry("maximum", lambda domain, **keywords: EntropySearch(domain, method="map", **keywords)),
-    "thompson": Entry("maximum", Thompson),
-    "bams": _bams(),
-    "bams_tempered": _bams("tempered"),
-    "bams_uniform": _bams("uniform"),
-    "bams_modes": _bams(method="modes"),
-    "bams_draws": _bams(method="draws"),
-    "committee": Entry("models", lambda minimize: Committee(random_seed=_SEED)),
-}
-
-# A public function passed as a criterion means the criterion of its name, which has a gradient.
-FUNCTIONS: dict[Callable, str] = {
-    f: f.__name__
-    for f in (
-        *(bald, uncertainty, epig, integrated_variance, expected_improvement, upper_confidence_bound, bams, committee),
-        *(pes, max_value_entropy, joint_entropy_search, entropy_search, thompson),
+    entry.function.__name__: entry
+    for entry in (
+        Entry("moments", bald, Bald, ("target", *_MARGINAL)),
+        Entry("moments", uncertainty, Uncertainty, _MARGINAL),
+        Entry("moments", expected_improvement, ExpectedImprovement, _MARGINAL),
+        Entry("moments", upper_confidence_bound, UpperConfidenceBound, ("beta", *_MARGINAL)),
+        Entry("predictions", epig, Epig, ("draws",)),
+        Entry("predictions", integrated_variance, IntegratedVariance, ("draws",)),
+        Entry("maximum", pes, Pes, (*_PATHS, "mixed", "boundary", "moments")),
+        Entry("maximum", max_value_entropy, MaxValueEntropy, _PATHS),
+        Entry("maximum", joint_entropy_search, JointEntropy, _PATHS),
+        Entry("maximum", entropy_search, partial(EntropySearch, method="map"), ()),
+        Entry("maximum", thompson, Thompson, ("method", "n_features")),
+        Entry("models", bams, Bams, ("weights", *_MARGINAL)),
+        Entry("models", committee, Committee, _MARGINAL),
     )
 }
+_BY_FUNCTION: dict[Any, str] = {entry.function: name for name, entry in CRITERIA.items()}
+
+
+class Named(NamedTuple):
+    """A criterion of the registry: its name, and arguments that differ from the defaults; ``"random"`` is one too."""
+
+    name: str
+    arguments: dict[str, Any]
+
+    def __str__(self) -> str:
+        told = ", ".join(f'{key}="{v}"' if isinstance(v, str) else f"{key}={v!r}" for key, v in self.arguments.items())
+        return f"{self.name}({told})" if told else self.name
+
+    @classmethod
+    def read(cls, criterion: Any) -> Self | None:
+        """What a name, a function of the registry, or a :func:`functools.partial` of one stands for; else None."""
+        if isinstance(criterion, cls):
+            return criterion
+        if isinstance(criterion, str):
+            return cls(criterion, {})
+        function, arguments = criterion, {}
+        if isinstance(criterion, partial) and not criterion.args:
+            function, arguments = criterion.func, dict(criterion.keywords)
+        name = _BY_FUNCTION.get(function) if isinstance(function, Hashable) else None
+        return None if name is None else cls(name, arguments)
 
 
 def criterion_names(*kinds: Kind) -> list[str]:
@@ -103,7 +103,7 @@ def criterion_names(*kinds: Kind) -> list[str]:
 
 
 def make_criterion(
-    name: str,
+    named: Named,
     *,
     domain: Callable[[], Domain],
     targets: Callable[[], np.ndarray],
@@ -111,19 +111,23 @@ def make_criterion(
     random_seed: Any = None,
     several_models: bool = False,
 ) -> Criterion:
-    """A criterion by its name; a ValueError for an unknown one.
+    """A criterion of the registry; a ValueError for an unknown one, or an argument that its variants do not have.
 
     ``domain`` returns the domain of the maximum, ``targets`` the points (T, D) at which predictions matter; they are
     called only for criteria that need them. ``random_seed`` is for sample paths; ``several_models`` allows criteria
     that compare models.
     """
-    entry = CRITERIA.get(name)
+    entry = CRITERIA.get(named.name)
     if entry is None or (entry.kind == "models" and not several_models):
         known = criterion_names() if several_models else criterion_names("moments", "predictions", "maximum")
         hint = "" if entry is None else " (which compares several models)"
-        raise ValueError(f"criterion must be callable or one of {', '.join(sorted(known))}; got {name!r}{hint}")
+        raise ValueError(f"criterion must be callable or one of {', '.join(sorted(known))}; got {named.name!r}{hint}")
+    if not set(named.arguments) <= set(entry.arguments):
+        which = f"may have the arguments {', '.join(entry.arguments)}" if entry.arguments else "has no variants"
+        raise ValueError(f"the criterion {named.name} {which}; got {named}")
     if entry.kind == "predictions":
-        return entry.make(targets())
+        return entry.make(targets(), random_seed=_SEED, **named.arguments)
     if entry.kind == "maximum":
-        return entry.make(domain(), minimize=minimize, random_seed=random_seed)
-    return entry.make(minimize)
+        return entry.make(domain(), minimize=minimize, random_seed=random_seed, **named.arguments)
+    end = {"minimize": minimize} if "minimize" in signature(entry.make).parameters else {}
+    return entry.make(random_seed=_SEED, **end, **named.arguments)

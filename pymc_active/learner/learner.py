@@ -70,20 +70,17 @@ class Learner(Summarized):
         hypercube of D + 2 points, from 4 to 20 (of a pool, the rows nearest to it), and to learn the hyperparameters of
         8 to 30 inputs in a box the :func:`gradient_design` of D + 1 points.
     learn : {"function", "hyperparameters", "model", "maximum"}
-        The goal. It selects the criterion: :func:`uncertainty`; :func:`bald` over posterior draws, which decides most
-        like MCMC (``criterion="bald"``, of the marginal GP, is many times faster); :func:`bams` between several models
-        (``criterion="bams_draws"`` is closer to the exact posterior on few data, and much slower); or
-        :func:`expected_improvement` over the posterior for the maximum or minimum. Several models may also learn the
-        function or its maximum: their average decides.
+        The goal. It selects the criterion: :func:`uncertainty`; :func:`bald`; :func:`bams` between several models; or
+        :func:`expected_improvement` for the maximum or minimum. All are taken over the posterior that the fits
+        represent. Several models may also learn the function or its maximum: their average decides.
     criterion : str or callable, optional
-        Another criterion, by a name that means the same for :func:`pymc_active.check` and the command line: ``"bald"``
-        (append ``_bbq``, ``_modes``, ``_draws`` or ``_cubature`` for the method, then ``_f`` for the latent target),
+        Another criterion, by a name that means the same for :func:`pymc_active.check` and the command line: ``"bald"``,
         ``"uncertainty"``, ``"epig"``, ``"integrated_variance"``, ``"expected_improvement"``,
-        ``"upper_confidence_bound"``, ``"pes"``, ``"pes_map"`` (hyperparameters fixed at the mode),
-        ``"max_value_entropy"``, ``"joint_entropy_search"``, ``"entropy_search"`` (at the mode), ``"thompson"``; for
-        several models also ``"bams"``, ``"bams_tempered"``, ``"bams_uniform"``, ``"bams_modes"``, ``"bams_draws"``,
-        ``"committee"``. ``"random"`` draws points at random. A function ``criterion(fit, X)`` returns one number for
-        each row of X; larger is better, and zero is what a failed experiment is worth.
+        ``"upper_confidence_bound"``, ``"pes"``, ``"max_value_entropy"``, ``"joint_entropy_search"``,
+        ``"entropy_search"`` (at the mode), ``"thompson"``; for several models also ``"bams"`` and ``"committee"``.
+        ``"random"`` draws points at random. For a variant pass the function of that name with its arguments, such as
+        ``functools.partial(pma.active.bald, target="f")``. Any other function ``criterion(fit, X)`` returns one number
+        for each row of X; larger is better, and zero is what a failed experiment is worth.
     pool : ndarray, DataFrame or dask array, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
         by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.

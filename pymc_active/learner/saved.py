@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import is_lazy
+from pymc_active.criteria.by_name import Named
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
@@ -28,7 +29,7 @@ from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 6
 # Fields of a state that go into the file as they are.
-_PLAIN = ("learn", "criterion_is_named", "minimize", "repeat", "random_seed", "n_start", "notes")
+_PLAIN = ("learn", "minimize", "repeat", "random_seed", "n_start", "notes")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
 _DEEPEST = 50
 # Errors that damaged contents cause, besides a ValueError that says more.
@@ -92,6 +93,7 @@ def to_contents(state: LearnerState) -> Contents:
     document = {
         **{name: getattr(state, name) for name in _PLAIN},
         "criterion": state.criterion_name,
+        "named": None if state.named is None else state.named._asdict(),
         "verify": state.verification.every,
         "generator": write_generator(state.rng),
         "table": table,
@@ -122,9 +124,9 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     [outcome] = groups["observed_data"].data_vars.values()
     y = np.array(outcome.to_numpy(), float)
     if criterion is None:
-        if not document["criterion_is_named"]:
+        if document["named"] is None:
             raise ValueError(f"a file cannot hold your own criterion, {document['criterion']!r}: pass it as criterion=")
-        criterion = document["criterion"]
+        criterion = Named(**document["named"])
     memory = document["memory"]
     gpm: Any
     if is_first := "has_function" in memory:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_active.criteria.base import Criterion, is_lazy
-from pymc_active.criteria.by_name import FUNCTIONS, make_criterion
+from pymc_active.criteria.by_name import Named, make_criterion
 from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
@@ -27,7 +27,7 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 # The criterion of each goal.
 GOALS = {
     "function": "uncertainty",
-    "hyperparameters": "bald_draws",
+    "hyperparameters": "bald",
     "model": "bams",
     "maximum": "expected_improvement",
 }
@@ -39,7 +39,7 @@ _WIDEST, _WIDER = 12.0, 5.0
 class LearnerState:
     """The state of a run between two calls of its learner.
 
-    ``criterion`` is None for random points; ``criterion_is_named`` tells whether its name suffices to make it again.
+    ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own.
     ``subject`` is the models, or the design before there is one. It holds the data told so far, ``n_start`` of them at
     the start, and the modes of the last fits. ``rng`` is the generator of the choices, and ``fit`` the searched fit to
     the current data, None until it is made. ``steps`` are the numbers of points at which fits are still to be made: one
@@ -50,7 +50,7 @@ class LearnerState:
     learn: str
     criterion: AnyCriterion | None
     criterion_name: str
-    criterion_is_named: bool
+    named: Named | None
     minimize: bool
     repeat: bool
     random_seed: int
@@ -119,17 +119,16 @@ def new_state(
     _warn_about_scale(subject.models, candidates)
     if criterion is None:
         criterion = GOALS[learn]
-    elif callable(criterion):
-        criterion = FUNCTIONS.get(criterion, criterion)
     for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
         candidates.reserve(Choice(x, row, np.nan))
     several = learn == "model" or isinstance(subject, SeveralModels)
-    made, name = _read_criterion(criterion, candidates, minimize, random_seed, several)
+    named = Named.read(criterion)
+    made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
     return LearnerState(
         learn=learn,
         criterion=made,
         criterion_name=name,
-        criterion_is_named=isinstance(criterion, str),
+        named=named,
         minimize=minimize,
         repeat=repeat,
         random_seed=random_seed,
@@ -142,15 +141,15 @@ def new_state(
     )
 
 
-def _read_criterion(
-    criterion: str | AnyCriterion, candidates: Candidates, minimize: bool, random_seed: int, several: bool
+def _make_criterion(
+    criterion: Named | AnyCriterion, candidates: Candidates, minimize: bool, random_seed: int, several: bool
 ) -> tuple[AnyCriterion | None, str]:
-    if criterion == "random":
-        return None, criterion
-    if isinstance(criterion, str):
+    if isinstance(criterion, Named):
+        if criterion.name == "random":
+            return None, criterion.name
         options: dict[str, Any] = {"minimize": minimize, "random_seed": random_seed, "several_models": several}
         options |= {"domain": lambda: candidates.domain, "targets": lambda: candidates.places(N_TARGETS)}
-        return make_criterion(criterion, **options), criterion
+        return make_criterion(criterion, **options), str(criterion)
     if not callable(criterion) and not isinstance(criterion, Criterion):
         raise ValueError(f"criterion must be a name or a callable; got {criterion!r}")
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))

@@ -173,7 +173,8 @@ def _pareto_k(ax: Axes, k: float) -> None:
 
 
 def _decisions(ax: Axes, decision: xr.Dataset) -> None:
-    names = [str(name) for name in decision.criterion.to_numpy()]
+    # Arguments on lines of their own leave room for the bars.
+    names = [str(name).replace("(", "(\n").replace(", ", ",\n") for name in decision.criterion.to_numpy()]
     ratio, split = decision.regret_ratio.to_numpy(), decision.split_half.to_numpy()
     for i, (value, known) in enumerate(zip(ratio, split, strict=True)):
         color = BLUE if value >= GOOD_DECISION else ORANGE
