@@ -1,5 +1,7 @@
 """What ArviZ reads from fits, learners and traces: all groups, with values checked by a second route."""
 
+from functools import cache
+
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -14,6 +16,7 @@ GROUPS = {
     *("posterior", "log_prior", "posterior_predictive", "log_likelihood", "sample_stats"),
     *("prior", "prior_predictive", "observed_data", "constant_data"),
 }
+SLOW = ("composite", "user", "trace")
 KINDS = ("ard", "laplace", "embedding", "composite", "user", "learner", "trace")
 RNG = np.random.default_rng(20261124)
 X = RNG.uniform(-2, 2, (9, 2))
@@ -35,6 +38,7 @@ def user_model():
     return pma.from_marginal(gp, "assay", model=model)
 
 
+@cache
 def made(kind):
     """A model and its DataTree."""
     if kind == "learner":
@@ -61,14 +65,9 @@ def made(kind):
     return gpm, fitted.to_datatree(200, random_seed=1)
 
 
-@pytest.fixture(scope="module")
-def all_made():
-    return {kind: made(kind) for kind in KINDS}
-
-
-@pytest.fixture(params=KINDS)
-def one(request, all_made):
-    return all_made[request.param]
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS])
+def one(request):
+    return made(request.param)
 
 
 def refitted(gpm, theta, row):
@@ -129,8 +128,8 @@ def test_loo_at_known_hyperparameters_is_that_of_refits():
     assert np.abs(az.loo_pit(tree)["y"] - exact).max() < 4 * 0.5 / np.sqrt(100)
 
 
-def test_replicates_are_draws_given_the_other_observations(all_made):
-    gpm, tree = all_made["ard"]
+def test_replicates_are_draws_given_the_other_observations():
+    gpm, tree = made("ard")
     tree = pma.fit(gpm, n_particles=32, **QUIET).to_datatree(4000, random_seed=2)
     thetas, y = trace_thetas(gpm, tree), tree["posterior_predictive"]["y"].to_numpy()[0]
     thetas, rows = np.unique(thetas, axis=0, return_inverse=True)
@@ -156,9 +155,10 @@ def test_prior_predictive_data_have_the_prior_covariance():
     assert (np.abs(np.cov(y.T) - covariance) < 4.5 * error).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ard", "composite", "user", "trace"])
-def test_log_prior_is_that_of_pymc(all_made, kind):
-    gpm, tree = all_made[kind]
+def test_log_prior_is_that_of_pymc(kind):
+    gpm, tree = made(kind)
     with gpm.model:
         expected = pm.stats.compute_log_prior(tree.copy(), extend_inferencedata=False, progressbar=False)
     for name, values in tree["log_prior"].data_vars.items():
@@ -166,9 +166,10 @@ def test_log_prior_is_that_of_pymc(all_made, kind):
         assert_allclose(values, other.sum([dim for dim in other.dims if dim not in ("chain", "draw")]), rtol=1e-6)
 
 
-def test_lp_is_the_log_density_on_the_unconstrained_space(all_made):
+@pytest.mark.slow
+def test_lp_is_the_log_density_on_the_unconstrained_space():
     for kind in ("ard", "user", "embedding"):
-        gpm, tree = all_made[kind]
+        gpm, tree = made(kind)
         stats = tree["sample_stats"]
         theta = trace_thetas(gpm, tree)[3]
         assert float(stats["lp"][0, 3]) == pytest.approx(gpm.posterior().value(theta), rel=1e-8)
@@ -176,13 +177,15 @@ def test_lp_is_the_log_density_on_the_unconstrained_space(all_made):
         assert float(stats["log_marginal_likelihood"][0, 3]) == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-def test_sensitivity_and_comparison_take_the_trees(one, all_made):
+def test_sensitivity_and_comparison_take_the_trees(one):
     assert np.isfinite(az.psense(one[1]).to_array()).all()
-    compared = az.compare({"this": one[1], "that": all_made["laplace"][1]})
+    compared = az.compare({"this": one[1], "that": made("laplace")[1]})
     assert set(compared.index) == {"this", "that"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 @pytest.mark.parametrize(
     "plot", [az.plot_ppc_dist, az.plot_loo_pit, az.plot_prior_posterior, az.plot_forest], ids=lambda plot: plot.__name__
@@ -203,14 +206,15 @@ def test_draws_of_a_laplace_fit_come_from_all_modes():
     assert (np.abs(thetas.mean(0) - mean) < 5 * thetas.std(0) / np.sqrt(len(thetas))).all()
 
 
-def test_a_mean_is_reported_in_the_units_of_y(all_made):
-    gpm, tree = all_made["ard"]
+@pytest.mark.slow
+def test_a_mean_is_reported_in_the_units_of_y():
+    gpm, tree = made("ard")
     posterior = tree["posterior"]
     expected = gpm.y_map.shift + gpm.y_map.scale * posterior["mean_constant"]
     assert_allclose(posterior["mean_constant_original_units"], expected)
     assert float(np.median(posterior["mean_constant_original_units"])) == pytest.approx(30, abs=12)
     # The PyMC model says the same.
-    assert_allclose(all_made["trace"][1]["posterior"]["mean_constant_original_units"].mean(), 30, atol=12)
+    assert_allclose(made("trace")[1]["posterior"]["mean_constant_original_units"].mean(), 30, atol=12)
     sloped = pma.ard_gp(X, Y, mean="linear", **BOX).constrain(np.ones((1, 7)))
     assert_allclose(sloped["mean_slope_original_units"][0], Y.std() / 2)
     assert "mean_constant_original_units" not in pma.ard_gp(X, Y / 10, mean="constant").constrain(np.ones((1, 5)))

@@ -196,6 +196,7 @@ def test_what_follows_needs_no_scales_either():
         result.error_rates  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_simulator_of_one_point():
     def one(x):
         assert x.shape == (20,)

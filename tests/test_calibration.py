@@ -10,6 +10,8 @@ from scipy.stats import kstest
 
 import pymc_active as pma
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 6)[:, None]
 Y = np.sin(3 * X[:, 0])
 LEVEL = {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -1.0, "mean_constant": pm.Normal.dist(0, 2)}

@@ -284,6 +284,7 @@ DOMAIN = Domain(np.zeros(2), np.ones(2))
 OPTIMUM = {kind.name: kind for kind in (Pes, MaxValueEntropy, JointEntropy, EntropySearch, Thompson)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMUM)
 def test_criteria_of_the_maximum_take_the_same_sources(fit, fits, trace, name):
     few = {"n_hyperparameters": 3, "random_seed": 1}

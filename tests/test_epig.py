@@ -73,6 +73,7 @@ def test_hyperparameters_count(fit):
     assert abs(abs(np.corrcoef(drawn.T)[0, 1]) - expected) < 4 / np.sqrt(len(drawn))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Epig, IntegratedVariance])
 @pytest.mark.parametrize("kernel", ["ard", "embedding", "composite"])
 def test_the_gradient_is_that_of_the_value(kind, kernel):
@@ -88,6 +89,7 @@ def test_the_gradient_is_that_of_the_value(kind, kernel):
     assert_allclose(gradient, numerical, rtol=0, atol=1e-5 * np.abs(gradient).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["epig", "integrated_variance"])
 def test_a_learner_asks_by_it(criterion):
     for where in ({"bounds": BOUNDS}, {"pool": CANDIDATES}):

@@ -246,6 +246,7 @@ def works(X):
     return np.isfinite(truth(np.reshape(X, (-1, 2))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "criterion",
     ["expected_improvement", "upper_confidence_bound", "thompson", "uncertainty", "bald", "max_value_entropy"],
@@ -320,6 +321,7 @@ def probability(active, X):
     return np.exp(active._fits.success()(np.atleast_2d(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", ["box", "pool"])
 @pytest.mark.parametrize("learn", ["maximum", "function"])
 def test_the_best_point_that_is_likely_to_work_is_recommended(learn, candidates):
@@ -344,6 +346,7 @@ def test_where_all_is_likely_to_fail_the_best_result_is_recommended():
     assert_array_equal(active.recommend(), best[None])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", ["box", "pool"])
 def test_maxima_of_paths_are_where_experiments_work(candidates):
     active = learner(**({"pool": POOL} if candidates == "pool" else {}))
@@ -356,6 +359,7 @@ def test_maxima_of_paths_are_where_experiments_work(candidates):
     assert not (learner(failures=()).optimum(40).samples.x.to_numpy().sum(1) >= 0.9).all()
 
 
+@pytest.mark.slow
 def test_it_is_time_to_stop_even_if_more_is_promised_where_nothing_works():
     X = RNG.uniform(LOW, HIGH, (60, 2))
     good = works(X)
@@ -366,6 +370,7 @@ def test_it_is_time_to_stop_even_if_more_is_promised_where_nothing_works():
 # Files.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", [None, "random"])
 def test_a_saved_run_asks_the_same(tmp_path, criterion):
     active = learner(criterion=criterion)

@@ -308,6 +308,7 @@ def test_malformed_learners_without_data_are_refused(keywords, message):
 # Files.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [{"bounds": BOX, "criterion": "random"}, {"pool": POOL}], ids=["box", "pool"])
 @pytest.mark.parametrize("told", [0, 2, 5])
 @pytest.mark.parametrize("make", [None, embedding])
@@ -341,6 +342,7 @@ def test_the_function_of_a_run_without_a_model_is_passed_again(tmp_path):
         Learner.load(path, model=embedding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [{"memory": {"has_function": False}}, {"memory": {}}, {"models": None, "memory": None}, {"n_start": 3}],

@@ -201,6 +201,7 @@ def test_no_gradient_where_the_length_of_the_rest_has_none():
     assert_allclose(found.variance[0] @ along[0], numerical[0], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_model_without_formulas_says_so():
     fit = near_the_prior(hand_written())
     assert marginal_gradients(fit.best, X3[:1], "map") is None

@@ -182,14 +182,15 @@ def _of_embedding(**keywords):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: learner("hyperparameters"),
-        lambda: learner("hyperparameters", inference="laplace", verify=2),
-        lambda: learner("function", verify="sometimes"),
-        _of_embedding,
-        _of_several,
-        lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3),
+        pytest.param(lambda: learner("hyperparameters"), id="particles"),
+        pytest.param(
+            lambda: learner("hyperparameters", inference="laplace", verify=4), id="modes", marks=pytest.mark.slow
+        ),
+        pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.slow),
+        pytest.param(_of_embedding, id="embedding", marks=pytest.mark.slow),
+        pytest.param(_of_several, id="several models", marks=pytest.mark.slow),
+        pytest.param(lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3), id="first design"),
     ],
-    ids=["particles", "modes", "verified", "embedding", "several models", "first design"],
 )
 @pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning")
 def test_looking_changes_nothing(make, tmp_path):

@@ -240,6 +240,7 @@ def learner_of(n, max_points, **keywords):
     return pma.active.Learner(gpm, bounds=box, max_points=max_points, random_seed=1, **keywords)
 
 
+@pytest.mark.slow
 def test_a_learner_keeps_to_the_most_points_and_says_so_once():
     learner = learner_of(18, 20)
     with warnings.catch_warnings(record=True) as caught:
@@ -258,6 +259,7 @@ def test_a_learner_keeps_to_the_most_points_and_says_so_once():
     assert all((learner.X == x).all(1).any() for x in learner.fit.X)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_active.PointsLeftOutWarning")
 def test_a_saved_learner_of_some_points_asks_the_same(tmp_path):
     learner = learner_of(25, 20)

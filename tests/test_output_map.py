@@ -117,6 +117,7 @@ def offers(y_of):
     return [w for w in caught if issubclass(w.category, pma.OutputScaleWarning)]
 
 
+@pytest.mark.slow
 def test_a_learner_offers_a_map_once_where_it_is_needed():
     assert len(offers(steep)) == 1
     assert not offers(smooth)

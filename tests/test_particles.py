@@ -142,6 +142,7 @@ def test_two_estimates_are_mixed_by_their_evidences():
     assert both.diagnostics["share"] == 1.0
 
 
+@pytest.mark.slow
 def test_periods_are_found_although_particles_may_miss_them():
     x = np.linspace(0, 1, 30)[:, None]
     noise = 0.1 * np.random.default_rng(0).normal(size=30)
@@ -154,6 +155,7 @@ def test_periods_are_found_although_particles_may_miss_them():
     assert "laplace" in fit.diagnostics["method"]
 
 
+@pytest.mark.slow
 def test_a_users_own_model_with_transforms_can_be_sampled():
     X, y = data(8)
     with pm.Model() as model:
@@ -260,6 +262,7 @@ def test_other_objects_are_refused():
         pma.fit(np.ones(3))
 
 
+@pytest.mark.slow
 def test_a_fit_of_exact_data_can_be_predicted_from():
     # The likelihood favours less noise than the rounding errors of K: particles there must not be kept.
     X = np.random.default_rng(40).uniform(-2, 2, (40, 2))

@@ -311,6 +311,7 @@ def test_improvement_at_several_hyperparameters_is_their_mean_with_its_gradient(
 
 
 class TestEdges:
+    @pytest.mark.slow
     @pytest.mark.parametrize("n", [1, 2])
     @pytest.mark.parametrize("D", [1, 3])
     def test_few_observations_are_enough(self, n, D):
@@ -510,6 +511,7 @@ class GrowingNoise(pm.gp.cov.Covariance):
         return pt.diag(self.diag(X)) if Xs is None else pt.zeros((X.shape[0], Xs.shape[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Pes, JointEntropy, EntropySearch])
 def test_noise_counts_as_it_is_where_it_is_measured(kind, monkeypatch):
     X = np.linspace(0, 1, 6)[:, None]

@@ -35,6 +35,7 @@ def grown(make, **options):
     return gpm
 
 
+@pytest.mark.slow
 def test_no_warning_about_units(make):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -64,6 +65,7 @@ def test_priors_are_those_for_y_standardised_by_the_current_data(make):
     assert_allclose(gpm.posterior().value_and_gradient(theta)[0], value - log_jacobian, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_arrays_and_graphs_renew_the_same_priors(make):
     gpm = grown(make)
     arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
@@ -83,6 +85,7 @@ def test_a_recipe_renews_them_too(make):
     assert again.posterior().value_and_gradient(theta)[0] == gpm.posterior().value_and_gradient(theta)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [-1.0, pm.HalfNormal.dist(1.0)], ids=["a number", "not normal"])
 def test_other_priors_are_stated_for_the_first_data(prior):
     gpm = pma.ard_gp(X[:6], Y[:6], bounds=BOUNDS, priors={"log_noise": prior})
@@ -126,6 +129,7 @@ def test_units_of_y_change_nothing():
     assert_allclose(found[1].log_evidence, found[0].log_evidence - 14 * np.log(1000), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_updates_follow_the_renewed_prior():
     """The evidence of reweighed particles, whose prior has moved, is that of a fresh run."""
     gpm = pma.ard_gp(X[:10], Y[:10], bounds=BOUNDS)

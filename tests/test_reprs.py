@@ -112,6 +112,7 @@ def test_fixed_parameters_have_no_uncertainty():
     assert table.loc["noise"].tolist() == ["0.3", "0", "fixed"]
 
 
+@pytest.mark.slow
 def test_parameters_of_the_users_own_model():
     t = np.linspace(0, 6, 8)
     with pm.Model() as own:
@@ -230,6 +231,7 @@ def test_estimated_scales():
         assert text in text_of(scales)
 
 
+@pytest.mark.slow
 def test_a_search_with_an_optimum():
     result = pma.active.hds_then_optimize(waves, 32, n=1, **SCALES, random_seed=1)
     place = f"input 3 = {result.best[3]:.4g}"

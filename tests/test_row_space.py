@@ -81,6 +81,7 @@ def test_the_evidence_is_the_dense_one(both):
     assert_allclose(both.fit.log_evidence, both.dense.log_evidence, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_hessian_and_covariance_are_the_dense_ones(both):
     for got, expected in (
         (both.fit.hessian, both.dense.hessian),
@@ -336,6 +337,7 @@ def posterior_variance(fit, v):
     return inside @ np.linalg.solve(hessian, inside) + outside * posterior.prior.sd[0] ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["a datum", "a candidate", "few inputs"])
 def test_draws_of_a_huge_embedding_vary_as_the_inverse_hessian_says(huge, kind):
     rng = np.random.default_rng(11)

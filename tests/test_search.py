@@ -129,6 +129,7 @@ def test_bad_fits_and_priors(fits):
         pma.active.model_posterior(fits, prior={"ExpQuad": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("true", "seed", "lowest"), [(1, 1, {1: -0.4, 2: -2.0}), (2, 5, {2: -0.8})])
 def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, lowest):
     """Two inputs, known noise: a quasi-Monte-Carlo average knows neither modes nor rotations."""
@@ -150,6 +151,7 @@ def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, low
     assert_allclose(found.table.probability, softmax(found.table.log_evidence))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("true", "seed"), [(1, 1), (2, 5)])
 def test_evidences_of_particles_are_averages_over_the_prior(true, seed):
     X, y = problem(2, true, 20, seed)
@@ -179,6 +181,7 @@ def average_over_the_prior(X, y, d, power=15, is_learned=False):
     return logsumexp(log_likelihood) - np.log(len(R)) - 0.5 * n * np.log(2 * np.pi)
 
 
+@pytest.mark.slow
 def test_the_number_of_components_is_found(plane):
     assert plane.best is plane.fits[2]
     assert list(plane.fits) == plane.table.n_components.to_numpy().tolist() == [1, 2, 3]

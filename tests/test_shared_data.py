@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose
 
 import pymc_active as pma
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(0, 1, 6)[:, None]
 Y = np.sin(3 * X[:, 0])
 POOL = np.linspace(0, 1, 9)[:, None]

@@ -72,6 +72,7 @@ def fit_of(name):
     return pma.fit_laplace(pma.ard_gp(X, f(X), bounds=box, **keywords), random_seed=1, progressbar=False)
 
 
+@pytest.mark.slow
 # Functions without noise, of which the smooth ones leave the noise at its prior.
 @pytest.mark.filterwarnings("ignore:The balance properties", "ignore:the Laplace fit is doubtful")
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -175,6 +176,7 @@ def fit():
     return pma.fit_laplace(pma.ard_gp(X, y, mean="linear"), random_seed=1, progressbar=False)
 
 
+@pytest.mark.slow
 def test_distributions_weigh_the_inputs(fit):
     """Of a sum, the first order of an input is its share of the variance."""
     wide = pma.sobol_indices(fit, distribution=[norm(0, 0.5), norm(0, 1)], random_seed=1)
