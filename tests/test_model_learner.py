@@ -137,7 +137,7 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
         "uncertainty",
         "random",
     ],
-    ids=str,
+    ids=["tempered", "uniform", "modes", "committee", "uncertainty", "random"],
 )
 def test_every_criterion_asks_for_a_candidate(criterion):
     x = learner(("SE", "PER"), criterion=criterion).ask()
