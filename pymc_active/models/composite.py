@@ -184,7 +184,7 @@ class _Composite(Blueprint):
 
     def covariance(self, variables):
         cov = self._pymc_covariance(self.expression, iter(self._names), variables)
-        return self.y_map.scale**2 * self.on_user_inputs(cov)
+        return float(self.y_map.scale) ** 2 * self.on_user_inputs(cov)
 
     def _pymc_covariance(
         self, tree: Expression, names: Iterator[str], variables: dict[str, Any]
