@@ -183,9 +183,7 @@ def _of_embedding(**keywords):
     "make",
     [
         pytest.param(lambda: learner("hyperparameters"), id="particles"),
-        pytest.param(
-            lambda: learner("hyperparameters", inference="laplace", verify=4), id="modes", marks=pytest.mark.slow
-        ),
+        pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes"),
         pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.slow),
         pytest.param(_of_embedding, id="embedding", marks=pytest.mark.slow),
         pytest.param(_of_several, id="several models", marks=pytest.mark.slow),

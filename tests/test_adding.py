@@ -1,0 +1,230 @@
+"""What docs/architecture.md says under "Where to add code", carried out: each toy takes exactly those steps."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose
+from scipy.special import log_ndtr, logsumexp, softmax
+from scipy.stats import norm
+
+import pymc_active as pma
+from pymc_active.criteria import by_name
+from pymc_active.criteria.base import MomentCriterion
+from pymc_active.inference.ensemble import Ensemble, Part
+from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.fit import Fit
+from pymc_active.inference.resampling import systematic
+from pymc_active.kernels import cov, radial
+from pymc_active.models.prior_draws import draw_prior
+from pymc_active.paths import features
+from pymc_active.plots.any_result import plot
+from pymc_active.posterior.full_space import FullSpace
+from pymc_active.support.summaries import Summary
+
+RNG = np.random.default_rng(20261125)
+X = RNG.uniform(-1, 1, (10, 2))
+Y = np.sin(3 * X[:, 0]) + 0.1 * RNG.normal(size=10)
+POOL = RNG.uniform(-1, 1, (40, 2))
+
+
+# A criterion: a class with value and partials, its function, a line in the registry.
+
+
+class Exceedance(MomentCriterion):
+    """Log probability that f exceeds a threshold."""
+
+    name, units = "exceedance", "nats"
+
+    def __init__(self, threshold=0.0, method=None, draws=128, random_seed=None):
+        super().__init__(method, draws, random_seed)
+        self.threshold = threshold
+
+    def value(self, p):
+        return log_ndtr((p.mean - self.threshold) / np.sqrt(p.variance))
+
+    def partials(self, p):
+        sd = np.sqrt(p.variance)
+        u = (p.mean - self.threshold) / sd
+        slope = np.exp(norm.logpdf(u) - log_ndtr(u))
+        return slope / sd, -0.5 * slope * u / p.variance, np.zeros_like(p.mean)
+
+
+def exceedance(fit, X_pool, *, threshold=0.0):
+    return Exceedance(threshold).over(fit, X_pool)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    entry = by_name.Entry("moments", exceedance, Exceedance, ("threshold",))
+    monkeypatch.setitem(by_name.CRITERIA, "exceedance", entry)
+    monkeypatch.setitem(by_name._BY_FUNCTION, exceedance, "exceedance")
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_criterion(tmp_path):
+    learner = pma.Learner(pma.ard_gp(X, Y), criterion="exceedance", bounds=[(-1, 1)] * 2, random_seed=1)
+    x = learner.ask()
+    # The box was searched with the gradient: no random point is better.
+    assert exceedance(learner.fit, x).item() >= exceedance(learner.fit, POOL).max() - 1e-9
+    learner.save(tmp_path / "run.nc")
+    assert pma.Learner.load(tmp_path / "run.nc").criterion_name == "exceedance"
+    checked = pma.check(learner.fit, learner.fit, pool=POOL, criteria="exceedance")
+    assert_allclose(checked["decision"]["score"][0], exceedance(learner.fit, POOL))
+    assert "exceedance" in checked.attrs["verdict"]
+
+
+# An inference method: a class with the members of Fit.
+
+
+class ImportanceFit(Fit):
+    """Draws from the prior, weighted by the likelihood: few data need no more."""
+
+    def __init__(self, gpm, data, thetas):
+        self.gpm, (self.X, self.y) = gpm, data
+        self.space = FullSpace(gpm.posterior().with_data(*data))
+        logs = self.space.posterior.likelihood_values(thetas)
+        self.thetas, self.weights = thetas, softmax(logs)
+        self.log_evidence = float(logsumexp(logs) - np.log(len(logs)))
+        self.log_evidence_error = float(np.sqrt(np.square(self.weights).sum() - 1 / len(logs)))
+        self.diagnostics = {"warnings": []}
+
+    @classmethod
+    def to(cls, gpm, draws, rng):
+        return cls(gpm, (gpm.X, gpm.y), draw_prior(gpm, gpm.posterior(), draws, rng))
+
+    @property
+    def ensemble(self):
+        part = Part(self.gpm, self.space, self.thetas, self.weights)
+        known = self.log_evidence, self.log_evidence_error
+        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, *known)
+
+    def ensemble_by(self, method=None, draws=None, random_seed=None):
+        thetas = self.draw(draws or len(self.thetas), random_seed)
+        part = Part(self.gpm, self.space, thetas, np.full(len(thetas), 1 / len(thetas)))
+        return replace(self.ensemble, parts=(part,))
+
+    @property
+    def evidence(self):
+        return Evidence(self.log_evidence, self.log_evidence_error, "importance")
+
+    @property
+    def is_doubtful(self):
+        return self.log_evidence_error > 0.5
+
+    @property
+    def center(self):
+        return self.thetas[np.argmax(self.weights)]
+
+    @property
+    def full_space(self):
+        return self.space
+
+    def draw(self, draws, random_seed=None):
+        rng = np.random.default_rng(random_seed)
+        return self.thetas[rng.permutation(systematic(self.weights, draws, rng))]
+
+    def given(self, X, y):
+        return ImportanceFit(self.gpm, (X, y), self.thetas)
+
+    def _distinct_draws(self, draws, rng):
+        return self.draw(draws, rng), np.arange(draws)
+
+    def _summary(self):
+        return Summary(f"ImportanceFit of {self.gpm.description}")
+
+
+@pytest.mark.slow
+def test_an_inference_method():
+    gpm = pma.ard_gp(X, Y)
+    fit, particles = ImportanceFit.to(gpm, 4000, RNG), pma.fit(gpm, random_seed=1, progressbar=False)
+    error = np.hypot(fit.log_evidence_error, particles.log_evidence_error)
+    assert abs(fit.log_evidence - particles.log_evidence) < 4 * error + 0.02
+    mine, theirs = pma.predict(fit, POOL), pma.predict(particles, POOL)
+    assert float(np.abs(mine.f_mean - theirs.f_mean).max()) < 0.3 * float(np.sqrt(theirs.f_variance).max())
+    for score in (pma.active.bald(fit, POOL), pma.active.expected_improvement(fit, POOL)):
+        assert np.isfinite(score).all()
+    assert pma.relevance(fit).summary.notnull().all()
+    checked = pma.check(fit, particles, pool=POOL, criteria=["bald", "uncertainty"])
+    assert checked["decision"]["regret_ratio"].min() > 0.8
+    tree = fit.to_datatree(draws=50, random_seed=1)
+    assert {"posterior", "log_likelihood", "posterior_predictive"} <= set(tree.children)
+    assert pma.plots.plot(ImportanceFit.to(pma.ard_gp(X[:, :1], Y), 500, RNG)) is not None
+    assert repr(fit) == "<ImportanceFit of ard_gp(ExpQuad)>"
+    paths = pma.draw_paths(None, fit=fit, n_paths=20, random_seed=1)
+    assert paths(POOL).shape == (20, len(POOL))
+
+
+# A stationary kernel: its function and smoothness, PyMC's class, its spectrum.
+
+
+def matern72(s, order):
+    """(1 + a + 2/5 a² + a³/15) exp(-a) with a = √7 r."""
+    a = np.sqrt(7.0 * (s + radial.ROOT_OFFSET))
+    e = np.exp(-a)
+    values = (
+        (1 + a + 0.4 * a**2 + a**3 / 15) * e,
+        -0.7 * (1 + a + a**2 / 3) * e,
+        49 / 60 * (1 + a) * e,
+        -343 / 120 * e,
+        2401 / 240 * e / a,
+    )
+    return values[: order + 1]
+
+
+class Matern72(pm.gp.cov.Stationary):
+    def full_from_distance(self, dist, squared=False):
+        a = np.sqrt(7.0) * (pt.sqrt(dist + radial.ROOT_OFFSET) if squared else dist)
+        return (1 + a + 0.4 * a**2 + a**3 / 15) * pt.exp(-a)
+
+    def full(self, X, Xs=None):
+        X, Xs = self._slice(X, Xs)
+        return self.full_from_distance(self.square_dist(X, Xs), squared=True)
+
+
+@pytest.fixture
+def added(monkeypatch):
+    monkeypatch.setitem(radial.PROFILES, "Matern72", matern72)
+    monkeypatch.setitem(radial.MEAN_SQUARE_DERIVATIVES, matern72, 3)
+    monkeypatch.setitem(cov.STATIONARY, "Matern72", Matern72)
+    monkeypatch.setitem(features._DEGREES_OF_FREEDOM, matern72, 7.0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("added")
+def test_a_stationary_kernel():
+    gpm = pma.ard_gp(X, Y, kernel="Matern72")
+    arrays, theta = gpm.posterior(), np.array([0.1, -0.2, 0.3, -1.5])
+    graphs = gpm.posterior({"mode": "FAST_COMPILE"})
+    for one, other in zip(arrays.value_and_gradient(theta), graphs.value_and_gradient(theta), strict=True):
+        assert_allclose(one, other, rtol=1e-6)
+    assert_allclose(arrays.hessian(arrays.state(theta)), graphs.hessian(graphs.state(theta)), rtol=1e-5, atol=1e-6)
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    assert np.isfinite(pma.active.pes(gpm, POOL, fit=fit, random_seed=1)).all()
+    paths = pma.draw_paths(None, fit=fit, n_paths=300, random_seed=1)
+    p = pma.predict(fit, POOL)
+    error = 5 * np.sqrt(p.f_variance / 300)
+    assert (np.abs(paths(POOL).to_numpy().mean(0) - p.f_mean.to_numpy()) < error.to_numpy() + 0.02).all()
+
+
+# A plot of a result: a function that returns Axes, registered for its kind.
+
+
+@dataclass
+class Counts:
+    values: xr.DataArray
+
+
+def plot_counts(result, ax=None):
+    ax = pma.plots.axes.new_axes(ax, (4, 3)) if ax is None else ax
+    ax.bar(np.arange(len(result.values)), result.values)
+    return ax
+
+
+def test_a_plot():
+    plot.register(Counts, plot_counts)
+    ax = pma.plots.plot(Counts(xr.DataArray([1.0, 3.0])))
+    assert [bar.get_height() for bar in ax.patches] == [1.0, 3.0]
