@@ -1,5 +1,7 @@
 """Ensembles: weights, members and spaces from every source; and that prepared criteria are functions of them alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -357,3 +359,20 @@ def test_criteria_between_models_keep_their_weights(fits):
     assert_array_equal(scorer.score(T), scores)
     assert_array_equal(scores, pma.active.bams(fits, T))
     assert_array_equal(posterior.prepare(scorer.ensemble).score(T), scores)
+
+
+def test_few_members_of_a_weighted_ensemble_have_its_weights(fit):
+    """As after an update: the first draws are not equally probable."""
+    draws = fit.ensemble_by("draws", 400, random_seed=0)
+    [part] = draws.parts
+    weights = np.exp(-2.0 * part.z[:, 0])
+    weighted = replace(draws, parts=(part._replace(within=weights / weights.sum()),))
+    mean = weighted.weights @ weighted.thetas
+    error = 5 * weighted.thetas.std(0) / np.sqrt(100)
+    assert np.abs(mean - draws.thetas.mean(0))[0] > error[0]
+    few = weighted.first(200)
+    assert np.ptp(few.weights) == 0
+    assert (np.abs(few.thetas.mean(0) - mean) < error).all()
+    of_paths = np.stack([gp.theta for gp in conditioned_gps(weighted, 200, random_seed=1)])
+    assert (np.abs(of_paths.mean(0) - mean) < error).all()
+    assert_array_equal(draws.first(50).thetas, draws.thetas[:50])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_active.inference.resampling import systematic
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.full_space import Space
@@ -132,11 +133,22 @@ class Ensemble:
         return replace(self, parts=parts, gpm=gpm, center=center, log_evidence=np.nan, log_evidence_error=np.nan)
 
     def first(self, n: int) -> Ensemble:
-        """The first n draws of each model, equally weighted."""
-        parts = tuple(
-            part if part.local else part._replace(z=part.z[:n], within=_equal(len(part.z[:n]))) for part in self.parts
-        )
-        return replace(self, parts=parts)
+        """Equally weighted draws of each model: the first n, or n by their weights where these differ."""
+        parts = []
+        for part in self.parts:
+            if not part.local:
+                z = part.z[equal_rows(part.within, n, 0)]
+                part = part._replace(z=z, within=_equal(len(z)))
+            parts.append(part)
+        return replace(self, parts=tuple(parts))
+
+
+def equal_rows(weights: np.ndarray, n: int, random_seed: Seed) -> np.ndarray:
+    """Rows of up to n equally weighted draws, which are in random order: the first, or resampled if weights differ."""
+    if np.ptp(weights) <= 1e-12 / len(weights):
+        return np.arange(min(n, len(weights)))
+    rng = np.random.default_rng(random_seed)
+    return rng.permutation(systematic(weights, n, rng))
 
 
 def _equal(n: int) -> np.ndarray:

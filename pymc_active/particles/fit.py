@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from pymc_active.inference.annealing import Mover, Particles, effective
-from pymc_active.inference.ensemble import Ensemble, Part
+from pymc_active.inference.ensemble import Ensemble, Part, equal_rows
 from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
@@ -224,12 +224,8 @@ class ParticleFit(Fit):
             return self.ensemble
         if draws < 2:
             raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
-        if np.ptp(swarm.log_weights) == 0:
-            # They are in random order.
-            z = swarm.z[:draws]
-        else:
-            rng = np.random.default_rng(0 if random_seed is None else random_seed)
-            z = swarm.z[swarm.resample(min(draws, len(swarm.z)), rng)]
+        seed = 0 if random_seed is None else random_seed
+        z = swarm.z[equal_rows(softmax(swarm.log_weights), min(draws, len(swarm.z)), seed)]
         return self._of(Part(self.gpm, swarm.space, z, np.full(len(z), 1 / len(z))))
 
     def given(self, X, y):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.inference.ensemble import Ensemble
+from pymc_active.inference.ensemble import Ensemble, equal_rows
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -87,9 +87,11 @@ def conditioned_gps(
         gps = [ConditionedGP(ensemble.posterior, theta, minimize) for theta in ensemble.thetas]
         return [gp for gp, count in zip(gps, counts, strict=True) for _ in range(count)]
     [part] = ensemble.parts
-    size = len(part.z)
-    rows = np.unique(((np.arange(n) + 0.5) / n * size).astype(int)) if ensemble.method == "trace" else np.arange(size)
-    thetas = part.space.lift(part.z[rows[:n]], rng)
+    if ensemble.method == "trace":
+        rows = np.unique(((np.arange(n) + 0.5) / n * len(part.z)).astype(int))
+    else:
+        rows = equal_rows(part.within, n, rng)
+    thetas = part.space.lift(part.z[rows], rng)
     return [ConditionedGP(part.space.source, theta, minimize) for theta in thetas]
 
 
