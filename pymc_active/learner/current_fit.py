@@ -16,7 +16,7 @@ from pymc_active.learner.candidates import Pool
 from pymc_active.learner.first_design import FirstDesign
 from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
 from pymc_active.learner.state import LearnerState
-from pymc_active.learner.verification import PLACES, over_draws, regret_ratio
+from pymc_active.learner.verification import PLACES, regret_ratio
 from pymc_active.particles.choose import warn_of_points_left_out
 from pymc_active.particles.fit import ParticleFit
 from pymc_active.particles.smc import warn_if_doubtful
@@ -43,7 +43,6 @@ class CurrentFit:
         if executor is not None and not isinstance(executor, Executor):
             raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
         self.state, self.executor = state, executor
-        self._over_draws = over_draws(state.criterion)
         # Warned of doubtful fits, of output maps, of points left out: once each a run.
         self._has_warned: set[Callable[..., bool]] = set()
         # The verified fit, None until it is made.
@@ -130,8 +129,8 @@ class CurrentFit:
         """Verify if due; record the regret of the choice of a fit that was replaced."""
         if self.state.verification.is_due(len(self.state.subject.y)):
             self.verified()
-        if self.state.verification.longer and self._over_draws is not None:
-            self._look_back()
+        if self.state.verification.longer and isinstance(self.state.criterion, Criterion):
+            self._look_back(self.state.criterion)
 
     def scorer(self) -> Scorer | None:
         """The scorer of the criterion given told and pending points; None for random.
@@ -139,8 +138,6 @@ class CurrentFit:
         Once an experiment has failed, scores are weighed by the probability of success.
         """
         criterion = self.state.criterion
-        if self.state.verification.longer and self._over_draws is not None:
-            criterion = self._over_draws
         return None if criterion is None else self._weighed(prepare(criterion, self._conditioned()))
 
     def _weighed(self, scorer: Scorer) -> Scorer:
@@ -173,16 +170,14 @@ class CurrentFit:
             # Imagined outcomes say nothing about the models' probabilities.
             return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
 
-    def _look_back(self) -> None:
+    def _look_back(self, criterion: Criterion) -> None:
         """Record the utility, judged by the longer run, of the choice that the fit it replaced would make."""
         n, questions, verification = len(self.state.subject.y), self.state.questions, self.state.verification
-        pool, criterion = questions.candidates, self.state.criterion
+        pool = questions.candidates
         if not isinstance(pool, Pool) or n in verification.regret or not len(left := pool.left(questions.pending)):
             return
-        assert isinstance(criterion, Criterion)
-        assert self._over_draws is not None
         # Warnings would be about the fit that is not used.
         with ignoring(ActiveWarning):
             chosen = screened(self._weighed(criterion.prepare(self.searched())), pool.X[left])
-            true = screened(self._weighed(self._over_draws.prepare(self.verified())), pool.X[left])
+            true = screened(self._weighed(criterion.prepare(self.verified())), pool.X[left])
         verification.regret[n] = regret_ratio(criterion, chosen, true)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +11,7 @@ import xarray as xr
 from pymc_active.checking.comparison import compare_predictions
 from pymc_active.checking.reference import make_reference
 from pymc_active.checking.verdict import WORSE, misses_mass
-from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
-from pymc_active.criteria.maximum.base import OptimumCriterion
+from pymc_active.criteria.base import Criterion, relative_utility
 from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.fit import Fit
 from pymc_active.particles.fit import ParticleFit, default_particles
@@ -135,16 +133,6 @@ def _verdict(fit: Fit, X: np.ndarray, seed: int) -> tuple[Verdict, Any]:
 
 def _reason(verdict: Verdict) -> str:
     return f"predictions lose {verdict.nll_loss:.2f} nats a point"
-
-
-def over_draws(criterion: Any) -> Criterion | None:
-    """The same criterion with the hyperparameters marginalised by draws; None if it takes no draws."""
-    takes_draws = "draws" in criterion.methods if isinstance(criterion, MomentCriterion) else None
-    if not (takes_draws or isinstance(criterion, OptimumCriterion)):
-        return None
-    other = copy(criterion)
-    other.method = "draws"
-    return other
 
 
 def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> float:
