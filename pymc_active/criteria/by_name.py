@@ -120,7 +120,7 @@ def make_criterion(
     entry = CRITERIA.get(named.name)
     if entry is None or (entry.kind == "models" and not several_models):
         known = criterion_names() if several_models else criterion_names("moments", "predictions", "maximum")
-        hint = "" if entry is None else " (which compares several models)"
+        hint = " (which compares several models)" if entry else ". Variants are functools.partial of the functions"
         raise ValueError(f"criterion must be callable or one of {', '.join(sorted(known))}; got {named.name!r}{hint}")
     if not set(named.arguments) <= set(entry.arguments):
         which = f"may have the arguments {', '.join(entry.arguments)}" if entry.arguments else "has no variants"

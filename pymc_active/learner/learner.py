@@ -374,8 +374,11 @@ class Learner(Summarized):
 
         NaN is an experiment that failed: the point joins :attr:`failures` instead of the model's data and, unless
         ``repeat``, is not asked for again. ``asked`` (shaped as x) are the pending points that these answer, if the
-        settings were rounded or missed; the model learns x. A ValueError if one is not pending, as for infinite values
-        and wrong shapes, and a TypeError for None; nothing is added then.
+        settings were rounded or missed; the model learns x. Results told together are one step for the fit, which is
+        faster than telling them one by one.
+
+        A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and a TypeError for None;
+        nothing is added then.
         """
         if y is None:
             # As a float it would be NaN, but an oracle without a return has not failed.
