@@ -3,9 +3,11 @@
 import os
 import signal
 import tracemalloc
+import warnings
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
+from threading import Event
 
 import numpy as np
 import pymc as pm
@@ -18,6 +20,7 @@ from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.learner.lazy_pool import LazyPool
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
 
 pytestmark = pytest.mark.slow
 
@@ -326,3 +329,29 @@ def test_a_bad_block_is_named(ard_fit):
     bad[75, 1] = np.nan
     with pytest.raises(ValueError, match=r"block 1 of X_pool must be finite: 1 value.* the first at row 5, column 1"):
         bald(ard_fit, da.from_array(bad, chunks=(70, 2))).compute(scheduler="synchronous")
+
+
+def test_threads_ignore_warnings_each_by_itself():
+    """Two threads that leave in another order than they came leave the filters as they were."""
+    steps = [Event() for _ in range(3)]
+
+    def first():
+        with ignoring(DoubtfulFitWarning):
+            steps[0].set()
+            assert steps[1].wait(60)
+            warn_user("not shown", DoubtfulFitWarning)
+        steps[2].set()
+
+    def second():
+        assert steps[0].wait(60)
+        with ignoring(DoubtfulFitWarning):
+            steps[1].set()
+            assert steps[2].wait(60)
+
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(2) as executor:
+        for done in [executor.submit(first), executor.submit(second)]:
+            done.result()
+    assert list(warnings.filters) == before
+    with pytest.warns(DoubtfulFitWarning, match="shown"):
+        warn_user("shown", DoubtfulFitWarning)

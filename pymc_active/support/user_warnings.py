@@ -6,9 +6,12 @@ Filter by class, never by text: ``warnings.simplefilter("error", pma.DoubtfulFit
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 _PACKAGE = str(Path(__file__).parents[1])
+# Classes that are not reported now, in this thread: the filters of the warnings module belong to all threads.
+_ignored: ContextVar[tuple[type[UserWarning], ...]] = ContextVar("_ignored", default=())
 
 
 class ActiveWarning(UserWarning):
@@ -61,13 +64,15 @@ class ExecutionWarning(ActiveWarning):
 
 def warn_user(message: str, category: type[ActiveWarning]) -> None:
     """Warn, attributed to the innermost caller outside the package."""
-    warnings.warn(message, category, skip_file_prefixes=(_PACKAGE,))
+    if not issubclass(category, _ignored.get()):
+        warnings.warn(message, category, skip_file_prefixes=(_PACKAGE,))
 
 
 @contextmanager
 def ignoring(*categories: type[ActiveWarning]) -> Iterator[None]:
-    """Suppress warnings of these classes, when the caller keeps or repeats their content."""
-    with warnings.catch_warnings():
-        for category in categories:
-            warnings.simplefilter("ignore", category)
+    """Suppress warnings of these classes in this thread, when the caller keeps or repeats their content."""
+    token = _ignored.set((*_ignored.get(), *categories))
+    try:
         yield
+    finally:
+        _ignored.reset(token)
