@@ -20,6 +20,7 @@ BELOW = "\n```{toctree}\n:hidden:\n\n" + "\n".join(PAPERS) + "\n```\n"
 
 def setup(app):
     app.connect("builder-inited", lambda app: gather())
+    app.connect("env-before-read-docs", lambda app, env, names: spread(names))
     return {"parallel_read_safe": True}
 
 
@@ -28,6 +29,15 @@ def gather():
     pages = {f"{paper}.md": benchmark_page(f"benchmarks/{paper}/README.md") for paper in PAPERS}
     write("benchmarks", {"index.md": benchmark_page("benchmarks/README.md") + BELOW, **pages})
     write("command_line", {f"{command}.txt": help_of(command) for command in COMMANDS})
+
+
+def spread(names):
+    """Put the notebooks, which take long, at equal distances: processes read neighbours one after another."""
+    notebooks = [name for name in names if name.startswith("notebooks/")]
+    others = [name for name in names if name not in notebooks]
+    step = len(others) // max(len(notebooks), 1)
+    names[:] = [name for k, one in enumerate(notebooks) for name in (one, *others[k * step : (k + 1) * step])]
+    names += others[len(notebooks) * step :]
 
 
 def write(folder, contents):
