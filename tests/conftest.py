@@ -4,6 +4,7 @@ Matrices are small: several threads would only wait for each other, and how a pr
 last bits of results. Equality of bits is asserted between runs on one machine only.
 """
 
+import gc
 import os
 import sys
 
@@ -12,6 +13,9 @@ from threadpoolctl import threadpool_limits
 
 for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
+# Many graphs are made: noting the line of each variable, and looking for garbage, take a tenth of the time.
+os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
+gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

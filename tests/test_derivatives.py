@@ -261,9 +261,10 @@ def test_arrays_and_graphs_agree(name, extra_noise):
     assert_allclose(gradient, expected_gradient, rtol=0, atol=1e-10 * np.abs(gradient).max())
 
     states = arrays.state(theta, noises[0]), graphs.state(theta, noises[1])
-    hessian = arrays.hessian(states[0])
-    scale = np.abs(hessian).max()
-    assert_allclose(hessian, graphs.hessian(states[1]), rtol=0, atol=1e-10 * scale)
+    if name in COMPARED[:2]:
+        # Of the others either Hessian is compared with differences alone: compiling it takes the longest.
+        hessian = arrays.hessian(states[0])
+        assert_allclose(hessian, graphs.hessian(states[1]), rtol=0, atol=1e-10 * np.abs(hessian).max())
 
     X_new = new_points(gpm)
     ours = arrays.moments(states[0], X_new, gradient=True)

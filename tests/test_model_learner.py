@@ -94,8 +94,8 @@ def test_same_seed_gives_the_same_questions_bit_for_bit_with_and_without_process
     asked = []
     for workers in (0, 0, 2):
         executor = ProcessPoolExecutor(workers) if workers else None
-        it = learner(executor=executor)
-        it.run(truth, 3, progressbar=False)
+        it = learner(("SE", "LIN + PER"), executor=executor)
+        it.run(truth, 2, progressbar=False)
         asked.append((it.X, it.fit.probability.to_numpy()))
         if executor:
             executor.shutdown()

@@ -31,7 +31,7 @@ RNG = np.random.default_rng(20261122)
 X = RNG.uniform(-1, 1, (20, 2))
 Y = np.sin(3 * X[:, 0]) + 0.1 * RNG.normal(size=20)
 POOL = RNG.uniform(-1, 1, (300, 2))
-KERNELS = ("SE[0]", "LIN[0] + SE[1]", "PER[0]", "LIN[1]")
+KERNELS = ("SE[0]", "LIN[0] + SE[1]", "LIN[1]")
 
 
 def truth(x):
@@ -43,7 +43,7 @@ def ard():
 
 
 def kernels():
-    return {kernel: pma.composite_gp(X, Y, kernel) for kernel in KERNELS}
+    return {kernel: pma.composite_gp(X[:12], Y[:12], kernel) for kernel in KERNELS}
 
 
 def user_model():
@@ -111,7 +111,7 @@ def user_fit():
 def learned():
     """Fits of several models in every round, and neighbours of the best kernel that join on the way."""
     active = several()
-    active.run(truth, 3, progressbar=False)
+    active.run(truth, 2, progressbar=False)
     assert len(active.fit) > len(KERNELS)
     return active
 
@@ -135,7 +135,7 @@ def test_several_fits_elsewhere_change_no_bit(executor, several_fits):
 
 def test_a_learner_of_several_models_asks_the_same_bit_for_bit(executor, learned):
     active = several(executor=executor)
-    active.run(truth, 3, progressbar=False)
+    active.run(truth, 2, progressbar=False)
     assert_same_course(active, learned)
 
 
@@ -199,7 +199,7 @@ def test_restarts_of_a_killed_process_are_made_here(ard_fit):
 
 
 def test_fits_of_a_killed_process_are_made_here(several_fits):
-    with killed_process(at=4) as executor:
+    with killed_process(at=3) as executor:
         with pytest.warns(UserWarning, match=BROKEN):
             fits = fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor)
     for label, one in fits.items():
@@ -208,11 +208,11 @@ def test_fits_of_a_killed_process_are_made_here(several_fits):
 
 def test_a_learner_goes_on_when_a_process_is_killed(learned):
     """And with a new executor in other processes again."""
-    with killed_process(at=7) as executor:
+    with killed_process(at=3) as executor:
         active = several(executor=executor)
         with pytest.warns(UserWarning, match=r"set learner\.executor"):
-            active.run(truth, 2, progressbar=False)
-        assert len(active.y) == len(Y) + 2
+            active.run(truth, 1, progressbar=False)
+        assert len(active.y) == 13
     with ThreadPoolExecutor(2) as executor:
         active.executor = executor
         active.run(truth, 1, progressbar=False)
@@ -221,7 +221,7 @@ def test_a_learner_goes_on_when_a_process_is_killed(learned):
 
 def test_a_killed_worker_of_a_cluster_is_replaced_unnoticed(client, several_fits):
     pids = set(client.run(os.getpid).values())
-    executor = Killing(client.get_executor(), min(pids), at=4)
+    executor = Killing(client.get_executor(), min(pids), at=3)
     for label, one in fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor).items():
         assert_same_fit(one, several_fits[label])
     # Until the scheduler has noticed; a worker that is just dying does not answer.

@@ -34,45 +34,48 @@ def one_gp(X_data, y_data):
     return pma.from_marginal(gp, "y", model=model)
 
 
-def alone(y, X=X):
+def alone(y):
     """Log posterior of one GP in a model of its own."""
     return one_gp(lambda: pm.Data("X", X), lambda: pm.Data("data", y)).posterior()
 
 
-def test_two_gps_with_one_X_are_fitted():
-    """The lengthscale is that of the GP in a model of its own."""
-    few = QUIET | {"n_restarts": 4, "population": 0}
-    mode = pma.fit_laplace(two_gps(shared=True)["first"], **few).constrained_point["ls_first"]
-    own = pma.fit_laplace(one_gp(lambda: X, lambda: Y), **few).constrained_point["ls"]
-    assert_allclose(mode, own, rtol=1e-4)
+@pytest.fixture(scope="module")
+def sharing():
+    return two_gps(shared=True)
+
+
+@pytest.fixture(scope="module")
+def each_alone():
+    return alone(Y), alone(Y**2)
 
 
 @pytest.mark.parametrize("name", ["first", "second"])
-def test_the_posterior_of_one_of_two_gps_is_that_of_both(name):
+def test_the_posterior_of_one_of_two_gps_is_that_of_both(name, sharing, each_alone):
     """Whichever is asked, since they share no parameter: the sum of both, each in a model of its own."""
     theta = np.array([-0.4, 0.3])
-    value, gradient = two_gps(shared=True)[name].posterior().value_and_gradient(theta)
+    value, gradient = sharing[name].posterior().value_and_gradient(theta)
     (one, slope), (other, other_slope) = (
-        alone(y).value_and_gradient(theta[k : k + 1]) for k, y in enumerate((Y, Y**2))
+        posterior.value_and_gradient(theta[k : k + 1]) for k, posterior in enumerate(each_alone)
     )
     assert_allclose(value, one + other, rtol=1e-10)
     assert_allclose(gradient, np.concatenate([slope, other_slope]), rtol=1e-8)
 
 
-def test_a_shared_X_is_not_replaced_for_one_of_them():
-    first = two_gps(shared=True)["first"]
+def test_a_shared_X_is_not_replaced_for_one_of_them(sharing):
+    first = sharing["first"]
     with pytest.raises(ValueError, match="because second uses the same"):
         first.set_data(X[:4], Y[:4])
     assert_allclose(first.X, X)
     assert np.isfinite(first.posterior().value(np.zeros(2)))
 
 
-def test_gps_with_an_X_each_are_independent():
+def test_gps_with_an_X_each_are_independent(each_alone):
     first, theta = two_gps(shared=False)["first"], np.array([-0.4, 0.3])
-    second = alone(Y**2).value(theta[1:])
-    assert_allclose(first.posterior().value(theta) - second, alone(Y).value(theta[:1]), rtol=1e-10)
+    own, second = each_alone[0], each_alone[1].value(theta[1:])
+    assert_allclose(first.posterior().value(theta) - second, own.value(theta[:1]), rtol=1e-10)
     first.set_data(X[:4], Y[:4])
-    assert_allclose(first.posterior().value(theta) - second, alone(Y[:4], X[:4]).value(theta[:1]), rtol=1e-10)
+    few = own.with_data(X[:4], Y[:4]).value(theta[:1])
+    assert_allclose(first.posterior().value(theta) - second, few, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
