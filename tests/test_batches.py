@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
+from pymc_active.posterior.factor import factor_batch, factor_in_place
 from pymc_active.posterior.row_space import row_space
 
 EXPRESSIONS = [
@@ -108,3 +109,26 @@ def test_a_users_covariance_that_ignores_some_or_all_parameters_is_evaluated_in_
     batch, single = posterior.log_likelihoods(thetas, 0.1), posterior._one_by_one(thetas, 0.1)
     for one, other in zip(batch, single, strict=True):
         assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("invert", [True, False])
+@pytest.mark.parametrize("bad", ["none", "indefinite", "nearly singular", "not finite"])
+@pytest.mark.parametrize("n", [1, 3, 12, 16, 17])
+def test_factors_of_a_batch_are_those_of_each_matrix(n, bad, invert):
+    """Whether NumPy takes all at once or not, and whatever one of them is."""
+    rng = np.random.default_rng(n)
+    roots = np.tril(rng.normal(size=(5, n, n))) + 3 * np.eye(n)
+    G, residuals = roots @ roots.swapaxes(1, 2), rng.normal(size=(5, n))
+    if bad != "none":
+        G[2] = {"indefinite": -np.eye(n), "nearly singular": np.full((n, n), 1.0), "not finite": np.nan}[bad]
+    if bad == "nearly singular" and n > 1:
+        G[2] += 1e-14 * np.eye(n)
+    each = G.copy()
+    expected = [factor_in_place(g, r, invert) for g, r in zip(each, residuals, strict=True)]
+    alphas, log_roots = factor_batch(G, residuals, invert)
+    assert_allclose(alphas, [alpha for alpha, _ in expected], rtol=1e-8, atol=1e-10)
+    assert_allclose(log_roots, [root for _, root in expected], rtol=1e-10)
+    assert np.isnan(log_roots[2]) == (bad in ("indefinite", "not finite") or (bad == "nearly singular" and n > 1))
+    if invert:
+        sound = np.isfinite(log_roots)
+        assert_allclose(np.tril(G[sound]), np.tril(each[sound]), rtol=1e-8, atol=1e-10)

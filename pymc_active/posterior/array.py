@@ -24,7 +24,7 @@ from pymc_active.posterior.base import (
     difference_hessian,
     gram_terms,
 )
-from pymc_active.posterior.factor import LOG_2PI, Factor, factor_in_place
+from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
 from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
 from pymc_active.support.scaling import Affine, InputMap
 
@@ -101,9 +101,7 @@ class ArrayPosterior(Posterior):
         flat, where = G.reshape(S, n * n), self._pairs.rows * n + self._pairs.columns
         flat[:, where] = K
         flat[:, :: n + 1] += (noise + extra_noise)[:, None]
-        alpha, log_roots = np.zeros((S, n)), np.full(S, np.nan)
-        for s in range(S):
-            alpha[s], log_roots[s] = factor_in_place(G[s], residual[s], gradient)
+        alpha, log_roots = factor_batch(G, residual, gradient)
         value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots
         value -= n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
         if not gradient:

@@ -28,7 +28,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.factor import LOG_2PI, Factor, factor_in_place
+from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
 from pymc_active.posterior.graph_taylor import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
 from pymc_active.support.scaling import IDENTITY
 
@@ -289,9 +289,7 @@ class GraphPosterior(Posterior):
         n = len(self.y)
         diagonal = G.reshape(len(G), -1)[:, :: n + 1]
         diagonal += extra_noise
-        alpha, log_roots = np.zeros_like(residual), np.full(len(G), np.nan)
-        for s in range(len(G)):
-            alpha[s], log_roots[s] = factor_in_place(G[s], residual[s], gradient)
+        alpha, log_roots = factor_batch(G, residual, gradient)
         value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots - 0.5 * n * LOG_2PI
         if not gradient:
             return Likelihoods(value, np.zeros(thetas.shape), np.zeros(len(G)))
