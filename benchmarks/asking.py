@@ -118,10 +118,18 @@ def picture(rows, versions):
         some = [row for row in rows if row["goal"] == goal]
         for version, color in zip(versions, (BLUE, GREY), strict=False):
             n = [row["n"] for row in some]
-            ax.loglog(n, [row[version]["step"] for row in some], "o-", color=color, label=f"{version}: a step")
-        ax.loglog(n, [row["this"]["first"] for row in some], "s:", color=ORANGE, label="this: the first ask")
+            ax.loglog(
+                n,
+                [row[version]["step"] for row in some],
+                "o-",
+                color=color,
+                label="a step" if version == "this" else "a step, other checkout",
+            )
+        ax.loglog(n, [row["this"]["first"] for row in some], "s:", color=ORANGE, label="the first ask")
         ax.set_title("\n".join(label.split(", ")), fontsize=9)
         ax.set_xlabel("points")
+        ax.set_xticks(SIZES, map(str, SIZES))
+        ax.minorticks_off()
         ax.spines[["right", "top"]].set_visible(False)
     axes[0].set_ylabel("CPU seconds")
     axes[0].legend(frameon=False, fontsize=7)

@@ -37,7 +37,7 @@ def markdown(header, rows):
 
 
 def decisions():
-    """Relative utility by problem and method, and the price of each method in plain predictions."""
+    """Relative utility by problem and method."""
     results = load("results/decision_regret")["results"]["table"]
     shown = {
         "random": "random",
@@ -59,8 +59,27 @@ def decisions():
             method.replace(" ", "_"): f"{cell['mean']:.2f} ± {cell['standard_error']:.2f}"
             for method, cell in results["relative_utility"]["all"].items()
         },
-        "cost": {method: f"{cell['steady']['median']:.0f}" for method, cell in results["cost"].items()},
     }
+
+
+def asking():
+    """CPU seconds of a step by goal and number of points."""
+    rows, found = [], load("results/asking")["results"]["rows"]
+    sizes = sorted({row["n"] for row in found})
+    labels = {
+        "function": "the function, 2 inputs",
+        "hyperparameters": "hyperparameters, 2 inputs",
+        "maximum": "the maximum, 2 inputs, in a box",
+        "maximum 6": "the maximum, 6 inputs, in a box",
+        "embedding": "hyperparameters of an embedding, 10 inputs in 2 components",
+        "model": "the kernel, among 4",
+        "model 18": "the kernel, among 18",
+    }
+    for goal, label in labels.items():
+        cells = {row["n"]: row["this"] for row in found if row["goal"] == goal}
+        shown = [f"{cells[n]['step']:.2g} ({cells[n]['first']:.2g})" if n in cells else "" for n in sizes]
+        rows.append([label, *shown])
+    return markdown(["goal", *(f"{n} points" for n in sizes)], rows)
 
 
 def calibration():
@@ -204,28 +223,14 @@ def screening():
 
 
 def bams():
-    measured = {
-        target["what"]: target["value"]
-        for name in ("bams_scoring", "bams_modes")
-        for target in targets(f"results/{name}")
-    }
     decided = load("results/check_regret")["results"]["table"]["BAMS, all"]
-    return {
-        "by_one": f"{decided['bams']['mean']:.2f}",
-        "by_draws": f"{decided['bams_draws']['mean']:.2f}",
-        "posterior": f"{measured['BAMS, posterior weights / 18 predictions']:.2g}",
-        "uniform": f"{measured['BAMS, equal weights / 18 predictions']:.2g}",
-        "refit": f"{measured['50 refits of 18 models, CPU s'] / 50:.2g}",
-    }
+    return {"by_one": f"{decided['laplace']['mean']:.2f}", "by_draws": f"{decided['default']['mean']:.2f}"}
 
 
 def maximum():
-    """CPU seconds of an ask, and rank correlations with the true information at 10 and at 20 points."""
-    speed = load("results/pes_speed")["results"]["cases"]
+    """Rank correlations with the true information at 10 and at 20 points."""
     cells = load("paper_pes/results/figure1")["results"].values()
     return {
-        "seconds_2": f"{speed['d = 2, n = 50']['ask']['median']:.2g}",
-        "seconds_6": f"{speed['d = 6, n = 50']['ask']['median']:.2g}",
         "ranks": {
             method: " and ".join(f"{cell['methods'][method]['mean']:.3f}" for cell in cells)
             for method in ("pes", "pes_path", "pes_zero", "pes_stationary")
@@ -296,6 +301,7 @@ def many_points():
 
 
 NUMBERS = {
+    "asking": asking(),
     "calibration": calibration(),
     "decision": decisions(),
     "laplace": laplace(),
