@@ -60,7 +60,7 @@ def follow(learner, oracle, n, X_new, batch=1):
     return {
         "asked": np.concatenate(asked),
         "evidences": [one.log_evidence for one in fits],
-        "modes": np.concatenate([one.theta for one in fits]),
+        "members": np.concatenate([one.ensemble.thetas.ravel() for one in fits]),
         **{name: predicted[name].to_numpy() for name in ("f_mean", "f_variance", "y_variance")},
         "design": learner.design()["score"].to_numpy(),
     }
@@ -77,12 +77,12 @@ def function_in_a_pool():
     gpm = pma.ard_gp(X, hills(X.to_numpy() / 5), kernel="Matern52", x_scale="unit", y_scale="standardize")
     learner = pma.active.Learner(gpm, "function", pool=pool, random_seed=3)
     answers = follow(learner, lambda x: hills(x / 5), 6, pool.iloc[100:110], batch=2)
-    scores = {}
+    scores, modes = {}, pma.find_modes(learner.fit)
     for method in ("map", "bbq", "mgp", "modes", "draws", "cubature"):
-        predicted = pma.predict(learner.fit, pool.iloc[:9], method=method, random_seed=0)
+        predicted = pma.predict(modes, pool.iloc[:9], method=method, random_seed=0)
         scores[f"variance_{method}"] = predicted.f_variance.to_numpy()
         if method != "map":
-            scores[f"bald_{method}"] = pma.active.bald(learner.fit, pool, method=method, random_seed=0).to_numpy()
+            scores[f"bald_{method}"] = pma.active.bald(modes, pool, method=method, random_seed=0).to_numpy()
     scores["bald_f"] = pma.active.bald(learner.fit, pool, target="f").to_numpy()
     scores["ei"] = pma.active.expected_improvement(learner.fit, pool, method="draws", random_seed=0).to_numpy()
     scores["ei_mgp"] = pma.active.expected_improvement(learner.fit, pool).to_numpy()
@@ -97,7 +97,7 @@ def function_in_a_box():
 
     X = pma.active.latin_hypercube([(-1, 1)] * 2, 5, random_seed=1)
     answers = {}
-    variants = partial(pma.active.bald, target="f"), partial(pma.active.bald, method="modes")
+    variants = partial(pma.active.bald, target="f"), partial(pma.active.expected_improvement, method="draws")
     for criterion in ("uncertainty", "bald", *variants, "expected_improvement", "upper_confidence_bound"):
         learner = pma.active.Learner(
             pma.ard_gp(X, hills(X)), "function", criterion=criterion, bounds=[(-1, 1)] * 2, random_seed=2
@@ -238,7 +238,11 @@ def minimum_in_a_pool():
     answers["recommended"] = learner.recommend()
     fit = learner.fit
     trace = pma.sample(gpm, draws=60, tune=100, chains=2, random_seed=1, progressbar=False, step="slice", cores=1)
-    for name, source in {"fit": {"fit": fit}, "point": {"point": fit.point}, "trace": {"trace": trace}}.items():
+    for name, source in {
+        "fit": {"fit": fit},
+        "point": {"point": pma.find_modes(fit).point},
+        "trace": {"trace": trace},
+    }.items():
         for function in (pma.active.pes, pma.active.max_value_entropy, pma.active.joint_entropy_search):
             scores = function(gpm, pool, random_seed=3, n_optima=20, n_features=200, **source)
             answers[f"{function.__name__}/{name}"] = scores.to_numpy()
@@ -275,7 +279,7 @@ def relevant_inputs():
 
 @run
 def verified_and_other_models():
-    """A run verified by MCMC; a model of one's own; a classifier; BALD from a trace."""
+    """A run verified by longer fits; a model of one's own; a classifier; BALD from a trace."""
     import pymc as pm
 
     import pymc_active as pma
@@ -304,8 +308,8 @@ def verified_and_other_models():
     gpm = pma.ard_gp(pool[:4], np.sin(3 * pool[:4, 0]))
     verified = pma.active.Learner(gpm, "function", pool=pool, verify=2, random_seed=2)
     answers |= {f"verify/{k}": v for k, v in follow(verified, lambda x: np.sin(3 * x[:, 0]), 3, pool[:5]).items()}
-    answers["verify/pareto_k"] = verified.verification.pareto_k.to_numpy()
-    return answers
+    found = verified.verification.data_vars.items()
+    return answers | {f"verification/{k}": v.to_numpy() for k, v in found if v.dtype.kind == "f"}
 
 
 def as_hex(values) -> list[str]:

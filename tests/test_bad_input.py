@@ -398,3 +398,18 @@ def test_numbers_of_other_packages_are_numbers():
     assert_array_equal(design, active.latin_hypercube([(0, 1)], 3, random_seed=1))
     found = active.hds(lambda x: x[1], np.int64(3), vectorized=np.False_, budget=np.int64(400), random_seed=1)
     assert found.active == [1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pma.fit(), r"fit\(\) missing 1 required positional argument: 'gpm'"),
+        (
+            lambda: pma.find_modes(None, random_seed=0),
+            r"find_modes\(\) got an unexpected keyword argument 'random_seed'",
+        ),
+    ],
+)
+def test_arguments_that_do_not_exist_are_refused_with_the_name_of_the_function(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()

@@ -47,7 +47,11 @@ def checked[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-        given = signature.bind(*arguments, **keywords).arguments
+        try:
+            given = signature.bind(*arguments, **keywords).arguments
+        except TypeError:
+            # Python's own error says which function it is.
+            return function(*arguments, **keywords)
         _check(function, given)
         try:
             return function(*arguments, **keywords)
