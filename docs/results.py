@@ -62,6 +62,14 @@ def decisions():
     }
 
 
+def decided():
+    """Relative utility of the picks by default."""
+    found = load("results/check_regret")["results"]["table"]
+    cells = {goal: found[f"{goal}, all"]["default"] for goal in ("BALD", "BAMS", "PES")}
+    means = {goal: f"{cell['mean']:.2f} ± {cell['standard_error']:.2f}" for goal, cell in cells.items()}
+    return means | {"n": cells["PES"]["n"]}
+
+
 def asking():
     """CPU seconds of a step by goal and number of points."""
     rows, found = [], load("results/asking")["results"]["rows"]
@@ -223,8 +231,8 @@ def screening():
 
 
 def bams():
-    decided = load("results/check_regret")["results"]["table"]["BAMS, all"]
-    return {"by_one": f"{decided['laplace']['mean']:.2f}", "by_draws": f"{decided['default']['mean']:.2f}"}
+    picks = load("results/check_regret")["results"]["table"]["BAMS, all"]
+    return {"by_one": f"{picks['laplace']['mean']:.2f}", "by_draws": f"{picks['default']['mean']:.2f}"}
 
 
 def maximum():
@@ -303,6 +311,7 @@ def many_points():
 NUMBERS = {
     "asking": asking(),
     "calibration": calibration(),
+    "decided": decided(),
     "decision": decisions(),
     "laplace": laplace(),
     "evidence": evidence(),
