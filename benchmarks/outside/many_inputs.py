@@ -6,10 +6,10 @@
 Two functions with few relevant inputs and two of rotated inputs, whose values depend on as many directions: Branin
 among 20, Hartmann's of six inputs among 50, Branin and Levy's of four inputs of projections of 20 inputs. Runs start
 from 20 points of a Latin hypercube and ask for 60 more; noise has 1 % of the sd of the function. "default" is
-``pma.ard_gp(X, y, bounds=bounds)`` and ``Learner(gpm, "maximum", bounds=bounds)``; "embedding" is the same with
-``pma.embedding_gp(X, y, n_components=2, bounds=bounds)``; "logei" is BoTorch's ``SingleTaskGP`` with
-``qLogNoisyExpectedImprovement``, its tutorial's settings. Regret is that of the recommended point, in sds of the
-function.
+``pma.ard_gp(X, y, bounds=bounds)`` and ``Learner(gpm, "maximum", bounds=bounds)``; "embedding"
+(with ``--methods``) is the same with ``pma.embedding_gp(X, y, n_components=2, bounds=bounds)``; "logei" is BoTorch's
+``SingleTaskGP`` with ``qLogNoisyExpectedImprovement``, its tutorial's settings. The regret is of the recommended
+point, in sds of the function.
 """
 
 import os
@@ -30,7 +30,7 @@ from scipy.stats import ortho_group, qmc
 
 PATH = Path(__file__).parent / "results" / "many_inputs.jsonl"
 N_START, N_ASK, SHOWN, NOISE, REPEATS = 20, 60, (15, 30, 45, 60), 0.01, 3
-METHODS = ("default", "logei", "embedding")
+METHODS = ("default", "logei")
 # The function, the limits of its inputs, the number of inputs, and whether they are rotated.
 PROBLEMS = {
     "branin of 20": (branin, [(-5, 10), (0, 15)], 20, False),
