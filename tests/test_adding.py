@@ -20,7 +20,6 @@ from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.kernels import cov, radial
 from pymc_active.models.prior_draws import draw_prior
-from pymc_active.paths import features
 from pymc_active.plots.any_result import plot
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.support.summaries import Summary
@@ -190,7 +189,7 @@ def added(monkeypatch):
     monkeypatch.setitem(radial.PROFILES, "Matern72", matern72)
     monkeypatch.setitem(radial.MEAN_SQUARE_DERIVATIVES, matern72, 3)
     monkeypatch.setitem(cov.STATIONARY, "Matern72", Matern72)
-    monkeypatch.setitem(features._DEGREES_OF_FREEDOM, matern72, 7.0)
+    monkeypatch.setitem(radial.DEGREES_OF_FREEDOM, matern72, 7.0)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from scipy.stats import chi2_contingency
 
 import pymc_active as pma
 from pymc_active.paths import Paths, draw_paths, maximize_over_pool, maximize_paths
-from pymc_active.paths.features import Waves, draw_on_basis, draw_waves, spread, terms
+from pymc_active.paths.features import Waves, draw_on_basis, draw_waves, spread
 from pymc_active.paths.maximizers import newton_step
 from pymc_active.posterior.conditioned import ConditionedGP
 
@@ -150,7 +150,7 @@ def test_one_set_of_features_shows_the_variance_that_many_data_leave():
     T = np.random.default_rng(2).uniform(size=(100, 2))
     exact = np.diag(exact_moments(gp, T)[1])
     solved = gp.factor.solve(exact_kernel(gp, gp.X, T))
-    found = terms(gp.posterior.kernel, gp.theta, 2)
+    found = gp.posterior.kernel.terms(gp.theta, 2)
     errors = []
     for seed in range(10):
         [waves] = spread(found, 1000, np.random.default_rng(seed), np.zeros(2), np.ones(2))
@@ -184,7 +184,7 @@ def test_moments_of_a_model_somebody_wrote_with_correlated_noise():
 
 def test_the_prior_variance_of_a_stationary_kernel_is_exact_with_one_frequency():
     gp = conditioned("RQ")
-    [term] = found = terms(gp.posterior.kernel, gp.theta, 1)
+    [term] = found = gp.posterior.kernel.terms(gp.theta, 1)
     features = spread(found, 2, np.random.default_rng(1), np.zeros(1), np.ones(1))
     assert [len(each.frequencies) for each in features] == [1]
     [waves] = draw_waves(features, 200_000, np.random.default_rng(2)).parts
@@ -198,7 +198,7 @@ def test_features_reproduce_the_kernel_the_better_the_more_there_are(kernel):
     X = np.random.default_rng(3).uniform(size=(12, 2))
     K = exact_kernel(gp, X, X)
 
-    found = terms(gp.posterior.kernel, gp.theta, 2)
+    found = gp.posterior.kernel.terms(gp.theta, 2)
 
     def error(n_features):
         squares = []

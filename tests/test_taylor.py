@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 import pymc_active as pma
-from pymc_active.kernels.taylor import compose, multiply
+from pymc_active.kernels.polynomials import compose, multiply
 
 D = 3
 SMOOTH = [

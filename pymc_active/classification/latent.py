@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import log_ndtr
 
-from pymc_active.kernels.arrays import Node
+from pymc_active.kernels.node import Node
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.prior import GaussianPrior
 

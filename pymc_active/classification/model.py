@@ -12,8 +12,8 @@ import pytensor.tensor as pt
 import xarray as xr
 
 from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
-from pymc_active.kernels import arrays
 from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
+from pymc_active.kernels.stationary import Stationary
 from pymc_active.models.parameters import Parameters, Priors
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine, Scale, fit_scale
@@ -137,7 +137,7 @@ class ProbitGP(Summarized):
         """Log posterior of the hyperparameters given the current data."""
         parameters = self._parameters
         groups = [(int(i), np.array([d])) for d, i in enumerate(parameters.positions("log_lengthscale"))]
-        node = arrays.Stationary(self._kernel, groups, parameters.position("log_outputscale"))
+        node = Stationary(self._kernel, groups, parameters.position("log_outputscale"))
         mean_index = parameters.position("mean_constant") if "mean_constant" in parameters else None
         sign, prior = np.where(self.labels, 1.0, -1.0), parameters.gaussian_prior()
         return ProbitPosterior(

@@ -61,3 +61,5 @@ PROFILES: dict[str, Profile] = {"ExpQuad": exp_quad, "Matern12": matern12, "Mate
 
 # How often functions with these kernels can be differentiated, in mean square.
 MEAN_SQUARE_DERIVATIVES: dict[Profile, int] = {exp_quad: 4, matern12: 0, matern32: 1, matern52: 2}
+# The frequency of a Matern kernel has Student's t distribution with these degrees of freedom, a normal one if infinite.
+DEGREES_OF_FREEDOM: dict[Profile, float] = {exp_quad: np.inf, matern12: 1.0, matern32: 3.0, matern52: 5.0}

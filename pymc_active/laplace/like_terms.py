@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from pymc_active.kernels.arrays import Multiply, Node
+from pymc_active.kernels.combined import Multiply
+from pymc_active.kernels.node import Node
 from pymc_active.posterior.base import Posterior
 
 # Parameters that agree to this many prior sds are equal: exchanging them gives the same mode.

@@ -12,8 +12,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_active.kernels.arrays import Node
 from pymc_active.kernels.cov import Rescaled
+from pymc_active.kernels.node import Node
 from pymc_active.models.parameters import Parameters
 from pymc_active.models.recipe import write_recipe
 from pymc_active.models.source import ModelSource, PyMCSource, data_value

@@ -10,9 +10,9 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_active.kernels import arrays
 from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
 from pymc_active.kernels.radial import PROFILES
+from pymc_active.kernels.stationary import Stationary
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
@@ -136,7 +136,7 @@ class _ARD(_OneKernel):
     def array_posterior(self, X, y):
         lengthscales = self.parameters.positions("log_lengthscale")
         groups = [(int(i), np.array([d])) for d, i in enumerate(lengthscales)]
-        kernel = arrays.Stationary(self.profile, groups, self.parameters.position("log_outputscale"))
+        kernel = Stationary(self.profile, groups, self.parameters.position("log_outputscale"))
         return KernelPosterior(X, y, kernel=kernel, **self._array_keywords())
 
 

@@ -15,9 +15,14 @@ import pytensor.tensor as pt
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.kernels import arrays
+from pymc_active.kernels import linear
+from pymc_active.kernels.combined import Add, Multiply
 from pymc_active.kernels.cov import STATIONARY, Constant
 from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
+from pymc_active.kernels.node import Node
+from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
+from pymc_active.kernels.rational_quadratic import RationalQuadratic
+from pymc_active.kernels.stationary import Stationary
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
@@ -39,7 +44,7 @@ _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0
 # Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
 _KNOWN_PERIOD_SD = 0.01
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
-_PERIODIC = {"PER": arrays.Periodic, "PER0": arrays.ZeroMeanPeriodic}
+_PERIODIC = {"PER": Periodic, "PER0": ZeroMeanPeriodic}
 # Parameters of each base kernel.
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     "C": ("log_outputscale",),
@@ -220,10 +225,10 @@ class _Composite(Blueprint):
     def kernel(self):
         return self._array_kernel(self.expression, iter(self._names))
 
-    def _array_kernel(self, tree: Expression, names: Iterator[str]) -> arrays.Node:
+    def _array_kernel(self, tree: Expression, names: Iterator[str]) -> Node:
         if not isinstance(tree, Base):
             children = [self._array_kernel(child, names) for child in tree.children]
-            return arrays.Add(children) if isinstance(tree, Sum) else reduce(arrays.Multiply, children)
+            return Add(children) if isinstance(tree, Sum) else reduce(Multiply, children)
         name, columns = next(names), self._columns(tree)
 
         def at(kind: str) -> int:
@@ -231,16 +236,16 @@ class _Composite(Blueprint):
 
         if tree.name in ("LIN", "LIN0"):
             location = self.parameters.positions(f"location_{name}") if tree.name == "LIN" else None
-            return arrays.Linear(columns, location, at("log_outputscale"))
+            return linear.Linear(columns, location, at("log_outputscale"))
         if tree.name == "C":
-            return arrays.Constant(at("log_outputscale"))
+            return linear.Constant(at("log_outputscale"))
         if tree.name in _PERIODIC:
             of_kind = _PERIODIC[tree.name]
             return of_kind(at("log_lengthscale"), at("log_period"), columns, at("log_outputscale"))
         if tree.name == "RQ":
-            return arrays.RationalQuadratic(at("log_lengthscale"), columns, at("log_alpha"), at("log_outputscale"))
+            return RationalQuadratic(at("log_lengthscale"), columns, at("log_alpha"), at("log_outputscale"))
         groups = [(at("log_lengthscale"), columns)]
-        return arrays.Stationary(_STATIONARY_NAMES[tree.name], groups, at("log_outputscale"))
+        return Stationary(_STATIONARY_NAMES[tree.name], groups, at("log_outputscale"))
 
     def array_posterior(self, X, y):
         return KernelPosterior(X, y, kernel=self.kernel, **self._array_keywords())

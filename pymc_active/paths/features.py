@@ -12,34 +12,17 @@ input. A kernel without a known density gets a basis of its values at points spr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, reduce, singledispatch
-from itertools import product
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
-from scipy.special import gammaincinv, ive, ndtri
 
-from pymc_active.kernels.arrays import (
-    Add,
-    Constant,
-    Linear,
-    Multiply,
-    Node,
-    Periodic,
-    RationalQuadratic,
-    Stationary,
-    ZeroMeanPeriodic,
-)
-from pymc_active.kernels.radial import Profile, exp_quad, matern12, matern32, matern52
+from pymc_active.kernels.spectra import Factors, Spectrum, Term, radial_spectrum
 from pymc_active.paths.kernel_sums import Functions, KernelSums, cache_blocks
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
-
-# The frequency of a Matern kernel has Student's t distribution with these degrees of freedom.
-_DEGREES_OF_FREEDOM: dict[Profile, float] = {exp_quad: np.inf, matern12: 1.0, matern32: 3.0, matern52: 5.0}
 
 # Functions that share features, at most. With fewer, moments improve, and maxima take longer to find.
 _GROUP = 25
@@ -51,130 +34,6 @@ _REFERENCE, _CANDIDATES = 256, 1024
 _NEGLIGIBLE = 1e-10
 # The share of missed prior variance above which to warn.
 _MISSED = 0.05
-# A factor of a product of linear kernels: the input column, and where it is zero.
-Factors = tuple[tuple[int, float], ...]
-
-
-class Spectrum(NamedTuple):
-    """A map of uniforms (F, width) to frequencies (F, D); if ``heavy``, a small last column gives the fastest waves."""
-
-    width: int
-    frequencies: Callable[[np.ndarray], np.ndarray]
-    heavy: bool = False
-
-
-class Term(NamedTuple):
-    """variance Π (x_j - c)(z_j - c) times a stationary kernel, or times one without spectra."""
-
-    variance: float
-    factors: Factors = ()
-    spectra: tuple[Spectrum, ...] = ()
-
-
-@singledispatch
-def terms(node: Node, theta: np.ndarray, n_inputs: int) -> list[Term]:
-    """A kernel as a sum of products of linear and stationary kernels."""
-    raise NotImplementedError(type(node).__name__)
-
-
-@terms.register
-def _(node: Stationary, theta, n_inputs):
-    turn = np.zeros((len(node.columns), n_inputs))
-    turn[np.arange(len(node.columns)), node.columns] = np.exp(-theta[node.column_indices])
-    return [Term(np.exp(2 * theta[node.log_outputscale]), (), (radial_spectrum(node.profile, turn),))]
-
-
-def radial_spectrum(profile: Profile, turn: np.ndarray) -> Spectrum:
-    """Spectrum of the kernel g(|turn (x - z)|²), with ``turn`` (d, D)."""
-    d, dof = len(turn), _DEGREES_OF_FREEDOM[profile]
-    if np.isinf(dof):
-        return Spectrum(d, lambda U: ndtri(U) @ turn)
-
-    def frequencies(U):
-        # A normal vector over the root of chi-squared / dof.
-        return (ndtri(U[:, :d]) * np.sqrt(dof / (2 * gammaincinv(dof / 2, U[:, d:])))) @ turn
-
-    return Spectrum(d + 1, frequencies, heavy=True)
-
-
-@terms.register
-def _(node: RationalQuadratic, theta, n_inputs):
-    alpha = np.exp(theta[node.log_alpha])
-    [(variance, _, [normal])] = terms.dispatch(Stationary)(node, theta, n_inputs)
-
-    def frequencies(U):
-        # Precisions of a mixture of squared exponentials: Gamma with mean one.
-        return normal.frequencies(U[:, :-1]) * np.sqrt(gammaincinv(alpha, U[:, -1:]) / alpha)
-
-    return [Term(variance, (), (Spectrum(normal.width + 1, frequencies),))]
-
-
-@terms.register
-def _(node: Periodic, theta, n_inputs):
-    # exp(-2 w sin²(r/2)) = Σ_j exp(-w) I_j(w) cos(j r) over all whole j.
-    w = np.exp(-2 * theta[node.log_lengthscale])
-    largest = int(20 + 9 * np.sqrt(w))
-    orders = np.arange(-largest, largest + 1)
-    below = np.cumsum(ive(np.abs(orders), w))[:-1]
-    angle = 2 * np.pi * np.exp(-theta[node.log_period])
-
-    def frequencies(U):
-        out = np.zeros((len(U), n_inputs))
-        out[:, node.columns] = angle * orders[np.searchsorted(below, U)]
-        return out
-
-    return [Term(np.exp(2 * theta[node.log_outputscale]), (), (Spectrum(len(node.columns), frequencies),))]
-
-
-@terms.register
-def _(node: ZeroMeanPeriodic, theta, n_inputs):
-    # Those of the periodic kernel, given that not all orders are zero.
-    w = np.exp(-2 * theta[node.log_lengthscale])
-    largest, D = int(20 + 9 * np.sqrt(w)), len(node.columns)
-    orders = np.arange(-largest, largest + 1)
-    weights = ive(np.abs(orders), w)
-    others, zero = orders[orders != 0], weights[largest]
-    below, below_others = np.cumsum(weights)[:-1], np.cumsum(weights[orders != 0])[:-1] / (1 - zero)
-    angle = 2 * np.pi * np.exp(-theta[node.log_period])
-
-    def frequencies(U):
-        out = np.zeros((len(U), n_inputs))
-        is_zero = np.ones(len(U), bool)
-        for d, column in enumerate(node.columns):
-            u, left = U[:, d], D - d - 1
-            stays = zero * (1 - zero**left) / (1 - zero ** (left + 1))
-            after = others[np.searchsorted(below_others, (u - stays) / (1 - stays))]
-            drawn = np.where(is_zero, np.where(u < stays, 0, after), orders[np.searchsorted(below, u)])
-            out[:, column] = angle * drawn
-            is_zero &= drawn == 0
-        return out
-
-    return [Term(np.exp(2 * theta[node.log_outputscale]), (), (Spectrum(D, frequencies),))]
-
-
-@terms.register
-def _(node: Constant, theta, n_inputs):
-    return [Term(np.exp(2 * theta[node.log_outputscale]))]
-
-
-@terms.register
-def _(node: Linear, theta, n_inputs):
-    variance = np.exp(2 * theta[node.log_outputscale])
-    centres = -node.centred(theta, np.zeros(n_inputs))
-    return [Term(variance, ((int(column), float(c)),)) for column, c in zip(node.columns, centres, strict=True)]
-
-
-@terms.register
-def _(node: Add, theta, n_inputs):
-    return [term for part in node.parts for term in terms(part, theta, n_inputs)]
-
-
-@terms.register
-def _(node: Multiply, theta, n_inputs):
-    def multiply(a: Term, b: Term) -> Term:
-        return Term(a.variance * b.variance, a.factors + b.factors, a.spectra + b.spectra)
-
-    return [reduce(multiply, chosen) for chosen in product(*(terms(part, theta, n_inputs) for part in node.parts))]
 
 
 class Waves:
@@ -286,7 +145,7 @@ def draw_prior(
     posterior = gp.posterior
     full = np.concatenate([gp.theta, posterior.constants])
     if isinstance(posterior, KernelPosterior):
-        found = terms(posterior.kernel, full, len(low))
+        found = posterior.kernel.terms(full, len(low))
     elif isinstance(posterior, EmbeddingPosterior):
         spectrum = radial_spectrum(posterior.profile, posterior.embedding(gp.theta))
         found = [Term(np.exp(2 * full[posterior.log_outputscale]), (), (spectrum,))]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import singledispatch
 from itertools import combinations
 from typing import Protocol
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Add, Constant, Linear, Multiply, Node, Periodic, Stationary, ZeroMeanPeriodic
-from pymc_active.kernels.taylor import Lines, RadialLines, lines
-from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
+from pymc_active.kernels.node import Lines
+from pymc_active.kernels.stationary import RadialLines
+from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 
 # Numbers in the largest array of one block, so that it stays in the cache: sums are several times faster there.
@@ -64,10 +63,7 @@ class KernelSums:
         return out
 
     def _near(self, X: np.ndarray) -> Near:
-        posterior, D = self.gp.posterior, X.shape[1]
-        if isinstance(posterior, KernelPosterior):
-            return near(posterior.kernel, np.concatenate([self.gp.theta, posterior.constants]), X[:, None], self.Z)
-        between = self.gp.lines(X[:, None], self.Z)
+        between, D = self.gp.lines(X[:, None], self.Z), X.shape[1]
         return _Radial(between, D) if isinstance(between, RadialLines) else _AlongAxes(between, D)
 
 
@@ -76,17 +72,8 @@ class Near(Protocol):
 
     K: np.ndarray
 
-    def slopes(self) -> np.ndarray:
-        """Gradients of all entries, (m, n, D)."""
-
     def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient (m, D) and Hessian (m, D, D) of the sum over n with weights (m, n)."""
-
-
-@singledispatch
-def near(node: Node, theta: np.ndarray, x: np.ndarray, Z: np.ndarray) -> Near:
-    """A kernel between points (m, 1, D) and rows (n, D)."""
-    raise NotImplementedError(type(node).__name__)
 
 
 class _Radial:
@@ -97,9 +84,6 @@ class _Radial:
         self.K, self.first, self.second = g, 2 * first, 4 * second
         self.difference, self.turn = between.difference, between.turn(np.eye(n_inputs))
 
-    def slopes(self):
-        return (self.first[..., None] * self.difference) @ self.turn.T
-
     def sums(self, weights):
         first, second = weights * self.first, weights * self.second
         gradient = (first[:, None] @ self.difference)[:, 0]
@@ -109,136 +93,12 @@ class _Radial:
         return gradient @ self.turn.T, self.turn @ hessian @ self.turn.T
 
 
-@near.register
-def _(node: Stationary, theta, x, Z):
-    between = lines(node, theta, x, Z)
-    assert isinstance(between, RadialLines)
-    return _Radial(between, Z.shape[1])
-
-
-@near.register(Periodic)
-class _Periodic:
-    """exp(-s / 2) with s = factor Σ_c sin²(angle_c)."""
-
-    def __init__(self, node: Periodic, theta, x, Z):
-        self.columns, self.D = node.columns, Z.shape[1]
-        self.scale = np.pi * np.exp(-theta[node.log_period])
-        self.angles = self.scale * (x - Z)[..., self.columns]
-        self.factor = 4 * np.exp(-2 * theta[node.log_lengthscale])
-        s = self.factor * np.square(np.sin(self.angles)).sum(-1)
-        self.K = np.exp(2 * theta[node.log_outputscale] - 0.5 * s)
-        # Derivative of -s / 2.
-        self.first = -0.5 * self.factor * self.scale * np.sin(2 * self.angles)
-
-    def slopes(self):
-        out = np.zeros((*self.K.shape, self.D))
-        out[..., self.columns] = self.K[..., None] * self.first
-        return out
-
-    def sums(self, weights):
-        m = len(weights)
-        weights = (weights * self.K)[..., None]
-        gradient, hessian = np.zeros((m, self.D)), np.zeros((m, self.D, self.D))
-        gradient[:, self.columns] = (weights * self.first).sum(1)
-        second = -self.factor * self.scale**2 * np.cos(2 * self.angles)
-        hessian[:, self.columns, self.columns] = (weights * second).sum(1)
-        hessian[:, self.columns[:, None], self.columns] += self.first.swapaxes(1, 2) @ (weights * self.first)
-        return gradient, hessian
-
-
-@near.register(ZeroMeanPeriodic)
-class _ZeroMeanPeriodic:
-    def __init__(self, node: ZeroMeanPeriodic, theta, x, Z):
-        self.periodic = _Periodic(node, theta, x, Z)
-        self.stretch, _, _ = node.stretch(theta[node.log_lengthscale])
-        self.K = self.stretch * self.periodic.K + (1 - self.stretch) * np.exp(2 * theta[node.log_outputscale])
-
-    def slopes(self):
-        return self.stretch * self.periodic.slopes()
-
-    def sums(self, weights):
-        return self.periodic.sums(self.stretch * weights)
-
-
-@near.register(Constant)
-class _Constant:
-    def __init__(self, node: Constant, theta, x, Z):
-        self.D = Z.shape[1]
-        self.K = np.full((len(x), len(Z)), np.exp(2 * theta[node.log_outputscale]))
-
-    def slopes(self):
-        return np.zeros((*self.K.shape, self.D))
-
-    def sums(self, weights):
-        return np.zeros((len(weights), self.D)), np.zeros((len(weights), self.D, self.D))
-
-
-@near.register(Linear)
-class _Linear:
-    def __init__(self, node: Linear, theta, x, Z):
-        self.slope = np.zeros(Z.shape)
-        self.slope[:, node.columns] = np.exp(2 * theta[node.log_outputscale]) * node.centred(theta, Z)
-        self.K = node.centred(theta, x[:, 0]) @ self.slope[:, node.columns].T
-
-    def slopes(self):
-        return np.broadcast_to(self.slope, (*self.K.shape, self.slope.shape[1]))
-
-    def sums(self, weights):
-        gradient = weights @ self.slope
-        return gradient, np.zeros((*gradient.shape, gradient.shape[1]))
-
-
-@near.register(Add)
-class _Sum:
-    def __init__(self, node: Add, theta, x, Z):
-        self.parts = [near(part, theta, x, Z) for part in node.parts]
-        self.K = np.sum([part.K for part in self.parts], axis=0)
-
-    def slopes(self):
-        return np.sum([part.slopes() for part in self.parts], axis=0)
-
-    def sums(self, weights):
-        gradients, hessians = zip(*(part.sums(weights) for part in self.parts), strict=True)
-        return sum(gradients), sum(hessians)
-
-
-@near.register(Multiply)
-class _Product:
-    def __init__(self, node: Multiply, theta, x, Z):
-        self.parts = [near(part, theta, x, Z) for part in node.parts]
-        self.K = self._without()
-
-    def _without(self, *left_out: int) -> np.ndarray:
-        """Product of the other factors."""
-        out = np.ones(())
-        for i, part in enumerate(self.parts):
-            if i not in left_out:
-                out = out * part.K
-        return out
-
-    def slopes(self):
-        return np.sum([self._without(i)[..., None] * part.slopes() for i, part in enumerate(self.parts)], axis=0)
-
-    def sums(self, weights):
-        each = [part.sums(weights * self._without(i)) for i, part in enumerate(self.parts)]
-        gradient, hessian = (np.sum(arrays, axis=0) for arrays in zip(*each, strict=True))
-        slopes = [part.slopes() for part in self.parts]
-        for i, j in combinations(range(len(self.parts)), 2):
-            cross = slopes[i].swapaxes(1, 2) @ ((weights * self._without(i, j))[..., None] * slopes[j])
-            hessian += cross + cross.swapaxes(1, 2)
-        return gradient, hessian
-
-
 class _AlongAxes:
     """Any kernel, expanded along the axes and the diagonals between two axes."""
 
     def __init__(self, between: Lines, n_inputs: int):
         self.between, self.axes = between, np.eye(n_inputs)
         self.K = between.along(None, None, (0, 0))[0, 0]
-
-    def slopes(self):
-        slopes = [self.between.along(axis, None, (1, 0)).get((1, 0), 0.0) for axis in self.axes]
-        return np.stack([np.broadcast_to(slope, self.K.shape) for slope in slopes], axis=-1)
 
     def sums(self, weights):
         m, D = len(weights), len(self.axes)

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Node, Stationary, squared_distance
-from pymc_active.kernels.batches import EmbeddedBatch, Pairs, batch
+from pymc_active.kernels.node import Node, Pairs, squared_distance
 from pymc_active.kernels.radial import Profile
-from pymc_active.kernels.taylor import RadialLines, check_profile, check_twice_differentiable, lines
+from pymc_active.kernels.stationary import EmbeddedBatch, RadialLines, Stationary, check_profile
 from pymc_active.posterior.base import (
     InputGradients,
     Likelihoods,
@@ -193,7 +192,7 @@ class ArrayPosterior(Posterior):
 
 @dataclass(eq=False, repr=False)
 class KernelPosterior(ArrayPosterior):
-    """Posterior with any covariance of few parameters, a :class:`~pymc_active.kernels.arrays.Node`."""
+    """Posterior with any covariance of few parameters, a :class:`~pymc_active.kernels.node.Node`."""
 
     kernel: Node
 
@@ -202,10 +201,10 @@ class KernelPosterior(ArrayPosterior):
         return not isinstance(self.kernel, Stationary)
 
     def lines(self, theta, a, b):
-        return lines(self.kernel, self._extend(theta), a, b)
+        return self.kernel.lines(self._extend(theta), a, b)
 
     def check_twice_differentiable(self):
-        check_twice_differentiable(self.kernel)
+        self.kernel.check_twice_differentiable()
 
     def state(self, theta, extra_noise=0.0):
         full = self._extend(theta)
@@ -218,7 +217,7 @@ class KernelPosterior(ArrayPosterior):
         return State(theta, self._factor(full, self.kernel.at(full, self.X, self.X).K, 0.0), None)
 
     def _batch(self, full):
-        made = batch(self.kernel, full, self._pairs)
+        made = self.kernel.batch(full, self._pairs)
         return made.K, made.pullback
 
     def likelihood_gradient(self, state):

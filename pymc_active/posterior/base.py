@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 
-from pymc_active.kernels.arrays import Node
-from pymc_active.kernels.taylor import Lines
+from pymc_active.kernels.node import Lines, Node
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 if TYPE_CHECKING:

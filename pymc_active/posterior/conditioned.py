@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_active.kernels.taylor import Lines
+from pymc_active.kernels.node import Lines
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor

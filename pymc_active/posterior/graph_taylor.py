@@ -20,8 +20,8 @@ from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace, vectorize_graph
 
 from pymc_active.kernels.cov import Embedding, Rescaled
+from pymc_active.kernels.polynomials import Polynomial, combine, compose
 from pymc_active.kernels.radial import ROOT_OFFSET, Profile, exp_quad, matern52
-from pymc_active.kernels.taylor import Polynomial, combine, compose
 
 cov = pm.gp.cov
 

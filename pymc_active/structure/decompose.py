@@ -17,18 +17,13 @@ from pymc_active.inference.ensemble import GAUSSIAN_METHODS
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.information.mixture_entropy import mixture_moments
-from pymc_active.kernels.arrays import (
-    Add,
-    Constant,
-    Linear,
-    Multiply,
-    Node,
-    Periodic,
-    RationalQuadratic,
-    Stationary,
-    ZeroMeanPeriodic,
-)
+from pymc_active.kernels.combined import Add, Multiply
 from pymc_active.kernels.expressions import numbered
+from pymc_active.kernels.linear import Constant, Linear
+from pymc_active.kernels.node import Node
+from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
+from pymc_active.kernels.rational_quadratic import RationalQuadratic
+from pymc_active.kernels.stationary import Stationary
 from pymc_active.laplace.draws.short_chains import particles as short_chains
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit

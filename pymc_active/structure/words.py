@@ -15,7 +15,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.special import ive
 
-from pymc_active.kernels.arrays import Linear, Node, Periodic, RationalQuadratic, Stationary, ZeroMeanPeriodic
+from pymc_active.kernels.linear import Linear
+from pymc_active.kernels.node import Node
+from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
+from pymc_active.kernels.rational_quadratic import RationalQuadratic
+from pymc_active.kernels.stationary import Stationary
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.numbers import _two_digits, plus_minus

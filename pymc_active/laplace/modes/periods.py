@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Periodic
+from pymc_active.kernels.periodic import Periodic
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Stationary
+from pymc_active.kernels.stationary import Stationary
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.like_terms import same_place
 from pymc_active.laplace.modes.composite_kernels import structured_search

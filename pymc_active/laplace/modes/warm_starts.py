@@ -10,7 +10,9 @@ from itertools import islice, permutations, product
 
 import numpy as np
 
-from pymc_active.kernels.arrays import Linear, Multiply, Node
+from pymc_active.kernels.combined import Multiply
+from pymc_active.kernels.linear import Linear
+from pymc_active.kernels.node import Node
 from pymc_active.posterior.array import KernelPosterior
 
 # Modes of the parent to follow, and ways to match base kernels.

@@ -1,0 +1,202 @@
+"""Do kernels that are searched predict how a series goes on, beside the ten published methods of Lloyd et al. (2014)?
+
+    python benchmarks/outside/gpss.py --data FOLDER --minutes 60   # makes missing records for so long; resumable
+    python benchmarks/outside/gpss.py --data FOLDER                # table, JSON and picture from the records
+
+Thirteen series, the last tenth of which is to be predicted; ``FOLDER/outside/gpss_extrapolation`` has the CSV files and
+the errors of the ten methods, from their stored predictions. Ours is the plain way,
+``pma.search.compositional_kernel_search(x, y)``, then ``pma.predict`` of its best kernel, or of all its kernels by
+probability. A search that takes longer than five minutes of one core is interrupted and gives what it has.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import signal
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+
+PATH = Path(__file__).parent / "results" / "gpss.jsonl"
+MOST_SECONDS = 300
+METHODS = ("best kernel", "all kernels")
+
+
+def folder_of(data):
+    return Path(data) / "outside" / "gpss_extrapolation"
+
+
+def names(data):
+    """Short series first, so that a run that is cut off has most of them."""
+    files = [file for file in folder_of(data).glob("*.csv") if file.stem != "published"]
+    return [file.stem for file in sorted(files, key=lambda file: file.stat().st_size)]
+
+
+def error(prediction, y):
+    mean, variance = prediction.f_mean.values, prediction.y_variance.values
+    nll = 0.5 * np.log(2 * np.pi * variance) + 0.5 * np.square(y - mean) / variance
+    inside = np.abs(y - mean) < 1.6449 * np.sqrt(variance)
+    return {
+        "rmse": float(np.sqrt(np.mean(np.square(y - mean)))),
+        "nll": float(nll.mean()),
+        "coverage_90": float(inside.mean()),
+    }
+
+
+def run(data):
+    def one(name, method, repeat):
+        import pymc_active as pma
+
+        table = pd.read_csv(folder_of(data) / f"{name}.csv")
+        train, test = table[table.set == "train"], table[table.set == "test"]
+        x, x_new = train[["x"]].to_numpy(float), test[["x"]].to_numpy(float)
+        begin = time.process_time()
+
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGVTALRM, stop)
+        signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = pma.search.compositional_kernel_search(
+                x, train.y.to_numpy(float), random_seed=repeat, progressbar=False
+            )
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            seconds = time.process_time() - begin
+            best = pma.predict(found.best, x_new)
+            prior = np.exp(found.table.log_prior.to_series()).to_dict()
+            sound = {label: fit for label, fit in found.fits.items() if not bool(found.table.doubtful.sel(model=label))}
+            both = {"best kernel": error(best, test.y.to_numpy(float))}
+            if len(sound) > 1:
+                average = pma.ModelAverage(sound, prior={label: prior[label] for label in sound})
+                both["all kernels"] = error(pma.predict(average, x_new), test.y.to_numpy(float))
+            else:
+                both["all kernels"] = both["best kernel"]
+            words = str(pma.decompose(found.best))
+        return {
+            "n": len(x),
+            "n_test": len(x_new),
+            "kernel": str(found.best.gpm.expression),
+            "n_kernels": found.table.sizes["model"],
+            "stopped": found.stopped,
+            "seconds": round(seconds, 1),
+            "errors": both,
+            "words": words,
+        }
+
+    return one
+
+
+def keys(data, repeats):
+    for repeat in range(repeats):
+        for name in names(data):
+            yield name, "search", repeat
+
+
+def summarize(records, data):
+    """A row a method: RMSE by the best of the ten published methods, ranks among eleven, and wins."""
+    published = pd.read_csv(folder_of(data) / "published.csv")
+    rmse = published.pivot(index="series", columns="method", values="rmse")
+    nll = published.pivot(index="series", columns="method", values="nll").drop(columns="Eureqa")
+    series = [name for name in names(data) if (name, "search", 0) in records]
+    rmse, nll = rmse.loc[series], nll.loc[series]
+    rows, each = [], []
+
+    def row(method, errors, logs, others, other_logs):
+        ratio = errors / rmse.min(axis=1)
+        rank = 1 + (others.lt(errors, axis=0)).sum(axis=1)
+        rank_nll = 1 + (other_logs.lt(logs, axis=0)).sum(axis=1) if logs is not None else None
+        return {
+            "method": method,
+            "median RMSE ratio": float(ratio.median()),
+            "mean rank, RMSE": float(rank.mean()),
+            "mean rank, NLL": None if rank_nll is None else float(rank_nll.mean()),
+            "best of all": int((rank == 1).sum()),
+            "mean NLL above the best": None if logs is None else float((logs - nll.min(axis=1)).mean()),
+        }
+
+    for method in METHODS:
+        errors = pd.Series({name: records[name, "search", 0]["errors"][method]["rmse"] for name in series})
+        logs = pd.Series({name: records[name, "search", 0]["errors"][method]["nll"] for name in series})
+        rows.append(row(f"ours, {method}", errors, logs, rmse, nll))
+    ours = pd.Series({name: records[name, "search", 0]["errors"]["all kernels"]["rmse"] for name in series})
+    ours_nll = pd.Series({name: records[name, "search", 0]["errors"]["all kernels"]["nll"] for name in series})
+    for method in rmse.columns:
+        others = [table.drop(columns=method, errors="ignore") for table in (rmse, nll)]
+        logs = nll[method] if method in nll else None
+        rows.append(row(method, rmse[method], logs, others[0].assign(ours=ours), others[1].assign(ours=ours_nll)))
+    for name in series:
+        record = records[name, "search", 0]
+        one = record["errors"]["all kernels"]
+        each.append(
+            {
+                "series": name,
+                "n": record["n"],
+                "kernel": record["kernel"],
+                "RMSE ratio": one["rmse"] / rmse.loc[name].min(),
+                "rank": int(1 + (rmse.loc[name] < one["rmse"]).sum()),
+                "NLL above the best": one["nll"] - nll.loc[name].min(),
+                "90 % intervals hold": one["coverage_90"],
+                "CPU s": record["seconds"],
+            }
+        )
+    return sorted(rows, key=lambda one: one["mean rank, RMSE"]), each
+
+
+def picture(each, rows):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    ours = ["C1" if row["method"].startswith("ours") else "0.7" for row in rows]
+    left.barh([row["method"] for row in rows], [row["mean rank, RMSE"] for row in rows], color=ours)
+    left.invert_yaxis()
+    left.set_xlabel("mean rank by RMSE (1 is best)")
+    right.barh([one["series"][:28] for one in each], [one["RMSE ratio"] for one in each], color="C1")
+    right.axvline(1, color="0.3", lw=1)
+    right.set_xscale("log")
+    right.invert_yaxis()
+    right.set_xlabel("RMSE, all kernels / best of the ten")
+    for ax in (left, right):
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def main():
+    from _records import fill, load
+    from _report import parser, write
+
+    arguments = parser(__doc__)
+    arguments.add_argument("--minutes", type=float, default=0.0)
+    arguments.add_argument("--repeats", type=int, default=1)
+    arguments.add_argument("--data", default=os.environ.get("PYMC_ACTIVE_DATA"))
+    options = arguments.parse_args()
+    if options.minutes:
+        fill(PATH, keys(options.data, options.repeats), run(options.data), options.minutes)
+    records = load(PATH)
+    rows, each = summarize(records, options.data)
+    for row in [*rows, *each]:
+        print(" ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    sources = sorted({record["source"] for record in records.values()})
+    write(
+        __doc__,
+        quick=options.quick,
+        threads="1",
+        targets=[],
+        results={"versions_of_the_records": sources, "methods": rows, "series": each},
+        figure=picture(each, rows),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Kernels as NumPy arrays, with exact derivatives in their few log-parameters and in the inputs.
+
+A *node* is a kernel whose parameters sit at given positions of one flat vector ``theta``. ``node.at(theta, X, Z)``
+evaluates it once, and the result has
+
+* ``K``, the (n, m) matrix,
+* ``pullback(W)``: the gradient of <W, K>,
+* ``tangents()``: the derivatives dK/dtheta[a] that are not zero, as pairs (a, matrix),
+* ``curvature(W)``: the Hessian of <W, K>, and
+* ``input_pullback(W)``: the gradient of <W, K> in the rows of Z, (m, D).
+
+Sums and products combine these by the sum and product rules. ``K`` and ``input_pullback`` are analytic and accept a
+complex theta: a complex step gives their derivatives in theta to the last digit.
+
+``node.batch(thetas, pairs)`` evaluates it among the data for many hyperparameters at once, which is what particles are
+moved by, ``node.lines(theta, a, b)`` along straight lines, for derivatives of any kind in the inputs, and
+``node.terms(theta, n_inputs)`` tells its spectral densities, from which sample paths are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from pymc_active.kernels.polynomials import Polynomial
+from pymc_active.kernels.spectra import Term
+
+Tangents = list[tuple[int, np.ndarray]]
+
+
+class Node:
+    """A kernel with parameters at fixed positions of ``theta``."""
+
+    # Terms of a sum, factors of a product; none for a base kernel.
+    parts: Sequence[Node] = ()
+    # Of a base kernel: its parameters, such as "log_period", and their positions; what else identifies it.
+    roles: dict[str, int]
+    structure: tuple
+    # The input columns on which a base kernel acts.
+    columns: np.ndarray
+
+    @property
+    def leaves(self) -> list[Node]:
+        """The base kernels, from left to right."""
+        return [leaf for part in self.parts for leaf in part.leaves] if self.parts else [self]
+
+    def at(self, theta: np.ndarray, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
+        """Evaluate between the rows of ``X`` and of ``Z`` (default: ``X`` itself)."""
+        raise NotImplementedError
+
+    def diagonal(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, Tangents]:
+        """k(x, x) for every row of ``X``, shape (n,), and its derivatives."""
+        raise NotImplementedError
+
+    def batch(self, thetas: np.ndarray, pairs: Pairs) -> Batch:
+        """Evaluate among the data at every row of ``thetas`` (S, P)."""
+        raise NotImplementedError
+
+    def lines(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> Lines:
+        """Evaluate between points a and b (..., D), for derivatives along any lines through them."""
+        raise NotImplementedError
+
+    def terms(self, theta: np.ndarray, n_inputs: int) -> list[Term]:
+        """The kernel as a sum of products of linear and stationary kernels."""
+        raise NotImplementedError
+
+    def check_twice_differentiable(self) -> None:
+        """Raise a ValueError unless functions with this kernel have second derivatives."""
+        for part in self.parts:
+            part.check_twice_differentiable()
+
+
+class Pairs:
+    """The lower triangle of the n x n pairs of rows of ``X``, diagonal included."""
+
+    def __init__(self, X: np.ndarray):
+        self.X = X
+        self.rows, self.columns = np.tril_indices(len(X))
+        self._differences: dict[bytes, np.ndarray] = {}
+
+    def differences(self, columns: np.ndarray) -> np.ndarray:
+        """x_i - x_j for these input columns, (C, q)."""
+        key = columns.tobytes()
+        if key not in self._differences:
+            some = self.X[:, columns].T
+            self._differences[key] = some[:, self.rows] - some[:, self.columns]
+        return self._differences[key]
+
+    def squared_differences(self, columns: np.ndarray) -> np.ndarray:
+        """(x_i - x_j)² for these input columns, (C, q)."""
+        key = b"squared" + columns.tobytes()
+        if key not in self._differences:
+            self._differences[key] = np.square(self.differences(columns))
+        return self._differences[key]
+
+
+class Batch(Protocol):
+    """A kernel among the data for S particles.
+
+    Only the lower triangle of a covariance is computed, as one row of ``q = n (n + 1) / 2`` numbers for each particle.
+    The differences of inputs are those of the data, so lengthscales and embeddings act by matrix products alone.
+    """
+
+    # (S, q).
+    K: np.ndarray
+
+    def pullback(self, W: np.ndarray) -> np.ndarray:
+        """Gradients (S, P) of (W * K).sum(1)."""
+
+
+class Lines(Protocol):
+    """A kernel between points a and b (..., D), which broadcast against each other."""
+
+    def along(self, u: np.ndarray | None, v: np.ndarray | None, order: tuple[int, int]) -> Polynomial:
+        """Coefficients of k(a + s u, b + t v) up to s^order[0] t^order[1].
+
+        Directions broadcast like the points, and may have further axes in front. None stands for a point that stays.
+        """
+
+
+def roles(name: str, indices: Sequence[int], log_outputscale: int) -> dict[str, int]:
+    """Roles of parameters with one name, numbered if they are several, and of the output scale."""
+    names = [name] if len(indices) == 1 else [f"{name}[{number}]" for number in range(len(indices))]
+    return dict(zip([*names, "log_outputscale"], [*indices, log_outputscale], strict=True))
+
+
+def variances(thetas: np.ndarray, log_outputscale: int) -> np.ndarray:
+    """outputscale² at every row of thetas (S, P), shape (S, 1)."""
+    return np.exp(2 * thetas[:, log_outputscale])[:, None]
+
+
+def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
+    """Squared Euclidean distances between rows, as PyMC computes them (clipped at zero)."""
+    a = np.einsum("ij,ij->i", A, A)
+    b = a if B is None else np.einsum("ij,ij->i", B, B)
+    s = A @ (A if B is None else B).T
+    s *= -2.0
+    s += a[:, None]
+    s += b
+    return np.maximum(s, 0.0, out=s)

@@ -1,0 +1,261 @@
+"""The periodic kernel, and the one whose functions have mean zero over a period."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ive
+
+from pymc_active.kernels.exponential import ExponentialAt
+from pymc_active.kernels.node import Node, Pairs, variances
+from pymc_active.kernels.polynomials import Polynomial, add, compose, line
+from pymc_active.kernels.spectra import Spectrum, Term
+from pymc_active.kernels.stationary import Stationary
+
+
+class Periodic(Node):
+    """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""
+
+    def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
+        self.log_lengthscale, self.log_period = log_lengthscale, log_period
+        self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
+        self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
+        self.structure = ("periodic", tuple(self.columns.tolist()))
+
+    def at(self, theta, X, Z=None):
+        return _PeriodicAt(self, theta, X, Z)
+
+    diagonal = Stationary.diagonal
+
+    def batch(self, thetas, pairs):
+        return _PeriodicBatch(self, thetas, pairs)
+
+    def lines(self, theta, a, b):
+        return _PeriodicLines(self, theta, a, b)
+
+    def terms(self, theta, n_inputs):
+        # exp(-2 w sin²(r/2)) = Σ_j exp(-w) I_j(w) cos(j r) over all whole j.
+        w = np.exp(-2 * theta[self.log_lengthscale])
+        largest = int(20 + 9 * np.sqrt(w))
+        orders = np.arange(-largest, largest + 1)
+        below = np.cumsum(ive(np.abs(orders), w))[:-1]
+        angle = 2 * np.pi * np.exp(-theta[self.log_period])
+
+        def frequencies(U):
+            out = np.zeros((len(U), n_inputs))
+            out[:, self.columns] = angle * orders[np.searchsorted(below, U)]
+            return out
+
+        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(len(self.columns), frequencies),))]
+
+
+class _PeriodicAt(ExponentialAt):
+    def __init__(self, node, theta, X, Z):
+        self.node, self.theta = node, theta
+        Z = X if Z is None else Z
+        self.shape = Z.shape
+        self.w = np.exp(-2 * theta[node.log_lengthscale])
+        self.scale = scale = np.pi * np.exp(-theta[node.log_period])
+        self.X, self.Z = X, Z
+        # One (n, m) matrix of sines for each column, nearly always one; by the addition theorem from n + m sines and
+        # cosines.
+        self.waves = [
+            (np.sin(scale * X[:, c]), np.cos(scale * X[:, c]), np.sin(scale * Z[:, c]), np.cos(scale * Z[:, c]))
+            for c in node.columns
+        ]
+        self.sines = [np.multiply.outer(s, c_) - np.multiply.outer(c, s_) for s, c, s_, c_ in self.waves]
+        self.s = 4 * self.w * sum(np.square(sine) for sine in self.sines)
+        self.K = np.exp(2 * theta[node.log_outputscale] - 0.5 * self.s)
+
+    def angles(self):
+        """π (x - z) / period for each input column, with sin and cos of twice that."""
+        for column, sine, (s, c, s_, c_) in zip(self.node.columns, self.sines, self.waves, strict=True):
+            cosine = np.multiply.outer(c, c_) + np.multiply.outer(s, s_)
+            angle = self.scale * np.subtract.outer(self.X[:, column], self.Z[:, column])
+            yield angle, 2 * sine * cosine, 1 - 2 * sine * sine
+
+    def input_pullback(self, W):
+        WK = W * self.K
+        gradient = np.zeros(self.shape, WK.dtype)
+        for column, (_, sine, _) in zip(self.node.columns, self.angles(), strict=True):
+            gradient[:, column] = 2 * self.w * self.scale * (WK * sine).sum(0)
+        return gradient
+
+    def period_slope(self):
+        """ds/dlog period."""
+        return sum(-4 * self.w * a * sine for a, sine, _ in self.angles())
+
+    def slopes(self):
+        return [(self.node.log_lengthscale, self.s), (self.node.log_period, -0.5 * self.period_slope())]
+
+    def second_derivatives(self, WK):
+        first = self.period_slope()
+        second = sum(4 * self.w * a * (sine + 2 * a * cosine) for a, sine, cosine in self.angles())
+        return (
+            np.vdot(WK, self.s * (self.s - 2)),
+            np.vdot(WK, first * (1 - 0.5 * self.s)),
+            np.vdot(WK, 0.25 * first * first - 0.5 * second),
+        )
+
+
+class _PeriodicBatch:
+    def __init__(self, node: Periodic, thetas: np.ndarray, pairs: Pairs):
+        self.node, self.P = node, thetas.shape[1]
+        scale = np.pi * np.exp(-thetas[:, node.log_period])
+        self.weight = 4 * np.exp(-2 * thetas[:, node.log_lengthscale])[:, None]
+        self.angles = [np.multiply.outer(scale, difference) for difference in pairs.differences(node.columns)]
+        self.sines = [np.sin(angle) for angle in self.angles]
+        self.s = self.weight * sum(np.square(sine) for sine in self.sines)
+        self.K = variances(thetas, node.log_outputscale) * np.exp(-0.5 * self.s)
+
+    def pullback(self, W):
+        gradient, WK = np.zeros((len(W), self.P)), W * self.K
+        gradient[:, self.node.log_outputscale] = 2 * WK.sum(1)
+        gradient[:, self.node.log_lengthscale] = np.einsum("sq,sq->s", WK, self.s)
+        slope = sum(a * sine * np.cos(a) for a, sine in zip(self.angles, self.sines, strict=True))
+        gradient[:, self.node.log_period] = np.einsum("sq,sq->s", WK, self.weight * slope)
+        return gradient
+
+
+class _PeriodicLines:
+    def __init__(self, node, theta, a, b):
+        self.columns = node.columns
+        self.scale = np.pi * np.exp(-theta[node.log_period])
+        self.factor = 4 * np.exp(-2 * theta[node.log_lengthscale])
+        self.variance = np.exp(2 * theta[node.log_outputscale])
+        self.angles = self.scale * (a[..., self.columns] - b[..., self.columns])
+
+    def along(self, u, v, order):
+        total: Polynomial = {}
+        for k, column in enumerate(self.columns):
+            angle = self.angles[..., k]
+            sine, cosine = np.sin(2 * angle), np.cos(2 * angle)
+            # sin² and its derivatives.
+            outer = (np.sin(angle) ** 2, sine, 2 * cosine, -4 * sine, -8 * cosine)
+            in_s = None if u is None else self.scale * u[..., column]
+            in_t = None if v is None else -self.scale * v[..., column]
+            total = add(total, compose(outer, line(angle, in_s, in_t, order), order))
+        s = {key: self.factor * value for key, value in total.items()}
+        K = self.variance * np.exp(-0.5 * s[0, 0])
+        return compose(tuple((-0.5) ** k * K for k in range(sum(order) + 1)), s, order)
+
+
+class ZeroMeanPeriodic(Periodic):
+    """The periodic kernel without the constant in it, outputscale² (p - m) / (1 - m); m is the average of p.
+
+    Its functions have mean zero over a period. Lloyd et al. (2014), Automatic construction and natural-language
+    description of nonparametric regression models, section 2.
+    """
+
+    def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
+        super().__init__(log_lengthscale, log_period, columns, log_outputscale)
+        self.structure = ("zero-mean periodic", tuple(self.columns.tolist()))
+
+    def stretch(self, log_lengthscale: Any) -> tuple[Any, Any, Any]:
+        """1 / (1 - m) and its first two derivatives, with m = (exp(-w) I₀(w))^D and w = 1 / lengthscale²."""
+        # Below this, 1 - m is but rounding error, and the kernel has long been a cosine.
+        D, w = len(self.columns), np.maximum(np.exp(-2 * log_lengthscale), 1e-8)
+        # SciPy scales by exp(-|real part|).
+        i0, i1, i2 = (ive(order, w) * np.exp(-1j * np.imag(w) if np.iscomplexobj(w) else 0.0) for order in range(3))
+        slope, bend = i1 - i0, 1.5 * i0 - 2 * i1 + 0.5 * i2
+        m1 = D * i0 ** (D - 1) * slope
+        m2 = D * (D - 1) * i0 ** (D - 2) * slope**2 + D * i0 ** (D - 1) * bend
+        value = 1 / (1 - i0**D)
+        first, second = m1 * value**2, m2 * value**2 + 2 * m1**2 * value**3
+        return value, -2 * w * first, 4 * w * w * second + 4 * w * first
+
+    def at(self, theta, X, Z=None):
+        return _ZeroMeanPeriodicAt(self, theta, X, Z)
+
+    def batch(self, thetas, pairs):
+        return _ZeroMeanPeriodicBatch(self, thetas, pairs)
+
+    def lines(self, theta, a, b):
+        return _ZeroMeanPeriodicLines(self, theta, a, b)
+
+    def terms(self, theta, n_inputs):
+        # As of the periodic kernel, given that not all orders are zero.
+        w = np.exp(-2 * theta[self.log_lengthscale])
+        largest, D = int(20 + 9 * np.sqrt(w)), len(self.columns)
+        orders = np.arange(-largest, largest + 1)
+        weights = ive(np.abs(orders), w)
+        others, zero = orders[orders != 0], weights[largest]
+        below, below_others = np.cumsum(weights)[:-1], np.cumsum(weights[orders != 0])[:-1] / (1 - zero)
+        angle = 2 * np.pi * np.exp(-theta[self.log_period])
+
+        def frequencies(U):
+            out = np.zeros((len(U), n_inputs))
+            is_zero = np.ones(len(U), bool)
+            for d, column in enumerate(self.columns):
+                u, left = U[:, d], D - d - 1
+                stays = zero * (1 - zero**left) / (1 - zero ** (left + 1))
+                after = others[np.searchsorted(below_others, (u - stays) / (1 - stays))]
+                drawn = np.where(is_zero, np.where(u < stays, 0, after), orders[np.searchsorted(below, u)])
+                out[:, column] = angle * drawn
+                is_zero &= drawn == 0
+            return out
+
+        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(D, frequencies),))]
+
+
+class _ZeroMeanPeriodicAt:
+    """v + stretch (K - v), with the periodic kernel K and its variance v."""
+
+    def __init__(self, node, theta, X, Z):
+        self.node, self.periodic = node, _PeriodicAt(node, theta, X, Z)
+        self.stretch = node.stretch(theta[node.log_lengthscale])
+        variance = np.exp(2 * theta[node.log_outputscale])
+        self.below = variance * np.expm1(-0.5 * self.periodic.s)
+        self.K = variance + self.stretch[0] * self.below
+
+    def input_pullback(self, W):
+        return self.stretch[0] * self.periodic.input_pullback(W)
+
+    def pullback(self, W):
+        gradient = self.stretch[0] * self.periodic.pullback(W)
+        gradient[self.node.log_lengthscale] += self.stretch[1] * np.vdot(W, self.below)
+        gradient[self.node.log_outputscale] = 2 * np.vdot(W, self.K)
+        return gradient
+
+    def tangents(self):
+        tangents = {index: self.stretch[0] * tangent for index, tangent in self.periodic.tangents()}
+        tangents[self.node.log_lengthscale] += self.stretch[1] * self.below
+        tangents[self.node.log_outputscale] = 2 * self.K
+        return list(tangents.items())
+
+    def curvature(self, W):
+        value, first, second = self.stretch
+        H, slopes = value * self.periodic.curvature(W), self.periodic.pullback(W)
+        length, period, o = self.node.roles.values()
+        H[length, length] += 2 * first * slopes[length] + second * np.vdot(W, self.below)
+        H[length, period] += first * slopes[period]
+        H[period, length] = H[length, period]
+        H[o, :] = H[:, o] = 2 * self.pullback(W)
+        return H
+
+
+class _ZeroMeanPeriodicBatch:
+    def __init__(self, node: ZeroMeanPeriodic, thetas: np.ndarray, pairs: Pairs):
+        self.node, self.periodic = node, _PeriodicBatch(node, thetas, pairs)
+        value, slope, _ = node.stretch(thetas[:, node.log_lengthscale])
+        variance = variances(thetas, node.log_outputscale)
+        self.value, self.slope = value[:, None], slope
+        self.below = variance * np.expm1(-0.5 * self.periodic.s)
+        self.K = variance + self.value * self.below
+
+    def pullback(self, W):
+        gradient = self.value * self.periodic.pullback(W)
+        gradient[:, self.node.log_lengthscale] += self.slope * np.einsum("sq,sq->s", W, self.below)
+        gradient[:, self.node.log_outputscale] = 2 * np.einsum("sq,sq->s", W, self.K)
+        return gradient
+
+
+class _ZeroMeanPeriodicLines(_PeriodicLines):
+    def __init__(self, node, theta, a, b):
+        super().__init__(node, theta, a, b)
+        self.stretch, _, _ = node.stretch(theta[node.log_lengthscale])
+
+    def along(self, u, v, order):
+        K = {key: self.stretch * value for key, value in super().along(u, v, order).items()}
+        return add(K, {(0, 0): (1 - self.stretch) * self.variance})
