@@ -91,6 +91,31 @@ def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
     assert [len(set(result.table.parent.to_numpy()) - {""}) for result in (found, wide)] == [1, 2]
 
 
+def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypatch):
+    calls = []
+
+    def spy(models, **keywords):
+        calls.append((set(models), keywords["n_restarts"], set(keywords["start"])))
+        return fit_laplace_models(models, **keywords)
+
+    monkeypatch.setattr(structure, "fit_laplace_models", spy)
+    result = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH)
+    table, [first, ranked, confirmed] = result.table, calls
+    by_level = [set(table.model[table.level == level].to_numpy().tolist()) for level in (1, 2)]
+    assert first == (by_level[0], 6, set())
+    assert ranked == (by_level[1], 2, by_level[1])
+    best = table.log_evidence + table.log_prior
+    assert confirmed == (set(table.model[np.argsort(-best.data)[:3]].to_numpy()) & by_level[1], 6, confirmed[0])
+    assert str(result.best.gpm.expression) in first[0] | confirmed[0]
+
+
+def test_the_average_weighs_all_sound_fits_by_their_probabilities(found):
+    average, table = found.average, found.table
+    assert list(average) == [label for label in found.fits if not table.doubtful.sel(model=label)]
+    kept = table.probability.sel(model=list(average))
+    assert_allclose(average.weights, kept / kept.sum())
+
+
 def test_bic_is_the_likelihood_at_the_mode_with_a_penalty_for_each_parameter(found):
     [label] = [label for label in found.fits if parse(label) == parse("LIN + PER")]
     p = {name: float(np.squeeze(value)) for name, value in found.fits[label].point.items()}

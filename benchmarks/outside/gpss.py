@@ -71,14 +71,10 @@ def run(data):
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             seconds = time.process_time() - begin
             best = pma.predict(found.best, x_new)
-            prior = np.exp(found.table.log_prior.to_series()).to_dict()
-            sound = {label: fit for label, fit in found.fits.items() if not bool(found.table.doubtful.sel(model=label))}
-            both = {"best kernel": error(best, test.y.to_numpy(float))}
-            if len(sound) > 1:
-                average = pma.ModelAverage(sound, prior={label: prior[label] for label in sound})
-                both["all kernels"] = error(pma.predict(average, x_new), test.y.to_numpy(float))
-            else:
-                both["all kernels"] = both["best kernel"]
+            both = {
+                "best kernel": error(best, test.y.to_numpy(float)),
+                "all kernels": error(pma.predict(found.average, x_new), test.y.to_numpy(float)),
+            }
             words = str(pma.decompose(found.best))
         return {
             "n": len(x),

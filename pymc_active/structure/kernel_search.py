@@ -26,7 +26,8 @@ from pymc_active.kernels.expressions import (
 from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.builders import composite_gp
-from pymc_active.predictions.model_average import model_posterior
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.model_average import ModelAverage, model_posterior
 from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
@@ -39,6 +40,9 @@ SCORES = ("bic", "evidence")
 _BATCH = 8
 # Rows in a summary.
 _SHOWN = 10
+# Restarts for a kernel that also starts from its parent's modes, and how many of the best kernels of a level are then
+# searched as thoroughly as the first ones: most candidates need only be ranked.
+_RANKED, _THOROUGH = 2, 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +65,15 @@ class StructureSearch(Summarized):
     def best(self) -> LaplaceFit:
         """The best sound fit by its score; a doubtful one only if all are doubtful."""
         return self.fits[self._best_label()]
+
+    @property
+    def average(self) -> ModelAverage:
+        """All sound fits, weighed by ``probability``; ``predict`` takes it. A ValueError for fewer than two."""
+        doubtful = self.table.doubtful.to_series()
+        sound = {label: fit for label, fit in self.fits.items() if not doubtful[label]}
+        prior = np.exp(self.table.log_prior.to_series())
+        with ignoring(DoubtfulEvidenceWarning):
+            return ModelAverage(sound, prior={label: float(prior[label]) for label in sound})
 
     def _best_label(self, levels: int | None = None) -> str:
         table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
@@ -100,7 +113,7 @@ def compositional_kernel_search(
     *,
     bases: Sequence[str | Expression] = ("SE", "PER", "LIN", "RQ"),
     first_level: str | Expression | Sequence[str | Expression] | None = None,
-    depth: int = 3,
+    depth: int = 6,
     beam: int = 1,
     budget: int | None = None,
     score: Literal["evidence", "bic"] = "evidence",
@@ -163,10 +176,11 @@ def compositional_kernel_search(
 
     Notes
     -----
-    No kernel is fitted twice, in whatever order it is written. Redundant kernels are left out: products with the same
+    No kernel is tried twice, in whatever order it is written. Redundant kernels are left out: products with the same
     squared exponential twice, which is again a squared exponential, and sums of three lines, or of two through the
-    origin. Each fit also starts from the modes of its parent. A fit that raises is recorded and skipped. Source:
-    Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel search.
+    origin. A neighbour starts from the modes of its parent and from few others; the best three kernels of each level
+    are then searched thoroughly. A fit that raises is recorded and skipped. Source: Duvenaud et al. (2013), Structure
+    discovery in nonparametric regression through compositional kernel search.
 
     Examples
     --------
@@ -216,6 +230,7 @@ def compositional_kernel_search(
                     for batch in batched(chosen.items(), _BATCH):
                         search.fit(dict(batch), level)
                         advance(len(batch))
+                    search.confirm(score)
                 if level > 1 and not search.best_score(score) > before:
                     stopped = f"level {level} brought nothing better"
                     break
@@ -264,24 +279,44 @@ class _Search:
     kernel_cost: float
     records: dict[Expression, _Record] = field(default_factory=dict)
     fits: dict[str, LaplaceFit] = field(default_factory=dict)
+    # Those searched with all restarts.
+    thorough: set[str] = field(default_factory=set)
 
     def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
+        """Fit kernels, each given with its parent: thoroughly without one, else as well as ranking needs."""
         models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
-        starts = {str(e): [self.fits[str(parent)]] for e, parent in batch.items() if parent is not None}
-        errors: dict[str, str] = {}
+        starts = {str(e): self.fits[str(parent)] for e, parent in batch.items() if parent is not None}
+        errors = self._fit(models, starts, ranked=bool(starts))
+        for expression, parent in batch.items():
+            self.records[expression] = _Record(expression, level, parent, errors.get(str(expression), ""))
+
+    def confirm(self, score: str) -> None:
+        """Search the best kernels thoroughly, from the modes they have."""
+        if self.fit_keywords.get("n_restarts", np.inf) <= _RANKED:
+            return
+        best = [str(record.expression) for record in self.ranked(score)[:_THOROUGH]]
+        known = {label: self.fits[label] for label in best if label not in self.thorough}
+        if known:
+            self._fit({label: fit.gpm for label, fit in known.items()}, known, ranked=False)
+
+    def _fit(self, models: dict[str, GPModel], starts: Mapping[str, LaplaceFit], ranked: bool) -> dict[str, str]:
+        """Fit models by label; the messages of those that failed."""
+        keywords, errors = self.fit_keywords, {}
+        if ranked:
+            quick = {"n_restarts": min(_RANKED, keywords.get("n_restarts", _RANKED)), "population": 0}
+            keywords = {**keywords, **quick}
+        else:
+            self.thorough |= set(models)
         try:
-            fits = fit_laplace_models(models, start=starts, **self.fit_keywords)
+            self.fits |= fit_laplace_models(models, start=starts, **keywords)
         except Exception:  # fit the others all the same
-            fits = {}
             for label, gpm in models.items():
                 own = {label: starts[label]} if label in starts else {}
                 try:
-                    fits |= fit_laplace_models({label: gpm}, start=own, **self.fit_keywords)
+                    self.fits |= fit_laplace_models({label: gpm}, start=own, **keywords)
                 except Exception as error:  # recorded and passed over
                     errors[label] = f"{type(error).__name__}: {error}"
-        for expression, parent in batch.items():
-            self.records[expression] = _Record(expression, level, parent, errors.get(str(expression), ""))
-        self.fits |= fits
+        return errors
 
     def ranked(self, score: str) -> list[_Record]:
         """Fits, the best first; without the doubtful ones unless all are."""
