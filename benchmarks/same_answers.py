@@ -249,7 +249,7 @@ def minimum_in_a_pool():
     traced = pma.active.expected_improvement(trace, pool, model=gpm)
     answers["ei/trace"] = traced.to_numpy()
     answers["predict/trace"] = pma.predict(trace, pool[:7], model=gpm).f_variance.to_numpy()
-    paths = pma.draw_paths(gpm, fit=fit, random_seed=1)
+    paths = pma.draw_paths(fit, random_seed=1)
     answers["paths"] = np.asarray(paths(pool[:4]))
     return answers
 

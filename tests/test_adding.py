@@ -153,7 +153,7 @@ def test_an_inference_method():
     assert {"posterior", "log_likelihood", "posterior_predictive"} <= set(tree.children)
     assert pma.plots.plot(ImportanceFit.to(pma.ard_gp(X[:, :1], Y), 500, RNG)) is not None
     assert repr(fit) == "<ImportanceFit of ard_gp(ExpQuad)>"
-    paths = pma.draw_paths(None, fit=fit, n_paths=20, random_seed=1)
+    paths = pma.draw_paths(fit, n_paths=20, random_seed=1)
     assert paths(POOL).shape == (20, len(POOL))
 
 
@@ -203,7 +203,7 @@ def test_a_stationary_kernel():
     assert_allclose(arrays.hessian(arrays.state(theta)), graphs.hessian(graphs.state(theta)), rtol=1e-5, atol=1e-6)
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     assert np.isfinite(pma.active.pes(gpm, POOL, fit=fit, random_seed=1)).all()
-    paths = pma.draw_paths(None, fit=fit, n_paths=300, random_seed=1)
+    paths = pma.draw_paths(fit, n_paths=300, random_seed=1)
     p = pma.predict(fit, POOL)
     error = 5 * np.sqrt(p.f_variance / 300)
     assert (np.abs(paths(POOL).to_numpy().mean(0) - p.f_mean.to_numpy()) < error.to_numpy() + 0.02).all()

@@ -312,8 +312,8 @@ def test_scores_are_those_of_the_public_criteria_over_the_fit(fit, report):
         "uncertainty": pma.active.uncertainty(fit, POOL),
         "expected_improvement": pma.active.expected_improvement(fit, POOL),
         "upper_confidence_bound": pma.active.upper_confidence_bound(fit, POOL),
-        "max_value_entropy": pma.active.max_value_entropy(None, POOL, fit=fit, random_seed=0),
-        "pes": pma.active.pes(None, POOL, fit=fit, random_seed=0),
+        "max_value_entropy": pma.active.max_value_entropy(fit, POOL, random_seed=0),
+        "pes": pma.active.pes(fit, POOL, random_seed=0),
     }
     for name, values in expected.items():
         assert_allclose(score.sel(criterion=name), values, rtol=1e-9, err_msg=name)
@@ -323,7 +323,7 @@ def test_scores_are_those_of_the_public_criteria_over_the_fit(fit, report):
 def test_truth_of_criteria_of_the_maximum_is_theirs_over_the_trace(fit, trace, report, name):
     """Other paths and draws: equal up to Monte-Carlo error, a tenth of the largest with some 200 paths of each."""
     function = getattr(pma.active, name)
-    other = function(fit.gpm, POOL, trace=trace, n_optima=200, draws=50, random_seed=9)
+    other = function(trace, POOL, model=fit.gpm, n_optima=200, draws=50, random_seed=9)
     true = report["decision"]["true_utility"].sel(criterion=name)
     assert_allclose(true, other, atol=0.2 * float(other.max()))
 
@@ -373,7 +373,7 @@ def test_every_name_of_the_registry_is_taken(fit, trace, fits, traces):
     for name in ("joint_entropy_search", "entropy_search"):
         one = decision.sel(criterion=name)
         assert spearmanr(one["score"], one["true_utility"]).statistic > 0.5
-    joint = pma.active.joint_entropy_search(None, POOL, fit=fit, random_seed=0)
+    joint = pma.active.joint_entropy_search(fit, POOL, random_seed=0)
     assert_allclose(decision["score"].sel(criterion="joint_entropy_search"), joint, rtol=1e-9)
     variants = [partial(pma.active.bams, weights=weights) for weights in ("tempered", "uniform")]
     criteria = [*criterion_names("models"), *variants]

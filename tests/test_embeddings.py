@@ -240,7 +240,7 @@ def test_a_linear_mean_counts():
     found = pma.relevance(ensemble).loading.sel(summary="mean")
     assert_allclose(found, np.sqrt([0.25**2, 2.0**2, 0.5**2 + 1.0, 0]))
     far = pma.embedding_gp(X[:1] + 99, Y[:1], n_components=1, mean="linear")
-    gradient = pma.draw_paths(far, point=point, n_paths=4000, random_seed=1).gradient(X[:1]).to_numpy()[:, 0]
+    gradient = pma.draw_paths(point, model=far, n_paths=4000, random_seed=1).gradient(X[:1]).to_numpy()[:, 0]
     # A root mean square of 4,000 draws has a relative standard error of at most 1 / sqrt(8,000), and shared features.
     assert_allclose(np.sqrt(np.square(gradient).mean(0)) / 3, found, rtol=0.05, atol=1e-12)
 

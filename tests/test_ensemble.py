@@ -17,7 +17,7 @@ from pymc_active.criteria.maximum.max_value import JointEntropy, MaxValueEntropy
 from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.inference.ensemble import METHODS
 from pymc_active.posterior.row_space import RowSpace
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 
@@ -210,16 +210,16 @@ def test_a_mixture_has_one_component_for_each_member(fits, method):
 
 
 def test_conditioned_gps_are_at_its_members(fit, fits, trace):
-    draws = ensemble_from(None, fit=fit, draws=4, random_seed=0)
+    draws = ensemble_of(fit, draws=4, random_seed=0)
     gps = conditioned_gps(draws, 4, random_seed=0)
     assert_array_equal([gp.theta for gp in gps], draws.thetas[:4])
     assert_allclose(gps[0].moments(T)[0], mixture(draws, T).means[0], rtol=1e-9)
     # Evenly spaced ones of a trace.
-    over = conditioned_gps(ensemble_from(fit.gpm, trace=trace), 4)
+    over = conditioned_gps(ensemble_of(trace, fit.gpm), 4)
     assert_allclose([gp.theta for gp in over], fit.draw(40, 3)[[5, 15, 25, 35]], rtol=1e-10)
-    [at] = conditioned_gps(ensemble_from(fit.gpm, point=fit.point), 4)
+    [at] = conditioned_gps(ensemble_of(fit.point, fit.gpm), 4)
     assert_array_equal(at.theta, fit.theta)
-    several = conditioned_gps(ensemble_from(None, fit=fits, draws=20, random_seed=0), 20, random_seed=0)
+    several = conditioned_gps(ensemble_of(fits, draws=20, random_seed=0), 20, random_seed=0)
     share = np.mean([len(gp.theta) == len(fit.theta) for gp in several])
     assert abs(share - pma.ModelAverage(fits).weights[0]) < 1 / 20
 
@@ -293,7 +293,7 @@ def test_criteria_of_the_maximum_take_the_same_sources(fit, fits, trace, name):
     criterion, function = OPTIMUM[name](DOMAIN, **few), getattr(pma.active, name)
     options = {"bounds": [(0, 1), (0, 1)], "draws": 3, "random_seed": 1}
     for source in (fit, fits):
-        expected = function(None, T, fit=source, **options).to_numpy()
+        expected = function(source, T, **options).to_numpy()
         assert np.ptp(expected) > 1e-3
         assert_array_equal(criterion.prepare(source).score(T), expected)
         draws = as_ensemble(source, method="draws", draws=32, random_seed=1)
@@ -301,8 +301,8 @@ def test_criteria_of_the_maximum_take_the_same_sources(fit, fits, trace, name):
         # A dict of fits beside a model is not taken for a point.
         gpm = fit.gpm if source is fit else next(iter(fits.values())).gpm
         assert_array_equal(criterion.prepare(source, model=gpm).score(T), expected)
-    for key, source in (("trace", trace), ("point", fit.point)):
-        expected = function(fit.gpm, T, **{key: source}, **options)
+    for source in (trace, fit.point):
+        expected = function(source, T, model=fit.gpm, **options)
         assert_array_equal(criterion.prepare(source, model=fit.gpm).score(T), expected)
 
 

@@ -102,7 +102,7 @@ class Things:
 
     @cached_property
     def paths(self):
-        return pma.draw_paths(self.gpm, fit=self.fit, n_paths=2, n_features=20, random_seed=0)
+        return pma.draw_paths(self.fit, n_paths=2, n_features=20, random_seed=0)
 
 
 THINGS = Things()
@@ -162,7 +162,7 @@ def sane():
         ),
         "draw_paths": (
             pma.draw_paths,
-            {"gpm": t.gpm, "fit": t.fit, "n_paths": 2, "n_features": 20, "draws": 2, "bounds": None, "random_seed": 0},
+            {"fit": t.fit, "n_paths": 2, "n_features": 20, "draws": 2, "bounds": None, "random_seed": 0},
         ),
         "paths": (t.paths, {"X": t.pool}),
         "set_data": (pma.ard_gp(t.X, t.y).set_data, {"X": t.X, "y": t.y}),
@@ -183,11 +183,11 @@ def sane():
         "bams": (active.bams, {"fits": t.fits, "prior": [1, 1], "weights": "posterior", "method": "mgp", **scored}),
         "committee": (active.committee, {"fits": t.fits, "method": "mgp", **scored}),
         "model_posterior": (active.model_posterior, {"fits": t.fits, "prior": [1, 1], "draws": 10, "random_seed": 0}),
-        "thompson": (active.thompson, {"gpm": t.gpm, **of_paths}),
-        "max_value_entropy": (active.max_value_entropy, {"gpm": t.gpm, "n_optima": 2, **of_paths}),
-        "joint_entropy_search": (active.joint_entropy_search, {"gpm": t.gpm, "n_optima": 2, **of_paths}),
-        "pes": (active.pes, {"gpm": t.gpm, "n_optima": 2, **of_paths}),
-        "entropy_search": (active.entropy_search, {"gpm": t.gpm, **over_box}),
+        "thompson": (active.thompson, of_paths),
+        "max_value_entropy": (active.max_value_entropy, {"n_optima": 2, **of_paths}),
+        "joint_entropy_search": (active.joint_entropy_search, {"n_optima": 2, **of_paths}),
+        "pes": (active.pes, {"source": t.gpm, "n_optima": 2, **of_paths}),
+        "entropy_search": (active.entropy_search, {"source": t.gpm, **over_box}),
         "surest_input": (active.surest_input, {"fit": t.embedded, "u": np.zeros(1), "bounds": t.box}),
         "latin_hypercube": (active.latin_hypercube, {"bounds": t.box, "n": 3, "random_seed": 0}),
         "random_design": (active.random_design, {"bounds_or_pool": t.pool, "n": 3, "random_seed": 0}),

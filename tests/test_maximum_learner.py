@@ -241,10 +241,10 @@ def brute_force(active, n_draws=4000):
     x = active.recommend()
     grid = np.concatenate([np.linspace(-3, 3, 241)[:, None], x])
     rng = np.random.default_rng(5)
-    from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
+    from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 
     draws = []
-    ensemble = ensemble_from(None, fit=active.fit, draws=20, random_seed=active.random_seed)
+    ensemble = ensemble_of(active.fit, draws=20, random_seed=active.random_seed)
     for gp in conditioned_gps(ensemble, 20, random_seed=active.random_seed):
         Z = gp.x_map(grid)
         cross = gp.covariance(gp.X, Z)
@@ -389,7 +389,7 @@ def test_the_probability_of_a_regret_is_that_of_joint_draws():
     """Second route: draws of f on a grid, hyperparameters from the fit; far from the threshold on either side."""
     active, _ = after_a_few()
     x = active.recommend()
-    paths = pma.draw_paths(None, fit=active.fit, n_paths=200, draws=50, bounds=BOUNDS, random_seed=5)
+    paths = pma.draw_paths(active.fit, n_paths=200, draws=50, bounds=BOUNDS, random_seed=5)
     grid = np.linspace(-3, 3, 400)[:, None]
     short = np.asarray(paths(grid)).max(1) - np.asarray(paths(x))[:, 0]
     for quantile, probability in ((0.5, 0.9), (0.98, 0.2)):

@@ -29,7 +29,7 @@ ON_CANDIDATES = {
     "upper confidence bound": lambda fit, c: pma.active.upper_confidence_bound(fit, c),
     "pes in a box": lambda fit, c: pma.active.pes(fit.gpm, c, bounds=BOUNDS, point=POINT, n_optima=8, random_seed=1),
     "pes of a pool": lambda fit, c: pma.active.pes(fit.gpm, c, point=POINT, n_optima=8, random_seed=1),
-    "paths": lambda fit, c: pma.draw_paths(fit.gpm, point=POINT, n_paths=2, random_seed=1)(c),
+    "paths": lambda fit, c: pma.draw_paths(POINT, model=fit.gpm, n_paths=2, random_seed=1)(c),
     "graphs": lambda fit, c: pma.graphs.predictive(fit.gpm, c).mean.eval(
         {variable: fit.point[variable.name] for variable in fit.gpm.model.value_vars}, mode="FAST_COMPILE"
     ),
@@ -92,7 +92,7 @@ def test_names_of_candidates_mean_nothing_to_a_model_without_names():
 
 
 def test_paths_of_a_fit_know_the_names_of_its_inputs(fit):
-    paths = pma.draw_paths(None, fit=fit, n_paths=3, random_seed=0)
+    paths = pma.draw_paths(fit, n_paths=3, random_seed=0)
     assert paths(SWAPPED).equals(paths(CANDIDATES))
     assert paths.gradient(CANDIDATES).input.values.tolist() == list(CANDIDATES.columns)
 

@@ -99,7 +99,7 @@ KINDS = {kind.name: kind for kind in (MaxValueEntropy, JointEntropy, Thompson, E
 def assert_by_hand(name, gpm, point, X, bounds=None):
     """A public function gives what its paths and dense arithmetic do; returns the scores."""
     kind = KINDS[name]
-    found = getattr(pma.active, name)(gpm, X, bounds=bounds, point=point, random_seed=1).to_numpy()
+    found = getattr(pma.active, name)(point, X, model=gpm, bounds=bounds, random_seed=1).to_numpy()
     scorer = kind(read_domain(bounds, X, gpm.X.shape[1]), random_seed=1).prepare(point, model=gpm)
     expected, tolerance = by_hand(kind, scorer, np.asarray(X, float))
     assert_allclose(found, expected, atol=tolerance, rtol=1e-5)
@@ -137,11 +137,11 @@ class TestHeights:
         assert_allclose(made.score(T), expected, rtol=1e-5)
 
     def test_thompson_is_a_path_whose_maximum_a_search_finds(self):
-        options = {"bounds": BOX, "point": self.point, "random_seed": 1}
-        found = pma.active.thompson(self.gpm, **options)
+        options = {"model": self.gpm, "bounds": BOX, "random_seed": 1}
+        found = pma.active.thompson(self.point, **options)
         made = criterion(self.gpm, self.point, kind=Thompson)
         assert_allclose(made.score(T), made.optima[0].paths.value(T)[0])
-        everywhere = pma.active.thompson(self.gpm, np.random.default_rng(0).uniform(size=(500, 2)), **options)
+        everywhere = pma.active.thompson(self.point, np.random.default_rng(0).uniform(size=(500, 2)), **options)
         assert float(found[0]) >= float(everywhere.max())
 
     def test_thompson_takes_any_of_the_draws(self):
@@ -182,10 +182,10 @@ class TestAll:
         gpm, point = problem()
         other = pma.ard_gp(gpm.X, -gpm.y)
         score = getattr(pma.active, name)
-        options = {"bounds": BOX, "point": point, "random_seed": 1}
-        assert_array_equal(score(gpm, T, minimize=True, **options), score(other, T, **options))
-        assert_array_equal(score(gpm, T, **options), score(gpm, T, **options))
-        assert (score(gpm, T, **options) != score(gpm, T, **{**options, "random_seed": 2})).any()
+        options = {"model": gpm, "bounds": BOX, "random_seed": 1}
+        assert_array_equal(score(point, T, minimize=True, **options), score(point, T, **options | {"model": other}))
+        assert_array_equal(score(point, T, **options), score(point, T, **options))
+        assert (score(point, T, **options) != score(point, T, **options | {"random_seed": 2})).any()
 
     @pytest.mark.parametrize("noise", [1e-3, 1e-6])
     def test_data_are_candidates_like_others(self, name, noise):
@@ -262,7 +262,7 @@ class TestEntropySearch:
 
     def test_it_has_no_gradient_and_its_maximum_is_found_all_the_same(self):
         gpm, point = problem(D=1, n=4)
-        found = pma.active.entropy_search(gpm, bounds=[(0, 1)], point=point, random_seed=1)
+        found = pma.active.entropy_search(point, model=gpm, bounds=[(0, 1)], random_seed=1)
         assert 0 <= float(found.x0[0]) <= 1
 
 

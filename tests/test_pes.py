@@ -265,7 +265,7 @@ class TestFallbacks:
         result = self.score()
         assert result.attrs["constraints"] == "none (max_value_entropy)"
         same = pma.active.max_value_entropy(
-            self.gpm, self.T, bounds=[(0, 1)] * 2, point=self.point, n_optima=10, random_seed=1
+            self.point, self.T, model=self.gpm, bounds=[(0, 1)] * 2, n_optima=10, random_seed=1
         )
         assert_array_equal(result, same)
 
@@ -577,10 +577,17 @@ class TestBadInput:
         with pytest.raises(ValueError, match="another model"):
             pes(problem(seed=1)[0], self.T, bounds=[(0, 1)] * 2, fit=fit)
 
-    def test_a_fit_instead_of_a_model(self):
+    def test_a_source_first_or_by_name(self):
         fit = pma.fit_laplace(self.gpm, point=self.point, optimize=False)
-        with pytest.raises(TypeError, match="expected a GPModel"):
-            pes(fit, self.T, bounds=[(0, 1)] * 2)
+        options = {"bounds": [(0, 1)] * 2, "n_optima": 5, "random_seed": 1}
+        same = [pes(fit, self.T, **options), pes(self.gpm, self.T, fit=fit, **options)]
+        assert_array_equal(same[0], same[1])
+        same = [pes(self.point, self.T, model=self.gpm, **options), pes(self.gpm, self.T, point=self.point, **options)]
+        assert_array_equal(same[0], same[1])
+        with pytest.raises(TypeError, match="the first argument must be its GPModel; got LaplaceFit"):
+            pes(fit, self.T, point=self.point, **options)
+        with pytest.raises(TypeError, match="with a trace or a point; got GPModel"):
+            pma.active.max_value_entropy(self.gpm, self.T, **options)
 
     def test_a_point_of_another_model(self):
         with pytest.raises(ValueError, match="log_lengthscale"):
@@ -620,8 +627,8 @@ class TestBadInput:
         )
         average = pma.ModelAverage({"a": smooth_fit, "b": rough_fit}, prior=[1.0, 1e-12])
         with pytest.raises(ValueError, match="matern32"):
-            pes(None, self.T, bounds=[(0, 1)] * 2, fit=average)
-        scores = pma.active.max_value_entropy(None, self.T, bounds=[(0, 1)] * 2, fit=average, n_optima=5)
+            pes(average, self.T, bounds=[(0, 1)] * 2)
+        scores = pma.active.max_value_entropy(average, self.T, bounds=[(0, 1)] * 2, n_optima=5)
         assert np.isfinite(scores).all()
 
 

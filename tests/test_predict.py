@@ -389,7 +389,7 @@ def test_what_is_no_trace_is_refused_by_whatever_reads_one(ard_fit):
     draws = ard_fit.to_datatree(draws=2, random_seed=1)["posterior"].to_dataset()
     reads = (
         lambda trace: pma.predict(trace, NEW, model=gpm),
-        lambda trace: pma.draw_paths(gpm, trace=trace, n_paths=2),
+        lambda trace: pma.draw_paths(trace, model=gpm, n_paths=2),
         lambda trace: pma.active.pes(gpm, NEW, trace=trace),
     )
     for read in reads:

@@ -183,7 +183,7 @@ def test_an_optimum_shows_the_place_and_how_sure_it_is():
 
 
 def test_paths_say_how_many_there_are(fit):
-    paths = pma.draw_paths(fit.gpm, point=fit.point, n_paths=5, random_seed=1)
+    paths = pma.draw_paths(fit.point, model=fit.gpm, n_paths=5, random_seed=1)
     shown = text_of(paths)
     for text in ("5, from 1 draw(s)", "heat <°C>", "14 points"):
         assert text in shown

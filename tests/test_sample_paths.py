@@ -138,7 +138,7 @@ def test_moments_of_many_paths_of_one_call_are_those_of_the_posterior(kernel, D,
     T = np.random.default_rng(2).uniform(size=(100, D))
     mean, covariance = exact_moments(ConditionedGP(gpm.posterior(), gpm.flatten(point)), T)
     variance = np.diag(covariance)
-    draws = draw_paths(gpm, point=point, n_paths=4000, random_seed=1)(T).to_numpy()
+    draws = draw_paths(point, model=gpm, n_paths=4000, random_seed=1)(T).to_numpy()
     # The largest of 100 errors; what groups of paths have in common adds a sixth to those of variances.
     assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / 4000)).all()
     assert_allclose(draws.var(0), variance, rtol=5 * np.sqrt(2 / 4000))
@@ -173,7 +173,7 @@ def test_moments_of_a_model_somebody_wrote_with_correlated_noise():
         gp.marginal_likelihood("y", X=X, y=np.sin(5 * X[:, 0]), sigma=noise)
     gpm = pma.from_marginal(gp, "y", model=written)
     T = np.array([[0.1], [0.5], [0.9]])
-    paths = draw_paths(gpm, point={"scale_log__": 0.2}, n_paths=4000, bounds=[(0, 1)], random_seed=1)
+    paths = draw_paths({"scale_log__": 0.2}, model=gpm, n_paths=4000, bounds=[(0, 1)], random_seed=1)
     conditional = paths.parts[0].gp
     mean, variance = conditional.moments(T)
     draws = paths(T).to_numpy()
@@ -430,7 +430,7 @@ BOUNDS = [(20, 90), (1, 3)]
 
 def test_drawn_paths_are_in_the_units_of_the_data(yield_model):
     X, y, gpm, point = yield_model
-    paths = draw_paths(gpm, point=point, n_paths=5, random_seed=1)
+    paths = draw_paths(point, model=gpm, n_paths=5, random_seed=1)
     values = paths(X)
     assert values.dims == ("path", "point")
     assert values.shape == (5, 12)
@@ -449,7 +449,7 @@ def test_drawn_paths_are_in_the_units_of_the_data(yield_model):
 
 def test_drawn_paths_are_maximised_in_a_box_and_in_a_pool(yield_model):
     _, _, gpm, point = yield_model
-    paths = draw_paths(gpm, point=point, n_paths=20, random_seed=1)
+    paths = draw_paths(point, model=gpm, n_paths=20, random_seed=1)
     best = paths.maximize(BOUNDS)
     places = best["x"].to_numpy()
     assert_allclose(np.diagonal(paths(places)), best["f"], rtol=1e-9)
@@ -472,10 +472,10 @@ def test_drawn_paths_are_maximised_in_a_box_and_in_a_pool(yield_model):
 def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
     X, y, _, _ = yield_model
     fit = pma.fit_laplace(pma.ard_gp(X, y, x_scale="unit", y_scale="standardize"), random_seed=1, progressbar=False)
-    paths = draw_paths(None, fit=fit, n_paths=7, draws=3, random_seed=1)
+    paths = draw_paths(fit, n_paths=7, draws=3, random_seed=1)
     assert [part.n_paths for part in paths.parts] == [2, 3, 2]
     assert "3 draw(s) of the hyperparameters" in repr(paths)
-    again = draw_paths(None, fit=fit, n_paths=7, draws=3, random_seed=1)
+    again = draw_paths(fit, n_paths=7, draws=3, random_seed=1)
     assert_array_equal(paths(X), again(X))
     assert paths.maximize(BOUNDS)["x"].shape == (7, 2)
 
@@ -488,18 +488,18 @@ def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
         ({"draws": 1.5}, "draws must be a whole number"),
         ({"bounds": [(1, 0), (0, 1)]}, "low < high"),
         ({"bounds": [(0, 1)]}, "2 pairs"),
-        ({"point": None}, "exactly one of point=, fit= and trace="),
+        ({"fit": {"log_noise": 0.0}}, "log_lengthscale"),
     ],
 )
 def test_bad_input_is_refused(yield_model, keywords, message):
     _, _, gpm, point = yield_model
     with pytest.raises(ValueError, match=message):
-        draw_paths(gpm, **{"point": point, **keywords})
+        draw_paths(**{"fit": point, "model": gpm, **keywords})
 
 
 def test_bad_places_are_refused(yield_model):
     _, _, gpm, point = yield_model
-    paths = draw_paths(gpm, point=point, n_paths=2, random_seed=1)
+    paths = draw_paths(point, model=gpm, n_paths=2, random_seed=1)
     with pytest.raises(ValueError, match="2 pairs"):
         paths.maximize([(0, 1)])
     with pytest.raises(ValueError, match="2 columns"):
@@ -515,6 +515,6 @@ def test_bad_places_are_refused(yield_model):
 
 def test_rows_of_a_list_are_a_pool_by_name(yield_model):
     _, _, gpm, point = yield_model
-    paths = draw_paths(gpm, point=point, n_paths=4, random_seed=1)
+    paths = draw_paths(point, model=gpm, n_paths=4, random_seed=1)
     rows = [[30, 2], [50, 2], [70, 2]]
     assert_array_equal(paths.maximize(pool=rows)["f"], paths.maximize(np.array(rows))["f"])

@@ -152,7 +152,7 @@ def test_intervals_cover_functions_that_the_model_describes():
     X = qmc.Sobol(2, rng=3).random_base2(3) * 2 - 1
     point = {"log_lengthscale": np.log([0.6, 1.2]), "log_outputscale": 0.0, "log_noise": np.log(0.1)}
     rng = np.random.default_rng(4)
-    prior = pma.draw_paths(pma.ard_gp(np.full((1, 2), 99.0), [0.0]), point=point, n_paths=40, random_seed=rng)
+    prior = pma.draw_paths(point, model=pma.ard_gp(np.full((1, 2), 99.0), [0.0]), n_paths=40, random_seed=rng)
     at_X, on_grid = prior(X).to_numpy(), prior(grid).to_numpy().reshape(40, 24, 24)
     covered = []
     for y, f in zip(at_X, on_grid, strict=True):

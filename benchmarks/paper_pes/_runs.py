@@ -59,7 +59,7 @@ def ask_known(method: str, gpm: pma.GPModel, n_optima: int, seed: int) -> np.nda
         "jes": pma.active.joint_entropy_search,
         "mes": pma.active.max_value_entropy,
     }
-    keywords = {"bounds": bounds, "point": POINT, "random_seed": seed}
+    keywords = {"model": gpm, "bounds": bounds, "random_seed": seed}
     if method in PEERS:
         answer = peer("ask", method=method, seed=seed, **known_arguments(gpm.X, gpm.y))
         if "x" not in answer:
@@ -72,11 +72,11 @@ def ask_known(method: str, gpm: pma.GPModel, n_optima: int, seed: int) -> np.nda
         return maximize(scorer, *np.array(bounds).T, np.random.default_rng(seed)).X[0]
     if method == "es":
         X = np.random.default_rng((seed, len(gpm.y))).uniform(size=(SCREEN, 2))
-        return X[np.argmax(pma.active.entropy_search(gpm, X, **keywords).to_numpy())]
+        return X[np.argmax(pma.active.entropy_search(POINT, X, **keywords).to_numpy())]
     if method == "thompson":
-        found = pma.active.thompson(gpm, **keywords)
+        found = pma.active.thompson(POINT, **keywords)
     else:
-        found = functions[method](gpm, n_optima=n_optima, **keywords)
+        found = functions[method](POINT, n_optima=n_optima, **keywords)
     return np.array([found.x0[0], found.x1[0]])
 
 

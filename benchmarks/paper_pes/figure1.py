@@ -108,12 +108,12 @@ def score(method: str, n: int, repeat: int) -> dict:
             heights=heights.tolist(), seed=repeat, **known_arguments(X, y),
         )[method]  # fmt: skip
         return {key: answer[key] for key in ("values", "error") if key in answer}
-    gpm, keywords = known_gpm(X, y), {"bounds": BOUNDS, "point": POINT, "random_seed": repeat}
+    keywords = {"model": known_gpm(X, y), "bounds": BOUNDS, "random_seed": repeat}
     if method == "es":
-        found = pma.active.entropy_search(gpm, cells(), **keywords)
+        found = pma.active.entropy_search(POINT, cells(), **keywords)
     else:
         function = pma.active.joint_entropy_search if method == "jes" else pma.active.max_value_entropy
-        found = function(gpm, cells(), n_optima=N_OPTIMA, **keywords)
+        found = function(POINT, cells(), n_optima=N_OPTIMA, **keywords)
     return {"values": found.to_numpy().tolist(), "score_seconds": time.perf_counter() - start}
 
 

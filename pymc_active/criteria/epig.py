@@ -14,8 +14,8 @@ from pymc_active.criteria.base import Criterion, Scorer, is_lazy
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
-from pymc_active.predictions.ensembles import Source, as_ensemble, is_point
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
@@ -115,8 +115,7 @@ class Epig(Criterion):
 
     @override
     def prepare(self, source, *, model=None):
-        kind = "trace" if isinstance(source, xr.DataTree) else "point" if is_point(source, model) else "fit"
-        ensemble = ensemble_from(model, **{kind: source}, draws=self.draws, random_seed=self.random_seed)
+        ensemble = ensemble_of(source, model, draws=self.draws, random_seed=self.random_seed)
         with one_blas_thread():
             gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
             return GainScorer(ensemble, self.units, [_at_targets(gp, self.targets) for gp in gps], self.gain)

@@ -16,7 +16,7 @@ from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.learner.working_region import maxima_where_it_works, rows_that_work
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
@@ -145,7 +145,7 @@ def _optima(
     seed: int,
     rng: np.random.Generator,
 ) -> list[OptimizedPaths]:
-    ensemble = ensemble_from(None, fit=fit, draws=n_hyperparameters, random_seed=seed)
+    ensemble = ensemble_of(fit, draws=n_hyperparameters, random_seed=seed)
     gps = conditioned_gps(ensemble, n_hyperparameters, minimize=minimize, random_seed=seed)
     if success is not None and domain.is_pool:
         domain = rows_that_work(domain, success, x)

@@ -14,16 +14,14 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
-from pymc_active.inference.ensemble import Ensemble
-from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths.features import draw_prior
 from pymc_active.paths.kernel_sums import Derivatives, Functions, KernelSums
 from pymc_active.paths.maximizers import maximize_over_pool, maximize_paths
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
-from pymc_active.predictions.model_average import Fits
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
+from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs
@@ -199,11 +197,9 @@ def _of_all(part: Paths, X: np.ndarray) -> list[np.ndarray]:
 
 @checked
 def draw_paths(
-    gpm: GPModel | None,
+    fit: Source,
     *,
-    point: dict[str, Any] | None = None,
-    fit: Ensemble | Fit | Fits | None = None,
-    trace: xr.DataTree | None = None,
+    model: GPModel | None = None,
     n_paths: int = 50,
     n_features: int = 1000,
     draws: int = 10,
@@ -214,11 +210,10 @@ def draw_paths(
 
     Parameters
     ----------
-    gpm : GPModel
-        Not needed with ``fit``.
-    point, fit, trace
-        The source of the hyperparameters, one of these: fixed values (unconstrained, by name), a fit or an
-        Ensemble, or a trace.
+    fit : Fit, dict or list of fits, Ensemble, DataTree or dict
+        Where the hyperparameters come from: a fit, fits of several models, or an ensemble; with ``model`` also a trace
+        of it, or a dict of fixed unconstrained values by value-variable name.
+    model : GPModel, optional
     n_paths : int
     n_features : int
         Random features of the prior, shared by about 25 paths. The mean of the paths is exact for any number; their
@@ -232,8 +227,7 @@ def draw_paths(
     Raises
     ------
     TypeError, ValueError
-        Unless exactly one source of hyperparameters is given; if it does not belong to the model; for numbers that are
-        not positive, or malformed bounds.
+        If hyperparameters cannot be had from ``fit``; for numbers that are not positive, or malformed bounds.
 
     Warns
     -----
@@ -247,7 +241,7 @@ def draw_paths(
     >>> X = np.linspace(0, 1, 5)[:, None]
     >>> gpm = pma.ard_gp(X, np.sin(6 * X[:, 0]))
     >>> point = {"log_lengthscale": [-1.0], "log_outputscale": 0.0, "log_noise": -9.0}
-    >>> paths = draw_paths(gpm, point=point, n_paths=3, random_seed=1)
+    >>> paths = draw_paths(point, model=gpm, n_paths=3, random_seed=1)
     >>> bool(np.allclose(paths(X), gpm.y, atol=0.001))
     True
     """
@@ -258,9 +252,9 @@ def draw_paths(
         raise ValueError(f"n_features must be at least 2, a cosine and a sine; got {n_features}")
     rng = np.random.default_rng(random_seed)
     n, seed = min(draws, n_paths), int(rng.integers(2**31))
-    ensemble = ensemble_from(gpm, point=point, fit=fit, trace=trace, draws=n, random_seed=seed)
+    inputs = model_of(fit, model).inputs
+    ensemble = ensemble_of(fit, model, draws=n, random_seed=seed)
     gps = conditioned_gps(ensemble, n, random_seed=seed)
-    inputs = (model_of(fit) if gpm is None else gpm).inputs
     box = None if bounds is None else read_bounds(bounds, len(inputs))
     shares = np.diff(np.linspace(0, n_paths, len(gps) + 1).round().astype(int))
     parts = []

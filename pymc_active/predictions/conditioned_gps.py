@@ -2,59 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, equal_rows
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.model_average import Fits, as_model_average
+from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.model_average import ModelAverage, as_model_average
 
 # Fewest draws taken from a fit, so that they cover its modes.
 _DRAWS = 32
 
 
-def ensemble_from(
-    gpm: GPModel | None,
+def ensemble_of(
+    source: Source,
+    model: GPModel | None = None,
     *,
-    point: dict[str, Any] | None = None,
-    fit: Ensemble | Fit | Fits | None = None,
-    trace: xr.DataTree | None = None,
     draws: int = 10,
     method: str = "draws",
     random_seed: int | np.random.Generator | None = None,
 ) -> Ensemble:
-    """The ensemble of the one source given: ``point``, ``fit`` or ``trace``, as in :func:`pymc_active.active.pes`.
-
-    A point or a trace needs its model ``gpm``; with ``fit``, ``gpm`` is None or its model (else a TypeError or
-    ValueError). ``draws`` is the number of members that will be used; ``method`` and ``random_seed`` are those of
-    :func:`~pymc_active.predictions.ensembles.as_ensemble`.
-    """
-    sources = {"point": point, "fit": fit, "trace": trace}
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) != 1:
-        raise ValueError(f"pass exactly one of point=, fit= and trace=; got {' and '.join(given) or 'none'}")
+    """The ensemble of any source, of which ``draws`` members will be used; see :func:`as_ensemble`."""
     if draws < 1:
         raise ValueError(f"the number of hyperparameter draws must be positive; got {draws}")
-    if fit is not None:
-        if not isinstance(fit, Ensemble | Fit):
-            fit = as_model_average(fit)
-        models = [one.gpm for one in ([fit] if isinstance(fit, Ensemble | Fit) else fit.values())]
-        if gpm is not None and all(model is not gpm for model in models):
-            raise ValueError("fit= belongs to another model than the first argument: pass None as first argument")
-        return as_ensemble(fit, method=method, draws=max(_DRAWS, draws), random_seed=random_seed)
-    if not isinstance(gpm, GPModel):
-        raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got {type(gpm).__name__}")
-    if point is not None:
-        gpm.flatten(point)
-    source = trace if point is None else point
-    assert source is not None
-    return as_ensemble(source, model=gpm)
+    return as_ensemble(source, model=model, method=method, draws=max(_DRAWS, draws), random_seed=random_seed)
 
 
 def conditioned_gps(
@@ -101,10 +76,15 @@ def _systematic(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.bincount(np.minimum(chosen, len(weights) - 1), minlength=len(weights))
 
 
-def model_of(fit: Any) -> GPModel:
-    """The model of a fit or an ensemble, or of the first of several fits."""
-    if fit is None:
-        raise TypeError("the first argument must be the GPModel of the hyperparameters; None is for fit= only")
-    if hasattr(fit, "gpm") and not isinstance(fit, Mapping):
-        return fit.gpm
-    return next(iter(fit.values() if isinstance(fit, Mapping) else fit)).gpm
+def model_of(source: Any, model: GPModel | None = None) -> GPModel:
+    """The model of a source, of the first of several fits, or the one given with a trace or a point."""
+    if isinstance(source, Ensemble | Fit | ModelAverage):
+        return source.gpm
+    if isinstance(model, GPModel):
+        return model
+    if isinstance(source, GPModel) or not isinstance(source, Mapping | Sequence) or not source:
+        raise TypeError(
+            "expected a fit, several fits or an Ensemble, or model=gpm with a trace or a point; "
+            f"got {type(source).__name__}"
+        )
+    return next(iter(as_model_average(source).values())).gpm

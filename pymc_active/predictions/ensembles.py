@@ -30,7 +30,8 @@ _INSTEAD = {
 
 def is_point(source: Any, model: GPModel | None) -> TypeGuard[Mapping[str, Any]]:
     """Whether a source is a dict of unconstrained values of the model's variables, not a dict of fits."""
-    return isinstance(source, Mapping) and isinstance(model, GPModel) and set(source) == set(model.shapes)
+    values = source.values() if isinstance(source, Mapping) and isinstance(model, GPModel) else [None]
+    return not any(value is None or isinstance(value, Fit | xr.DataTree) for value in values)
 
 
 @checked

@@ -97,7 +97,7 @@ def active_subspace(
         X = low + (high - low) * qmc.Sobol(D, rng=rng).random_base2(_LOG2_POINTS)
     else:
         X = read_inputs(X_target, "X_target", inputs=gpm.inputs)
-    paths = draw_paths(None, fit=source, n_paths=draws, draws=draws, n_features=500, random_seed=rng)
+    paths = draw_paths(source, n_paths=draws, draws=draws, n_features=500, random_seed=rng)
     gradients = paths.gradient(X).to_numpy() * gpm.x_map.scale
     C = np.einsum("smi,smj->sij", gradients, gradients) / len(X)
     values, vectors = np.linalg.eigh(C)

@@ -108,7 +108,7 @@ def sobol_indices(
 
     low, high = to_inputs(np.array([np.full(len(inputs), _TINY), np.full(len(inputs), 1 - _TINY)]))
     box = list(zip(low, high, strict=True)) if (low < high).all() else None
-    paths = draw_paths(None, fit=source, n_paths=draws, draws=_HYPERPARAMETERS, bounds=box, random_seed=rng)
+    paths = draw_paths(source, n_paths=draws, draws=_HYPERPARAMETERS, bounds=box, random_seed=rng)
     found = []
     for part in paths.parts:
         # Points of its own, or all draws would share the error of the integrals, and no interval would show it.

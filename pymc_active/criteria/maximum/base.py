@@ -18,9 +18,9 @@ from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from, model_of
-from pymc_active.predictions.ensembles import is_point
-from pymc_active.predictions.model_average import Fits
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
+from pymc_active.predictions.ensembles import Source
+from pymc_active.predictions.model_average import as_model_average
 from pymc_active.support.tables import in_order_of
 from pymc_active.support.threads import one_blas_thread
 
@@ -93,32 +93,21 @@ class OptimumCriterion(Criterion):
 
     @override
     def prepare(self, source, *, model=None):
-        kind = "trace" if isinstance(source, xr.DataTree) else "point" if is_point(source, model) else "fit"
-        return self._over(self._read(model, **{kind: source}))
-
-    def prepare_from(self, gpm: GPModel | None, **source: Any) -> OptimumScorer:
-        """As :meth:`prepare`, from ``point``, ``fit`` or ``trace``; a ValueError if all y are equal.
-
-        A learner that asks for several points imagines answers, which may be equal: :meth:`prepare` takes them.
-        """
-        ensemble = self._read(gpm, **source)
-        check_data(ensemble.y)
-        return self._over(ensemble)
-
-    @property
-    def _n_gps(self) -> int:
-        return min(self.n_hyperparameters, self.n_optima)
-
-    def _read(self, gpm: GPModel | None, **source: Any) -> Ensemble:
-        return ensemble_from(gpm, **source, draws=self._n_gps, method=self.method, random_seed=self.random_seed)
-
-    def _over(self, ensemble: Ensemble) -> OptimumScorer:
+        ensemble = self.ensemble(source, model)
         self.check(ensemble)
         gps = conditioned_gps(ensemble, self._n_gps, minimize=self.minimize, random_seed=self.random_seed)
         # New data get new paths; the same data always get the same ones.
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
         with one_blas_thread():
             return self.set_up(ensemble, gps, rng)
+
+    @property
+    def _n_gps(self) -> int:
+        return min(self.n_hyperparameters, self.n_optima)
+
+    def ensemble(self, source: Source, model: GPModel | None) -> Ensemble:
+        """The ensemble from which the criterion takes its draws."""
+        return ensemble_of(source, model, draws=self._n_gps, method=self.method, random_seed=self.random_seed)
 
     def check(self, ensemble: Ensemble) -> None:
         """Raise for models that the criterion does not support; by default none."""
@@ -175,31 +164,46 @@ def places(optima: Sequence[OptimizedPaths]) -> np.ndarray:
 
 
 def score_or_maximize(
-    kind: type[OptimumCriterion],
-    gpm: GPModel | None,
-    X_pool: Any,
-    bounds: Any,
-    point: dict[str, Any] | None,
-    fit: Ensemble | Fit | Fits | None,
-    trace: xr.DataTree | None,
-    **keywords: Any,
+    kind: type[OptimumCriterion], source: Source, X_pool: Any, bounds: Any, model: GPModel | None, **keywords: Any
 ) -> xr.DataArray:
-    """Score a pool of any kind, or maximise over the box if there is no pool."""
-    model = gpm if gpm is not None else model_of(fit)
-    if not isinstance(model, GPModel):
-        raise TypeError(f"expected a GPModel as first argument, or None with fit=; got {type(model).__name__}")
-    X_pool = in_order_of(model.inputs, X_pool, "X_pool")
-    criterion = kind(read_domain(bounds, X_pool, len(model.inputs)), **keywords)
-    scorer = criterion.prepare_from(gpm, point=point, fit=fit, trace=trace)
+    """Score a pool of any kind, or maximise over the box if there is no pool; a ValueError if all y are equal."""
+    gpm = model_of(source, model)
+    X_pool = in_order_of(gpm.inputs, X_pool, "X_pool")
+    criterion = kind(read_domain(bounds, X_pool, len(gpm.inputs)), **keywords)
+    ensemble = criterion.ensemble(source, model)
+    # A learner that asks for several points imagines answers, which may be equal.
+    check_data(ensemble.y)
+    scorer = criterion.prepare(ensemble)
     if X_pool is not None:
-        result = score_pool(scorer.score, model, X_pool, criterion.name, scorer.units)
+        result = score_pool(scorer.score, gpm, X_pool, criterion.name, scorer.units)
     else:
         rng = np.random.default_rng(criterion.random_seed)
         found = distinct_maxima(maximize(scorer, criterion.domain.low, criterion.domain.high, rng))
-        names = [label if isinstance(label, str) else f"x{label}" for label in model.inputs]
+        names = [label if isinstance(label, str) else f"x{label}" for label in gpm.inputs]
         coords = {name: ("point", column) for name, column in zip(names, found.X.T, strict=True)}
         result = xr.DataArray(found.values, dims="point", coords=coords, name=criterion.name)
     return result.assign_attrs(units=scorer.units, **scorer.diagnostics)
+
+
+def named_source(source: Any, model: GPModel | None, named: dict[str, Any]) -> tuple[Any, GPModel | None]:
+    """The source and its model, which may be given as a model and one of some keywords."""
+    given = [name for name, value in named.items() if value is not None]
+    if not given and not isinstance(source, GPModel) and source is not None:
+        return source, model
+    if len(given) != 1:
+        raise ValueError(
+            f"pass a fit, or a GPModel with exactly one of point=, fit= and trace=; got {' and '.join(given) or 'none'}"
+        )
+    if source is not None and not isinstance(source, GPModel):
+        raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got {type(source).__name__}")
+    if given == ["fit"]:
+        fit = named["fit"]
+        models = [fit.gpm] if isinstance(fit, Ensemble | Fit) else [one.gpm for one in as_model_average(fit).values()]
+        if source is not None and all(one is not source for one in models):
+            raise ValueError("fit= belongs to another model than the first argument: pass the fit alone")
+    elif source is None:
+        raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got None")
+    return named[given[0]], source
 
 
 def mean_over(parts: Iterator[tuple[np.ndarray, np.ndarray | None, float]]) -> tuple[np.ndarray, np.ndarray | None]:

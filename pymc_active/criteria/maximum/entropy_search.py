@@ -10,11 +10,16 @@ import numpy as np
 import xarray as xr
 from scipy.special import xlogy
 
-from pymc_active.criteria.maximum.base import OptimumCriterion, OptimumScorer, mean_over, score_or_maximize
-from pymc_active.inference.fit import Fit
+from pymc_active.criteria.maximum.base import (
+    OptimumCriterion,
+    OptimumScorer,
+    mean_over,
+    named_source,
+    score_or_maximize,
+)
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.model_average import Fits
+from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
 
 # Representer points of each GP, joint draws there, and quadrature nodes for the outcome at a candidate.
@@ -111,12 +116,13 @@ def _choice_entropy(f: np.ndarray) -> np.ndarray:
 
 @checked
 def entropy_search(
-    gpm: GPModel | None,
+    source: Source | GPModel | None,
     X_pool: Any = None,
     *,
+    model: GPModel | None = None,
     bounds: Any = None,
     point: dict[str, Any] | None = None,
-    fit: Fit | Fits | None = None,
+    fit: Source | None = None,
     trace: xr.DataTree | None = None,
     minimize: bool = False,
     draws: int = 10,
@@ -130,7 +136,8 @@ def entropy_search(
     for all candidates, moved by Matheron's rule to each of five outcomes at a candidate. The representers are
     maximisers of sample paths and random points; a candidate takes about 0.5 ms for each draw of the hyperparameters.
     """
+    hyperparameters, model = named_source(source, model, {"point": point, "fit": fit, "trace": trace})
     return score_or_maximize(
-        EntropySearch, gpm, X_pool, bounds, point, fit, trace,
+        EntropySearch, hyperparameters, X_pool, bounds, model,
         minimize=minimize, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip

@@ -19,9 +19,8 @@ from pymc_active.criteria.maximum.base import (
     score_or_maximize,
 )
 from pymc_active.criteria.maximum.expectation_propagation import hazard
-from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.model_average import Fits
+from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
 
 _SMALLEST = 1e-10
@@ -146,13 +145,11 @@ def _path(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.nda
 
 @checked
 def max_value_entropy(
-    gpm: GPModel | None,
+    fit: Source,
     X_pool: Any = None,
     *,
+    model: GPModel | None = None,
     bounds: Any = None,
-    point: dict[str, Any] | None = None,
-    fit: Fit | Fits | None = None,
-    trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_optima: int = 50,
     n_features: int = 1000,
@@ -163,7 +160,7 @@ def max_value_entropy(
 
     Parameters
     ----------
-    gpm, X_pool, bounds, point, fit, trace, minimize, n_optima, n_features, draws, random_seed
+    fit, X_pool, model, bounds, minimize, n_optima, n_features, draws, random_seed
         As in :func:`pes`; f needs no derivatives.
 
     Returns
@@ -177,20 +174,18 @@ def max_value_entropy(
     .. [1] Wang & Jegelka (2017), Max-value entropy search for efficient Bayesian optimization, eq. 6.
     """
     return score_or_maximize(
-        MaxValueEntropy, gpm, X_pool, bounds, point, fit, trace,
+        MaxValueEntropy, fit, X_pool, bounds, model,
         minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip
 
 
 @checked
 def joint_entropy_search(
-    gpm: GPModel | None,
+    fit: Source,
     X_pool: Any = None,
     *,
+    model: GPModel | None = None,
     bounds: Any = None,
-    point: dict[str, Any] | None = None,
-    fit: Fit | Fits | None = None,
-    trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_optima: int = 50,
     n_features: int = 1000,
@@ -201,7 +196,7 @@ def joint_entropy_search(
 
     Parameters
     ----------
-    gpm, X_pool, bounds, point, fit, trace, minimize, n_optima, n_features, draws, random_seed
+    fit, X_pool, model, bounds, minimize, n_optima, n_features, draws, random_seed
         As in :func:`pes`; f needs no derivatives.
 
     Returns
@@ -215,20 +210,18 @@ def joint_entropy_search(
        (2022), Joint entropy search for multi-objective Bayesian optimization.
     """
     return score_or_maximize(
-        JointEntropy, gpm, X_pool, bounds, point, fit, trace,
+        JointEntropy, fit, X_pool, bounds, model,
         minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip
 
 
 @checked
 def thompson(
-    gpm: GPModel | None,
+    fit: Source,
     X_pool: Any = None,
     *,
+    model: GPModel | None = None,
     bounds: Any = None,
-    point: dict[str, Any] | None = None,
-    fit: Fit | Fits | None = None,
-    trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_features: int = 1000,
     draws: int = 10,
@@ -238,7 +231,7 @@ def thompson(
 
     Parameters
     ----------
-    gpm, X_pool, bounds, point, fit, trace, minimize, n_features, draws, random_seed
+    fit, X_pool, model, bounds, minimize, n_features, draws, random_seed
         As in :func:`pes`; one of the ``draws`` is chosen at random.
 
     Returns
@@ -251,6 +244,6 @@ def thompson(
     .. [1] Thompson (1933); Wilson et al. (2020) for the paths.
     """
     return score_or_maximize(
-        Thompson, gpm, X_pool, bounds, point, fit, trace,
+        Thompson, fit, X_pool, bounds, model,
         minimize=minimize, n_features=n_features, n_hyperparameters=draws, random_seed=random_seed,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from pymc_active.criteria.maximum.base import (
     OptimumCriterion,
     OptimumScorer,
     mean_over,
+    named_source,
     places,
     score_or_maximize,
 )
@@ -24,10 +25,9 @@ from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.log_improvement import log_expected_improvement
 from pymc_active.criteria.maximum.max_value import max_value
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.model_average import Fits
+from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
@@ -213,12 +213,13 @@ def _conditioned(
 
 @checked
 def pes(
-    gpm: GPModel | None,
+    source: Source | GPModel | None,
     X_pool: Any = None,
     *,
+    model: GPModel | None = None,
     bounds: Any = None,
     point: dict[str, Any] | None = None,
-    fit: Fit | Fits | None = None,
+    fit: Source | None = None,
     trace: xr.DataTree | None = None,
     minimize: bool = False,
     n_optima: int = 50,
@@ -233,20 +234,20 @@ def pes(
 
     Parameters
     ----------
-    gpm : GPModel
-        May be None with ``fit``.
+    source : Fit, dict or list of fits, Ensemble, DataTree or dict
+        Where the hyperparameters come from: a fit, fits of several models, or an ensemble. With ``model``: a trace of
+        it, or a dict of unconstrained values by value-variable name (the posterior mean gives the paper's PES-NB).
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D), optional
         Candidates. Without them the criterion is maximised over the box, and its best local maxima are returned.
     bounds : list of (low, high), optional
         The box in which the maximum is looked for, in the user's units; data may lie outside. Without them it is one of
         the candidates, and no derivatives are constrained.
     point, fit, trace
-        The source of the hyperparameters, one of: a dict of unconstrained values by value-variable name (the posterior
-        mean gives the paper's PES-NB); a :class:`LaplaceFit`, several or an Ensemble; or a trace of this model.
+        The same by name, one of them: ``pes(gpm, X_pool, point=point)`` is ``pes(point, X_pool, model=gpm)``.
     minimize : bool
     n_optima, n_features, draws : int
         Total number of places x* (maximisers of sample paths, divided evenly between the hyperparameter draws), random
-        features of a path's prior part, and hyperparameter draws taken from ``fit`` or ``trace``.
+        features of a path's prior part, and hyperparameter draws taken from the source.
     mixed : {"free", "zero", "path"}
         What to assume of the mixed second derivatives at x*. The paper proposes ``"path"`` (those of the path) and
         ``"zero"``, which invent a little information once data accumulate: with 20 points rank correlations with the
@@ -297,8 +298,9 @@ def pes(
     >>> bool(a[0] > a[1])
     True
     """
+    hyperparameters, model = named_source(source, model, {"point": point, "fit": fit, "trace": trace})
     return score_or_maximize(
-        Pes, gpm, X_pool, bounds, point, fit, trace,
+        Pes, hyperparameters, X_pool, bounds, model,
         minimize=minimize, n_optima=n_optima, n_features=n_features, n_hyperparameters=draws, mixed=mixed,
         boundary=boundary, moments=moments, random_seed=random_seed,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from pymc_active.criteria.maximum.domain import check_data, read_domain
 from pymc_active.information.mixture_entropy import gaussian_entropy
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_from
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.support.arguments import checked
 from pymc_active.support.threads import one_blas_thread
 
@@ -71,7 +71,7 @@ def pes_ground_truth(
     for name, value, least in (("draws", draws, 1), ("fewest", fewest, _FEWEST)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
-    [gp] = conditioned_gps(ensemble_from(gpm, point=point), minimize=minimize)
+    [gp] = conditioned_gps(ensemble_of(point, gpm), minimize=minimize)
     check_data(gpm.y)
     rng = np.random.default_rng(random_seed)
     sides = (np.arange(n_grid) + 0.5) / n_grid
