@@ -272,7 +272,7 @@ def relevant_inputs():
         answers[f"{test}/y"] = found.to_model().y
     told = pma.active.coordinate_wise(f, 20, n_pairs=10, bandwidth=0.5, noise_variance=1e-4, random_seed=13)
     answers["coordinate_wise"] = np.array(told.active, float)
-    estimated = pma.active.estimate_scales(f, 40, random_seed=1)
+    estimated = pma.hds.estimate_scales(f, 40, random_seed=1)
     answers["estimated"] = [float(v) for v in estimated.keywords().values()]
     return answers
 

@@ -3,6 +3,7 @@ from . import active as active
 from . import cov as cov
 from . import datasets as datasets
 from . import graphs as graphs
+from . import hds as hds
 from . import kernels as kernels
 from . import plots as plots
 from . import problems as problems

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
-from pymc_active.active import HDSLearner, HDSResult, coordinate_wise, estimate_scales, hds, hds_then_optimize
+from pymc_active.active import coordinate_wise, hds
+from pymc_active.hds import HDSLearner, HDSResult, estimate_scales, hds_then_optimize
 from pymc_active.relevant_inputs.bisection import Bisection
 
 BOX = {"bounds": (0, 1)}

@@ -30,7 +30,7 @@ LAYERS = [
     ["relevant_inputs"],
     ["plots"],
     ["problems", "datasets"],
-    ["active", "cov", "graphs", "search"],
+    ["active", "cov", "graphs", "hds", "search"],
     ["__init__"],
     ["command_line"],
     ["__main__"],

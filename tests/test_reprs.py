@@ -218,13 +218,13 @@ def test_a_search_for_inputs_shows_what_it_found_and_promised(found):
 
 
 def test_a_search_that_goes_on_shows_what_is_open():
-    shown = text_of(pma.active.HDSLearner(32, **SCALES, random_seed=0))
+    shown = text_of(pma.hds.HDSLearner(32, **SCALES, random_seed=0))
     for text in ("active so far none", "open nodes 0-31", "evaluations 0 of at most 2000", "goes on"):
         assert text in shown
 
 
 def test_estimated_scales():
-    scales = pma.active.estimate_scales(waves, 32, random_seed=0)
+    scales = pma.hds.estimate_scales(waves, 32, random_seed=0)
     assert f"{scales.bandwidth:.3g}" in repr(scales)
     assert "X=" not in repr(scales)
     for text in (f"{scales.signal_variance:.3g}", "48 evaluations of 32 inputs"):
@@ -233,7 +233,7 @@ def test_estimated_scales():
 
 @pytest.mark.slow
 def test_a_search_with_an_optimum():
-    result = pma.active.hds_then_optimize(waves, 32, n=1, **SCALES, random_seed=1)
+    result = pma.hds.hds_then_optimize(waves, 32, n=1, **SCALES, random_seed=1)
     place = f"input 3 = {result.best[3]:.4g}"
     assert place in repr(result)
     for text in (place, "input 17 = ", f"selection {result.selection.n_evaluations} evaluations, decided"):

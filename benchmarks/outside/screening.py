@@ -169,7 +169,7 @@ def problem(name, noise, seed):
 def hds(f, D, seed, **keywords):
     import pymc_active as pma
 
-    scales = pma.active.estimate_scales(f, D, bounds=(0, 1), random_seed=seed)
+    scales = pma.hds.estimate_scales(f, D, bounds=(0, 1), random_seed=seed)
     return pma.active.hds(f, D, **scales.keywords(), bounds=(0, 1), random_seed=seed, **keywords)
 
 

@@ -65,7 +65,7 @@ def run_hds(problem: HiddenProblem, method: str, noise_variance: float, seed: An
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if method == "default_estimated":
-            estimated = pma.active.estimate_scales(f, D, random_seed=rng)
+            estimated = pma.hds.estimate_scales(f, D, random_seed=rng)
             told, spent = estimated.keywords(), len(estimated.y)
         settings = SETTINGS[method.removesuffix("_estimated")]
         # The test by itself: the last check, a search of its own, is measured in outside/screening.py.

@@ -50,7 +50,7 @@ def large(number: int) -> dict:
     rng = np.random.default_rng((SEED, LARGE, number))
     problem = gp_problem(LARGE, 2, 0.1, rng)
     f = noisy(problem.function, 0.1, rng)
-    learner = pma.active.HDSLearner(LARGE, check=False, random_seed=rng, **SCALES)
+    learner = pma.hds.HDSLearner(LARGE, check=False, random_seed=rng, **SCALES)
     asks, tells, batches = [], [], []
     while not learner.is_finished:
         start = time.perf_counter()

@@ -8,7 +8,7 @@ r"""The bounds of Chen, Castro & Krause (2012), as corrected, beside simulations
 * Proposition 3.1: the number of pairs with which a test of fixed size keeps both errors below α.
 * Theorem 4.1: β of GP-UCB. The constant of its regret bound is :math:`C_1 = 8 / \log(1 + \sigma^{-2})`, with the noise
   variance, as in theorem 2 of Srinivas et al. (2010), and not with the bandwidth that is printed.
-* :class:`~pymc_active.active.ErrorRates`, by Wald's inequality: how often the anchored test misjudges nodes, with low
+* :class:`~pymc_active.hds.ErrorRates`, by Wald's inequality: how often the anchored test misjudges nodes, with low
   thresholds, so that there is something to count.
 """
 

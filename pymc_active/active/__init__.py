@@ -16,29 +16,13 @@ from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.learner.state import LearnerState
 from pymc_active.predictions.model_average import model_posterior
-from pymc_active.relevant_inputs.coordinate_wise import Screening, coordinate_wise
-from pymc_active.relevant_inputs.diagnostics import SearchDiagnostics
-from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
-from pymc_active.relevant_inputs.guarantees import ErrorRates
-from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.result import HDSResult, History
-from pymc_active.relevant_inputs.scales import EstimatedScales, estimate_scales
-from pymc_active.relevant_inputs.search import HDSOptimization, hds, hds_then_optimize
+from pymc_active.relevant_inputs.coordinate_wise import coordinate_wise
+from pymc_active.relevant_inputs.search import hds
 
 __all__ = [
-    "ErrorRates",
-    "EstimatedScales",
-    "EvaluationError",
-    "EvaluationInterrupt",
-    "HDSLearner",
-    "HDSOptimization",
-    "HDSResult",
-    "History",
     "Learner",
     "LearnerState",
     "Optimum",
-    "Screening",
-    "SearchDiagnostics",
     "bald",
     "bald_from_trace",
     "bald_probit",
@@ -47,11 +31,9 @@ __all__ = [
     "coordinate_wise",
     "entropy_search",
     "epig",
-    "estimate_scales",
     "expected_improvement",
     "gradient_design",
     "hds",
-    "hds_then_optimize",
     "integrated_variance",
     "joint_entropy_search",
     "latin_hypercube",
