@@ -18,6 +18,7 @@ from pymc_active.laplace.modes import task
 from pymc_active.learner import models_followed as refitting
 from pymc_active.learner.track import Track
 from pymc_active.posterior.factor import NotPositiveDefiniteError
+from pymc_active.predictions.predict import posterior_mean
 
 pytestmark = pytest.mark.slow
 
@@ -255,6 +256,20 @@ def singular(expression="LIN"):
 
 
 LEFT_OUT = "ignore:models that cannot be fitted are left out"
+
+
+def test_what_is_imagined_and_recommended_is_the_mean_over_the_particles(monkeypatch):
+    """Batches and recommendations of several models ask no search for modes that represent nothing."""
+    it = learner(("SE", "RQ"), learn="function")
+    fit = it.fit
+    monkeypatch.setattr("pymc_active.laplace.modes.task._search", lambda *args: pytest.fail("modes were searched"))
+    asked = it.ask(3)
+    assert len(np.unique(asked)) == 3
+    mean = pma.predict(fit, POOL).f_mean.to_numpy()
+    assert_allclose(posterior_mean(fit, POOL), mean, rtol=1e-12)
+    # Few of the particles choose the point.
+    best = np.abs(POOL - it.recommend()).argmin()
+    assert mean[best] > mean.max() - 0.1 * np.ptp(mean)
 
 
 def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():

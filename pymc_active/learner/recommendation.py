@@ -9,7 +9,6 @@ from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.criteria.weighted import likely
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Candidates, Choice
-from pymc_active.particles.fit import ParticleFit
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.user_warnings import RecommendationWarning, warn_user
@@ -31,7 +30,7 @@ def best_point(
     learn: str,
 ) -> Choice:
     """The candidate with the best posterior mean; after failures one that is likely to work, or a measured one."""
-    method = "draws" if learn == "maximum" or isinstance(fit, ParticleFit) else "map"
+    method = "draws" if learn == "maximum" else None
     scorer = UpperConfidenceBound(0.0, minimize, method, draws=_DRAWS, random_seed=0).prepare(fit)
     if success is None:
         return candidates.maximum(scorer)

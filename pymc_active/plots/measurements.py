@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from pymc_active.inference.fit import Fit
-from pymc_active.particles.fit import ParticleFit
 from pymc_active.plots.axes import Axes
 from pymc_active.plots.marks import note
 from pymc_active.plots.style import QUANTILES, VERMILION
-from pymc_active.predictions.ensembles import Source
+from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.tables import read_inputs, read_outputs
@@ -61,9 +60,10 @@ def band(
 
 def name_of(source: Any) -> str:
     """What the predictions of a source are called in pictures."""
-    if isinstance(source, ModelAverage):
+    ensemble = as_ensemble(source)
+    if ensemble.n_models > 1:
         return "average"
-    return "posterior" if isinstance(source, ParticleFit) else "MGP"
+    return ensemble.method.upper() if ensemble.is_gaussian else "posterior"
 
 
 def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -> None:

@@ -11,7 +11,6 @@ import xarray as xr
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.parameter_table import natural_names
 from pymc_active.models.datatrees import in_chains
-from pymc_active.particles.fit import ParticleFit
 from pymc_active.plots.axes import legend_above, log_axis, name_rows, new_grid, read_axes
 from pymc_active.plots.marks import medians
 from pymc_active.plots.style import BLUE, VERMILION
@@ -42,7 +41,7 @@ def plot_parameters(
         raise ValueError(f"draws must be at least 1; got {draws!r}")
     values = fit.gpm.constrain(fit.draw(draws, random_seed))
     posterior = in_chains(fit.gpm, values, np.arange(draws)[None], len(fit.y))
-    own = "particles" if isinstance(fit, ParticleFit) else "Laplace"
+    own = "Laplace" if fit.evidence.by == "laplace" else "particles"
     if var_names is None:
         var_names = natural_names(str(name) for name, values in posterior.items() if values.ndim <= 3)
     if not len(var_names):

@@ -26,7 +26,6 @@ from pymc_active.kernels.rational_quadratic import RationalQuadratic
 from pymc_active.kernels.stationary import Stationary
 from pymc_active.laplace.draws.short_chains import particles as short_chains
 from pymc_active.laplace.expansion import Expansion
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.find_modes import find_modes
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import Posterior
@@ -173,7 +172,7 @@ def decompose(
         )
     if method is not None and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(sorted(METHODS))}; got {method!r}")
-    method = method or ("bbq" if isinstance(fit, LaplaceFit) else "draws")
+    method = method or ("bbq" if fit.ensemble_by().is_gaussian else "draws")
     expansion, particles, share_of_posterior = _most_probable(fit)
     posterior = cast("KernelPosterior", expansion.posterior)
     points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", inputs=fit.gpm.inputs)
