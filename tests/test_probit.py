@@ -217,7 +217,9 @@ def test_probabilities_are_near_the_exact_ones():
     for approximation, tolerance in (("laplace", 0.05), ("ep", 0.02)):
         fit = pma.fit_probit(pma.probit_gp(X, labels), approximation=approximation, random_seed=1, progressbar=False)
         for method in ("cubature", "draws"):
-            assert_allclose(fit.predict(X_new, method=method, draws=200).probability, exact, atol=tolerance)
+            assert_allclose(
+                fit.predict(X_new, method=method, draws=4000, random_seed=1).probability, exact, atol=tolerance
+            )
 
 
 def test_flipped_labels_flip_the_probabilities(pool):
