@@ -202,6 +202,36 @@ def many_inputs() -> str:
     return markdown(["problem", "method", "runs", "15 answers", "30", "45", "60", "CPU s an ask"], rows)
 
 
+def gpss() -> str:
+    rows = []
+    for r in load("../outside/results/gpss")["results"]["methods"]:
+        is_ours = r["method"].startswith("ours")
+        logs = [r["mean rank, NLL"], r["mean NLL above the best"]]
+        cells = [r["method"], f"{r['mean rank, RMSE']:.1f}", f"{r['median RMSE ratio']:.2f}"]
+        cells += ["" if log is None else f"{log:.1f}" for log in logs]
+        rows.append([f"**{cell}**" if is_ours and cell else cell for cell in cells])
+    header = ["method", "mean rank, RMSE", "RMSE over the best, median", "mean rank, NLL", "NLL above the best, mean"]
+    return markdown(header, rows) + "\n\nRanks are among the ten published methods and one of ours."
+
+
+def gpss_series() -> str:
+    rows = [
+        [
+            r["series"],
+            str(r["n"]),
+            r["kernel"],
+            f"{r['RMSE ratio']:.2f}",
+            str(r["rank"]),
+            f"{r['NLL above the best']:.2f}",
+            f"{r['90 % intervals hold']:.0%}".replace("%", " %"),
+            f"{r['CPU s']:.0f}",
+        ]
+        for r in load("../outside/results/gpss")["results"]["series"]
+    ]
+    header = ["series", "n", "best kernel", "RMSE over the best of ten", "rank of eleven", "NLL above the best"]
+    return markdown([*header, "90 % intervals hold", "CPU s"], rows)
+
+
 def scale_out() -> str:
     rows = []
     for name, cells in load("scale_out")["results"]["pools"].items():
@@ -399,6 +429,8 @@ TABLES = (
         check_regret,
         materials,
         many_inputs,
+        gpss,
+        gpss_series,
         scale_out,
         botorch,
         embeddings,

@@ -56,8 +56,18 @@ def _run(given: Namespace) -> None:
             report.report(given.state, console)
         else:
             suggest.suggest(given, console)
-    for text in dict.fromkeys(str(one.message) for one in caught):
+    for text in dict.fromkeys(_for_tables(one) for one in caught):
         console.note(text)
+
+
+def _for_tables(warning: warnings.WarningMessage) -> str:
+    """A warning, without advice on what to write in Python."""
+    from pymc_active.support.user_warnings import OutputScaleWarning
+
+    text = str(warning.message)
+    if not issubclass(warning.category, OutputScaleWarning):
+        return text
+    return text.partition(". Make ")[0] + ". Add a column with, say, its logarithm, and name that one as the --target"
 
 
 if __name__ == "__main__":

@@ -324,11 +324,11 @@ def years(n=12):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pma.ard_gp(years(), np.sin(years()[:, 0])), r"Pass x_scale='box' \(X reaches 2e\+03\)"),
-        (lambda: pma.ard_gp(X, 1e4 * y), r"Pass y_scale='standardize' \(y reaches"),
+        (lambda: pma.ard_gp(years(), np.sin(years()[:, 0])), r"or x_scale='box' \(X reaches 2e\+03\)"),
+        (lambda: pma.ard_gp(X, 1e4 * y), r"or y_scale='standardize' \(y reaches"),
         (
             lambda: pma.composite_gp(years(), y.mean() + years()[:, 0], "SE"),
-            r"Pass x_scale='unit' \(X reaches 2e\+03\) and y_scale='standardize' \(y",
+            r"or x_scale='unit' \(X reaches 2e\+03\) and y_scale='standardize' \(y",
         ),
         (lambda: pma.embedding_gp(1e-4 * X, y, n_components=1), "x_scale='box'"),
     ],

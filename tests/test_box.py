@@ -238,7 +238,8 @@ def test_run_tells_and_reports_what_was_asked():
     assert np.isfinite(design["score"]).all()
     assert len(active.asked_labels) == 0
     assert "points 6; told after the start 2; candidates a box of 2 inputs" in repr(active)
-    active.tell([[5.0, 5.0]], 0.3)
+    with pytest.warns(pma.ScaleWarning, match="far outside"):
+        active.tell([[5.0, 5.0]], 0.3)
     assert np.isnan(active.to_datatree(draws=2)["design"]["score"][-1])
 
 
@@ -283,7 +284,15 @@ def test_a_model_without_gradients_is_searched_by_differences():
         ({}, "pass either pool=X_pool or bounds"),
         ({"bounds": BOX, "pool": np.zeros((2, 3))}, "pass either pool=X_pool or bounds"),
         ({"bounds": BOX[:2]}, "bounds must have 3 pairs, one for each input of the model; got 2"),
-        ({"bounds": [(0, 1), (0, 1), (1, 0)]}, "bounds must be a list of finite pairs"),
+        (
+            {"bounds": [(0, 1), (0, 1), (1, 0)]},
+            r"bounds must be a list of finite pairs .* those of input 2 are \(1, 0\)",
+        ),
+        (
+            {"bounds": ([0, 0, 0], [1, 1, 1])},
+            r"bounds must be a list of finite pairs .* write list\(zip\(low, high\)\)",
+        ),
+        ({"criterion": "expected_improvment", "bounds": BOX}, "random, .* Did you mean 'expected_improvement'"),
         ({"bounds": [(0, 1), (0, 1), (0, np.inf)]}, "bounds must be a list of finite pairs"),
         ({"bounds": [(0, 1), (0, 1), (0.5, 0.5)]}, "bounds must be a list of finite pairs"),
         ({"bounds": "everywhere"}, "bounds must be a list of finite pairs"),

@@ -168,6 +168,14 @@ def test_diagnostics_of_independent_draws_are_good(report):
     assert [int(diagnostics[name]) for name in ("n_divergences", "n_draws", "n_chains")] == [2, 300, 2]
 
 
+def test_a_trace_given_other_data_is_refused(fit, trace):
+    y = np.append(fit.y, 1.0)
+    other = trace.copy()
+    other["observed_data"] = xr.Dataset({fit.gpm.name: ("obs", y)})
+    with pytest.raises(ValueError, match=rf"other data \({len(y)} points\) than the fit \({len(fit.y)} points\)"):
+        pma.check(fit, other)
+
+
 def test_disagreeing_chains_are_seen(fit, trace):
     posterior = trace["posterior"].to_dataset().copy(deep=True)
     posterior["log_noise"][1] += 3.0

@@ -227,6 +227,16 @@ def test_what_was_measured_is_not_suggested(lab):
     assert f"{left} candidate(s) are left, and -n asks for {left + 1}" in lab.fails(*by_inputs, "-n", str(left + 1))
 
 
+def test_a_lost_sheet_of_open_suggestions_can_be_written_again(lab):
+    first = lab.begin("-n", "3", "--output", "next.csv")
+    sheet = (lab.folder / "next.csv").read_text()
+    (lab.folder / "next.csv").unlink()
+    again = lab("-n", "0", "--target", "fat", "--state", "run.nc", "--candidates", "pool.csv", "--output", "next.csv")
+    assert [row[:2] for row in again] == [row[:2] for row in first]
+    assert (lab.folder / "next.csv").read_text() == sheet
+    assert "-n 0 shows them again" in lab.err
+
+
 def test_open_suggestions_are_kept_until_given_up(lab):
     first = {row[1] for row in lab.begin("--criterion", "random", "-n", "20")}
     second = {row[1] for row in lab("--state", "run.nc", "-n", "5")}
@@ -499,7 +509,7 @@ def test_another_pool_is_refused(lab):
 
 def test_files_that_are_no_runs_are_refused(lab):
     lab.write("run.nc", "sample,fat\n")
-    assert "cannot be opened as netCDF" in lab.fails(*POOLED, "--state", "run.nc")
+    assert "run.nc is not a saved run" in lab.fails(*POOLED, "--state", "run.nc")
     reference_learner().save(lab.folder / "run.nc")
     assert "run.nc was written from Python" in lab.fails(*POOLED, "--state", "run.nc")
 
@@ -659,7 +669,7 @@ def test_a_report_says_what_is_known(lab):
 
 def test_a_report_says_whether_it_is_worth_going_on(lab):
     lab("--target", "fat", "--bounds", "moisture=40:75", "--learn", "maximum", "-n", "1", "--state", "run.nc")
-    assert "is it worth going on? the best fat is expected to be " in lab.report()
+    assert "is it worth going on? the best fat anywhere may exceed the one predicted above, by " in lab.report()
 
 
 def test_a_report_of_several_models_has_their_probabilities(lab):
@@ -729,6 +739,7 @@ HEADER = "sample,moisture,density,fat\n"
         ("sample,,fat\n", "column 2 has no name"),
         ("", "measurements.csv is empty"),
         (HEADER + "1,50,1.05,20\n", "one value of fat does not tell its scale"),
+        (HEADER + "1,50,1.05,20\n2,60,1.06,20\n", "2 equal values of fat do not tell its scale"),
         (HEADER + "003,50,1.05,20\n", "but the candidate of that id has"),
     ],
 )

@@ -456,6 +456,9 @@ def test_constant_data_allow_everything_but_other_data(hand):
     for one, other in zip(*(route.moments(route.state(theta), X + 0.1)[:2] for route in (ours, theirs)), strict=True):
         assert_allclose(one, other)
     assert constant.X.shape == X.shape
+    # Before anything is measured in vain.
+    with pytest.raises(ValueError, match=r"set_data needs X and y as pm\.Data inside the model"):
+        pma.Learner(constant, pool=X + 0.1, criterion="random").ask()
 
 
 def test_whole_numbers_are_data_like_others(hand):

@@ -103,3 +103,25 @@ def test_a_data_array_with_a_column_for_each_point_is_refused():
     with pytest.raises(ValueError, match=r"dimensions are \('input', 'point'\): write X\.T"):
         pma.ard_gp(points, [0.0, 1.0])
     assert_array_equal(pma.ard_gp(points.T, [0.0, 1.0]).X, points.to_numpy().T)
+
+
+def test_a_box_may_be_a_dict_by_the_names_of_the_inputs():
+    named = {"acid": (2.0, 3.0), "heat": (0.0, 1.0)}
+    gpm = pma.ard_gp(X.assign(acid=X["acid"] + 2), y, bounds=named)
+    assert_array_equal(np.stack(gpm.box, axis=1), [(0, 1), (2, 3)])
+    asked = pma.Learner(gpm, bounds=named, criterion="random", random_seed=1).ask(20)
+    assert ((np.array([0, 2]) <= asked) & (asked <= [1, 3])).all()
+    with pytest.raises(ValueError, match="bounds by name must have the inputs heat, acid; got acid"):
+        pma.ard_gp(X, y, bounds={"acid": (2, 3)})
+
+
+def test_a_measurement_far_outside_the_box_is_warned_of_by_name():
+    far = X.copy()
+    far.iloc[3, 1] = 8.5
+    with pytest.warns(pma.ScaleWarning, match="row 3 of X has acid = 8.5, far outside 0 to 1"):
+        pma.ard_gp(far, y, bounds=BOUNDS)
+    learner = pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), pool=CANDIDATES, criterion="random")
+    with pytest.warns(pma.ScaleWarning, match="row 0 of X has heat = -3, far outside"):
+        learner.tell(pd.DataFrame({"acid": [0.5], "heat": [-3.0]}), 1.0)
+    # A step outside is no slip.
+    learner.tell(pd.DataFrame({"acid": [1.1], "heat": [0.5]}), 1.0)

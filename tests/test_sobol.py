@@ -50,6 +50,24 @@ def borehole(X):
     return 2 * np.pi * Tu * (Hu - Hl) / (log * (1 + 2 * L * Tu / (log * rw**2 * Kw) + Tu / Tl))
 
 
+def test_the_box_is_that_of_the_model(tmp_path):
+    """Inputs are uniform where the user will measure, not where he happens to have measured; a file keeps the box."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (12, 2))
+    gpm = pma.ard_gp(X, X[:, 0] + X[:, 1] ** 3, bounds=[(-1, 1), (-2, 2)])
+    fit = pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False)
+    few = {"draws": 4, "n_points": 64, "random_seed": 1}
+    found = pma.sobol_indices(fit, **few)
+    assert found.low.values.tolist() == [-1, -2]
+    assert found.high.values.tolist() == [1, 2]
+    assert_allclose(found.total, pma.sobol_indices(fit, bounds=[(-1, 1), (-2, 2)], **few).total)
+    pma.Learner(gpm, bounds=[(-1, 1), (-2, 2)], criterion="random").save(tmp_path / "run.nc")
+    box = pma.Learner.load(tmp_path / "run.nc").gpm.box
+    assert np.stack(box, axis=1).tolist() == [[-1, 1], [-2, 2]]
+    plain = pma.fit_laplace(pma.ard_gp(X, X[:, 0]), n_restarts=1, random_seed=0, progressbar=False)
+    assert_allclose(pma.sobol_indices(plain, **few).low, X.min(0))
+
+
 def borehole_exact():
     """By 65,536 points of the function itself."""
     low, high = np.array(BOREHOLE_BOX, float).T

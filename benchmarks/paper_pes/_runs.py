@@ -89,7 +89,7 @@ def fit_known(gpm: pma.GPModel) -> pma.LaplaceFit:
 def best_mean(fit: Any, D: int, method: str) -> np.ndarray:
     """Where in the unit cube the posterior mean is largest, (D,), found by the same search as ``Learner.recommend``."""
     mean = UpperConfidenceBound(0.0, method=method, draws=32, random_seed=0)
-    return Box([(0.0, 1.0)] * D, D, False).maximum(mean.prepare(fit)).x
+    return Box([(0.0, 1.0)] * D, range(D), False).maximum(mean.prepare(fit)).x
 
 
 def regret_summary(regrets: np.ndarray, seed: int = 0) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def check_reference(fit: Subject, reference: Any) -> None:
     if isinstance(reference, xr.DataTree):
         if not np.isfinite(trace_thetas(fit.gpm, reference)).all():
             raise ValueError("the trace holds draws that are NaN or infinite: sample again")
+        _check_data_of_trace(fit, reference)
         return
     if not isinstance(reference, Fit | Ensemble):
         raise TypeError(
@@ -54,6 +55,18 @@ def check_reference(fit: Subject, reference: Any) -> None:
         raise ValueError("the reference is a fit to other data: fit both to the same")
     if isinstance(reference, Ensemble) and (len(reference.parts) > 1 or reference.parts[0].local):
         raise ValueError(f"an Ensemble as reference must hold draws of one model; got {reference!r}")
+
+
+def _check_data_of_trace(fit: Subject, trace: xr.DataTree) -> None:
+    """Raise a ValueError for a trace given other outputs, as a learner that has been told more makes them."""
+    if "observed_data" not in trace.children or fit.gpm.name not in trace["observed_data"]:
+        return
+    y = trace["observed_data"][fit.gpm.name].to_numpy().ravel()
+    if not (len(y) == len(fit.y) and np.allclose(y, fit.y)):
+        raise ValueError(
+            f"the trace was sampled given other data ({len(y)} points) than the fit ({len(fit.y)} points): a Learner "
+            "adds what it is told to its model. Fit the model again, or sample before"
+        )
 
 
 def make_reference(fit: Subject, reference: Any, n_particles: int | None, seed: int | None) -> Reference:

@@ -21,7 +21,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.smc import check_arguments
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
 
@@ -134,7 +134,7 @@ def check(
         members = dict(average)
         given = _read_references(reference, average)
     else:
-        raise TypeError(f"check takes a fit (see pma.fit), an Ensemble or several fits; got {type(fit).__name__}")
+        raise TypeError(f"check takes a fit (see pma.fit), an Ensemble or several fits; got {kind_of(fit)}")
     one = next(iter(members.values()))
     inputs = one.gpm.inputs
     check_arguments(one.gpm, n_particles, "check")

@@ -30,6 +30,9 @@ PROBABILITY_MATTERS = 0.1
 # Default criteria of a Learner: for hyperparameters, for the function, for the maximum.
 DEFAULTS = ("bald", "uncertainty", "expected_improvement")
 
+# What a comparison of two ways to compute one posterior cannot see.
+_LIMITS = "This checks the computation; whether the model suits the data, az.plot_loo_pit(fit.to_datatree()) shows."
+
 _REFERENCE = {"run": "the longer run", "trace": "MCMC", "fit": "the other fit"}
 
 
@@ -38,7 +41,7 @@ def verdict_on_fit(tree: xr.DataTree) -> str:
     sentences = [_on_reference(tree), _on_predictions(tree), _on_evidence(tree), _on_pareto_k(tree)]
     if "decision" in tree.children:
         sentences.append(_on_decisions(tree))
-    return " ".join([*filter(None, sentences), _to_do(_advice(tree))])
+    return " ".join([*filter(None, sentences), _to_do(_advice(tree)), _LIMITS])
 
 
 def verdict_on_models(tree: xr.DataTree) -> str:

@@ -40,7 +40,7 @@ tables
 
 goal
   --learn GOAL             function (default), hyperparameters, model or maximum; see below
-  -n N                     number of suggestions (default 1; 0: only learn)
+  -n N                     number of suggestions (default 1; 0: learn, show what is open)
   --minimize               with --learn maximum: look for the minimum
   --criterion NAME         replace the goal's own criterion; see below
 

@@ -38,7 +38,10 @@ def make_models(
     """
     if settings.target_scale is None and not y.std() > 0:
         advice = "measure another point, or say what to expect, typical value and spread, e.g. --target-scale 18,12"
-        raise ValueError(f"one value of {settings.target} does not tell its scale: {advice}")
+        told = (
+            f"one value of {settings.target} does" if len(y) == 1 else f"{len(y)} equal values of {settings.target} do"
+        )
+        raise ValueError(f"{told} not tell its scale: {advice}")
     scale = settings.target_scale or (float(y.mean()), float(y.std()))
     made = {}
     for text in settings.models or ():

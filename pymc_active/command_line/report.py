@@ -31,7 +31,8 @@ def report(path: str, console: Console) -> None:
     print(f"measured: {n}, {n - learner.n_start} of them since the run began")
     if len(learner.failures):
         print(f"failed: {len(learner.failures)}")
-    print(f"open: {listing([one.name for one in open_suggestions(learner)], 10) or 'nothing'}")
+    waiting = open_suggestions(learner)
+    print(f"open: {listing([one.name for one in waiting], len(waiting)) or 'nothing'}")
     best = int(np.argmin(learner.y) if settings.minimize else np.argmax(learner.y))
     label = f" ({ids[best]})" if ids and ids[best] else ""
     print(f"{which} {settings.target} measured: {learner.y[best]:.6g}{label}")
@@ -56,12 +57,13 @@ def _outlook(learner: Learner, target: str) -> str:
     """What more measurements would bring, in words."""
     if learner.learn == "maximum":
         regret = learner.optimum().regret
-        return f"the best {target} is expected to be {regret:.2g} better than at the place predicted above"
+        return f"the best {target} anywhere may exceed the one predicted above, by {regret:.2g} on average"
     if isinstance(learner.fit, ModelAverage) and learner.learn == "model":
         return f"the most probable model is wrong with a probability of {1 - float(learner.fit.probability.max()):.2g}"
     if learner.criterion is None:
         return "random points cannot tell"
     score, units = learner.best_score()
+    units = units.replace("units of y", target)
     return f"the best candidate scores {score:.2g} {units} ({learner.criterion_name})"
 
 

@@ -191,14 +191,16 @@ def _ask(call: _Call, run: Run) -> None:
     earlier = state.open_suggestions(learner)
     if earlier:
         names = listing(one.name for one in earlier)
-        console.note(f"still open from earlier calls: {names} (--forget-pending gives them up)")
+        remedy = "-n 0 shows them again, --forget-pending gives them up"
+        console.note(f"still open from earlier calls: {names} ({remedy})")
     if given.n > (left := learner.n_left):
         raise ValueError(f"{left} candidate(s) are left, and -n asks for {given.n}: the others are measured or open")
     found = []
     with console.working("Fitting and choosing"):
         if given.n:
             learner.ask(given.n)
-            asked = state.open_suggestions(learner)[len(earlier) :]
+        # Without new ones, those that are open, so that a lost sheet can be written again.
+        if asked := state.open_suggestions(learner)[len(earlier) if given.n else 0 :]:
             X = np.stack([state.as_set(learner, one.x) for one in asked])
             prediction = predict(learner.fit, X)
             columns = (asked, X, prediction.f_mean.to_numpy(), np.sqrt(prediction.y_variance.to_numpy()))

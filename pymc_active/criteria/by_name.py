@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from difflib import get_close_matches
 from functools import partial
 from inspect import signature
 from typing import Any, Literal, NamedTuple, Self
@@ -120,8 +121,10 @@ def make_criterion(
     entry = CRITERIA.get(named.name)
     if entry is None or (entry.kind == "models" and not several_models):
         known = criterion_names() if several_models else criterion_names("moments", "predictions", "maximum")
-        hint = " (which compares several models)" if entry else ". Variants are functools.partial of the functions"
-        raise ValueError(f"criterion must be callable or one of {', '.join(sorted(known))}; got {named.name!r}{hint}")
+        near = get_close_matches(named.name, known, 1)
+        hint = " (which compares several models)" if entry else f". Did you mean {near[0]!r}?" if near else ""
+        names = ", ".join(sorted([*known, "random"]))
+        raise ValueError(f"criterion must be callable or one of {names}; got {named.name!r}{hint}")
     if not set(named.arguments) <= set(entry.arguments):
         which = f"may have the arguments {', '.join(entry.arguments)}" if entry.arguments else "has no variants"
         raise ValueError(f"the criterion {named.name} {which}; got {named}")

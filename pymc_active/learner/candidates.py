@@ -159,8 +159,8 @@ class Pool:
 class Box:
     """All points between lower and upper bounds."""
 
-    def __init__(self, bounds: Any, width: int, repeat: bool):
-        self.low, self.high = read_bounds(bounds, width)
+    def __init__(self, bounds: Any, inputs: Sequence, repeat: bool):
+        self.low, self.high = read_bounds(bounds, len(inputs), inputs)
         self.repeat = repeat
 
     def __len__(self) -> int:
@@ -212,4 +212,4 @@ class Box:
         pass
 
     def __repr__(self) -> str:
-        return f"a box of {len(self.low)} inputs"
+        return f"a box of {len(self.low)} input{'s' if len(self.low) > 1 else ''}"

@@ -18,6 +18,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Choice
 from pymc_active.learner.current_fit import CurrentFit
 from pymc_active.learner.first_design import FirstDesign, MakeModel
+from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import OneModel, SeveralModels
 from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
@@ -29,7 +30,7 @@ from pymc_active.support.arguments import checked
 from pymc_active.support.files import read, write
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_outputs
+from pymc_active.support.tables import read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     SamplingWarning,
@@ -84,7 +85,7 @@ class Learner(Summarized):
     pool : ndarray, DataFrame or dask array, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
         by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
-    bounds : list of (low, high)
+    bounds : list of (low, high), or dict by input
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
     repeat, minimize : bool
@@ -212,7 +213,7 @@ class Learner(Summarized):
             "candidates": repr(self._questions.candidates),
             "fit": None if fit is None else type(fit).__name__,
         }
-        return Summary("Learner", facts, [told.map("{:.4g}".format)] if len(told) else [])
+        return Summary("Learner", facts, [told.map("{:.6g}".format)] if len(told) else [])
 
     learn = _of("_state", "learn", "The goal.")
     criterion = _of("_state", "criterion", "The criterion; None for random points.")
@@ -346,6 +347,9 @@ class Learner(Summarized):
                 + "forget() pending points that will not be measured"
             )
         if not isinstance(self._subject, FirstDesign):
+            # A measurement that cannot be told would be lost.
+            for gpm in self._subject.models.values():
+                gpm.check_replaceable()
             if isinstance(self.criterion, OptimumCriterion):
                 check_data(self.y)
             self._fits.before_asking()
@@ -386,12 +390,16 @@ class Learner(Summarized):
         asked_for = self._questions
         X, labels = asked_for.read(x, "x")
         self._fits.check_data()
+        if isinstance(y, str):
+            raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
         y = y if isinstance(y, pd.Series) else np.atleast_1d(np.squeeze(y))
         told = read_outputs(y, len(X), x, may_fail=True)
         failed = np.isnan(told)
         positions = asked_for.find(X, labels) if asked is None else asked_for.find_pending(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
+        if not isinstance(asked_for.candidates, LazyPool):
+            warn_if_far_outside(X, *asked_for.candidates.limits, asked_for.inputs)
         if not failed.all():
             self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
             self._fits.refit()
@@ -429,9 +437,6 @@ class Learner(Summarized):
         """
         if not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number >= 0; got {n!r}")
-        # A measurement that cannot be told would be lost.
-        for gpm in self._subject.models.values() if n else ():
-            gpm.check_replaceable()
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:

@@ -32,6 +32,10 @@ class Questions:
 
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """Points as a matrix, and the labels of the rows of a data frame."""
+        if isinstance(x, str):
+            raise TypeError(
+                f"{what} must hold numbers, the inputs of points; got the label {x!r}: pass pool.loc[[{x!r}]]"
+            )
         if isinstance(x, pd.Series):
             # A row of a data frame.
             x = x.to_frame().T

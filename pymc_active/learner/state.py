@@ -110,7 +110,7 @@ def new_state(
     inputs = inputs_of(pool, bounds) if subject is None else next(iter(subject.models.values())).inputs
     candidates: Candidates
     if pool is None:
-        candidates = Box(bounds, len(inputs), repeat)
+        candidates = Box(bounds, inputs, repeat)
     else:
         candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
     if subject is None:

@@ -21,7 +21,7 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior
 from pymc_active.support.scaling import Affine, Scale, fit_scale, renewed_scale
-from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs
+from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 MEANS = ("constant", "linear", "zero")
@@ -49,7 +49,9 @@ class Blueprint(ModelSource):
         self._data = points, read_outputs(y, len(points), X).copy()
         self.inputs = input_labels(X, points.shape[1])
         if bounds is not None:
-            x_scale = self._within(*read_bounds(bounds, points.shape[1])) if x_scale is None else x_scale
+            self.box = read_bounds(bounds, points.shape[1], self.inputs)
+            warn_if_far_outside(points, *self.box, self.inputs)
+            x_scale = self._within(*self.box) if x_scale is None else x_scale
             y_scale = renewed_scale(self._data[1]) if y_scale is None else y_scale
         if mean is None:
             mean = "zero" if bounds is None else "constant"
@@ -251,7 +253,7 @@ class Blueprint(ModelSource):
         if self._has_more:
             raise ValueError("its PyMC model has more in it than the builder put there")
         maps = self.x_map, self.y_map
-        return write_recipe(self.builder, self.options, self.mean, self.priors, self.inputs, *maps)
+        return write_recipe(self.builder, self.options, self.mean, self.priors, self.inputs, *maps, self.box)
 
     def _add_mean_parameters(self) -> None:
         if isinstance(self.mean, pm.gp.mean.Mean):
@@ -307,5 +309,6 @@ def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine
         if strange.any():
             problems.append(f"{remedy} ({what} reaches {size.max():.3g})")
     if problems:
-        message = "the default priors assume data of roughly unit scale, centred near zero; these are not. Pass "
+        message = "the default priors assume data of roughly unit scale, centred near zero; these are not. Pass bounds="
+        message += "[(low, high), ...] of where you will measure, or "
         warn_user(message + " and ".join(problems) + ", or your own priors", ScaleWarning)

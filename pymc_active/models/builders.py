@@ -65,7 +65,7 @@ def ard_gp(
         Map the data to [0, 1], to [-1, 1], to zero mean and unit standard deviation, or to ``(data - shift) / scale``.
         The map does not change when data are added. Results stay in your units; evidences include the Jacobian,
         -n log(scale of y).
-    bounds : list of (low, high), optional
+    bounds : list of (low, high), or dict by input, optional
         The plain way, which needs no scale and no prior: where you will measure, in your units. It takes this box to
         [-1, 1] and standardises y by all data that the model holds, anew when data are added. The parameters keep
         their meaning; their *priors* move with the mean and standard deviation of y. If one of the priors that depend
@@ -277,4 +277,8 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
     columns, keywords = read_recipe(recipe)
     # The user was warned when the model was made first.
     with ignoring(ScaleWarning):
-        return _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)
+        gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)
+    if recipe["box"] is not None:
+        low, high = np.array(recipe["box"], float).reshape(2, len(columns))
+        gpm.source.box = low, high
+    return gpm

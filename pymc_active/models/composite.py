@@ -152,7 +152,9 @@ class _Composite(Blueprint):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
         scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map}
         scales |= {"mean": self.mean, "priors": priors, "period": self.period}
-        return _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
+        other = _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
+        other.box = self.box
+        return other
 
     def _by_parameter(self, priors):
         return None if isinstance(priors, str) else _spelled_out(priors, self._bases, self._names)

@@ -73,6 +73,11 @@ class GPModel(Summarized):
         """The current outputs (n,), in your units."""
         return self.source.data[1]
 
+    @property
+    def box(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lower and upper ends (D,) of where you will measure, the ``bounds`` of a builder; None if not known."""
+        return self.source.box
+
     def with_expression(self, expression: str | Expression) -> GPModel:
         """The same :func:`composite_gp` with another kernel: its current data, scales, mean and priors."""
         return GPModel(self.source.with_expression(parse(expression)))

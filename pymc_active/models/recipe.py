@@ -27,7 +27,14 @@ _NAMES = {type(family.rv_op): name for name, family in _FAMILIES.items()}
 
 
 def write_recipe(
-    builder: str, options: dict[str, Any], mean: Any, priors: Any, inputs: list, x_map: Affine, y_map: Affine
+    builder: str,
+    options: dict[str, Any],
+    mean: Any,
+    priors: Any,
+    inputs: list,
+    x_map: Affine,
+    y_map: Affine,
+    box: tuple[np.ndarray, np.ndarray] | None,
 ) -> dict[str, Any]:
     """The call of a builder, with frozen scales and its own ``options``, as JSON values.
 
@@ -40,6 +47,7 @@ def write_recipe(
     labels = [write_label(label) for label in inputs]
     scales: dict[str, Any] = {"x_scale": _write_scale(x_map), "y_scale": _write_scale(y_map)}
     scales["is_renewed"] = y_map.is_renewed
+    scales["box"] = None if box is None else [end.tolist() for end in box]
     return {"builder": builder, "options": options, "mean": mean, "priors": priors, "inputs": labels, **scales}
 
 

@@ -34,6 +34,8 @@ class ModelSource(ABC):
     x_map: Affine
     y_map: Affine
     expression: Expression | None = None
+    # Where the user will measure, in the user's units, if that is known: lower and upper ends (D,).
+    box: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     @abstractmethod

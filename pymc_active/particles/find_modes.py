@@ -5,7 +5,7 @@ from __future__ import annotations
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.fit import ParticleFit
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import checked, kind_of
 
 
 @checked
@@ -42,5 +42,5 @@ def find_modes(fit: Fit) -> LaplaceFit:
     if isinstance(fit, LaplaceFit):
         return fit
     if not isinstance(fit, ParticleFit):
-        raise TypeError(f"find_modes takes a fit of one model; got {type(fit).__name__}")
+        raise TypeError(f"find_modes takes a fit of one model; got {kind_of(fit)}")
     return fit.modes_found

@@ -260,7 +260,8 @@ class ParticleFit(Fit):
         if len(y) == len(self.y):
             return self
         swarm = in_space(gpm, before, X, y, rng)
-        change = np.where(np.isfinite(before.log_likelihood), swarm.log_likelihood - before.log_likelihood, -np.inf)
+        possible = np.isfinite(before.log_likelihood)
+        change = np.where(possible, swarm.log_likelihood - np.where(possible, before.log_likelihood, 0.0), -np.inf)
         # Priors that are stated for standardised y move with it.
         thetas = swarm.space.lift(swarm.z)
         change += swarm.space.source.log_priors(thetas)[0] - before.space.source.log_priors(thetas)[0]
@@ -317,7 +318,11 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             "(pass method='smc' if you can wait)"
         )
     if d.get("n_levels") and d["n_families"] < _FEW_FAMILIES:
-        doubts.append(f"the particles descend from {d['n_families']} of the draws from the prior (raise n_particles)")
+        left = "one" if d["n_families"] == 1 else str(d["n_families"])
+        doubts.append(
+            f"the particles descend from {left} of {d['n_particles']} draws from the prior, so they may miss other "
+            "explanations of the data (raise n_particles, or compare with a longer run: pma.check(fit))"
+        )
     # Draws around modes are independent without any moves.
     if d.get("n_levels") and d.get("acceptance", 1.0) < _LOW_ACCEPTANCE:
         doubts.append(
@@ -325,5 +330,6 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             "prior that keeps it away from zero)"
         )
     if is_confirmed and not error <= _LARGE_ERROR:
-        doubts.append(f"the log evidence has a standard error of {error:.1f} nats (raise n_particles)")
+        known = f"has a standard error of {error:.1f} nats" if np.isfinite(error) else "is not known"
+        doubts.append(f"the log evidence {known}, so do not compare models by it (raise n_particles)")
     return doubts

@@ -164,7 +164,7 @@ class PosteriorPaths(Summarized):
         return xr.Dataset(variables, coords={"input": self.inputs})
 
     def _maximize_within(self, bounds: Bounds, rng: np.random.Generator) -> xr.Dataset:
-        low, high = read_bounds(bounds, len(self.inputs))
+        low, high = read_bounds(bounds, len(self.inputs), self.inputs)
         found = []
         for part in self.parts:
             x_map = part.gp.x_map
@@ -221,7 +221,7 @@ def draw_paths(
         share features, and becomes exact for many paths.
     draws : int
         Draws of the hyperparameters from a fit or a trace, at most; they share the paths evenly.
-    bounds : list of (low, high), optional
+    bounds : list of (low, high), or dict by input, optional
         The box that matters to kernels that are not stationary. Default: that of the data.
 
     Raises
@@ -255,7 +255,7 @@ def draw_paths(
     inputs = model_of(fit, model).inputs
     ensemble = ensemble_of(fit, model, draws=n, random_seed=seed)
     gps = conditioned_gps(ensemble, n, random_seed=seed)
-    box = None if bounds is None else read_bounds(bounds, len(inputs))
+    box = None if bounds is None else read_bounds(bounds, len(inputs), inputs)
     shares = np.diff(np.linspace(0, n_paths, len(gps) + 1).round().astype(int))
     parts = []
     for gp, share in zip(gps, shares.tolist(), strict=True):

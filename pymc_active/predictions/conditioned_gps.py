@@ -13,6 +13,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.model_average import ModelAverage, as_model_average
+from pymc_active.support.arguments import kind_of
 
 # Fewest draws taken from a fit, so that they cover its modes.
 _DRAWS = 32
@@ -84,7 +85,6 @@ def model_of(source: Any, model: GPModel | None = None) -> GPModel:
         return model
     if isinstance(source, GPModel) or not isinstance(source, Mapping | Sequence) or not source:
         raise TypeError(
-            "expected a fit, several fits or an Ensemble, or model=gpm with a trace or a point; "
-            f"got {type(source).__name__}"
+            f"expected a fit, several fits or an Ensemble, or model=gpm with a trace or a point; got {kind_of(source)}"
         )
     return next(iter(as_model_average(source).values())).gpm

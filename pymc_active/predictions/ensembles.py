@@ -15,17 +15,10 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import checked, kind_of
 
 # What makes an ensemble.
 type Source = Ensemble | Fit | Fits | xr.DataTree | Mapping[str, Any]
-
-# Named by text: learners and classifiers are built on top of this module.
-_INSTEAD = {
-    "GPModel": ": fit it first, pma.fit(gpm)",
-    "Learner": ": pass learner.fit",
-    "ProbitFit": ": use fit.predict(X_new)",
-}
 
 
 def is_point(source: Any, model: GPModel | None) -> TypeGuard[Mapping[str, Any]]:
@@ -64,10 +57,7 @@ def as_ensemble(
         # These are mappings and sequences too, but not of fits: a message about traces helps.
         check_trace(source)
     if isinstance(source, GPModel) or not isinstance(source, Fit | Mapping | Sequence):
-        raise TypeError(
-            f"{what} takes one or several fits, an Ensemble or a DataTree; got {type(source).__name__}"
-            + _INSTEAD.get(type(source).__name__, "")
-        )
+        raise TypeError(f"{what} takes one or several fits, an Ensemble or a DataTree; got {kind_of(source)}")
     if method is not None and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     if isinstance(source, Fit):

@@ -18,7 +18,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, warn_user
@@ -201,7 +201,7 @@ def check_one_fit(fit: Any, function: str) -> None:
     """Raise a TypeError for anything but a fit of one model."""
     if not isinstance(fit, Fit):
         hint = "such as average.best" if isinstance(fit, ModelAverage) else "see pma.fit"
-        raise TypeError(f"{function} takes a fit of one model ({hint}); got {type(fit).__name__}")
+        raise TypeError(f"{function} takes a fit of one model ({hint}); got {kind_of(fit)}")
 
 
 def _own_prior(fits: Any, prior: Any) -> Any:

@@ -170,9 +170,9 @@ def offer_output_map(fit: Fit) -> bool:
         return False
     what = found.kind if found.kind == "log" else f"{found.kind}, power {found.power:.2g}"
     warn_user(
-        f"the outputs vary by orders of magnitude: a map of them ({what}) makes them {found.gain:.0f} nats more "
-        "probable, and predictions of a model of y itself may be wrong. Make output_map = OutputMap.of(learner.fit), "
-        "model output_map(y), and tell mapped outputs",
+        f"a map of the outputs ({what}) makes them {found.gain:.0f} nats more probable, so intervals of a model of y "
+        "itself are too wide in places and too narrow in others. Make output_map = OutputMap.of(learner.fit), model "
+        "and tell output_map(y), and predict by output_map.predict(fit, X)",
         OutputScaleWarning,
     )
     return True

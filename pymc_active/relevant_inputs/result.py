@@ -256,7 +256,11 @@ class HDSResult(Summarized):
             }
             if keywords.get("mean", "constant") == "constant":
                 defaults["priors"]["mean_constant"] = pm.Normal.dist(float(np.mean(y)), 2 * signal)
-        return ard_gp(pd.DataFrame(X, columns=self.active), y, **(defaults | keywords))
+        gpm = ard_gp(pd.DataFrame(X, columns=self.active), y, **(defaults | keywords))
+        if gpm.box is None:
+            ends = (np.broadcast_to(end, settings.n_dims)[self.active] for end in (settings.low, settings.high))
+            gpm.source.box = (next(ends), next(ends))
+        return gpm
 
     def to_datatree(self) -> xr.DataTree:
         """Everything as ArviZ reads it.

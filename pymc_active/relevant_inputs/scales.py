@@ -128,7 +128,7 @@ class EstimatedScales(Summarized):
             "signal variance": f"{self.signal_variance:.3g}",
             "noise variance": f"{self.noise_variance:.3g}",
             "from": f"{len(self.y)} evaluations of {self.X.shape[1]} inputs",
-            "DOUBTFUL, f is": self.doubt,
+            "DOUBTFUL, unlike a process": self.doubt,
         }
         return Summary("EstimatedScales", facts)
 

@@ -11,7 +11,7 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.paths import draw_paths
 from pymc_active.structure.relevance import principal_angles, summarize, summary_names
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.tables import read_inputs
 
 # Points of a quasi-random design over the box, as a power of two.
@@ -84,7 +84,7 @@ def active_subspace(
     (True, True)
     """
     if not isinstance(source, Fit | Ensemble):
-        raise TypeError(f"active_subspace takes a fit or an Ensemble; got {type(source).__name__}")
+        raise TypeError(f"active_subspace takes a fit or an Ensemble; got {kind_of(source)}")
     if not isinstance(draws, int | np.integer) or draws < 2:
         raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
     gpm, D = source.gpm, len(source.gpm.inputs)

@@ -17,7 +17,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.tables import read_numbers
 
 # Singular values of a reference below this fraction of the largest span nothing.
@@ -242,7 +242,7 @@ def _model_of(source: Any, model: GPModel | None) -> GPModel:
     if isinstance(source, Fit | Ensemble):
         return source.gpm
     if not isinstance(source, xr.DataTree):
-        raise TypeError(f"source must be a fit, an Ensemble or a DataTree of draws; got {type(source).__name__}")
+        raise TypeError(f"source must be a fit, an Ensemble or a DataTree of draws; got {kind_of(source)}")
     if model is None:
         raise ValueError("a trace needs the model it came from: pass model=gpm")
     return model

@@ -14,6 +14,7 @@ from pymc_active.paths import PosteriorPaths, draw_paths
 from pymc_active.predictions.conditioned_gps import model_of
 from pymc_active.predictions.model_average import Fits
 from pymc_active.structure.relevance import check_probability, summarize, summary_names
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.tables import Bounds, read_bounds, read_inputs
 
@@ -43,8 +44,9 @@ def sobol_indices(
     Parameters
     ----------
     source : Fit, ParticleFit, Ensemble, or several fits
-    bounds : list of (low, high), optional
-        The box, in your units, over which the inputs are uniform. By default the box that the data span.
+    bounds : list of (low, high), or dict by input, optional
+        The box, in your units, over which the inputs are uniform. By default the ``bounds`` of the model, or where it
+        has none the box that the data span. The coordinates ``low`` and ``high`` say which.
     distribution : sequence of D frozen distributions of scipy.stats, or array_like of shape (m, D), optional
         Instead of ``bounds``: one distribution for each input, or rows of which each column is one. The inputs are
         taken to be independent, whatever the rows say: the indices have no such meaning for inputs that are not.
@@ -120,7 +122,12 @@ def sobol_indices(
         name: (("summary", *dims[name]), summarize(np.concatenate([one[name] for one in found]), ci_prob))
         for name in found[0]
     }
-    coords = {"summary": summary_names, "input": inputs} | ({"other_input": inputs} if second_order else {})
+    coords: dict[str, Any] = {"summary": summary_names, "input": inputs}
+    if second_order:
+        coords["other_input"] = inputs
+    if distribution is None:
+        ends = to_inputs(np.array([np.zeros(len(inputs)), np.ones(len(inputs))]))
+        coords |= {name: ("input", end) for name, end in zip(("low", "high"), ends, strict=True)}
     return xr.Dataset(variables, coords=coords, attrs={"ci_prob": ci_prob})
 
 
@@ -163,16 +170,21 @@ def _inputs_of(source: Any) -> list:
     try:
         return list(model_of(source).inputs)
     except (AttributeError, TypeError, StopIteration):
-        kind = type(source).__name__
-        raise TypeError(f"sobol_indices takes a fit, several fits or an Ensemble; got {kind}: fit it first") from None
+        raise TypeError(f"sobol_indices takes a fit, several fits or an Ensemble; got {kind_of(source)}") from None
+
+
+def _box(source: Any) -> tuple[np.ndarray, np.ndarray]:
+    """That of the model, or of the data."""
+    model = model_of(source)
+    X = getattr(source, "X", model.X)
+    return (X.min(0), X.max(0)) if model.box is None else model.box
 
 
 def _quantiles(source: Any, inputs: list, bounds: Any, distribution: Any) -> Callable[[np.ndarray], np.ndarray]:
     """The map from independent uniform inputs (m, D) to those asked for."""
     D = len(inputs)
     if distribution is None:
-        X = source.X if hasattr(source, "X") else model_of(source).X
-        low, high = (X.min(0), X.max(0)) if bounds is None else read_bounds(bounds, D)
+        low, high = _box(source) if bounds is None else read_bounds(bounds, D, inputs)
         return lambda u: low + (high - low) * u
     if bounds is not None:
         raise ValueError("pass bounds= or distribution=, not both: bounds are those of uniform inputs")

@@ -134,3 +134,17 @@ def _is(value: Any, kind: Any) -> bool:
     if kind is Sequence:
         return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
     return isinstance(value, kind)
+
+
+# Named by text: these classes are built on top of what refuses them.
+_INSTEAD = {
+    "GPModel": ": fit it first, pma.fit(gpm)",
+    "Learner": ": pass learner.fit",
+    "ProbitFit": ": use fit.predict(X_new)",
+}
+
+
+def kind_of(value: Any) -> str:
+    """The type of what was passed in place of a fit, and what to do about it."""
+    name = type(value).__name__
+    return name + _INSTEAD.get(name, "")

@@ -36,6 +36,8 @@ _COMPUTING = ("pymc_active", "numpy", "scipy", "pymc")
 # to an end with a damaged file. Readers ignore what stands there, and programs that change the file drop it.
 _SEAL = b"sha256:"
 _SEALED = len(_SEAL) + 64
+# With this every netCDF file begins.
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 # Seconds after which an unfinished file has no writer any more.
 _ABANDONED = 3600
 
@@ -106,6 +108,8 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     contents = path.read_bytes()
+    if not contents.startswith(_HDF5) and _SEAL not in contents[-_SEALED:]:
+        raise ValueError(f"{path.name} is not a saved run, which is a netCDF file: name the file that was saved")
     revision = _revision(contents)
     if revision is None and contents[-_SEALED:].startswith(_SEAL):
         raise _damaged(path, "some of its bytes are not those that were written")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-Bounds = Sequence[tuple[float, float]]
+from pymc_active.support.user_warnings import ScaleWarning, warn_user
+
+Bounds = Sequence[tuple[float, float]] | Mapping[Any, tuple[float, float]]
 # Numbers beyond this have squares that are infinite.
 _LARGEST = 1e150
+# Widths of a box beyond its faces at which a measured point is taken for a mistake.
+_FAR = 1.0
 
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
@@ -133,24 +137,45 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
     raise ValueError(f"the rows of X and of {what} have different labels: {problem}. {advice}")
 
 
-def read_bounds(bounds: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends (D,) of a box; a ValueError unless bounds are finite pairs low < high, ``width`` of them."""
+def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends (D,) of a box; a ValueError unless bounds are finite pairs low < high, ``width`` of them.
+
+    They may be a dict by the names of the ``inputs``, in any order.
+    """
+    if isinstance(bounds, Mapping):
+        names = list(bounds if inputs is None else inputs)
+        if set(names) != set(bounds):
+            found, known = ", ".join(map(str, bounds)), ", ".join(map(str, names))
+            raise ValueError(f"bounds by name must have the inputs {known}; got {found}")
+        bounds = [bounds[name] for name in names]
     try:
         box = as_floats(bounds)
     except (TypeError, ValueError):
         box = np.empty(0)
-    if (
-        box.ndim != 2
-        or box.shape[1] != 2
-        or not len(box)
-        or not (np.abs(box) <= _LARGEST).all()
-        or not (box[:, 0] < box[:, 1]).all()
-    ):
-        expected = "a list of finite pairs (low, high), low < high, one for each input"
-        raise ValueError(f"bounds must be {expected}; got {bounds!r}")
+    expected = "a list of finite pairs (low, high), low < high, one for each input"
+    if box.ndim != 2 or box.shape[1] != 2 or not len(box):
+        hint = ": write list(zip(low, high))" if box.ndim == 2 and len(box) == 2 else ""
+        raise ValueError(f"bounds must be {expected}{hint}; got {bounds!r}")
+    wrong = ~((np.abs(box) <= _LARGEST).all(1) & (box[:, 0] < box[:, 1]))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(f"bounds must be {expected}; those of input {k} are ({box[k, 0]:g}, {box[k, 1]:g})")
     if width is not None and len(box) != width:
         raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
     return box[:, 0], box[:, 1]
+
+
+def warn_if_far_outside(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
+    """Warn of a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely."""
+    away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
+    if away.max(initial=0.0) > _FAR:
+        row, k = divmod(int(np.argmax(away)), away.shape[1])
+        name = inputs[k] if isinstance(inputs[k], str) else f"input {inputs[k]}"
+        warn_user(
+            f"row {row} of X has {name} = {X[row, k]:g}, far outside {low[k]:g} to {high[k]:g}, where measurements are "
+            "made: if it is a slip, correct it, since the model learns from it",
+            ScaleWarning,
+        )
 
 
 def _column_labels(X: Any) -> list | None:

@@ -43,7 +43,7 @@ class ScaleWarning(ActiveWarning):
 
 
 class OutputScaleWarning(ActiveWarning):
-    """A function that varies by orders of magnitude calls for an OutputMap."""
+    """The outputs call for an OutputMap, such as a logarithm."""
 
 
 class RecommendationWarning(ActiveWarning):

@@ -169,7 +169,7 @@ def score_or_maximize(
     """Score a pool of any kind, or maximise over the box if there is no pool; a ValueError if all y are equal."""
     gpm = model_of(source, model)
     X_pool = in_order_of(gpm.inputs, X_pool, "X_pool")
-    criterion = kind(read_domain(bounds, X_pool, len(gpm.inputs)), **keywords)
+    criterion = kind(read_domain(bounds, X_pool, len(gpm.inputs), gpm.inputs), **keywords)
     ensemble = criterion.ensemble(source, model)
     # A learner that asks for several points imagines answers, which may be equal.
     check_data(ensemble.y)

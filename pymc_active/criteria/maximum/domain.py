@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +28,12 @@ class Domain(NamedTuple):
         return self.pool is not None
 
 
-def read_domain(bounds: Any, X_pool: Any, width: int) -> Domain:
+def read_domain(bounds: Any, X_pool: Any, width: int, inputs: Sequence | None = None) -> Domain:
     """A box if there are bounds, else the rows of a pool; a ValueError for neither, or bounds that do not fit."""
     if bounds is not None:
         if X_pool is not None and not is_lazy(X_pool):
             read_inputs(X_pool, "X_pool", width)
-        return Domain(*read_bounds(bounds, width))
+        return Domain(*read_bounds(bounds, width, inputs))
     if X_pool is None:
         raise ValueError("say where the maximum is looked for: pass bounds=[(low, high), ...], a pool, or both")
     if is_lazy(X_pool):

@@ -239,7 +239,7 @@ def pes(
         it, or a dict of unconstrained values by value-variable name (the posterior mean gives the paper's PES-NB).
     X_pool : array_like, DataFrame, DataArray or dask array, shape (m, D), optional
         Candidates. Without them the criterion is maximised over the box, and its best local maxima are returned.
-    bounds : list of (low, high), optional
+    bounds : list of (low, high), or dict by input, optional
         The box in which the maximum is looked for, in the user's units; data may lie outside. Without them it is one of
         the candidates, and no derivatives are constrained.
     point, fit, trace
