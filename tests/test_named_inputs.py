@@ -125,3 +125,18 @@ def test_a_measurement_far_outside_the_box_is_warned_of_by_name():
         learner.tell(pd.DataFrame({"acid": [0.5], "heat": [-3.0]}), 1.0)
     # A step outside is no slip.
     learner.tell(pd.DataFrame({"acid": [1.1], "heat": [0.5]}), 1.0)
+
+
+def test_a_model_of_arrays_takes_columns_by_the_names_of_the_pool(tmp_path):
+    learner = pma.Learner(pma.ard_gp(X.to_numpy(), y), pool=CANDIDATES, criterion="random", random_seed=1)
+    for one in (learner, pma.Learner.load(_saved(learner, tmp_path))):
+        asked = one.ask()
+        one.tell(asked[["acid", "heat"]], 1.0)
+        assert_array_equal(one.X[-1:], asked)
+        with pytest.raises(ValueError, match="unknown: pH"):
+            one.tell(asked.rename(columns={"acid": "pH"}), 1.0)
+
+
+def _saved(learner, folder):
+    learner.save(folder / "run.nc")
+    return folder / "run.nc"

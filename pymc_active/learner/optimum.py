@@ -60,15 +60,15 @@ class Optimum(Summarized):
         table = pd.DataFrame(
             {
                 "recommended": np.asarray(self.x, float)[0],
-                f"{what}, median": np.median(places, axis=0),
-                "sd of its place": places.std(0),
+                f"place of the {what}, median": np.median(places, axis=0),
+                "its sd": places.std(0),
             },
             index=self.samples.input.to_numpy().astype(str),
         )
         facts = {
             "recommended row": self.x.index[0] if isinstance(self.x, pd.DataFrame) else None,
             "f there": f"{self.f_mean:.4g} ± {self.f_sd:.2g} (sd)",
-            "expected regret": f"{self.regret:.2g}",
+            "expected regret, to the best anywhere": f"{self.regret:.2g}",
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
         return Summary(f"Optimum: the {what} of f", facts, [table.map("{:.4g}".format)])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pymc_active.criteria.base import Criterion, is_lazy
 from pymc_active.criteria.by_name import Named, make_criterion
@@ -108,6 +109,9 @@ def new_state(
         # NumPy raises for an invalid seed.
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
     inputs = inputs_of(pool, bounds) if subject is None else next(iter(subject.models.values())).inputs
+    if isinstance(pool, pd.DataFrame) and not any(isinstance(name, str) for name in inputs):
+        # Of a model of arrays: columns that are told later are taken by the names of the candidates.
+        inputs = inputs_of(pool, None) if pool.shape[1] == len(inputs) else inputs
     candidates: Candidates
     if pool is None:
         candidates = Box(bounds, inputs, repeat)

@@ -142,7 +142,9 @@ class HDSResult(Summarized):
             return f"CHANGE f, too little to tell which (p = {self.check.p_value:.2g})"
         if not self.check.shows_nothing:
             return "NOT CHECKED to the end"
-        return f"visibly change f at less than {self.changed_by_others:.2g} of pairs of points (95 %)"
+        noise = np.sqrt(self._noise_variance())
+        seen = f"by clearly more than the noise, of sd {noise:.2g}, less is not seen" if noise else "visibly"
+        return f"change f at less than {self.changed_by_others:.2g} of pairs of points (95 %), {seen}"
 
     def warn(self) -> None:
         """Warn once if inputs may be missed, or found without cause."""
