@@ -153,7 +153,10 @@ def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], res
     stem = script.stem + ("_quick" if quick else "")
     report = {
         "question": next(line for line in docstring.splitlines() if line.endswith("?")),
-        "command": " ".join(["python", str(script.relative_to(root)), *sys.argv[1:]]),
+        # A folder of one machine says nothing on another.
+        "command": " ".join(
+            ["python", str(script.relative_to(root)), *("FOLDER" if Path(a).is_absolute() else a for a in sys.argv[1:])]
+        ),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
             "cpu": _cpu(),
