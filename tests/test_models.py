@@ -538,6 +538,9 @@ def test_from_marginal_takes_the_model_around_it():
         gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", 0, 1)))
         gp.marginal_likelihood("y", X, y, sigma=0.1)
         assert pma.from_marginal(gp, "y").model is model
+        assert pma.from_marginal(gp).name == "y"
+    with pytest.raises(TypeError, match=r"needs the pm\.Model that gp is in: pass model="):
+        pma.from_marginal(gp, "y")
 
 
 def test_from_marginal_needs_a_marginal_gp():
@@ -552,6 +555,8 @@ def test_from_marginal_needs_a_likelihood():
             pma.from_marginal(gp, "y", model=model)
         gp.marginal_likelihood("y", X, y, sigma=0.1)
         pm.Normal("other", 0, 1, observed=[1.0])
+        with pytest.raises(ValueError, match=r"name the likelihood of gp: .* \['other', 'y'\]"):
+            pma.from_marginal(gp, model=model)
         with pytest.raises(ValueError, match="no observed variable 'f'; it has"):
             pma.from_marginal(gp, "f", model=model)
         with pytest.raises(ValueError, match="'other' is not a marginal GP likelihood"):

@@ -213,7 +213,10 @@ class Learner(Summarized):
             "candidates": repr(self._questions.candidates),
             "fit": None if fit is None else type(fit).__name__,
         }
-        return Summary("Learner", facts, [told.map("{:.6g}".format)] if len(told) else [])
+        told = told.map("{:.6g}".format)
+        if self.X.shape[1] > _SHOWN:
+            told.insert(_SHOWN, "…", "…")
+        return Summary("Learner", facts, [told] if len(told) else [])
 
     learn = _of("_state", "learn", "The goal.")
     criterion = _of("_state", "criterion", "The criterion; None for random points.")

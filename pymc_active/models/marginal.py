@@ -18,7 +18,7 @@ from pymc_active.support.tables import read_inputs, read_outputs
 
 
 @checked
-def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = None) -> GPModel:
+def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Model | None = None) -> GPModel:
     """Take a marginal GP model as you wrote it in PyMC, with any covariance, mean and continuous priors.
 
     It keeps your units. If X and y are ``pm.Data``, ``set_data`` and learners work; with constants all else does. The
@@ -30,13 +30,14 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
     gp : pm.gp.Marginal
         Call its ``marginal_likelihood`` first. PyMC adds 1e-6 to the diagonal unless ``jitter=0`` is passed there.
     name, model : str, pm.Model
-        Name of the likelihood; the model, by default that on the context stack.
+        Name of the likelihood, by default the only one; the model, by default that on the context stack.
 
     Raises
     ------
     TypeError, ValueError
-        If ``gp`` is not a ``pm.gp.Marginal``, or a ``MarginalApprox``, whose likelihood is another; the likelihood does
-        not exist or is not observed, its noise cannot be evaluated at new points, or a parameter is discrete.
+        If ``gp`` is not a ``pm.gp.Marginal``, or a ``MarginalApprox``, whose likelihood is another; there is no model;
+        the likelihood does not exist or is not observed, or there are several and none is named; its noise cannot be
+        evaluated at new points; or a parameter is discrete.
 
     Examples
     --------
@@ -57,11 +58,17 @@ def from_marginal(gp: pm.gp.Marginal, name: str, *, model: pm.Model | None = Non
             "with pm.gp.Marginal; if there are many points, pymc_active.fit(gpm, max_points=...) fits to the most "
             "informative of them"
         )
-    model = pm.modelcontext(model)
+    model = pm.Model.get_context(error_if_none=False) if model is None else model
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"from_marginal needs the pm.Model that gp is in: pass model=; got {type(model).__name__}")
     if not hasattr(gp, "X"):
         raise ValueError("call gp.marginal_likelihood(name, X=..., y=..., sigma=...) before from_marginal")
     observed = {variable.name: variable for variable in model.observed_RVs}
-    if name not in observed:
+    if name is None and len(observed) == 1:
+        [name] = observed
+    if name is None and observed:
+        raise ValueError(f"name the likelihood of gp: the model has the observed variables {sorted(observed)}")
+    if name is None or name not in observed:
         raise ValueError(f"the model has no observed variable {name!r}; it has {sorted(observed) or 'none'}")
     likelihood = observed[name]
     if not isinstance(likelihood.owner.op, MvNormalRV):
