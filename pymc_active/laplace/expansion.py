@@ -55,6 +55,11 @@ class Expansion:
         # Matrices of the size of the data are recomputed when needed.
         return {name: value for name, value in self.__dict__.items() if name != "state"}
 
+    def forget(self) -> None:
+        """Drop matrices of the size of the data, which are made again when needed."""
+        self.__dict__.pop("state", None)
+        self.posterior.forget()
+
     @property
     def posterior(self) -> Posterior:
         """The posterior over z."""

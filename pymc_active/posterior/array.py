@@ -62,11 +62,14 @@ class ArrayPosterior(Posterior):
         self._basis = self.mean_basis(self.X)
         if self.renewed_prior is not None:
             self.prior = self.renewed_prior.given(self.y)
+        self.forget()
+
+    def forget(self):
         self.__dict__.pop("_pairs", None)
 
     def subset(self, rows):
         other = copy(self)
-        other.__dict__.pop("_pairs", None)
+        other.forget()
         other.X, other.y, other._basis = self.X[rows], self.y[rows], self._basis[rows]
         return other
 

@@ -111,6 +111,10 @@ class Posterior(ABC):
         """As :meth:`state`, for values, and predictions without gradients in theta: faster, and in less memory."""
         return self.state(theta)
 
+    def forget(self) -> None:
+        """Drop what is kept of the data's pairs, which is made again when needed; by default nothing."""
+        return
+
     def subset(self, rows: np.ndarray) -> Self | None:
         """The posterior of the data in these rows alone, with the same prior; None if it cannot be had."""
         return None

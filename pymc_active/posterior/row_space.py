@@ -148,7 +148,7 @@ def in_coordinates(
         return index + shift * (index >= source.R.stop)
 
     other = copy(source)
-    other.__dict__.pop("_pairs", None)
+    other.forget()
     other.X, other.x_map, other.prior = X, x_map, prior
     other.shape, other.R = (d, X.shape[1]), slice(source.R.start, source.R.stop + shift)
     other.n_parameters = source.n_parameters + shift

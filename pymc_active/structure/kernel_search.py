@@ -279,6 +279,7 @@ class _Search:
     kernel_cost: float
     records: dict[Expression, _Record] = field(default_factory=dict)
     fits: dict[str, LaplaceFit] = field(default_factory=dict)
+    bics: dict[str, float] = field(default_factory=dict)
     # Those searched with all restarts.
     thorough: set[str] = field(default_factory=set)
 
@@ -308,15 +309,23 @@ class _Search:
         else:
             self.thorough |= set(models)
         try:
-            self.fits |= fit_laplace_models(models, start=starts, **keywords)
+            self._add(fit_laplace_models(models, start=starts, **keywords))
         except Exception:  # fit the others all the same
             for label, gpm in models.items():
                 own = {label: starts[label]} if label in starts else {}
                 try:
-                    self.fits |= fit_laplace_models({label: gpm}, start=own, **keywords)
+                    self._add(fit_laplace_models({label: gpm}, start=own, **keywords))
                 except Exception as error:  # recorded and passed over
                     errors[label] = f"{type(error).__name__}: {error}"
         return errors
+
+    def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
+        self.bics |= {label: _bic(fit) for label, fit in fits.items()}
+        # The matrices of a hundred fits are too many.
+        for fit in fits.values():
+            for expansion in fit.expansions:
+                expansion.forget()
+        self.fits |= fits
 
     def ranked(self, score: str) -> list[_Record]:
         """Fits, the best first; without the doubtful ones unless all are."""
@@ -342,7 +351,7 @@ class _Search:
             "log_evidence": posterior.log_evidence.to_series(),
             "log_prior": pd.Series(log_prior),
             "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
-            "bic": pd.Series({label: _bic(fit) for label, fit in self.fits.items()}),
+            "bic": pd.Series(self.bics),
             "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
         }
         columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
