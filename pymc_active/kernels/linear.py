@@ -16,7 +16,7 @@ class Constant(Node):
     def __init__(self, log_outputscale: int):
         self.log_outputscale, self.columns = log_outputscale, np.arange(0)
         self.roles = {"log_outputscale": log_outputscale}
-        self.structure = ("constant",)
+        self.structure = ("C",)
 
     def at(self, theta, X, Z=None):
         return _ConstantAt(self, theta, X, X if Z is None else Z)
@@ -80,7 +80,7 @@ class Linear(Node):
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.location = None if location is None else np.asarray(location)
         self.roles = roles("location", [] if self.location is None else self.location.tolist(), log_outputscale)
-        self.structure = ("rooted linear" if location is None else "linear", tuple(self.columns.tolist()))
+        self.structure = ("LIN0" if location is None else "LIN", tuple(self.columns.tolist()))
 
     def centred(self, theta, X):
         return X[..., self.columns] - (0.0 if self.location is None else theta[self.location])

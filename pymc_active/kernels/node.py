@@ -35,7 +35,7 @@ class Node:
 
     # Terms of a sum, factors of a product; none for a base kernel.
     parts: Sequence[Node] = ()
-    # Of a base kernel: its parameters, such as "log_period", and their positions; what else identifies it.
+    # Of a base kernel: its parameters, such as "log_period", and their positions; its name and what else identifies it.
     roles: dict[str, int]
     structure: tuple
     # The input columns on which a base kernel acts.

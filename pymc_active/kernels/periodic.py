@@ -21,7 +21,7 @@ class Periodic(Node):
         self.log_lengthscale, self.log_period = log_lengthscale, log_period
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
-        self.structure = ("periodic", tuple(self.columns.tolist()))
+        self.structure = ("PER", tuple(self.columns.tolist()))
 
     def at(self, theta, X, Z=None):
         return _PeriodicAt(self, theta, X, Z)
@@ -150,7 +150,7 @@ class ZeroMeanPeriodic(Periodic):
 
     def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
         super().__init__(log_lengthscale, log_period, columns, log_outputscale)
-        self.structure = ("zero-mean periodic", tuple(self.columns.tolist()))
+        self.structure = ("PER0", tuple(self.columns.tolist()))
 
     def stretch(self, log_lengthscale: Any) -> tuple[Any, Any, Any]:
         """1 / (1 - m) and its first two derivatives, with m = (exp(-w) I₀(w))^D and w = 1 / lengthscale²."""

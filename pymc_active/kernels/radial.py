@@ -57,6 +57,8 @@ def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1] if order else (g,)
 
 
+# As base kernels.
+NAMES: dict[Profile, str] = {exp_quad: "SE", matern12: "MAT12", matern32: "MAT32", matern52: "MAT52"}
 PROFILES: dict[str, Profile] = {"ExpQuad": exp_quad, "Matern12": matern12, "Matern32": matern32, "Matern52": matern52}
 
 # How often functions with these kernels can be differentiated, in mean square.

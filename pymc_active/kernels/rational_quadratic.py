@@ -18,7 +18,7 @@ class RationalQuadratic(Stationary):
         super().__init__("ExpQuad", [(log_lengthscale, columns)], log_outputscale)
         self.log_lengthscale, self.log_alpha = log_lengthscale, log_alpha
         self.roles = {"log_lengthscale": log_lengthscale, "log_alpha": log_alpha, "log_outputscale": log_outputscale}
-        self.structure = ("rational_quadratic", tuple(self.columns.tolist()))
+        self.structure = ("RQ", tuple(self.columns.tolist()))
 
     def at(self, theta, X, Z=None):
         return _RationalQuadraticAt(self, theta, X, Z)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_active.kernels.node import Node, Pairs, roles, squared_distance, variances
 from pymc_active.kernels.polynomials import Polynomial, compose
-from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, PROFILES, Profile
+from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, NAMES, PROFILES, Profile
 from pymc_active.kernels.spectra import Term, radial_spectrum
 
 
@@ -26,7 +26,7 @@ class Stationary(Node):
         self.log_outputscale = log_outputscale
         indices = [index for index, _ in self.groups]
         self.roles = roles("log_lengthscale", indices, log_outputscale)
-        self.structure = (self.profile.__name__, *(tuple(columns.tolist()) for _, columns in self.groups))
+        self.structure = (NAMES.get(self.profile, profile), *(tuple(columns.tolist()) for _, columns in self.groups))
         # Each column, and the position of its log lengthscale.
         self.columns = np.concatenate([columns for _, columns in self.groups])
         self.column_indices = np.repeat(indices, [len(columns) for _, columns in self.groups])

@@ -19,11 +19,9 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.kernels.combined import Add, Multiply
 from pymc_active.kernels.expressions import numbered
-from pymc_active.kernels.linear import Constant, Linear
+from pymc_active.kernels.linear import Linear
 from pymc_active.kernels.node import Node
-from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
-from pymc_active.kernels.rational_quadratic import RationalQuadratic
-from pymc_active.kernels.stationary import Stationary
+from pymc_active.kernels.periodic import Periodic
 from pymc_active.laplace.draws.short_chains import particles as short_chains
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.particles.find_modes import find_modes
@@ -414,23 +412,13 @@ def _moments(
 def _names(kernel: Node, terms: Sequence[Sequence[Term]], n_inputs: int) -> list[str]:
     """Products of base kernels, or sums of these, by name; repeated base kernels are numbered like their parameters."""
     leaves = kernel.leaves
-    names = dict(zip(map(id, leaves), numbered([_base_name(leaf) for leaf in leaves]), strict=True))
+    names = dict(zip(map(id, leaves), numbered([leaf.structure[0] for leaf in leaves]), strict=True))
 
     def name(leaf: Any) -> str:
         is_one_of_several = n_inputs > 1 and len(leaf.columns) == 1
         return f"{names[id(leaf)]}[{leaf.columns[0]}]" if is_one_of_several else names[id(leaf)]
 
     return [" + ".join(sorted(" * ".join(map(name, term)) for term in alike)) for alike in terms]
-
-
-def _base_name(leaf: Node) -> str:
-    if isinstance(leaf, Linear):
-        return "LIN0" if leaf.location is None else "LIN"
-    names = {Constant: "C", Periodic: "PER", ZeroMeanPeriodic: "PER0", RationalQuadratic: "RQ"}
-    if type(leaf) in names:
-        return names[type(leaf)]
-    assert isinstance(leaf, Stationary), "the other base kernels"
-    return {"exp_quad": "SE", "matern12": "MAT12", "matern32": "MAT32", "matern52": "MAT52"}[leaf.profile.__name__]
 
 
 def _share(part: np.ndarray, y: np.ndarray) -> float:
