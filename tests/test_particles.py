@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 import pymc_active as pma
 from pymc_active.inference.annealing import anneal
 from pymc_active.particles.modes import combine, from_modes
+from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
 
 def data(n, D=1, seed=0, noise=0.1):
@@ -273,3 +274,24 @@ def test_a_fit_of_exact_data_can_be_predicted_from():
         assert np.isfinite(fit.swarm.log_likelihood).all()
         p = pma.predict(fit, X)
         assert (np.abs(p.f_mean - values) < 5 * np.sqrt(p.y_variance)).all()
+
+
+class Wall:
+    """A likelihood that is finite only with much additional noise, as where K + noise is singular by rounding."""
+
+    noise_unit = 1.0
+
+    def log_priors(self, z):
+        return -0.5 * np.square(z).sum(1), -z
+
+    def log_likelihoods(self, z, extra_noise=0.0):
+        value = -0.5 * np.square(z[:, 0] - 1) / extra_noise if extra_noise > 1e-2 else np.full(len(z), -np.inf)
+        gradient, in_noise = np.zeros_like(z), np.zeros(len(z))
+        if extra_noise > 1e-2:
+            gradient[:, 0], in_noise = (1 - z[:, 0]) / extra_noise, 0.5 * np.square((z[:, 0] - 1) / extra_noise)
+        return Likelihoods(value, gradient, in_noise)
+
+
+def test_a_likelihood_that_is_finite_only_with_noise_is_an_error_and_no_nan():
+    with pytest.raises(NoFiniteStartError, match="only with more noise than the model has"):
+        anneal(Wall(), np.random.default_rng(1).normal(size=(64, 2)), np.random.default_rng(0))

@@ -142,7 +142,7 @@ def anneal(
     rng: np.random.Generator,
     advance: Callable[..., None] = lambda *args: None,
 ) -> Annealed:
-    """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite at none."""
+    """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite nowhere."""
     S = len(start)
     noise, mover = _FIRST * posterior.noise_unit**2, Mover(posterior, rng)
     particles = Particles.at(posterior, start, noise)
@@ -168,6 +168,11 @@ def anneal(
             break
         noise, particles, weights = _next_level(posterior, particles, noise, mover)
         n_levels += 1
+        if not np.isfinite(weights).any():
+            raise NoFiniteStartError(
+                "the likelihood is finite only with more noise than the model has: K + noise is numerically singular. "
+                "Rows of X may repeat; give log_noise a prior that keeps it away from zero"
+            )
     error = _evidence_error(particles.ancestors)
     return Annealed(particles, log_evidence, error, n_levels, float(np.mean(accepted)), mover.n_evaluations, mover.step)
 
