@@ -157,7 +157,7 @@ def picture(each, rows):
     left.barh([row["method"] for row in rows], [row["mean rank, RMSE"] for row in rows], color=ours)
     left.invert_yaxis()
     left.set_xlabel("mean rank by RMSE (1 is best)")
-    right.barh([one["series"][:28] for one in each], [one["RMSE ratio"] for one in each], color="C1")
+    right.barh([one["series"][:28] for one in each], [one["RMSE ratio"] - 1 for one in each], left=1, color="C1")
     right.axvline(1, color="0.3", lw=1)
     right.set_xscale("log")
     right.invert_yaxis()
