@@ -237,6 +237,15 @@ def test_a_lost_sheet_of_open_suggestions_can_be_written_again(lab):
     assert "-n 0 shows them again" in lab.err
 
 
+def test_a_map_of_the_target_is_advised_in_terms_of_tables(lab):
+    x = np.linspace(0.02, 0.97, 14)
+    lab.write("own.csv", pd.DataFrame({"x": x, "y": np.exp(8 * x).round(4)}))
+    lab("--target", "y", "--bounds", "x=0:1", table="own.csv")
+    [advice] = [line for line in lab.err.splitlines() if "a map of the outputs" in line]
+    assert advice.endswith("name that one as the --target")
+    assert "OutputMap" not in advice
+
+
 def test_open_suggestions_are_kept_until_given_up(lab):
     first = {row[1] for row in lab.begin("--criterion", "random", "-n", "20")}
     second = {row[1] for row in lab("--state", "run.nc", "-n", "5")}

@@ -333,7 +333,9 @@ class Learner(Summarized):
 
     @checked
     def ask(self, n: int = 1) -> Any:
-        """The next ``n`` points to measure, an ndarray or DataFrame (n, D); a ValueError if fewer are left.
+        """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
+
+        A ValueError if fewer are left, or if a model of your own holds data that results cannot be added to.
 
         A batch is chosen greedily: pending points count as measured, with the predicted values. After failures (see
         :meth:`tell`) the expected worth counts: the criterion times P(success), in a logarithm plus log P. Of upper

@@ -24,8 +24,8 @@ from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
 _HYPERPARAMETERS, _FEATURES = 20, 1000
-# Paths of each round of the test for stopping, and the share of delta's decisions that may be wrong by chance. A few
-# paths show that it is far too early.
+# Paths of each round of the test for stopping, and the share of delta's decisions that may be wrong by chance. The few
+# of the first round can only show that it is far too early.
 _ROUNDS, _TEST_ERROR = (16, 48, 64, 128, 256), 0.05
 
 
@@ -122,13 +122,13 @@ def regret_is_small(
     bounds, section 4.
     """
     rng, n_large, n = np.random.default_rng((seed, len(fit.y))), 0, 0
-    for level, size in enumerate(_ROUNDS, start=1):
+    for level, size in enumerate(_ROUNDS):
         with one_blas_thread():
             found = _optima(fit, x, domain, success, minimize, size, size, int(rng.integers(2**31)), rng)
             short = _shortfalls(found, x)
         n_large, n = n_large + int((short > epsilon).sum()), n + size
-        error = _TEST_ERROR / 2**level
-        if n_large < n and beta.ppf(1 - error, n_large + 1, n - n_large) < delta:
+        error = _TEST_ERROR / 2 ** max(level, 1)
+        if level and n_large < n and beta.ppf(1 - error, n_large + 1, n - n_large) < delta:
             return True
         if n_large and beta.ppf(error, n_large, n - n_large + 1) > delta:
             return False

@@ -60,9 +60,9 @@ def band(
 
 def name_of(source: Any) -> str:
     """What the predictions of a source are called in pictures."""
-    ensemble = as_ensemble(source)
-    if ensemble.n_models > 1:
+    if isinstance(source, ModelAverage):
         return "average"
+    ensemble = as_ensemble(source)
     return ensemble.method.upper() if ensemble.is_gaussian else "posterior"
 
 

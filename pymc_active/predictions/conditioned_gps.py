@@ -12,7 +12,6 @@ from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source, as_ensemble
-from pymc_active.predictions.model_average import ModelAverage, as_model_average
 from pymc_active.support.arguments import kind_of
 
 # Fewest draws taken from a fit, so that they cover its modes.
@@ -79,12 +78,19 @@ def _systematic(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 def model_of(source: Any, model: GPModel | None = None) -> GPModel:
     """The model of a source, of the first of several fits, or the one given with a trace or a point."""
-    if isinstance(source, Ensemble | Fit | ModelAverage):
-        return source.gpm
+    if known := models_of(source):
+        return known[0]
     if isinstance(model, GPModel):
         return model
-    if isinstance(source, GPModel) or not isinstance(source, Mapping | Sequence) or not source:
-        raise TypeError(
-            f"expected a fit, several fits or an Ensemble, or model=gpm with a trace or a point; got {kind_of(source)}"
-        )
-    return next(iter(as_model_average(source).values())).gpm
+    raise TypeError(
+        f"expected a fit, several fits or an Ensemble, or model=gpm with a trace or a point; got {kind_of(source)}"
+    )
+
+
+def models_of(source: Any) -> list[GPModel]:
+    """The models of a fit, of several fits or of an ensemble; none for anything else."""
+    if isinstance(source, Ensemble | Fit):
+        return [source.gpm]
+    if not isinstance(source, Mapping | Sequence):
+        return []
+    return [one.gpm for one in (source.values() if isinstance(source, Mapping) else source) if isinstance(one, Fit)]

@@ -14,13 +14,11 @@ from pymc_active.criteria.base import Criterion, Scorer, score_pool
 from pymc_active.criteria.maximize_in_box import distinct_maxima, maximize
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.inference.ensemble import Ensemble, Seed
-from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of, models_of
 from pymc_active.predictions.ensembles import Source
-from pymc_active.predictions.model_average import as_model_average
 from pymc_active.support.tables import in_order_of
 from pymc_active.support.threads import one_blas_thread
 
@@ -197,9 +195,8 @@ def named_source(source: Any, model: GPModel | None, named: dict[str, Any]) -> t
     if source is not None and not isinstance(source, GPModel):
         raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got {type(source).__name__}")
     if given == ["fit"]:
-        fit = named["fit"]
-        models = [fit.gpm] if isinstance(fit, Ensemble | Fit) else [one.gpm for one in as_model_average(fit).values()]
-        if source is not None and all(one is not source for one in models):
+        models = models_of(named["fit"])
+        if source is not None and models and all(one is not source for one in models):
             raise ValueError("fit= belongs to another model than the first argument: pass the fit alone")
     elif source is None:
         raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got None")
