@@ -18,6 +18,7 @@ EXPRESSIONS = [
     "LIN * (SE + PER)",
     "PER0",
     "LIN * (PER0[1] + C)",
+    "SE + STEP[1] * (LIN + STEP[0])",
     "SE[0] + PER[1] * RQ[0]",
 ]
 

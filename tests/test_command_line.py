@@ -813,7 +813,7 @@ def test_a_column_of_row_numbers_without_a_name_is_explained(lab):
         ([*POOLED, "--learn", "hyperparameters", "--model", "SE", "--model", "LIN"], "pass a single --model"),
         ([*POOLED, "--model", "SE", "--model", "SE"], "given twice"),
         ([*POOLED, "--model", "SE + XX"], "at position 5: unknown kernel 'XX'"),
-        ([*POOLED, "--model", "XX"], "PER, PER0, RQ, SE (in 'XX')"),
+        ([*POOLED, "--model", "XX"], "PER, PER0, RQ, SE, STEP (in 'XX')"),
         ([*POOLED, "--model", "SE[colour]"], "there is no input 'colour'; the inputs are moisture, density"),
         ([*POOLED, "--model", "embedding", "--components", "3"], "--components must be between 1 and"),
         ([*POOLED, "--criterion", "bams"], "bams"),

@@ -80,6 +80,8 @@ ARRAY_MODELS = {
     ),
     "nested composite": lambda: pma.composite_gp(X3, y3, "(SE[0] + LIN0) * (MAT52 + PER) * RQ + MAT12[2]"),
     "PER0 and C": lambda: pma.composite_gp(X3, y3, "(PER0 + C) * LIN[0] + SE * PER0[1]"),
+    "STEP": lambda: pma.composite_gp(X3, y3, "SE + STEP[1] * (LIN + STEP[0])"),
+    "STEP alone, user units": lambda: pma.composite_gp(100 * X1, y1, "STEP", x_scale="unit"),
     "C alone": lambda: pma.composite_gp(X1, y1, "C"),
     "composite, fixed period": lambda: pma.composite_gp(
         X1, y1, "SE * PER", mean="zero", priors={"log_period_PER": -0.5}

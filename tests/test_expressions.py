@@ -382,12 +382,15 @@ Z = np.random.default_rng(2).uniform(0, 1, size=(4, 2))
 DIFFERENCE = X[:, None] - Z
 R2 = (DIFFERENCE**2).sum(-1)
 ELL, SF, P, ALPHA, C = 0.4, 1.3, 0.7, 0.6, np.array([0.2, 0.9])
+PLACE, WIDTH = 0.45, 0.1
 VALUES = {
     "log_lengthscale": np.log(ELL),
     "log_outputscale": np.log(SF),
     "log_period": np.log(P),
     "log_alpha": np.log(ALPHA),
+    "location_STEP": PLACE,
     "location": C,
+    "log_width": np.log(WIDTH),
 }
 R = np.sqrt(R2) / ELL
 
@@ -410,11 +413,14 @@ KERNELS = {
     "C": np.ones((len(X), len(Z))),
     "LIN": (X - C) @ (Z - C).T,
     "LIN0": X @ Z.T,
+    "STEP": np.outer(*(1 / (1 + np.exp(-(rows[:, 0] - PLACE) / WIDTH)) for rows in (X, Z))),
 }
 
 
 def covariance(expression):
     """Prior covariance of f between X and Z by the array route."""
+    # A step is along one input.
+    expression = "STEP[0]" if expression == "STEP" else expression
     gpm = pma.composite_gp(X, np.arange(5.0), expression, mean="zero", priors={"log_noise": 0.0})
     parts = []
     for name, shape in gpm.shapes.items():
@@ -464,6 +470,19 @@ def test_an_index_picks_one_input():
     cross, _, _ = covariance("SE[1]")
     expected = SF**2 * np.exp(-(DIFFERENCE[..., 1] ** 2) / (2 * ELL**2))
     assert_allclose(cross, expected, rtol=1e-12)
+
+
+def test_a_step_needs_an_index_where_there_are_several_inputs():
+    with pytest.raises(ValueError, match=r"a step is along one of the 2 inputs: write STEP\[0\]"):
+        pma.composite_gp(X, np.zeros(5), "LIN + STEP")
+
+
+def test_the_place_of_a_step_is_told_in_the_users_units():
+    years = 1900 + 10 * X[:, :1]
+    gpm = pma.composite_gp(years, np.arange(5.0), "STEP", x_scale=(1900, 10))
+    values = gpm.constrain(np.array([[0.7, np.log(0.1), 0.0, 0.0, 0.0]]))
+    assert gpm.labels[:2] == ["location_STEP", "log_width_STEP"]
+    assert_allclose([values["location_STEP_original_units"][0], values["width_STEP"][0]], [1907, 1])
 
 
 def test_an_index_beyond_the_inputs_is_refused():

@@ -14,7 +14,7 @@ import pymc_active as pma
 from pymc_active.laplace import fit_laplace_models
 from pymc_active.laplace.curvature import FLOOR
 from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
-from pymc_active.laplace.modes.periods import free_periods, period_grid, scan_periods
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
 from pymc_active.laplace.modes.search import Found, distinct
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.posterior.compile_mode import vm_mode
@@ -61,23 +61,23 @@ def fits(models):
 # Periods.
 
 
-@pytest.mark.parametrize("expression", ["PER", "LIN + PER * RQ", "SE * (LIN0 + PER) + PER"])
-def test_a_scan_is_the_posterior_at_each_period(expression):
+@pytest.mark.parametrize("expression", ["PER", "LIN + PER * RQ", "SE * (LIN0 + PER) + PER", "STEP * PER + LIN"])
+def test_a_scan_is_the_posterior_at_each_period_and_place(expression):
     posterior = composite(expression).posterior()
     theta = posterior.prior.mean + 0.3 * np.random.default_rng(0).normal(size=posterior.n_parameters)
-    for leaf in free_periods(posterior):
-        grid = period_grid(posterior, leaf)[::7]
+    for leaf in hidden_leaves(posterior):
+        grid = hidden_grid(posterior, leaf)[::7]
         expected = []
-        for log_period in grid:
+        for value in grid:
             there = theta.copy()
-            there[leaf.log_period] = log_period
+            there[leaf.hidden] = value
             expected.append(posterior.value_and_gradient(there, 0.3)[0])
-        assert_allclose(scan_periods(posterior, theta, leaf, grid, 0.3), expected, rtol=1e-10)
+        assert_allclose(scan(posterior, theta, leaf, grid, 0.3), expected, rtol=1e-10)
 
 
 def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_data():
     posterior = composite("PER").posterior()
-    grid = period_grid(posterior, free_periods(posterior)[0])
+    grid = hidden_grid(posterior, hidden_leaves(posterior)[0])
     cycles = np.ptp(posterior.X) / np.exp(grid)
     assert np.diff(cycles).max() < 0.34
     assert cycles[0] < 2
@@ -87,7 +87,7 @@ def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_
 def test_a_wide_prior_does_not_make_the_grid_coarse():
     x = np.random.default_rng(3).uniform(0, 40, 60)[:, None]
     gpm = pma.composite_gp(x, x[:, 0], "PER", x_scale=(0.0, 1.0), priors={"log_period_PER": pm.Normal.dist(0.4, 2.0)})
-    grid = period_grid(gpm.posterior(), free_periods(gpm.posterior())[0])
+    grid = hidden_grid(gpm.posterior(), hidden_leaves(gpm.posterior())[0])
     assert np.diff(np.ptp(x) / np.exp(grid)).max() < 0.34
 
 
@@ -95,7 +95,7 @@ def test_a_wide_prior_does_not_make_the_grid_coarse():
 def test_one_close_pair_does_not_make_even_distances_uneven(repeat):
     x = np.append(np.linspace(0, 30, 60), 10 + repeat)[:, None]
     gpm = pma.composite_gp(x, x[:, 0], "PER", x_scale=(0.0, 1.0), priors={"log_period_PER": pm.Normal.dist(1.1, 1.5)})
-    grid = period_grid(gpm.posterior(), free_periods(gpm.posterior())[0])
+    grid = hidden_grid(gpm.posterior(), hidden_leaves(gpm.posterior())[0])
     assert_allclose(np.exp(grid[-1]), 30 / 61, rtol=0.02)
 
 
@@ -104,7 +104,7 @@ def test_shorter_periods_than_the_mean_distance_are_scanned_where_uneven_distanc
     shortest = {}
     for name, X in (("even", even), ("uneven", uneven)):
         posterior = pma.composite_gp(X, X[:, 0], "PER", x_scale=(0.0, 1.0)).posterior()
-        shortest[name] = np.exp(period_grid(posterior, free_periods(posterior)[0])[-1])
+        shortest[name] = np.exp(hidden_grid(posterior, hidden_leaves(posterior)[0])[-1])
     assert_allclose(shortest["even"], 1 / 12, rtol=0.02)
     # Twice the distance below which a tenth of them are, or the prior's 2.5 sds.
     distance = np.quantile(np.diff(np.sort(uneven[:, 0])), 0.1)
@@ -132,7 +132,7 @@ def test_a_wave_longer_than_the_data_is_found_where_they_are_a_trend(seed):
 
 def test_a_fixed_period_is_not_scanned():
     gpm = composite("SE + PER", priors={"log_period_PER": np.log(PERIOD)})
-    assert free_periods(gpm.posterior()) == []
+    assert hidden_leaves(gpm.posterior()) == []
     assert_allclose(fit(gpm).constrained_point["period_PER"], PERIOD)
 
 

@@ -53,6 +53,8 @@ def conditioned(kernel, n=6, D=1, *, noise=NOISE, seed=1, lengthscale=None, draw
         elif label.startswith("log_alpha"):
             # By its prior far smaller: scales of every size, and no differences to check derivatives by.
             theta[i] = np.log(2.0)
+        elif label.startswith("log_width"):
+            theta[i] = np.log(0.2)
         elif label.startswith("location"):
             theta[i] = 0.2
         elif label.startswith("log_lengthscale") and lengthscale is not None:
@@ -106,9 +108,10 @@ def assert_moments(gp, n_features, batches=100, size=50, D=1, low=-0.2, high=1.2
 # Moments.
 
 
-@pytest.mark.parametrize(
-    "kernel", ["ExpQuad", "Matern52", "Matern32", "RQ", "PER", "PER0", "LIN", "SE * LIN", "PER * RQ + LIN", "C + SE"]
-)
+ONES = ("ExpQuad", "Matern52", "Matern32", "RQ", "PER", "PER0", "LIN")
+
+
+@pytest.mark.parametrize("kernel", [*ONES, "SE * LIN", "PER * RQ + LIN", "C + SE", "STEP[0] * SE + LIN"])
 @pytest.mark.parametrize("D", [1, 2])
 def test_moments_are_those_of_the_posterior(kernel, D):
     assert_moments(conditioned(kernel, D=D), 200, D=D)
@@ -271,6 +274,7 @@ def test_a_basis_of_a_smooth_kernel_is_small_and_misses_nothing():
         ("LIN * LIN * SE", 2),
         ("PER * RQ + LIN", 2),
         ("(PER0 + C) * LIN[0]", 2),
+        ("STEP[1] * LIN[0] * (SE + C)", 2),
         ("(LIN + PER) * SE[0] * RQ", 2),
         ("embedding", 3),
     ],

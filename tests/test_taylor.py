@@ -23,6 +23,7 @@ SMOOTH = [
     "SE * PER",
     "PER0",
     "LIN * (PER0[1] + C)",
+    "SE + STEP[1] * (LIN + STEP[0])",
     "(SE[0] + LIN[1]) * RQ",
     "embedding",
 ]

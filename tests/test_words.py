@@ -39,6 +39,7 @@ LONG = " is too long for the data to show a repetition"
 FORGOTTEN = "; it forgets its shape within its period of "
 LIN_AT = "location_LIN"
 YEARLY = {"log_period_PER": -2}
+PLACED = {"location_STEP": 0.5, "log_width_STEP": -5.0}
 
 # One row for each kernel: the expression, parameters that are not zero, what its description must contain, and what it
 # must not.
@@ -79,6 +80,26 @@ CASES = [
     ("PER0", {"log_period_PER0": 0.5, "log_lengthscale_PER0": -1.0}, [SMOOTH + "1 (", LONG], ["periodic"]),
     ("C", {}, ["A constant ("], ["linear", "smooth"]),
     ("C * LIN", {}, ["A linear function ("], ["constant"]),
+    # Steps, and what begins with one.
+    ("STEP", PLACED, ["A step at x = 1996 ±", ", up by "], ["over", "begins", "linear"]),
+    (
+        "STEP",
+        PLACED | {"log_width_STEP": np.log(0.1)},
+        ["A step at x = 1996 ±", ", over 4.7 (", ", up by "],
+        ["begins"],
+    ),
+    ("STEP", {"location_STEP": -0.2, "log_width_STEP": -5.0}, ["A constant ("], ["step"]),
+    ("LIN * STEP", PLACED, ["A linear function, which begins at x = 1996 ±"], ["rising", "step", "amplitude"]),
+    ("SE * STEP", PLACED | {"log_lengthscale_SE": -1.5}, [SMOOTH, ", which begins at x = 1996 ±"], ["step"]),
+    ("SE * STEP", PLACED | {"log_lengthscale_SE": 3.0}, ["A step at x = 1996 ±"], ["slow", "begins", "smooth"]),
+    ("PER * STEP", YEARLY | PLACED, [PERIODIC, "1.6", ", which begins at x = 1996 ±", TREND], ["shape"]),
+    ("PER0 * STEP", {"log_period_PER0": -2} | PLACED, [PERIODIC, ", which begins at x = 1996 ±"], ["trend"]),
+    (
+        "LIN * STEP * STEP",
+        {"location_STEP_1": 0.2, "location_STEP_2": 0.5, "log_width_STEP_1": -5.0, "log_width_STEP_2": -5.0},
+        ["which begins at x = 1996 ±"],
+        ["1992"],
+    ),
     # Periodic in name only: SE is shorter than a period, or the period longer than the data.
     ("SE * PER", YEARLY | {"log_lengthscale_SE": -2.1}, [SMOOTH, FORGOTTEN], ["periodic", "trend"]),
     ("SE * PER", YEARLY | {"log_lengthscale_SE": -4.0}, [SMOOTH + "0.1", FORGOTTEN], ["periodic"]),
@@ -129,6 +150,13 @@ CASES_OF_TWO = [
     ("SE[0] * LIN[0] * LIN[1]", {}, ["linearly away from dose = ", " and grows linearly away from time"], ["quadr"]),
     ("PER[1] * LIN[0]", {"log_period_PER": -2}, ["A periodic function of time with", "away from dose", TREND], []),
     ("PER[1] * SE[0]", {"log_period_PER": -2, "log_lengthscale_SE": -3}, ["An approx", "along dose"], ["forgets"]),
+    ("STEP[1]", {"location_STEP": 0.5, "log_width_STEP": -5.0}, ["A step of time at time = 2"], ["dose"]),
+    (
+        "STEP[0] * STEP[1]",
+        {f"{name}_STEP_{i}": value for i in (1, 2) for name, value in (("location", 0.5), ("log_width", -5.0))},
+        ["A step of dose at dose = 5", " times a step of time at time = 2"],
+        [],
+    ),
     ("PER[0] * PER[1]", {"log_period_PER_1": -2, "log_period_PER_2": -3}, [", times one of time with period "], []),
 ]
 
@@ -190,6 +218,20 @@ def test_words_of_several_inputs_have_their_units():
             pma.fit_laplace(gpm, n_restarts=6, random_seed=0, progressbar=False), unit=unit, y_unit="mmHg"
         )
         assert re.search(expected, result.descriptions[0] + result.descriptions[-1])
+
+
+def test_a_change_of_level_is_told_with_its_place_and_height():
+    """A drop of 6 between 1996 and 1997, in noise of 0.5: the fit that users get."""
+    years = np.arange(1980.0, 2012.0)
+    y = 30 + np.where(years < 1996.5, 0.0, -6.0) + 0.5 * np.random.default_rng(3).normal(size=len(years))
+    gpm = pma.composite_gp(years[:, None], y, "STEP", x_scale="unit", y_scale="standardize")
+    [text] = decompose(pma.fit(gpm, random_seed=1, progressbar=False), y_unit="m").descriptions
+    found = re.match(r"A step at x = (\d+\.?\d*) ± (\S+), down by (\S+) ± (\S+) m \(", text)
+    place, place_sd, height, height_sd = map(float, found.groups())
+    assert abs(place - 1996.5) < 0.5 + 2 * place_sd < 2
+    # The sds of the means on both sides, with 17 and 15 years each, and of the noise that is drawn here.
+    assert abs(height - 6) < 4 * 0.5 * np.sqrt(1 / 17 + 1 / 15)
+    assert 0.1 < height_sd < 0.4
 
 
 ALIAS = "a period below two spacings of the data can hardly be told from a longer alias"

@@ -30,6 +30,26 @@ class Constant(pm.gp.cov.Constant, pm.gp.cov.Covariance):
         self.c = 1.0
 
 
+class Step(pm.gp.cov.Covariance):
+    """s(x) s(x') with the sigmoid s of (x - location) / width along one input."""
+
+    def __init__(self, input_dim: int, location: Any, width: Any, active_dims: Any):
+        super().__init__(input_dim, active_dims)
+        self.location, self.width = location, width
+
+    def _sigmoid(self, X: Any) -> TensorVariable:
+        return pt.sigmoid((X[:, 0] - self.location) / self.width)
+
+    def full(self, X: Any, Xs: Any = None) -> TensorVariable:
+        """Covariance matrix between the rows of X and Xs."""
+        X, Xs = self._slice(X, Xs)
+        return pt.outer(self._sigmoid(X), self._sigmoid(X if Xs is None else Xs))
+
+    def diag(self, X: Any) -> TensorVariable:
+        """Prior variance at the rows of X."""
+        return pt.square(self._sigmoid(self._slice(X)[0]))
+
+
 def check_kernel(kernel: str) -> None:
     """Raise a ValueError unless ``kernel`` is a name in ``STATIONARY``."""
     if kernel not in STATIONARY:

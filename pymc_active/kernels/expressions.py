@@ -24,6 +24,7 @@ BASE_KERNELS: dict[str, str] = {
     "PER0": "periodic with mean zero over a period: PER without the constant it contains, at unit variance",
     "RQ": "rational quadratic",
     "SE": "squared exponential",
+    "STEP": "from 0 to 1 at a location, outputscale² s(x) s(x') with a sigmoid s; of one input",
 }
 _PAPER_BASES = ("SE", "PER", "LIN", "RQ")
 # The expert's kernel, and that of compositional kernel search.
@@ -227,10 +228,10 @@ def on_inputs(expression: Expression, n_inputs: int) -> Expression:
 def is_redundant(expression: Expression) -> bool:
     """Whether fewer base kernels make the same functions.
 
-    A product of SE is one SE, and a factor C does nothing. Two LIN make every straight line, and one LIN0 all lines
-    through the origin. One C makes every constant.
+    A product of SE is one SE, one of steps begins with the last, and a factor C does nothing. Two LIN make every
+    straight line, and one LIN0 all lines through the origin. One C makes every constant.
     """
-    enough = {"SE": 1, "C": 0} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1, "C": 1}
+    enough = {"SE": 1, "STEP": 1, "C": 0} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1, "C": 1}
     own = [child for child in expression.children if isinstance(child, Base)]
     has_excess = any(own.count(base) > enough.get(base.name, len(own)) for base in own)
     return has_excess or any(is_redundant(child) for child in expression.children)

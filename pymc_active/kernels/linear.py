@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_active.kernels.node import Node, Pairs, roles, variances
 from pymc_active.kernels.polynomials import Polynomial, add, line, multiply
-from pymc_active.kernels.spectra import Term
+from pymc_active.kernels.spectra import Factor, Term
 from pymc_active.kernels.stationary import Stationary
 
 
@@ -106,7 +106,8 @@ class Linear(Node):
     def terms(self, theta, n_inputs):
         variance = np.exp(2 * theta[self.log_outputscale])
         centres = -self.centred(theta, np.zeros(n_inputs))
-        return [Term(variance, ((int(column), float(c)),)) for column, c in zip(self.columns, centres, strict=True)]
+        factors = [Factor(int(column), float(c)) for column, c in zip(self.columns, centres, strict=True)]
+        return [Term(variance, (factor,)) for factor in factors]
 
 
 class _LinearAt:

@@ -63,7 +63,7 @@ class Node:
         raise NotImplementedError
 
     def terms(self, theta: np.ndarray, n_inputs: int) -> list[Term]:
-        """The kernel as a sum of products of linear and stationary kernels."""
+        """The kernel as a sum of products of lines, steps and stationary kernels."""
         raise NotImplementedError
 
     def check_twice_differentiable(self) -> None:

@@ -22,6 +22,8 @@ class Periodic(Node):
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
         self.structure = ("PER", tuple(self.columns.tolist()))
+        # The parameter in which posteriors have many narrow modes, and where it makes the kernel constant.
+        self.hidden, self.inert = log_period, 40.0
 
     def at(self, theta, X, Z=None):
         return _PeriodicAt(self, theta, X, Z)

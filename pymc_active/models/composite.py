@@ -18,11 +18,13 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.kernels import linear
 from pymc_active.kernels.combined import Add, Multiply
 from pymc_active.kernels.cov import STATIONARY, Constant
+from pymc_active.kernels.cov import Step as StepCovariance
 from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
 from pymc_active.kernels.node import Node
 from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
 from pymc_active.kernels.rational_quadratic import RationalQuadratic
 from pymc_active.kernels.stationary import Stationary
+from pymc_active.kernels.step import Step
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
@@ -37,7 +39,10 @@ _COMPOSITE_PRIORS = {
     "log_period": (np.log(0.1), np.sqrt(0.5)),
     "log_alpha": (np.log(0.05), np.sqrt(0.5)),
     "location": (0.5, 1.0),
+    "log_width": (np.log(0.01), 1.0),
 }
+# A step beyond the data cannot be seen.
+_STEP_LOCATION_PRIOR = (0.5, 0.3)
 _PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
 # The noise prior of the toolbox all but fixes the noise, so the wide one is the default.
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
@@ -52,6 +57,7 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
     "LIN0": ("log_outputscale",),
     **dict.fromkeys(_PERIODIC, ("log_lengthscale", "log_period", "log_outputscale")),
     "RQ": ("log_lengthscale", "log_alpha", "log_outputscale"),
+    "STEP": ("location", "log_width", "log_outputscale"),
     **dict.fromkeys(_STATIONARY_NAMES, ("log_lengthscale", "log_outputscale")),
 }
 
@@ -82,9 +88,10 @@ def composite_gp(
         ``x_scale="unit", y_scale="standardize"``.
     expression : str or Expression
         Base kernels SE, PER, PER0 (with mean zero over a period), RQ, LIN (with a location), LIN0 (through the
-        origin), MAT12, MAT32, MAT52 and C (constant), joined by ``+ * ( )``; or a value made with
-        :mod:`pymc_active.kernels`. ``SE[1]`` acts on input 1 only. Without an index a kernel acts on all inputs, with
-        one lengthscale.
+        origin), MAT12, MAT32, MAT52, C (constant) and STEP (0 before a place and 1 after it), joined by ``+ * ( )``; or
+        a value made with :mod:`pymc_active.kernels`. ``"LIN + STEP"`` has a change of level, and a season begins in
+        ``"SE + STEP * PER"``. ``SE[1]`` acts on input 1 only. Without an index a kernel acts on all inputs, with one
+        lengthscale; a step is along one input.
     period : float, dict or sequence, optional
         A season that you know, in the units of X: ``period=12`` for months. Every PER and PER0 of that input then has
         this period to one percent: its log has a normal prior of sd 0.01. With several inputs a dict by label, or one
@@ -100,7 +107,8 @@ def composite_gp(
         * ``log_lengthscale``: log 0.1 / 1; of PER and PER0, in exp(-2 sin²/lengthscale²): log 2 / √0.5
         * ``log_outputscale``: log 0.4 / 1; ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
         * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
-        * ``location`` of LIN: 0.5 / 1; ``mean_constant`` and ``mean_slope``: 0 / 1
+        * ``location`` of LIN: 0.5 / 1, of STEP: 0.5 / 0.3; ``log_width`` of STEP: log 0.01 / 1
+        * ``mean_constant`` and ``mean_slope``: 0 / 1
 
     Raises
     ------
@@ -163,24 +171,30 @@ class _Composite(Blueprint):
         for base in self._bases:
             if base.input is not None and base.input >= self.n_inputs:
                 raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {self.n_inputs - 1}")
+            if base.name == "STEP" and len(self._columns(base)) > 1:
+                raise ValueError(f"a step is along one of the {self.n_inputs} inputs: write STEP[0], or another number")
         periods = _periods(self.period, self.inputs)
         for base, name in zip(self._bases, self._names, strict=True):
             columns = self._columns(base)
             for kind in _PARAMETERS[base.name]:
                 is_periodic_lengthscale = base.name in _PERIODIC and kind == "log_lengthscale"
                 prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
+                prior = _STEP_LOCATION_PRIOR if (base.name, kind) == ("STEP", "location") else prior
                 known = [periods[column] for column in columns if periods[column] is not None]
                 if kind == "log_period" and known:
                     if len(columns) > 1:
                         raise ValueError(f"{base} has one period for all inputs, but period is of one: write {base}[0]")
                     prior = (np.log(known[0] / self.x_map.scale[columns[0]]), _KNOWN_PERIOD_SD)
-                dims = ("input",) if kind == "location" and base.input is None else ()
+                dims = ("input",) if kind == "location" and base.name == "LIN" and base.input is None else ()
                 self.parameters.add(f"{kind}_{name}", *prior, *dims)
             # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.
             unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
-            scale = "period" if base.name in _PERIODIC else "lengthscale"
+            scale = "period" if base.name in _PERIODIC else "width" if base.name == "STEP" else "lengthscale"
             if f"log_{scale}" in _PARAMETERS[base.name]:
                 self.parameters.add_exponential(f"{scale}_{name}", f"log_{scale}_{name}", unit)
+            if base.name == "STEP" and not self.x_map.is_identity:
+                shift = self.x_map.shift[columns[0]]
+                self.parameters.add_in_original_units(f"location_{name}", unit, shift)
 
     @property
     def outputscales(self):
@@ -217,6 +231,8 @@ class _Composite(Blueprint):
             if tree.name == "PER0":
                 stretch = 1 / (1 - pt.ive(0, positive("lengthscale") ** -2) ** len(columns))
                 cov = stretch * cov + (1 - stretch) * Constant(D)
+        elif tree.name == "STEP":
+            cov = StepCovariance(D, variables[f"location_{name}"], positive("width"), columns)
         elif tree.name == "RQ":
             cov = pm.gp.cov.RatQuad(D, alpha=positive("alpha"), ls=positive("lengthscale"), active_dims=columns)
         else:
@@ -244,6 +260,8 @@ class _Composite(Blueprint):
         if tree.name in _PERIODIC:
             of_kind = _PERIODIC[tree.name]
             return of_kind(at("log_lengthscale"), at("log_period"), columns, at("log_outputscale"))
+        if tree.name == "STEP":
+            return Step(int(columns[0]), at("location"), at("log_width"), at("log_outputscale"))
         if tree.name == "RQ":
             return RationalQuadratic(at("log_lengthscale"), columns, at("log_alpha"), at("log_outputscale"))
         groups = [(at("log_lengthscale"), columns)]

@@ -5,9 +5,9 @@ a sine of each get independent normal weights. The variance is then exact everyw
 functions with the same frequencies share, falls with their number. Between dense data, only rare fast waves contribute
 to the variance left: densities with heavy tails get more frequencies there than their share, with smaller weights.
 
-The terms of a sum divide the frequencies, the factors of a product add theirs, and a linear kernel multiplies by the
-input. A kernel without a known density gets a basis of its values at points spread over the box. See Rahimi & Recht
-(2007), Random features for large-scale kernel machines.
+The terms of a sum divide the frequencies, the factors of a product add theirs, and a linear kernel or a step multiplies
+by a function of one input. A kernel without a known density gets a basis of its values at points spread over the box.
+See Rahimi & Recht (2007), Random features for large-scale kernel machines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MISSED = 0.05
 
 
 class Waves:
-    """S functions Σ_f p(x) (a_f cos(w_f x) + b_f sin(w_f x)), p(x) a product of linear ``factors``; a, b are (S, F)."""
+    """S functions Σ_f p(x) (a_f cos(w_f x) + b_f sin(w_f x)), p(x) a product of ``factors``; a, b are (S, F)."""
 
     def __init__(self, factors: Factors, frequencies: np.ndarray, cosine: np.ndarray, sine: np.ndarray):
         self.factors, self.frequencies, self.cosine, self.sine = factors, frequencies, cosine, sine
@@ -54,8 +54,8 @@ class Waves:
         for rows in cache_blocks(len(X), len(self.frequencies) // 4):
             cosine, sine = cosine_and_sine(X[rows] @ self.frequencies.T)
             out[:, rows] = self.cosine @ cosine.T + self.sine @ sine.T
-        for column, centre in self.factors:
-            out *= X[:, column] - centre
+        for factor in self.factors:
+            out *= factor.derivatives(X)[0]
         return out
 
     def derivatives(self, X, which):
@@ -75,13 +75,14 @@ class Waves:
         hessian = np.empty((m, D, D))
         i, j = self._pairs
         hessian[:, i, j] = hessian[:, j, i] = -upper
-        for column, centre in self.factors:
-            t = X[:, column] - centre
+        for factor in self.factors:
+            column, (t, slope, bend) = factor.column, factor.derivatives(X)
             hessian *= t[:, None, None]
-            hessian[:, column] += gradient
-            hessian[:, :, column] += gradient
+            hessian[:, column] += np.multiply(gradient.T, slope).T
+            hessian[:, :, column] += np.multiply(gradient.T, slope).T
+            hessian[:, column, column] += value * bend
             gradient *= t[:, None]
-            gradient[:, column] += value
+            gradient[:, column] += value * slope
             value *= t
         return value, gradient, hessian
 
@@ -185,8 +186,8 @@ def draw_waves(features: list[Features], n_paths: int, rng: np.random.Generator)
 
 def _square(factors: Factors, X: np.ndarray) -> np.ndarray:
     out = np.ones(len(X))
-    for column, centre in factors:
-        out *= (X[:, column] - centre) ** 2
+    for factor in factors:
+        out *= factor.derivatives(X)[0] ** 2
     return out
 
 

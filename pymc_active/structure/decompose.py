@@ -22,6 +22,7 @@ from pymc_active.kernels.expressions import numbered
 from pymc_active.kernels.linear import Linear
 from pymc_active.kernels.node import Node
 from pymc_active.kernels.periodic import Periodic
+from pymc_active.kernels.step import Step
 from pymc_active.laplace.draws.short_chains import particles as short_chains
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.particles.find_modes import find_modes
@@ -30,7 +31,7 @@ from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
-from pymc_active.structure.words import Words, mean_function, percent, slope, trend
+from pymc_active.structure.words import Words, height, mean_function, percent, slope, trend
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine
 from pymc_active.support.summaries import Summarized, Summary
@@ -41,6 +42,8 @@ METHODS = (*GAUSSIAN_METHODS, "draws")
 # The cosine of the angle between two centred kernel matrices above which they make the same functions. That of two
 # squared exponentials is 0.99 if one lengthscale is 1.2 times the other.
 _ALIGNED = 0.99
+# Widths from the middle of a step at which nothing is left of it.
+_FAR = 8.0
 _NUMBER = re.compile(r"-?\d[\d.e-]*( ± [\d.e-]+| \([\d.e-]+ to [\d.e-]+\))?")
 # A product of base kernels.
 Term = tuple[Node, ...]
@@ -195,7 +198,7 @@ def decompose(
     offset_share = _share(offset_at_data, fit.y)
 
     def described(c: int) -> str:
-        text = words.product(terms[c][0]) + _slope(expansion, fit.X.shape[1], terms[c], y_unit, units)
+        text = words.product(terms[c][0]) + _slope(expansion, words, terms[c], y_unit, units)
         averages = [_average(term, words) for term in terms[c]]
         if all(averages):
             average = _part(expansion, _Centred(_kernel(averages), posterior.X))
@@ -428,16 +431,23 @@ def _share(part: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean((part - part.mean()) * deviation)) / variance if variance > 0 else np.nan
 
 
-def _slope(best: Expansion, n_inputs: int, terms: Sequence[Term], y_unit: str, units: Sequence[str]) -> str:
-    """How steep a linear component of one input is, with its sd by the delta method."""
-    line = terms[0][0]
-    if len(terms[0]) > 1 or not isinstance(line, Linear) or len(line.columns) > 1:
+def _slope(best: Expansion, words: Words, terms: Sequence[Term], y_unit: str, units: Sequence[str]) -> str:
+    """How steep a linear component of one input is, or how high a step, with its sd by the delta method."""
+    leaf = terms[0][0]
+    is_told = isinstance(leaf, Linear) or (isinstance(leaf, Step) and words.steps([leaf]))
+    if len(terms[0]) > 1 or not is_told or len(leaf.columns) > 1:
         return ""
-    column, x_map = int(line.columns[0]), cast("Affine", best.posterior.x_map)
-    low, high = np.zeros((2, 1, n_inputs))
-    high[:, column] = 1.0
-    # f(high) - f(low), one unit of the priors' scale apart.
+    posterior, column = cast("KernelPosterior", best.posterior), int(leaf.columns[0])
+    x_map, (low, high) = cast("Affine", posterior.x_map), np.zeros((2, 1, len(words.names)))
+    if isinstance(leaf, Step):
+        _, centre, width = leaf.factor(posterior._extend(best.theta))
+        low[:, column], high[:, column] = centre - _FAR * width, centre + _FAR * width
+    else:
+        # One unit of the priors' scale apart.
+        high[:, column] = 1.0
     rise = marginal_moments(_part(best, _Centred(_kernel(terms), low)), x_map.shift + x_map.scale * high, "bbq")
+    value, sd = float(rise.mean[0] - posterior.y_map.shift), float(np.sqrt(rise.variance[0]))
+    if isinstance(leaf, Step):
+        return height(value, sd, y_unit)
     step = float((x_map.scale * (high - low)).max())
-    value = float(rise.mean[0] - cast("KernelPosterior", best.posterior).y_map.shift) / step
-    return slope(value, float(np.sqrt(rise.variance[0])) / step, y_unit, units[column])
+    return slope(value / step, sd / step, y_unit, units[column])

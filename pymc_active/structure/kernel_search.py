@@ -111,7 +111,7 @@ def compositional_kernel_search(
     X: Any,
     y: Any,
     *,
-    bases: Sequence[str | Expression] = ("SE", "PER", "LIN", "RQ"),
+    bases: Sequence[str | Expression] = ("SE", "PER", "LIN", "RQ", "STEP"),
     first_level: str | Expression | Sequence[str | Expression] | None = None,
     depth: int = 6,
     beam: int = 1,
@@ -139,7 +139,8 @@ def compositional_kernel_search(
     X, y, period, mean, x_scale, y_scale
         As in :func:`composite_gp`.
     bases : sequence of str or Base
-        With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ...
+        With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ... STEP finds changes of level and
+        what begins in the middle of the data; without it the search takes a fifth less time.
     first_level : str, Expression or sequence, optional
         Kernels of the first level, in place of the bases.
     depth, beam, budget : int
@@ -177,10 +178,11 @@ def compositional_kernel_search(
     Notes
     -----
     No kernel is tried twice, in whatever order it is written. Redundant kernels are left out: products with the same
-    squared exponential twice, which is again a squared exponential, and sums of three lines, or of two through the
-    origin. A neighbour starts from the modes of its parent and from few others; the best three kernels of each level
-    are then searched thoroughly. A fit that raises is recorded and skipped. Source: Duvenaud et al. (2013), Structure
-    discovery in nonparametric regression through compositional kernel search.
+    squared exponential twice, which is again a squared exponential, or with two steps, and sums of three lines, or of
+    two through the origin. A neighbour starts from the modes of its parent and from few others; the best three kernels
+    of each level are then searched thoroughly. A fit that raises is recorded and skipped. Source: Duvenaud et al.
+    (2013), Structure discovery in nonparametric regression through compositional kernel search; steps take the place of
+    the change points of Lloyd et al. (2014).
 
     Examples
     --------

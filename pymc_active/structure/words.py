@@ -20,6 +20,7 @@ from pymc_active.kernels.node import Node
 from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
 from pymc_active.kernels.rational_quadratic import RationalQuadratic
 from pymc_active.kernels.stationary import Stationary
+from pymc_active.kernels.step import Step
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.numbers import _two_digits, plus_minus
@@ -35,6 +36,7 @@ _PARTNERS = 0.5  # If fewer of the data have another in its phase, half a period
 _LEVEL = 0.95  # A product with more of its prior variance in the average over a period is not periodic.
 _TREND = 0.01  # A trend with less of the variance is not told.
 _EVEN = 0.1  # Data are evenly spaced if all distances are multiples of their median to this fraction of it.
+_RISE = 4.0  # Widths in which a step goes from an eighth to seven eighths.
 _AT_THE_END = 0.05  # Within this fraction of the range a line reaches zero at the end of the data.
 _WIDE = 0.3  # A log-normal with a larger sd is given by its 89 % interval, not by ± its sd.
 _Z89 = 1.598  # Half the width of that interval, in sds.
@@ -63,6 +65,9 @@ _TREND_NOTE = "; it carries a trend too: its average over a period is {share} of
 _POLYNOMIALS = {1: "a linear function", 2: "a quadratic polynomial", 3: "a cubic polynomial"}
 _GROWTH = {1: "linearly", 2: "quadratically"}
 _AMPLITUDE = {"grows": "grows {growth} away from {origin}", "falls": "falls {growth} towards {origin}"}
+_STEP = "a step{of} at {place}"
+_BEGINNING = ", which begins at {places}"
+_SPREAD = ", over {length}"
 _ALIAS_NOTE = "; a period below two spacings of the data can hardly be told from a longer alias"
 
 # Its square vanishes beside one.
@@ -100,6 +105,7 @@ class Words:
     def product(self, leaves: Sequence[Node]) -> str:
         """What functions drawn from a product of base kernels look like."""
         linear = [leaf for leaf in leaves if isinstance(leaf, Linear)]
+        steps = self.steps(leaves)
         stationary = [leaf for leaf in leaves if isinstance(leaf, Stationary)]
         nominal = {leaf: self._nominal(leaf, leaves) for leaf in leaves if isinstance(leaf, Periodic)}
         periodic = [leaf for leaf, why in nominal.items() if not why]
@@ -108,14 +114,20 @@ class Words:
         changing = [one for one in factors if not one.is_constant]
         if periodic:
             text = self._periodic(periodic, changing)
-        elif factors and (changing or not linear):
+        elif factors and (changing or not (linear or steps)):
             shown = changing or factors[:1]
             texts = [_SMOOTH[one.kind].format(of=self._of(one.columns), length=one.length) for one in shown]
             text = ", times ".join(texts)
         elif "alias" in nominal.values():
             text = "a function that does not repeat among the data"
+        elif linear:
+            text = self._polynomial(linear)
+        elif steps:
+            return " times ".join(self._step(leaf) for leaf in steps)
         else:
-            text = self._polynomial(linear) if linear else "a constant"
+            text = "a constant"
+        if steps:
+            text += _BEGINNING.format(places=" and ".join(self._place(leaf) for leaf in steps))
         if linear and (periodic or changing or "alias" in nominal.values()):
             text += self._amplitude(linear)
         for leaf, why in nominal.items():
@@ -160,6 +172,30 @@ class Words:
             ways.append(_AMPLITUDE[way].format(growth=growth, origin=" and ".join(origins)))
         return f", with an amplitude that {' and '.join(ways)}"
 
+    def steps(self, leaves: Sequence[Node]) -> list[Step]:
+        """The last step of each input of a product, without those that rise before the data."""
+        last: dict[int, Step] = {}
+        for leaf in leaves:
+            if isinstance(leaf, Step):
+                column, centre, width = leaf.factor(self.theta)
+                before = last.get(column)
+                rises = centre + _RISE * width > self.X[:, column].min()
+                if rises and (before is None or before.factor(self.theta).centre < centre):
+                    last[column] = leaf
+        return list(last.values())
+
+    def _step(self, leaf: Step) -> str:
+        return _STEP.format(of=self._of(leaf.columns), place=self._place(leaf))
+
+    def _place(self, leaf: Step) -> str:
+        """Where a step is and, if the data can show that, over which length it rises."""
+        column, _, width = leaf.factor(self.theta)
+        text = self._value(column, leaf.location)
+        if _RISE * width < np.median(self._distances(column)):
+            return text
+        rise = self._positive(itemgetter(leaf.log_width), [leaf.log_width], _RISE * float(self.scale[column]))
+        return text + _SPREAD.format(length=self._with_unit(rise, leaf.columns))
+
     def _nominal(self, leaf: Periodic, leaves: Sequence[Node]) -> str:
         """Why a periodic factor of a product does not make it periodic, a key of the table; empty if it does."""
         if self._has_changing_factors(leaves) and self.level(leaf) > _LEVEL:
@@ -184,7 +220,7 @@ class Words:
     def _has_changing_factors(self, leaves: Sequence[Node]) -> bool:
         """Whether a factor that is not periodic changes among the data."""
         factors = self._factors([leaf for leaf in leaves if isinstance(leaf, Stationary)])
-        return any(isinstance(leaf, Linear) for leaf in leaves) or not all(one.is_constant for one in factors)
+        return any(isinstance(leaf, Linear | Step) for leaf in leaves) or not all(one.is_constant for one in factors)
 
     def _correlation(self, leaf: Node, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """Of a stationary or periodic kernel."""
@@ -272,16 +308,17 @@ class Words:
 
     def _origin(self, leaf: Linear) -> str:
         """Where a line is zero."""
-        texts = []
-        for d, column in enumerate(int(column) for column in leaf.columns):
-            scale, value, sd = float(self.scale[column]), float(self.shift[column]), 0.0
-            if leaf.location is not None:
-                index = int(leaf.location[d])
-                value += scale * float(self.theta[index])
-                sd = scale * self._sd(itemgetter(index), [index])
-            unit = f" {self.units[column]}" if self.units[column] else ""
-            texts.append(f"{self.names[column]} = {plus_minus(value, sd)}{unit}")
-        return ", ".join(texts)
+        indices = [None] * len(leaf.columns) if leaf.location is None else map(int, leaf.location)
+        return ", ".join(self._value(int(column), index) for column, index in zip(leaf.columns, indices, strict=True))
+
+    def _value(self, column: int, index: int | None) -> str:
+        """A value of an input, given by a parameter; zero on the scaled inputs without one."""
+        scale, value, sd = float(self.scale[column]), float(self.shift[column]), 0.0
+        if index is not None:
+            value += scale * float(self.theta[index])
+            sd = scale * self._sd(itemgetter(index), [index])
+        unit = f" {self.units[column]}" if self.units[column] else ""
+        return f"{self.names[column]} = {plus_minus(value, sd)}{unit}"
 
     def _length(self, index: int, columns: Sequence[int] | np.ndarray) -> str:
         """A lengthscale or period, given by its logarithm."""
@@ -360,6 +397,11 @@ def slope(value: float, sd: float, y_unit: str, x_unit: str) -> str:
     per = x_unit.removesuffix("s") if is_plural else x_unit or "unit of the input"
     size = plus_minus(abs(value), sd) + (f" {y_unit}" if y_unit else "")
     return f", {'rising' if value > 0 else 'falling'} by {size} per {per}"
+
+
+def height(value: float, sd: float, y_unit: str) -> str:
+    """How far a step goes up or down."""
+    return f", {'up' if value > 0 else 'down'} by {plus_minus(abs(value), sd)}" + (f" {y_unit}" if y_unit else "")
 
 
 def mean_function(offset: np.ndarray, at_data: np.ndarray, share: float, centred: bool, y_unit: str) -> str:

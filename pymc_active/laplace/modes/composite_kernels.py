@@ -1,8 +1,9 @@
 """Mode search for sums and products of kernels: several kinds of starts, then changes to the best modes.
 
-These models have few parameters and many modes, above all if a period is free. No single kind of start finds the best
-mode of every model, so kinds take turns: a scan over the periods (:mod:`pymc_active.laplace.modes.periods`), without or
-with additional noise; a short noise ladder; and changes to a good mode found before, whose base kernels are redrawn.
+These models have few parameters and many modes, above all if a period or the place of a step is free. No single kind
+of start finds the best mode of every model, so kinds take turns: a scan over these
+(:mod:`pymc_active.laplace.modes.scans`), without or with additional noise; a short noise ladder; and changes to a good
+mode found before, whose base kernels are redrawn.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from pymc_active.laplace.like_terms import same_place
-from pymc_active.laplace.modes.periods import free_periods, period_grid, scan_periods
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
 from pymc_active.laplace.modes.search import MOST_MODES, Found, Searcher, SearchResult, distinct, weighty
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.workers import run_calls
@@ -91,17 +92,17 @@ def _through_noise(searcher: Searcher, theta: np.ndarray, levels: Sequence[float
     return last._replace(n_evaluations=last.n_evaluations + n_evaluations)
 
 
-def _set_periods(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-    """Set each period in turn to the best given the other parameters."""
+def _set_hidden(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
+    """Set each period, and each place of a step, in turn to the best given the other parameters."""
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
     theta = theta.copy()
-    for leaf in free_periods(posterior):
-        grid = period_grid(posterior, leaf)
+    for leaf in hidden_leaves(posterior):
+        grid = hidden_grid(posterior, leaf)
         # Each start sees a slightly different grid.
         grid = grid[rng.uniform(size=len(grid)) < 0.8] if len(grid) > 10 else grid
-        values = scan_periods(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
+        values = scan(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
         if np.isfinite(values).any():
-            theta[leaf.log_period] = grid[np.argmax(values)]
+            theta[leaf.hidden] = grid[np.argmax(values)]
     return theta
 
 
@@ -110,13 +111,13 @@ def _ladder(searcher: Searcher, rng: np.random.Generator) -> Found:
 
 
 def _scan(searcher: Searcher, rng: np.random.Generator) -> Found:
-    theta = _set_periods(searcher, searcher.draw(rng, 0.6), 0.0, rng)
+    theta = _set_hidden(searcher, searcher.draw(rng, 0.6), 0.0, rng)
     return searcher.climb(theta, iterations=_ROUGH)
 
 
 def _scan_in_noise(searcher: Searcher, rng: np.random.Generator) -> Found:
     level = float(rng.choice([0.1, 0.3, 0.6]))
-    theta = _set_periods(searcher, searcher.draw(rng, 0.6), level, rng)
+    theta = _set_hidden(searcher, searcher.draw(rng, 0.6), level, rng)
     return _through_noise(searcher, theta, [level])
 
 
@@ -124,7 +125,7 @@ _KINDS = (_scan, _ladder, _scan_in_noise)
 
 
 def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
-    """Redraw one base kernel, scan its period, and start with enough noise for it to fit in."""
+    """Redraw one base kernel, scan what it hides, and start with enough noise for it to fit in."""
     rng = np.random.default_rng(seed)
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
     P, leaves = posterior.n_parameters, posterior.kernel.leaves
@@ -134,6 +135,6 @@ def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
     theta[places] = changed[places]
     if posterior.log_noise < P:
         theta[posterior.log_noise] = max(theta[posterior.log_noise], np.log(0.1 * searcher.y_sd))
-    if leaves[which] in free_periods(posterior):
-        theta = _set_periods(searcher, theta, 0.0, rng)
+    if leaves[which] in hidden_leaves(posterior):
+        theta = _set_hidden(searcher, theta, 0.0, rng)
     return searcher.climb(theta, iterations=_ROUGH)

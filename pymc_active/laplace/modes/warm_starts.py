@@ -1,7 +1,8 @@
 """Make starts for a kernel expression from the modes of another one that shares base kernels with it.
 
 Shared base kernels keep their parameters. New ones change little at first: a new term starts small, a new factor nearly
-constant. A linear factor is so only far from its zero; starts with the zero nearby are as good, so both are made.
+constant. A linear factor is so only far from its zero; starts with the zero nearby are as good, so both are made. A new
+step starts where it is best, since a climb hardly moves it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 from pymc_active.kernels.combined import Multiply
 from pymc_active.kernels.linear import Linear
 from pymc_active.kernels.node import Node
+from pymc_active.kernels.step import Step
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
 from pymc_active.posterior.array import KernelPosterior
 
 # Modes of the parent to follow, and ways to match base kernels.
@@ -42,12 +45,26 @@ def starts_from_parent(
             start[child.log_noise] = known[parent.log_noise]
             if len(child.mean_indices) == len(parent.mean_indices):
                 start[child.mean_indices] = known[parent.mean_indices]
+            new = [leaf for leaf, other in zip(mine, match, strict=True) if other is None]
+            _place_steps(start, new, child)
             starts.append(start[: child.n_parameters].copy())
             pairs = zip(mine, match, is_factor, strict=True)
             lines = [leaf for leaf, other, factor in pairs if factor and other is None and isinstance(leaf, Linear)]
             if any(_set_far(start, leaf, child) for leaf in lines):
                 starts.append(start[: child.n_parameters])
     return starts
+
+
+def _place_steps(start: np.ndarray, new: list[Node], child: KernelPosterior) -> None:
+    """Set the place of each new step to the best given the other parameters, in place."""
+    for leaf in hidden_leaves(child):
+        if leaf in new and isinstance(leaf, Step):
+            # Large enough to be seen.
+            start[leaf.log_outputscale] = max(start[leaf.log_outputscale], np.log(child.noise_unit))
+            grid = hidden_grid(child, leaf)
+            values = scan(child, start[: child.n_parameters], leaf, grid)
+            if np.isfinite(values).any():
+                start[leaf.hidden] = grid[np.argmax(values)]
 
 
 def _set_far(start: np.ndarray, line: Linear, child: KernelPosterior) -> bool:

@@ -1,8 +1,8 @@
-"""Scan the posterior over the period of a kernel, given the other parameters.
+"""Scan the posterior over the period of a kernel, or the place of a step, given the other parameters.
 
 The posterior has a mode near every multiple of the right period and near many wrong ones, each so narrow that a climb
-hardly ever leaves it. A sum or product of kernels is affine in each of its base kernels, K = A + B * K_periodic, so
-each period of a scan costs one base kernel and one Cholesky factorisation.
+hardly ever leaves it; so it has wherever a step may be. A sum or product of kernels is affine in each of its base
+kernels, K = A + B * K_scanned, so each value of a scan costs one base kernel and one Cholesky factorisation.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_active.kernels.periodic import Periodic
+from pymc_active.kernels.step import Step
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
@@ -19,20 +20,34 @@ _PER_RECIPROCAL_LENGTH = 3
 _PRIOR_SDS = 2.5
 _TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
-# Log output sd at which the kernel vanishes, and log period at which it is constant.
-_VANISHING, _CONSTANT = -400.0, 40.0
+# Log output sd at which the kernel vanishes.
+_VANISHING = -400.0
+# Places of a step at most.
+_PLACES = 200
 
 
-def free_periods(posterior: KernelPosterior) -> list[Periodic]:
-    """The periodic base kernels whose period is not fixed."""
-    return [
-        leaf
-        for leaf in posterior.kernel.leaves
-        if isinstance(leaf, Periodic) and leaf.log_period < posterior.n_parameters
-    ]
+def hidden_leaves(posterior: KernelPosterior) -> list[Periodic | Step]:
+    """The base kernels with a period or a place of a step that is not fixed."""
+    leaves = [leaf for leaf in posterior.kernel.leaves if isinstance(leaf, Periodic | Step)]
+    return [leaf for leaf in leaves if leaf.hidden < posterior.n_parameters]
 
 
-def period_grid(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
+def hidden_grid(posterior: KernelPosterior, leaf: Periodic | Step) -> np.ndarray:
+    """The values to scan: log periods, or places of a step, which are between neighbours among the data."""
+    return _places(posterior, leaf) if isinstance(leaf, Step) else _log_periods(posterior, leaf)
+
+
+def _places(posterior: KernelPosterior, leaf: Step) -> np.ndarray:
+    x = np.unique(posterior.X[:, leaf.columns[0]])
+    between = (x[1:] + x[:-1]) / 2
+    mean, sd = posterior.prior.mean[leaf.location], posterior.prior.sd[leaf.location]
+    between = between[np.abs(between - mean) < _PRIOR_SDS * sd]
+    if not len(between):
+        return np.array([mean])
+    return between[np.unique(np.linspace(0, len(between) - 1, _PLACES).round().astype(int))]
+
+
+def _log_periods(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     """Log periods that the data can distinguish and the prior allows, and trends, longest first.
 
     The more uneven the spacing, the shorter the periods that the data can distinguish.
@@ -61,10 +76,10 @@ def _small_distance(X: np.ndarray) -> float:
     return min(float(np.quantile(np.diff(x), 0.1)) for x in distinct if len(x) > 1)
 
 
-def scan_periods(
-    posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic, log_periods: np.ndarray, extra_noise: float = 0.0
+def scan(
+    posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic | Step, grid: np.ndarray, extra_noise: float = 0.0
 ) -> np.ndarray:
-    """Log posterior (m,) at each period, other parameters as in theta (P,); -inf where it is not finite.
+    """Log posterior (m,) at each value of the grid, other parameters as in theta (P,); -inf where it is not finite.
 
     ``extra_noise`` is a variance to add to the model's noise.
     """
@@ -74,18 +89,18 @@ def scan_periods(
     changed, here = full.copy(), full.copy()
     changed[leaf.log_outputscale] = _VANISHING
     A = posterior.kernel.at(changed, posterior.X).K.copy()
-    changed[leaf.log_outputscale], changed[leaf.log_period] = 0.0, _CONSTANT
+    changed[leaf.log_outputscale], changed[leaf.hidden] = 0.0, leaf.inert
     B = posterior.kernel.at(changed, posterior.X).K - A
     A.flat[:: len(A) + 1] += noise
-    values = np.empty(len(log_periods))
-    for k, log_period in enumerate(log_periods):
-        here[leaf.log_period] = log_period
+    values = np.empty(len(grid))
+    for k, value in enumerate(grid):
+        here[leaf.hidden] = value
         try:
             values[k] = -Factor(A + B * leaf.at(here, posterior.X).K, residual).nll
         except NotPositiveDefiniteError:
             values[k] = -np.inf
     prior = posterior.prior
-    difference = log_periods - prior.mean[leaf.log_period]
+    difference = grid - prior.mean[leaf.hidden]
     rest = posterior.prior_value_and_gradient(theta)[0] - len(residual) * np.log(posterior.y_map.scale)
-    there = theta[leaf.log_period] - prior.mean[leaf.log_period]
-    return values + rest - 0.5 * prior.precision[leaf.log_period] * (difference**2 - there**2)
+    there = theta[leaf.hidden] - prior.mean[leaf.hidden]
+    return values + rest - 0.5 * prior.precision[leaf.hidden] * (difference**2 - there**2)
