@@ -787,7 +787,8 @@ def test_a_distribution_for_several_base_kernels_is_one_for_each():
     theta = np.arange(6) / 3
     logp = gpm.model.compile_logp(mode="FAST_COMPILE")
     assert_allclose(logp(gpm.unflatten(theta)), gpm.posterior().value_and_gradient(theta)[0], rtol=1e-10)
-    first, second = pm.draw([gpm.model["log_lengthscale_SE_1"], gpm.model["log_lengthscale_SE_2"]], random_seed=1)
+    lengthscales = [gpm.model[f"log_lengthscale_SE_{i}"] for i in (1, 2)]
+    first, second = pm.draw(lengthscales, random_seed=1, mode="FAST_COMPILE")
     assert first != second
 
 

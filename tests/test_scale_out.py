@@ -180,7 +180,8 @@ class Killing(Executor):
 
 @contextmanager
 def killed_process(at):
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+    # One process, since it takes seconds to start another.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         yield Killing(executor, executor.submit(os.getpid).result(), at)
 
 

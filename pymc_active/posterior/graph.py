@@ -49,9 +49,13 @@ class GPGraphs:
         self.X_new = pt.matrix("X_new") if X_new is None else pt.as_tensor_variable(X_new)
         others = [v for v in [*model.free_RVs, *model.observed_RVs, *model.potentials] if v is not likelihood]
         X = pt.as_tensor_variable(gp.X)
+        if mean.owner is not None and mean.owner.op == pt.second:
+            # PyMC has filled a column of G with it. The shape of X says as much, and does not carry all of G through
+            # every graph with the mean, which PyTensor would take a third of its time to simplify.
+            mean = mean.owner.inputs[1]
         outputs = [
             G,
-            pt.alloc(mean, G.shape[0]) if mean.type.ndim == 0 else pt.broadcast_to(mean, (G.shape[0],)),
+            pt.broadcast_to(mean, (X.shape[0],)),
             gp.cov_func(X, self.X_new),
             gp.cov_func(self.X_new, diag=True),
             pt.broadcast_to(gp.mean_func(self.X_new), (self.X_new.shape[0],)),
