@@ -113,7 +113,7 @@ class Laboratory:
 
     @property
     def settings(self):
-        return Settings.from_text(self.notes["options"])
+        return Settings.from_notes(self.notes["settings"])
 
 
 @pytest.fixture
@@ -488,7 +488,7 @@ def test_repeated_rows_without_ids_are_told_apart(lab):
 def test_options_that_contradict_the_run_are_refused(lab):
     lab.begin("-n", "0", "--inputs", "moisture,density", "--target-scale", "12,18")
     for options, text in (
-        (["--model", "SE", "--model", "LIN + SE"], "which --model SE --model 'LIN + SE' contradicts"),
+        (["--model", "SE", "--model", "LIN + SE"], "which --model SE --model LIN + SE contradicts"),
         (["--learn", "maximum"], "run.nc was begun with --learn function, which --learn maximum contradicts"),
         (["--target", "moisture"], "--target fat, which --target moisture"),
         (["--model", "SE"], "--model ard, which --model SE"),
@@ -528,45 +528,27 @@ def test_damaged_notes_of_a_run_are_one_line(lab, monkeypatch):
     contents = files.read(lab.folder / "run.nc", KIND, FORMAT_VERSION)
     monkeypatch.setattr("pymc_active.learner.learner.read", lambda *_: contents)
     notes = lab.notes
-    unreadable = "its notes of the command line are not options and ids"
+    unreadable, settings = "its notes of the command line are not settings and ids", notes["settings"]
     for changed, message in (
         ("nothing", unreadable),
-        (notes | {"options": None}, unreadable),
+        (notes | {"settings": None}, unreadable),
         (notes | {"ids": 5}, unreadable),
-        (notes | {"options": "--id=sample"}, "name the column of what was measured with --target"),
-        (notes | {"options": "--target=fat"}, "its options do not name the 2 input(s)"),
         (notes | {"ids": [5]}, "its ids are not a list of text"),
         (notes | {"ids": ["a"]}, "it has 1 ids for 5 observations"),
         *(
-            (notes | {"options": f"{notes['options']} {added}"}, message)
+            (notes | {"settings": settings | added}, message)
             for added, message in (
-                ("--colour=red", "unrecognized arguments: --colour=red"),
-                ("--help", "unrecognized arguments: --help"),
-                ("--", "unrecognized arguments: --"),
-                ("--target=", "argument --target: expected a name; got ''"),
-                ("--inputs=", "argument --inputs: expected different names with commas between them; got ''"),
-                ("--noise=much", "argument --noise: expected a positive number; got 'much'"),
-                ("--separator", "argument --separator: expected one argument"),
-                ("--id='", "No closing quotation"),
-                ("--learn=model", "--learn model compares models: name at least two"),
-                ("--bounds=moisture=0:1 --bounds=density=0:1", "its options and its learner differ about a box"),
-                ("--target=moisture", "--target moisture cannot be the id or an input as well"),
+                ({"colour": "red"}, "Settings.__init__() got an unexpected keyword argument 'colour'"),
+                ({"inputs": None}, "its settings do not name the 2 input(s)"),
+                ({"bounds": 5}, "'int' object is not iterable"),
+                ({"learn": "model"}, "--learn model compares models: name at least two"),
+                ({"bounds": [["moisture", 0, 1], ["density", 0, 1]]}, "its settings and its learner differ about"),
+                ({"target": "moisture"}, "--target moisture cannot be the id or an input as well"),
             )
         ),
     ):
         contents.document["notes"] = {"command_line": changed}
         assert f"error: run.nc is damaged: {message}" in lab.fails("--state", "run.nc")
-
-
-def test_other_options_in_the_notes_of_a_run_are_written_as_they_were_read(lab):
-    lab.begin("-n", "0")
-    learner = lab.load()
-    options = learner.notes["command_line"]["options"].replace("--criterion=uncertainty", "--criterion=random")
-    learner.notes["command_line"]["options"] = f"--noise=0.5 {options} --seed=7"
-    learner.save(lab.folder / "run.nc")
-    lab("--state", "run.nc", "-n", "0")
-    assert lab.settings == Settings.from_text(f"--noise=0.5 {options} --seed=7")
-    assert (lab.settings.noise, lab.settings.criterion, lab.settings.seed) == (0.5, "random", 7)
 
 
 def test_settings_come_back_as_they_were(lab):
@@ -578,8 +560,8 @@ def test_settings_come_back_as_they_were(lab):
     given = f"--noise {0.1 + 0.2!r} --target-scale 18,1e2 --verify 3 --seed 5 --components 0".split()
     lab("--target", "fat", "--id", "sample", *box, *given, *QUICK, "--state", "run.nc", "-n", "0")
     before = lab.settings
-    assert before.bounds == [(second, 40.000000001, 75.0), (first, 1.0, 0.1 + 1.0 + 1e-15)]
-    assert (before.noise, before.target_scale, before.verify) == (0.1 + 0.2, (18.0, 100.0), 3)
+    assert before.bounds == [[second, 40.000000001, 75.0], [first, 1.0, 0.1 + 1.0 + 1e-15]]
+    assert (before.noise, before.target_scale, before.verify) == (0.1 + 0.2, [18.0, 100.0], 3)
     lab(*box, *given, "--state", "run.nc", "-n", "0")
     assert lab.settings == before
     lab("--target", "fat", *box, *QUICK, "--state", "hyphen.nc", "-n", "0", "--target-scale=-3,5", "--seed", "7")

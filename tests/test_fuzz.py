@@ -179,7 +179,7 @@ def sane():
         ),
         "epig": (active.epig, {"fit": t.fit, "X_target": t.pool, **scored}),
         "integrated_variance": (active.integrated_variance, {"fit": t.fit, "X_target": t.pool, **scored}),
-        "bald_probit": (active.bald_probit, {"fit": t.probit, "about": "f", "method": "map", **scored}),
+        "bald_probit": (active.bald_probit, {"fit": t.probit, "about": "f", "X_pool": scored["X_pool"]}),
         "bams": (active.bams, {"fits": t.fits, "prior": [1, 1], "weights": "posterior", "method": "mgp", **scored}),
         "committee": (active.committee, {"fits": t.fits, "method": "mgp", **scored}),
         "model_posterior": (active.model_posterior, {"fits": t.fits, "prior": [1, 1], "draws": 10, "random_seed": 0}),
@@ -188,7 +188,6 @@ def sane():
         "joint_entropy_search": (active.joint_entropy_search, {"n_optima": 2, **of_paths}),
         "pes": (active.pes, {"source": t.gpm, "n_optima": 2, **of_paths}),
         "entropy_search": (active.entropy_search, {"source": t.gpm, **over_box}),
-        "surest_input": (active.surest_input, {"fit": t.embedded, "u": np.zeros(1), "bounds": t.box}),
         "latin_hypercube": (active.latin_hypercube, {"bounds": t.box, "n": 3, "random_seed": 0}),
         "random_design": (active.random_design, {"bounds_or_pool": t.pool, "n": 3, "random_seed": 0}),
         "random_design(bounds=)": (active.random_design, {"bounds": t.box, "n": 3, "random_seed": 0}),
@@ -330,7 +329,7 @@ def sane():
             plots.plot_decomposition,
             {"decomposition": pma.decompose(t.line), "input": 0, "data": True, "figsize": (4, 3)},
         ),
-        "plot_probability": (plots.plot_probability, {"fit": t.probit, "inputs": None, "method": "map", "n_points": 4}),
+        "plot_probability": (plots.plot_probability, {"fit": t.probit, "inputs": None, "n_points": 4}),
     }
 
 

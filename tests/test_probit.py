@@ -216,10 +216,7 @@ def test_probabilities_are_near_the_exact_ones():
     exact = np.sum(conditional, 0) / np.sum(weights)
     for approximation, tolerance in (("laplace", 0.05), ("ep", 0.02)):
         fit = pma.fit_probit(pma.probit_gp(X, labels), approximation=approximation, random_seed=1, progressbar=False)
-        for method in ("cubature", "draws"):
-            assert_allclose(
-                fit.predict(X_new, method=method, draws=4000, random_seed=1).probability, exact, atol=tolerance
-            )
+        assert_allclose(fit.predict(X_new).probability, exact, atol=tolerance)
 
 
 def test_flipped_labels_flip_the_probabilities(pool):
@@ -250,8 +247,8 @@ def test_far_away_is_as_likely_as_the_mean_says(fit):
     assert pma.fit_probit(pma.probit_gp(*data()), random_seed=1, progressbar=False).predict(
         [[1e6, 1e6]]
     ).probability == pytest.approx(0.5)
-    shifted = fit.predict([[1e6, 1e6]], method="map")
-    assert shifted.f_mean.item() == pytest.approx(fit.constrained_point["mean_constant"])
+    # The mean of points that are symmetric about the mode.
+    assert fit.predict([[1e6, 1e6]]).f_mean.item() == pytest.approx(fit.constrained_point["mean_constant"])
 
 
 def test_new_data_keep_the_scale_and_old_fits_their_data():
@@ -319,13 +316,12 @@ def test_nothing_is_learned_of_a_known_function():
     assert expected_entropy(np.array([[0.4]]), np.array([[0.0]])).item() == pytest.approx(entropy, abs=1e-9)
 
 
-def test_information_is_near_the_approximation_of_houlsby(fit, pool):
+def test_expected_entropy_is_near_the_approximation_of_houlsby(fit, pool):
     """Their eq. 3, which is good to a few per cent."""
-    means, variances = (values[0] for values in fit.latent(pool, fit.hyperparameters("map")))
-    p, C2 = ndtr(means / np.sqrt(variances + 1)), np.pi * np.log(2) / 2
-    theirs = -p * np.log2(p) - (1 - p) * np.log2(1 - p)
-    theirs -= np.sqrt(C2 / (variances + C2)) * np.exp(-(means**2) / (2 * (variances + C2)))
-    assert_allclose(bald_probit(fit, pool, method="map"), theirs * np.log(2), atol=0.01)
+    means, variances = fit.latent(pool)
+    C2 = np.pi * np.log(2) / 2
+    theirs = np.sqrt(C2 / (variances + C2)) * np.exp(-(means**2) / (2 * (variances + C2)))
+    assert_allclose(expected_entropy(means, variances), theirs * np.log(2), atol=0.01)
 
 
 def test_function_tells_of_its_hyperparameters(fit, pool):
@@ -365,9 +361,6 @@ def test_labels_and_lazy_pools(fit, pool):
     assert_array_equal(score.point, table.index)
     lazy = dask_array.from_array(pool, chunks=(25, 2))
     assert_allclose(bald_probit(fit, lazy).compute(), score, atol=1e-12)
-    # Without a seed, all blocks still see the same draws.
-    scores = bald_probit(fit, dask_array.concatenate([lazy, lazy]), method="draws")
-    assert_allclose(scores[: len(pool)], scores[len(pool) :], atol=1e-12)
 
 
 def test_asking_finds_a_threshold_with_few_labels():
@@ -403,7 +396,7 @@ def test_curve_is_the_prediction(fit):
     assert yes.get_alpha() < 1
     # The band: so much of the mixture of Gaussians is below.
     band = ax.collections[0].get_paths()[0].vertices
-    means, variances = fit.latent(grid[[20]], fit.hyperparameters())
+    means, variances = fit.latent(grid[[20]])
     edges = band[np.isclose(band[:, 0], x[20]), 1]
     shares = [ndtr((norm.ppf(edge) - means) / np.sqrt(variances)).mean() for edge in (edges.min(), edges.max())]
     assert_allclose(shares, [0.055, 0.945], atol=1e-6)
@@ -468,14 +461,8 @@ def test_bad_calls_are_refused(fit, pool):
         (lambda: pma.fit_probit(fit.gp, approximation="vb"), ValueError, "ep, laplace"),
         (lambda: pma.fit_probit(fit.gp, start={"a": 1}), ValueError, "needs exactly"),
         (lambda: fit.predict(pool[:, :1]), ValueError, "2 columns"),
-        (lambda: fit.predict(pool, method="mgp"), ValueError, "cubature, draws, map"),
         (lambda: bald_probit(fit.gp, pool), TypeError, "ProbitFit"),
         (lambda: bald_probit(fit, pool, about="y"), ValueError, "'f' or 'hyperparameters'"),
-        (
-            lambda: bald_probit(fit, pool, about="hyperparameters", method="map"),
-            ValueError,
-            "takes the hyperparameters as known",
-        ),
     ):
         with pytest.raises(error, match=message):
             call()

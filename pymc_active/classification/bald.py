@@ -25,9 +25,6 @@ def bald_probit(
     X_pool: Any,
     *,
     about: Literal["f", "hyperparameters"] = "f",
-    method: Literal["cubature", "draws", "map"] = "cubature",
-    draws: int = 32,
-    random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
     r"""Expected information from observing the label of each candidate, in nats.
 
@@ -38,21 +35,14 @@ def bald_probit(
         Candidates in the user's units. A dask array is scored lazily, block by block.
     about : {"f", "hyperparameters"}
         What to learn about. ``"f"``: the latent function with its hyperparameters, :math:`h(\bar p) - E[h(\Phi(f))]`,
-        where h is the entropy of a label. With ``method="map"`` this is the criterion of Houlsby et al. (2011), but
-        by quadrature where they approximate the integral. ``"hyperparameters"``: only these, :math:`h(\bar p) -
-        E[h(p_s)]` with :math:`p_s` the probability given the hyperparameters; much smaller.
-    method, draws, random_seed
-        Hyperparameters to average over, as in :meth:`ProbitFit.predict`.
+        where h is the entropy of a label: the criterion of Houlsby et al. (2011), but with the hyperparameters averaged
+        over, and by quadrature where they approximate the integral. ``"hyperparameters"``: only these,
+        :math:`h(\bar p) - E[h(p_s)]` with :math:`p_s` the probability given the hyperparameters; much smaller.
 
     Returns
     -------
     xarray.DataArray
         Over ``point``, between 0 and log 2; larger is better.
-
-    Raises
-    ------
-    ValueError
-        For ``about="hyperparameters"`` with ``method="map"``, which leaves nothing to learn.
 
     Examples
     --------
@@ -67,13 +57,9 @@ def bald_probit(
         raise TypeError(f"bald_probit takes a ProbitFit, made by fit_probit; got {type(fit).__name__}")
     if about not in ("f", "hyperparameters"):
         raise ValueError(f"about must be 'f' or 'hyperparameters'; got {about!r}")
-    if about == "hyperparameters" and method == "map":
-        raise ValueError("method='map' takes the hyperparameters as known: choose 'cubature' or 'draws'")
-    # The same draws for every block of a lazy pool.
-    thetas = fit.hyperparameters(method, draws, random_seed)
 
     def score(X: np.ndarray) -> np.ndarray:
-        means, variances = fit.latent(X, thetas)
+        means, variances = fit.latent(X)
         scaled = means / np.sqrt(1 + variances)
         yes, no = ndtr(scaled), ndtr(-scaled)
         conditional = _entropy(yes, no) if about == "hyperparameters" else expected_entropy(means, variances)

@@ -23,8 +23,6 @@ from pymc_active.support.tables import blocks, point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
-METHODS = ("cubature", "draws", "map")
-
 # Steps of central differences of the exact gradient, in prior sds.
 _STEP = 1e-4
 # Modes are sought within this many prior sds of the prior mean: beyond, numbers overflow.
@@ -93,29 +91,16 @@ class ProbitFit(Summarized):
         """Of the hyperparameters on the log scale, (P, P)."""
         return self._curvature.root @ self._curvature.root.T
 
-    def hyperparameters(
-        self,
-        method: Literal["cubature", "draws", "map"] = "cubature",
-        draws: int = 32,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> np.ndarray:
-        """Equally weighted hyperparameters (S, P); see :meth:`predict`."""
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-        root = self._curvature.root
-        if method == "map":
-            return self.theta[None]
-        if method == "draws":
-            if draws < 2:
-                raise ValueError(f"draws must be at least 2; got {draws}")
-            return self.theta + np.random.default_rng(random_seed).normal(size=(draws, root.shape[1])) @ root.T
-        axes = np.sqrt(root.shape[1]) * root.T
+    @property
+    def thetas(self) -> np.ndarray:
+        """Equally weighted hyperparameters (2P, P): sqrt(P) sds from the mode along each principal axis."""
+        axes = np.sqrt(len(self.theta)) * self._curvature.root.T
         return np.concatenate([self.theta + axes, self.theta - axes])
 
-    def latent(self, X_new: np.ndarray, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent means and variances at m points for each of S hyperparameters, (S, m) each."""
+    def latent(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Latent means and variances at m points for each of :attr:`thetas`, (2P, m) each."""
+        thetas, scaled = self.thetas, self.gp.scale(X_new)
         means, variances = np.empty((2, len(thetas), len(X_new)))
-        scaled = self.gp.scale(X_new)
         with one_blas_thread():
             for s, theta in enumerate(thetas):
                 latent = self._posterior.latent(theta)
@@ -123,34 +108,23 @@ class ProbitFit(Summarized):
                     means[s, rows], variances[s, rows] = self._posterior.moments(theta, latent, scaled[rows])
         return means, variances
 
-    def predict(
-        self,
-        X_new: Any,
-        *,
-        method: Literal["cubature", "draws", "map"] = "cubature",
-        draws: int = 32,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> xr.Dataset:
+    def predict(self, X_new: Any) -> xr.Dataset:
         """Probability of yes, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.
+
+        The hyperparameters are averaged over: 2P of them, sqrt(P) sds from the mode along each principal axis of their
+        Gaussian.
 
         Parameters
         ----------
         X_new : array_like, DataFrame or DataArray, shape (m, D)
             In the user's units. Row labels are kept.
-        method : {"cubature", "draws", "map"}
-            Average over 2P hyperparameters, sqrt(P) sds from the mode along each principal axis of their Gaussian;
-            over ``draws`` draws from it; or take the mode alone.
         """
-        X = read_inputs(X_new, "X_new", inputs=self.gp.inputs)
-        means, variances = self.latent(X, self.hyperparameters(method, draws, random_seed))
+        means, variances = self.latent(read_inputs(X_new, "X_new", inputs=self.gp.inputs))
         weights = np.full(len(means), 1 / len(means))
         mean, variance = mixture_moments(means, variances, weights)
         found = {"probability": weights @ ndtr(means / np.sqrt(1 + variances)), "f_mean": mean, "f_variance": variance}
-        return xr.Dataset(
-            {name: ("point", values) for name, values in found.items()},
-            coords={"point": point_labels(X_new)},
-            attrs={"method": method},
-        )
+        coords = {"point": point_labels(X_new)}
+        return xr.Dataset({name: ("point", values) for name, values in found.items()}, coords=coords)
 
 
 @checked

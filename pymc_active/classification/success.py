@@ -45,7 +45,7 @@ class Success:
         with ignoring(DoubtfulFitWarning), one_blas_thread():
             fit = fit_probit(gp, approximation=approximation, n_restarts=1, random_seed=random_seed, progressbar=False)
             self._posterior = gp.posterior(approximation)
-            self._members = [(theta, self._posterior.latent(theta)) for theta in fit.hyperparameters()]
+            self._members = [(theta, self._posterior.latent(theta)) for theta in fit.thetas]
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """At points (m, D) in the user's units, (m,)."""

@@ -42,7 +42,7 @@ def make_models(
             f"one value of {settings.target} does" if len(y) == 1 else f"{len(y)} equal values of {settings.target} do"
         )
         raise ValueError(f"{told} not tell its scale: {advice}")
-    scale = settings.target_scale or (float(y.mean()), float(y.std()))
+    scale = settings.target_scale or [float(y.mean()), float(y.std())]
     made = {}
     for text in settings.models or ():
         is_kernel = text not in ("ard", "embedding")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-import shlex
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
@@ -29,6 +28,8 @@ GOALS = {
 }
 # With more inputs most lengthscales would stay at their prior, so that an embedding is the default model.
 MANY_INPUTS = 15
+# Settings that mean the same in any order.
+_UNORDERED = ("inputs", "bounds", "models")
 
 
 def known_criteria() -> list[str]:
@@ -78,10 +79,10 @@ def _finite(text: str) -> float:
     return value
 
 
-def _range(text: str) -> tuple[str, float, float]:
+def _range(text: str) -> list[Any]:
     name, _, ends = text.rpartition("=")
     low, high = map(_finite, ends.split(":"))
-    return name.strip(), low, high
+    return [name.strip(), low, high]
 
 
 def _columns(text: str) -> list[str]:
@@ -98,7 +99,7 @@ _names = _reader(
 _positive = _reader("a positive number", _finite, lambda value: value > 0)
 _scale = _reader(
     "TYPICAL,SPREAD with a positive spread, such as 18,12",
-    lambda text: tuple(map(_finite, text.split(","))),
+    lambda text: list(map(_finite, text.split(","))),
     lambda values: len(values) == 2 and values[1] > 0,
 )
 _bounds = _reader(
@@ -118,18 +119,18 @@ _verify = _reader(
 class Settings:
     """Choices of the first call that the file of the run remembers; see the help for what they mean."""
 
-    # Each with the keywords of its add_argument.
+    # Each with the keywords of its add_argument. The file holds lists, and no tuples.
     target: str = field(metadata={"type": _name})
     id: str | None = field(default=None, metadata={"type": _name})
     inputs: list[str] | None = field(default=None, metadata={"type": _names})
     # Name, low and high end of each input.
-    bounds: list[tuple[str, float, float]] | None = field(default=None, metadata={"type": _bounds, "action": "append"})
+    bounds: list[list[Any]] | None = field(default=None, metadata={"type": _bounds, "action": "append"})
     learn: str = field(default="function", metadata={"type": _one_of(GOALS)})
     criterion: str | None = field(default=None, metadata={"type": _criterion})
     models: list[str] | None = field(default=None, metadata={"type": _name, "action": "append"})
     components: int = field(default=2, metadata={"type": _at_least(0)})
     noise: float | None = field(default=None, metadata={"type": _positive})
-    target_scale: tuple[float, float] | None = field(default=None, metadata={"type": _scale})
+    target_scale: list[float] | None = field(default=None, metadata={"type": _scale})
     minimize: bool = field(default=False, metadata={"action": "store_const", "const": True})
     seed: int = field(default=0, metadata={"type": _at_least(0)})
     verify: str | int = field(default="never", metadata={"type": _verify})
@@ -158,9 +159,8 @@ class Settings:
             if option.name not in chosen or option.name in ("separator", "decimal", "encoding"):
                 continue
             before, now = getattr(self, option.name), chosen.pop(option.name)
-            # A list, unlike a tuple, means the same in any order.
-            if before != now and not (isinstance(before, list) and isinstance(now, list) and set(before) == set(now)):
-                was, is_now = (" ".join(_typed(option, value)) or f"no {_flag(option)}" for value in (before, now))
+            if before != now and not (before and option.name in _UNORDERED and sorted(before) == sorted(now)):
+                was, is_now = _shown(option, before), _shown(option, now)
                 advice = "leave the option out, take another --state, or start again from the tables with --rebuild"
                 raise ValueError(f"{state} was begun with {was}, which {is_now} contradicts: {advice}")
         return replace(self, **chosen)
@@ -174,17 +174,10 @@ class Settings:
             chosen.setdefault("inputs", None)
         return replace(self, **chosen)._checked()
 
-    def to_text(self) -> str:
-        """The options that give these settings, as they are typed, for the file of the run."""
-        # A value may begin with a hyphen.
-        return " ".join(text for option in fields(self) for text in _typed(option, getattr(self, option.name), "="))
-
     @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Settings of a file; raises a ValueError for text that is not options."""
-        parser = _FileParser(add_help=False)
-        _add_settings(parser)
-        return cls.begin(parser.parse_args(shlex.split(text)))
+    def from_notes(cls, notes: dict[str, Any]) -> Self:
+        """Settings of a file, by name; raises a TypeError for other names, and a ValueError as :meth:`begin` does."""
+        return cls(**notes)._checked()
 
     def _checked(self) -> Self:
         """Raise a ValueError for options that do not go together."""
@@ -225,25 +218,22 @@ def _flag(option: Field) -> str:
     return "--model" if option.name == "models" else "--" + option.name.replace("_", "-")
 
 
-def _typed(option: Field, value: Any, between: str = " ") -> list[str]:
-    """What must be typed for a value of an option: nothing for None and False, several options for several values."""
+def _shown(option: Field, value: Any) -> str:
+    """An option as it is typed, but for quotes; several options for several values."""
     if value is None or isinstance(value, bool):
-        return [_flag(option)] if value else []
+        return _flag(option) if value else f"no {_flag(option)}"
     values = value if option.metadata.get("action") == "append" else [value]
-    return [f"{_flag(option)}{between}{shlex.quote(_text_of(one))}" for one in values]
+    return " ".join(f"{_flag(option)} {_text_of(one)}" for one in values)
 
 
 def _text_of(value: Any) -> str:
-    """What a reader turns into the value."""
     match value:
-        case list():
-            return ",".join('"' + name.replace('"', '""') + '"' if set(name) & set('",\n') else name for name in value)
-        case (typical, spread):
-            return f"{_text_of(typical)},{_text_of(spread)}"
-        case (name, low, high):
-            return f"{name}={_text_of(low)}:{_text_of(high)}"
+        case [str(name), float(low), float(high)]:
+            return f"{name}={low:g}:{high:g}"
+        case [*_]:
+            return ",".join(map(_text_of, value))
         case float():
-            return repr(value).removesuffix(".0")
+            return f"{value:g}"
     return str(value)
 
 
@@ -263,12 +253,6 @@ class _Parser(argparse.ArgumentParser):
             return text
         listed = fill(", ".join(known_criteria()), 115, initial_indent="  ", subsequent_indent="  ")
         return text.replace("{criteria}", listed)
-
-
-class _FileParser(argparse.ArgumentParser):
-    @override
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
 
 
 def make_parser() -> argparse.ArgumentParser:

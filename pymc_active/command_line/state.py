@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ def turn(path: str | None, on_waiting: Callable[[], None]) -> AbstractContextMan
 def save_run(path: str | os.PathLike, run: Run) -> None:
     """Write a file that :meth:`Learner.load` reads as well; see :meth:`Learner.save`."""
     ids = None if run.ids is None else list(run.ids)
-    run.learner.notes[_KEY] = {"options": run.settings.to_text(), "ids": ids}
+    run.learner.notes[_KEY] = {"settings": asdict(run.settings), "ids": ids}
     run.learner.save(path)
 
 
@@ -67,20 +68,20 @@ def load_run(path: str | os.PathLike) -> Run:
         raise ValueError(f"{name} was written from Python, without names of columns: go on there, or change --state")
     try:
         return _read_notes(learner, learner.notes[_KEY])
-    except ValueError as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{name} is damaged: {error}") from None
 
 
 def _read_notes(learner: Learner, notes: Any) -> Run:
     match notes:
-        case {"options": str(options), "ids": None | [*_] as ids, **others} if not others:
-            settings = Settings.from_text(options)
+        case {"settings": dict(remembered), "ids": None | [*_] as ids}:
+            settings = Settings.from_notes(remembered)
         case _:
-            raise ValueError("its notes of the command line are not options and ids")
+            raise ValueError("its notes of the command line are not settings and ids")
     if len(settings.inputs or ()) != learner.X.shape[1]:
-        raise ValueError(f"its options do not name the {learner.X.shape[1]} input(s) of its learner")
+        raise ValueError(f"its settings do not name the {learner.X.shape[1]} input(s) of its learner")
     if [name for name, _, _ in settings.bounds or ()] != ([] if learner.domain.is_pool else settings.inputs):
-        raise ValueError("its options and its learner differ about a box")
+        raise ValueError("its settings and its learner differ about a box")
     if ids is None:
         return Run(learner, settings, None)
     if not all(one is None or isinstance(one, str) for one in ids):

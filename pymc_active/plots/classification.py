@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -20,15 +20,13 @@ def plot_probability(
     fit: ProbitFit,
     *,
     inputs: Any = None,
-    method: Literal["cubature", "draws", "map"] = "cubature",
     n_points: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Probability of yes along one input, or as a map over two, with the labels.
 
     Along one input the band is the central 89 % interval of Φ(f). Over two, both answers are equally likely on the
-    line. ``method`` is as in :meth:`ProbitFit.predict`, and ``n_points`` of the grid along each input are by default
-    200 for one input and 60 for two.
+    line. ``n_points`` of the grid along each input are by default 200 for one input and 60 for two.
 
     Parameters
     ----------
@@ -50,7 +48,7 @@ def plot_probability(
     meshes = np.meshgrid(*axes)
     grid = np.tile(np.median(fit.X, axis=0), (meshes[0].size, 1))
     grid[:, columns] = np.stack([mesh.ravel() for mesh in meshes], axis=1)
-    means, variances = fit.latent(grid, fit.hyperparameters(method))
+    means, variances = fit.latent(grid)
     probability = ndtr(means / np.sqrt(1 + variances)).mean(0)
     style: dict[str, Any] = {"ls": "none", "ms": 6, "zorder": 3, "alpha": 0.4 if len(names) > len(columns) else 1.0}
     ax = new_axes(ax, (6.4, 4.0) if len(columns) == 1 else (5.6, 4.4))
