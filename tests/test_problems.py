@@ -4,10 +4,19 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pymc_active import datasets, problems
+
+LOADERS = {
+    "communities_crime": ("communities_crime.csv", "ViolentCrimesPerPop", 96),
+    "concrete": ("concrete.csv", "compressive_strength_mpa", 8),
+    "pumadyn": ("pumadyn32nm.csv", "y", 32),
+    "yacht": ("yacht.csv", "residuary_resistance", 6),
+}
+
 
 # Functions.
 
@@ -140,6 +149,54 @@ def test_problems_load_neither_scipy_nor_pymc():
 
 
 # Loaders.
+
+
+def write_table(folder, name, target, n_inputs, n_rows=3):
+    columns = [f"x{i}" for i in range(n_inputs)]
+    table = pd.DataFrame(np.arange(n_rows * (n_inputs + 1)).reshape(n_rows, -1), columns=[*columns, target])
+    table.to_csv(folder / name, index=False)
+    return table
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_loader_reads_the_users_file(loader, ending, tmp_path, monkeypatch):
+    name, target, n_inputs = LOADERS[loader]
+    table = write_table(tmp_path, name + ending, target, n_inputs)
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    X, y = getattr(datasets, loader)()
+    assert_array_equal(X, table.drop(columns=target))
+    assert_array_equal(y, table[target])
+    assert (y.name, y.dtype, set(X.dtypes)) == (target, float, {np.dtype(float)})
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_loader_without_a_folder_says_what_to_set_and_which_file(loader, monkeypatch):
+    monkeypatch.delenv("PYMC_ACTIVE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=rf"set .*PYMC_ACTIVE_DATA.*{LOADERS[loader][0]}.*input columns"):
+        getattr(datasets, loader)()
+
+
+def test_loader_without_the_file_says_which(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"lacks yacht\.csv"):
+        datasets.yacht()
+
+
+def test_loader_refuses_a_table_of_another_form(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    write_table(tmp_path, "yacht.csv", "resistance", 6)
+    with pytest.raises(ValueError, match="'residuary_resistance'"):
+        datasets.yacht()
+
+
+def test_loader_refuses_empty_cells(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYMC_ACTIVE_DATA", str(tmp_path))
+    table = write_table(tmp_path, "yacht.csv", "residuary_resistance", 6).astype(float)
+    table.iloc[1, 2] = np.nan
+    table.to_csv(tmp_path / "yacht.csv", index=False)
+    with pytest.raises(ValueError, match="empty cells"):
+        datasets.yacht()
 
 
 def test_permeability_comes_with_a_package():

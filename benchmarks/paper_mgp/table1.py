@@ -34,12 +34,12 @@ from typing import Any, NamedTuple
 import _above  # noqa: F401
 import numpy as np
 import xarray as xr
-from _data import read_data
 from _records import RESULTS, Key, fill, load
 from _report import table, target, write
 from mgp_vs_trace import draw_problem
 
 import pymc_active as pma
+from pymc_active import datasets
 from pymc_active.information.mixture_entropy import symmetrized_kl
 
 
@@ -73,7 +73,7 @@ def problem(name: str, repeat: int) -> tuple[pma.GPModel, np.ndarray, np.ndarray
     if not row.data:
         X, y, X_new, y_new, _ = draw_problem(repeat, row.D)
         return pma.ard_gp(X, y), X_new, y_new
-    inputs, outputs = read_data(row.data)
+    inputs, outputs = getattr(datasets, row.data)()
     order = np.random.default_rng((repeat, row.D)).permutation(len(outputs))
     X, y = inputs.to_numpy()[order], outputs.to_numpy()[order]
     training, test = slice(row.n_training), slice(row.n_training, None)

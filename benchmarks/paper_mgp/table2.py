@@ -39,12 +39,11 @@ import _above  # noqa: F401
 import lasso
 import numpy as np
 import pymc as pm
-from _data import read_data
 from _records import RESULTS, Key, fill, load
 from _report import table, target, write
 
 import pymc_active as pma
-from pymc_active import problems
+from pymc_active import datasets, problems
 
 N_START, N_FRESH, N_TEST = 5, 100, 1000
 STEP = 10
@@ -58,7 +57,7 @@ class Row(NamedTuple):
     kind: str
     # Median of the prior on the noise sd, in sds of y; None: everything but R is known.
     noise: float | None = None
-    # Inputs, by their name in _data.py.
+    # Inputs, as the name of a function of pymc_active.datasets.
     data: str = ""
     n_held_out: int = 0
     n_points: int = 100
@@ -187,7 +186,7 @@ def make_embedded(row: Row, seed: tuple[int, ...], n_pool: int) -> Data:
 
 def read_real(row: Row) -> tuple[np.ndarray, np.ndarray]:
     """Inputs mapped to the box (constant columns to 0), the target (permeability: its log) to zero mean and unit sd."""
-    inputs, outputs = read_data(row.data)
+    inputs, outputs = getattr(datasets, row.data)()
     X, y = inputs.to_numpy(float), outputs.to_numpy(float)
     y = np.log(y) if row.data == "permeability" else y
     low, high = X.min(0), X.max(0)
