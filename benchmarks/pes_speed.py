@@ -28,7 +28,6 @@ import time
 from itertools import product
 
 import numpy as np
-from _ground_truth import pes_ground_truth
 from _report import BLUE, ORANGE, parser, quartiles, show, table, target, write
 from pes_peers import Peer, is_installed
 from scipy.stats import spearmanr
@@ -110,7 +109,9 @@ def run(D: int, n: int, peer: Peer, quick: bool) -> dict:
         "botorch_ask_seconds": asked.get("seconds"),
     }
     if D == 2 and not quick:
-        truth = pes_ground_truth(gpm, bounds=[(0.0, 1.0)] * 2, point=POINT, n_grid=GRID, draws=DRAWS, random_seed=2)
+        truth = pma.active.pes_ground_truth(
+            gpm, bounds=[(0.0, 1.0)] * 2, point=POINT, n_grid=GRID, draws=DRAWS, random_seed=2
+        )
         cells = truth.x.to_numpy()
         there = peer("score", candidates=cells.tolist(), **given)["qPES"]["values"]
         result["spearman_with_truth"] = {

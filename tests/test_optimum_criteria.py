@@ -328,32 +328,68 @@ class TestExpectedImprovement:
             pma.active.expected_improvement(trace, T)
 
 
-def test_the_ground_truth_of_pes_is_the_mutual_information_of_a_small_grid():
-    """By a two-dimensional histogram of place and outcome, corrected for its bias."""
-    gpm, point = problem(D=1, n=3, noise=0.3, lengthscale=0.2)
-    truth = pytest.importorskip("_ground_truth").pes_ground_truth(
-        gpm, bounds=[(0, 1)], point=point, n_grid=8, draws=20_000, fewest=10, random_seed=1
+class TestGroundTruth:
+    def test_it_is_the_mutual_information_of_a_small_grid(self):
+        """By a two-dimensional histogram of place and outcome, corrected for its bias."""
+        gpm, point = problem(D=1, n=3, noise=0.3, lengthscale=0.2)
+        truth = pma.active.pes_ground_truth(
+            gpm, bounds=[(0, 1)], point=point, n_grid=8, draws=20_000, fewest=10, random_seed=1
+        )
+        x = truth.x.to_numpy()
+        assert_allclose(x[:, 0], (np.arange(8) + 0.5) / 8)
+        gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
+        G = np.linalg.inv(gp.covariance(gp.X, gp.X) + np.diag(gp.noise_variance(gp.X)))
+        cross = gp.covariance(x, gp.X)
+        rng, N, bins = np.random.default_rng(5), 60_000, 40
+        f = rng.multivariate_normal(cross @ G @ gp.y, gp.covariance(x, x) - cross @ G @ cross.T, N, method="svd")
+        place = f.argmax(1)
+        for j in range(8):
+            y = f[:, j] + 0.3 * rng.normal(size=N)
+            level = np.searchsorted(np.quantile(y, np.arange(1, bins) / bins), y)
+            p = np.bincount(place * bins + level, minlength=8 * bins).reshape(8, bins) / N
+            independent = p.sum(1, keepdims=True) * p.sum(0)
+            information = (p[p > 0] * np.log(p[p > 0] / independent[p > 0])).sum()
+            information -= (np.count_nonzero(p) - np.count_nonzero(p.sum(1)) - bins + 1) / (2 * N)
+            # Within a bin outcomes may differ in what they say: about 1 % is lost.
+            error = 4 * float(truth.standard_error[j]) + 0.02 * information
+            assert_allclose(truth.information[j], information, atol=error)
+        assert_allclose(truth.probability, np.bincount(place, minlength=8) / N, atol=0.01)
+        assert truth.attrs["coverage"] == pytest.approx(1.0, abs=1e-3)
+
+    @pytest.mark.parametrize("noise", [1e-3, 1e-6])
+    def test_little_noise_keeps_its_digits(self, noise):
+        gpm, point = problem(D=1, n=5, noise=noise)
+        X = np.array([[0.1], [0.3], [0.5], [0.7], [0.9]])
+        gpm.set_data(X, 100 + np.sin(6 * X[:, 0]))
+        truth = pma.active.pes_ground_truth(
+            gpm, bounds=[(0, 1)], point=point, n_grid=5, draws=5000, fewest=20, random_seed=1
+        )
+        # All cells are data: nothing but noise is left, which says nothing.
+        assert_allclose(truth.information, 0.0, atol=5 * float(truth.standard_error.max()))
+
+    def test_it_is_reproducible_and_minimizes(self):
+        gpm, point = problem(D=1, n=3)
+        other = pma.ard_gp(gpm.X, -gpm.y)
+        options = {"bounds": [(0, 1)], "point": point, "n_grid": 5, "draws": 2000, "random_seed": 1}
+        first = pma.active.pes_ground_truth(gpm, minimize=True, **options)
+        assert first.identical(pma.active.pes_ground_truth(gpm, minimize=True, **options))
+        assert_array_equal(first.information, pma.active.pes_ground_truth(other, **options).information)
+
+    @pytest.mark.parametrize(
+        ("option", "match"),
+        [
+            ({"n_grid": 1}, "n_grid must be"),
+            ({"n_grid": 65}, "4096 cells"),
+            ({"fewest": 4}, "fewest must be"),
+            ({"draws": 0}, "draws must be"),
+            ({"draws": 50, "fewest": 60}, "raise draws"),
+            ({"bounds": [(1, 0)] * 2}, "low < high"),
+        ],
     )
-    x = truth.x.to_numpy()
-    assert_allclose(x[:, 0], (np.arange(8) + 0.5) / 8)
-    gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
-    G = np.linalg.inv(gp.covariance(gp.X, gp.X) + np.diag(gp.noise_variance(gp.X)))
-    cross = gp.covariance(x, gp.X)
-    rng, N, bins = np.random.default_rng(5), 60_000, 40
-    f = rng.multivariate_normal(cross @ G @ gp.y, gp.covariance(x, x) - cross @ G @ cross.T, N, method="svd")
-    place = f.argmax(1)
-    for j in range(8):
-        y = f[:, j] + 0.3 * rng.normal(size=N)
-        level = np.searchsorted(np.quantile(y, np.arange(1, bins) / bins), y)
-        p = np.bincount(place * bins + level, minlength=8 * bins).reshape(8, bins) / N
-        independent = p.sum(1, keepdims=True) * p.sum(0)
-        information = (p[p > 0] * np.log(p[p > 0] / independent[p > 0])).sum()
-        information -= (np.count_nonzero(p) - np.count_nonzero(p.sum(1)) - bins + 1) / (2 * N)
-        # Within a bin outcomes may differ in what they say: about 1 % is lost.
-        error = 4 * float(truth.standard_error[j]) + 0.02 * information
-        assert_allclose(truth.information[j], information, atol=error)
-    assert_allclose(truth.probability, np.bincount(place, minlength=8) / N, atol=0.01)
-    assert truth.attrs["coverage"] == pytest.approx(1.0, abs=1e-3)
+    def test_bad_input(self, option, match):
+        gpm, point = problem()
+        with pytest.raises(ValueError, match=match):
+            pma.active.pes_ground_truth(gpm, **{"bounds": BOX, "point": point, **option})
 
 
 def test_a_mean_over_parts_is_weighted():

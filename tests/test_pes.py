@@ -213,7 +213,7 @@ def test_embeddings_are_searched():
 
 def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
     gpm, point = problem(D=1, n=4, noise=0.1, lengthscale=0.2)
-    truth = pytest.importorskip("_ground_truth").pes_ground_truth(
+    truth = pma.active.pes_ground_truth(
         gpm, bounds=[(0, 1)], point=point, n_grid=40, draws=20_000, fewest=100, random_seed=1
     )
     estimate = pes(gpm, truth.x.to_numpy(), bounds=[(0, 1)], point=point, n_optima=200, n_features=500, random_seed=1)
@@ -318,8 +318,7 @@ class TestEdges:
         """As informative as draws on a grid say, but for the approximations and the cells of the grid."""
         gpm, point = problem(D, n)
         options = {"bounds": [(0, 1)] * D, "point": point, "random_seed": 1}
-        ground_truth = pytest.importorskip("_ground_truth").pes_ground_truth
-        truth = ground_truth(gpm, n_grid=32 if D == 1 else 8, draws=8000, fewest=10, **options)
+        truth = pma.active.pes_ground_truth(gpm, n_grid=32 if D == 1 else 8, draws=8000, fewest=10, **options)
         cells = np.random.default_rng(1).choice(len(truth.x), min(len(truth.x), 60), replace=False)
         found = pes(gpm, truth.x.to_numpy()[cells], n_optima=200, **options).to_numpy()
         expected = truth.information.to_numpy()[cells]

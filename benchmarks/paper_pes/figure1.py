@@ -29,7 +29,6 @@ from collections.abc import Iterator
 
 import _above  # noqa: F401
 import numpy as np
-from _ground_truth import pes_ground_truth
 from _records import RESULTS, Key, fill, load
 from _report import table, target, write
 from _runs import METHODS, OUTPUTSCALE, PEERS, POINT, kernel, known_arguments, known_gpm, peer
@@ -73,7 +72,9 @@ def cells() -> np.ndarray:
 def find_truth(n: int, repeat: int) -> dict:
     gpm = known_gpm(*draw_data(n, repeat))
     halves = [
-        pes_ground_truth(gpm, bounds=BOUNDS, point=POINT, n_grid=GRID, draws=HALF, random_seed=(n, repeat, half))
+        pma.active.pes_ground_truth(
+            gpm, bounds=BOUNDS, point=POINT, n_grid=GRID, draws=HALF, random_seed=(n, repeat, half)
+        )
         for half in range(2)
     ]
     a, b = (h.information.to_numpy() for h in halves)

@@ -2,50 +2,81 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
-from scipy.stats import differential_entropy
 
+from pymc_active.criteria.maximum.domain import check_data, read_domain
 from pymc_active.information.mixture_entropy import gaussian_entropy
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.support.arguments import checked
 from pymc_active.support.threads import one_blas_thread
 
-# Draws of the function at a time.
-_BLOCK = 4096
+# Cells of the grid that a joint Gaussian is drawn over, and draws at a time.
+_MOST_CELLS, _BLOCK = 4096, 4096
+# Fewest values for estimating an entropy.
+_FEWEST = 10
 
 
+@checked
 def pes_ground_truth(
     gpm: GPModel,
     *,
-    bounds: list[tuple[float, float]],
-    point: dict,
+    bounds: Any,
+    point: dict[str, Any],
     n_grid: int = 30,
     draws: int = 50_000,
     fewest: int = 40,
-    random_seed=None,
+    minimize: bool = False,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.Dataset:
-    """The information about the maximum's place from measuring each cell of a grid, by rejection sampling.
+    r"""The information about the maximum's place from measuring each cell of a grid, by rejection sampling.
 
-    Draws of the function on the whole grid, of ``n_grid`` ** D cells, are grouped by the cell of their maximum, and the
-    entropy of y within each group is estimated from its values (Hernandez-Lobato, Hoffman & Ghahramani 2014, section 3
-    and figure 1). Places of the maximum with less than ``fewest`` draws are left out.
+    Draws of the function on the whole grid are grouped by the cell of their maximum, and the entropy of y within each
+    group is estimated from its values (Hernandez-Lobato, Hoffman & Ghahramani 2014, section 3 and figure 1).
 
-    Over ``point``, the centres of the cells: ``x`` (point, input), ``information`` in nats, ``standard_error``, its
-    approximate Monte Carlo error, and ``probability`` that the maximum lies in the cell. Attribute ``coverage`` is the
-    probability of all places that were not left out.
+    Parameters
+    ----------
+    gpm, bounds, point, minimize, random_seed
+        As in :func:`pes`.
+    n_grid, draws, fewest : int
+        Cells a side, n_grid ** D <= 4,096 in all; draws of the function, of 4 bytes for each cell; and the fewest
+        draws, at least 10, of a place of the maximum that is not left out.
 
+    Returns
+    -------
+    xarray.Dataset
+        Over ``point``, the centres of the cells: ``x`` (point, input), ``information`` in nats, ``standard_error``, its
+        approximate Monte Carlo error, and ``probability`` that the maximum lies in the cell. Attribute ``coverage`` is
+        the probability of all places that were not left out.
+
+    Raises
+    ------
+    ValueError
+        For malformed bounds, a grid that is too large, or so few draws that no place has enough of them.
+
+    Notes
+    -----
     Entropies by Ebrahimi's spacings (``scipy.stats.differential_entropy``), corrected by their bias for a Gaussian
     sample of the same size. Two errors remain: places of the maximum are resolved to a cell only, and the places left
     out may differ from the others. Compare ranks, and differences with the standard error.
     """
-    [gp] = conditioned_gps(ensemble_of(point, gpm))
+    width = len(gpm.inputs)
+    domain = read_domain(bounds, None, width)
+    if not isinstance(n_grid, int | np.integer) or n_grid < 2 or n_grid**width > _MOST_CELLS:
+        raise ValueError(f"n_grid must be at least 2, with n_grid ** {width} <= {_MOST_CELLS} cells; got {n_grid!r}")
+    for name, value, least in (("draws", draws, 1), ("fewest", fewest, _FEWEST)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    [gp] = conditioned_gps(ensemble_of(point, gpm), minimize=minimize)
+    check_data(gpm.y)
     rng = np.random.default_rng(random_seed)
-    low, high = np.transpose(bounds).astype(float)
     sides = (np.arange(n_grid) + 0.5) / n_grid
-    unit = np.stack(np.meshgrid(*[sides] * len(low), indexing="ij"), axis=-1).reshape(-1, len(low))
-    X = low + (high - low) * unit
+    unit = np.stack(np.meshgrid(*[sides] * width, indexing="ij"), axis=-1).reshape(-1, width)
+    X = domain.low + (domain.high - domain.low) * unit
     with one_blas_thread():
         place, noisy = _draw(gp, gp.x_map(X), draws, rng)
         _, variance = gp.moments(gp.x_map(X))
@@ -97,6 +128,9 @@ def _draw(gp: ConditionedGP, X: np.ndarray, draws: int, rng: np.random.Generator
 
 def _sample_entropy(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Differential entropy of each column (m,), nats."""
+    # scipy.stats takes long to load.
+    from scipy.stats import differential_entropy
+
     n = len(samples)
     reference = differential_entropy(rng.normal(size=(n, 256)), axis=0, method="ebrahimi").mean()
     bias = reference - gaussian_entropy(np.ones(()))
