@@ -135,8 +135,6 @@ def hyperparameters_in_a_wide_box():
     """BALD over draws in a box, more inputs than points, a batch; then its file."""
     import tempfile
 
-    from _surest_input import surest_input
-
     import pymc_active as pma
 
     rng = np.random.default_rng(6)
@@ -154,7 +152,7 @@ def hyperparameters_in_a_wide_box():
         learner.save(f"{folder}/run.nc")
         again = pma.active.Learner.load(f"{folder}/run.nc")
     answers["resumed"] = again.ask()
-    answers["surest"] = surest_input(again.fit, [0.0, 0.0], [(-1, 1)] * D)
+    answers["surest"] = pma.active.surest_input(again.fit, [0.0, 0.0], [(-1, 1)] * D)
     return answers
 
 

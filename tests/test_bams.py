@@ -262,8 +262,9 @@ def test_priors_that_change_places_make_another_model(fits):
     [
         pma.decompose,
         pma.plots.plot_relevance,
+        lambda fit: pma.active.surest_input(fit, [0.0], [(0, 1)]),
     ],
-    ids=["decompose", "plot_relevance"],
+    ids=["decompose", "plot_relevance", "surest_input"],
 )
 def test_what_takes_one_fit_names_that_of_an_average(average, function):
     with pytest.raises(TypeError, match=r"takes a fit of one model \(such as average.best\)"):

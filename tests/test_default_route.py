@@ -136,6 +136,7 @@ OF_ONE_FIT = {
     "sobol_indices": lambda c: pma.sobol_indices(c.one, draws=8, n_points=64, random_seed=0),
     "subspace_angles": lambda c: pma.subspace_angles(c.one, random_seed=0),
     "decompose": lambda c: str(pma.decompose(c.one)),
+    "surest_input": lambda c: active.surest_input(c.one, np.full(2 if c.kind == "embedding" else 1, 0.1), c.bounds),
     "plot_relevance": lambda c: plots.plot_relevance(c.one),
     "plot_embedding": lambda c: plots.plot_embedding(c.one),
     "plot_loadings": lambda c: plots.plot_loadings(c.one),
@@ -171,6 +172,7 @@ NO_EMBEDDING = (("ard", "composite", "user", "models"), "the model has no embedd
 NOT_APART = (("embedding", "wide", "user"), "cannot take the kernel of .* apart")
 REFUSED = {
     **dict.fromkeys(("subspace_angles", "plot_embedding", "plot_loadings", "plot_subspace_angles"), NO_EMBEDDING),
+    "surest_input": (NO_EMBEDDING[0], "needs a model with a linear embedding"),
     **dict.fromkeys(("decompose", "plot_decomposition"), NOT_APART),
     **dict.fromkeys(
         ("relevance", "plot_relevance"),

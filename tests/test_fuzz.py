@@ -188,6 +188,7 @@ def sane():
         "joint_entropy_search": (active.joint_entropy_search, {"n_optima": 2, **of_paths}),
         "pes": (active.pes, {"source": t.gpm, "n_optima": 2, **of_paths}),
         "entropy_search": (active.entropy_search, {"source": t.gpm, **over_box}),
+        "surest_input": (active.surest_input, {"fit": t.embedded, "u": np.zeros(1), "bounds": t.box}),
         "latin_hypercube": (active.latin_hypercube, {"bounds": t.box, "n": 3, "random_seed": 0}),
         "random_design": (active.random_design, {"bounds_or_pool": t.pool, "n": 3, "random_seed": 0}),
         "random_design(bounds=)": (active.random_design, {"bounds": t.box, "n": 3, "random_seed": 0}),

@@ -2,27 +2,67 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import linprog, minimize
 
-import pymc_active as pma
+from pymc_active.inference.fit import Fit
+from pymc_active.particles.find_modes import find_modes
+from pymc_active.predictions.model_average import check_one_fit
+from pymc_active.support.arguments import checked
+from pymc_active.support.tables import read_bounds, read_numbers
 
 # Local searches for the smallest log determinant.
 _STARTS = 8
 
 
-def surest_input(fit, u: np.ndarray, bounds: list[tuple[float, float]]) -> np.ndarray:
+@checked
+def surest_input(fit: Fit, u: Any, bounds: Any) -> np.ndarray:
     """The x in a box with E[u | x] = u that is mapped there most surely.
 
     It minimises the log determinant of Cov[u | x], under the Gaussian around the highest mode of R, which
-    :func:`pymc_active.find_modes` finds. The surest x is seldom the most informative one.
+    :func:`pymc_active.find_modes` finds; u is R x, not divided by the lengthscale. Use it to illustrate a place in the
+    embedded space. To choose measurements, maximise a criterion in x (``Learner(bounds=...)``): the surest x is seldom
+    the most informative one.
 
-    Source: Garnett, Osborne & Hennig (2014), section 4.1. ``u`` (d,) is R x, x scaled by ``x_scale``; the bounds and
-    the x (D,) returned are in the user's units. A ValueError says if no x in the box goes to ``u``.
+    Source: Garnett, Osborne & Hennig (2014), section 4.1.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a model with a linear embedding.
+    u : array_like, shape (d,)
+        In the coordinates of :math:`u = R x`, x scaled by ``x_scale``.
+    bounds : list of (low, high)
+        In the user's units, as is the x (D,) returned.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but a fit of one model with an embedding, or if no x in the box goes to ``u``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> X = pma.active.latin_hypercube([(-1, 1)] * 3, 20, random_seed=1)
+    >>> gpm = pma.embedding_gp(X, np.sin(X.sum(1)), n_components=1, priors={"log_noise": -2.0})
+    >>> fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+    >>> x = pma.active.surest_input(fit, [0.5], [(-1, 1)] * 3)
+    >>> (fit.constrained_point["R"] @ x).round(6)
+    array([0.5])
     """
-    mode = pma.find_modes(fit)
-    rows, (d, D) = fit.gpm.embedding_slice
-    low, high = np.transpose(bounds).astype(float)
+    check_one_fit(fit, "surest_input")
+    where = fit.gpm.embedding_slice
+    if where is None:
+        raise ValueError("surest_input needs a model with a linear embedding, such as embedding_gp")
+    mode = find_modes(fit)
+    rows, (d, D) = where
+    low, high = read_bounds(bounds)
+    u = read_numbers(u, "u")
+    if u.shape != (d,) or len(low) != D or not np.isfinite(u).all():
+        raise ValueError(f"u must be finite with shape ({d},) and bounds have {D} pairs; got {u!r} and {len(low)}")
     x_map = fit.gpm.x_map
     low, high = (x_map(end[None])[0] for end in (low, high))
     R = mode.theta[rows].reshape(d, D)

