@@ -1,5 +1,6 @@
 """Output maps: the transformation itself, its choice by evidence, predictions in the units of y, and the offer."""
 
+import re
 import warnings
 
 import numpy as np
@@ -121,6 +122,30 @@ def offers(y_of):
 def test_a_learner_offers_a_map_once_where_it_is_needed():
     assert len(offers(steep)) == 1
     assert not offers(smooth)
+
+
+def advice(y):
+    """What a search of few kernels says about the outputs of a series with a trend and a season."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pma.search.compositional_kernel_search(
+            MONTHS[:, None], y, bases=("PER", "LIN"), period=12, depth=2, random_seed=0, progressbar=False
+        )
+    return [str(w.message) for w in caught if issubclass(w.category, pma.OutputScaleWarning)]
+
+
+MONTHS = np.arange(48.0)
+ADDED = MONTHS / 24 + np.sin(2 * np.pi * MONTHS / 12) + 0.1 * np.random.default_rng(5).normal(size=48)
+
+
+@pytest.mark.slow
+def test_a_kernel_search_advises_logarithms_where_changes_multiply():
+    """Where they add there is no advice, nor where the logarithm does not exist."""
+    [text] = advice(np.exp(ADDED))
+    assert re.match(r"kernel search: the logarithm of y is \d+ nats more probable by .*LIN.* than y itself", text)
+    assert 'pma.OutputMap("log").predict(found.average, X_new)' in text
+    assert not advice(ADDED + 5)
+    assert not advice(ADDED)
 
 
 def test_a_recommendation_far_above_the_data_says_so():

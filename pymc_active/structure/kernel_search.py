@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import batched
@@ -33,7 +33,13 @@ from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs, read_numbers, read_outputs
-from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
+from pymc_active.support.user_warnings import (
+    DoubtfulEvidenceWarning,
+    DoubtfulFitWarning,
+    OutputScaleWarning,
+    ignoring,
+    warn_user,
+)
 
 SCORES = ("bic", "evidence")
 # Models handed to the executor together; an interrupt loses at most these.
@@ -43,6 +49,8 @@ _SHOWN = 10
 # Restarts for a kernel that also starts from its parent's modes, and how many of the best kernels of a level are then
 # searched as thoroughly as the first ones: most candidates need only be ranked.
 _RANKED, _THOROUGH = 2, 3
+# Largest over smallest output from which logarithms are tried, in how many levels, and nats from which to advise them.
+_RATIO, _LEVELS, _LARGE_GAIN = 1.5, 3, 5.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,6 +182,9 @@ def compositional_kernel_search(
     DoubtfulFitWarning
         If a doubtful fit (not converged, or directions without curvature) would be the best, if all are doubtful, or
         if the search was interrupted; then everything fitted before is returned.
+    OutputScaleWarning
+        If the logarithm of positive y is more probable by over five nats, as it is where changes multiply: by a second
+        search of three levels, compared with the first three. Not for ``score="bic"``, or with a budget.
 
     Notes
     -----
@@ -260,7 +271,45 @@ def compositional_kernel_search(
         raise RuntimeError(f"all {len(search.records)} fits failed, the first with: {error}")
     result = StructureSearch(search.table(), search.fits, score, stopped)
     _warn(result)
+    outputs = read_outputs(y, len(values))
+    if score == "evidence" and budget is None and stopped != "interrupted" and _may_multiply(outputs):
+        logs = _Search(X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, cost)
+        with ignoring(DoubtfulFitWarning):
+            _offer_logarithm(result, logs, kernels, lambda best: best.neighbours(bases, n_inputs))
     return result
+
+
+def _may_multiply(y: np.ndarray) -> bool:
+    """Whether the logarithm of y differs enough from a line."""
+    return bool(y.min() > 0 and y.max() > _RATIO * y.min())
+
+
+def _offer_logarithm(
+    result: StructureSearch,
+    logs: _Search,
+    kernels: Sequence[Expression],
+    neighbours: Callable[[Expression], list[Expression]],
+) -> None:
+    """Warn if the logarithm of y is more probable than y, both by kernels of the first levels."""
+    logs.fit(dict.fromkeys(kernels), 1)
+    if not logs.fits:
+        return
+    n_levels = min(_LEVELS, int(result.table.level.max()))
+    for level in range(2, n_levels + 1):
+        parent = logs.ranked("evidence")[0].expression
+        children = [child for child in neighbours(parent) if child not in logs.records and not is_redundant(child)]
+        for batch in batched(children, _BATCH):
+            logs.fit(dict.fromkeys(batch, parent), level)
+    before, by = result._best_label(n_levels), logs.ranked("evidence")[0].expression
+    own = float(_scores(result.table.sel(model=before), "evidence"))
+    gain = logs.best_score("evidence") - np.sum(logs.y) - own
+    if gain > _LARGE_GAIN:
+        warn_user(
+            f"kernel search: the logarithm of y is {gain:.0f} nats more probable by {by} than y itself by {before}, so "
+            "its changes multiply, and forecasts of y may go wrong. Search with np.log(y), and predict by "
+            'pma.OutputMap("log").predict(found.average, X_new), in the units of y',
+            OutputScaleWarning,
+        )
 
 
 class _Record(NamedTuple):
