@@ -76,6 +76,7 @@ FAMILIES = {
     "20/3": embedding(20, 3),
     "LIN + SE * PER": kernel("LIN + SE * PER"),
     "SE * PER + RQ": kernel("SE * PER + RQ"),
+    "SE * STEP + STEP": kernel("SE * STEP + STEP"),
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, yeojohnson
 
 import pymc_active as pma
+from pymc_active.structure import kernel_search
 
 BOX = [(-1.0, 1.0)] * 2
 
@@ -146,6 +147,24 @@ def test_a_kernel_search_advises_logarithms_where_changes_multiply():
     assert 'pma.OutputMap("log").predict(found.average, X_new)' in text
     assert not advice(ADDED + 5)
     assert not advice(ADDED)
+
+
+def test_an_interrupt_while_logarithms_are_tried_keeps_the_search(monkeypatch):
+    fit_models = kernel_search.fit_laplace_models
+
+    def tired(models, **keywords):
+        if len(tried) == 1:
+            raise KeyboardInterrupt
+        tried.append(models)
+        return fit_models(models, **keywords)
+
+    tried = []
+    monkeypatch.setattr(kernel_search, "fit_laplace_models", tired)
+    found = pma.search.compositional_kernel_search(
+        MONTHS[:, None], ADDED + 5, bases=("LIN",), depth=1, random_seed=0, progressbar=False
+    )
+    assert list(found.fits) == ["LIN"]
+    assert len(tried) == 1
 
 
 def test_a_recommendation_far_above_the_data_says_so():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import batched
 from typing import Any, Literal, NamedTuple
@@ -49,8 +50,9 @@ _SHOWN = 10
 # Restarts for a kernel that also starts from its parent's modes, and how many of the best kernels of a level are then
 # searched as thoroughly as the first ones: most candidates need only be ranked.
 _RANKED, _THOROUGH = 2, 3
-# Largest over smallest output from which logarithms are tried, in how many levels, and nats from which to advise them.
-_RATIO, _LEVELS, _LARGE_GAIN = 1.5, 3, 5.0
+# Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
+# one), and nats from which to advise them.
+_RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,7 +186,8 @@ def compositional_kernel_search(
         if the search was interrupted; then everything fitted before is returned.
     OutputScaleWarning
         If the logarithm of positive y is more probable by over five nats, as it is where changes multiply: by a second
-        search of three levels, compared with the first three. Not for ``score="bic"``, or with a budget.
+        search of three levels (one, with more than 300 points), compared with the first levels of y. Not for
+        ``score="bic"``, or with a budget.
 
     Notes
     -----
@@ -274,7 +277,7 @@ def compositional_kernel_search(
     outputs = read_outputs(y, len(values))
     if score == "evidence" and budget is None and stopped != "interrupted" and _may_multiply(outputs):
         logs = _Search(X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, cost)
-        with ignoring(DoubtfulFitWarning):
+        with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
             _offer_logarithm(result, logs, kernels, lambda best: best.neighbours(bases, n_inputs))
     return result
 
@@ -294,7 +297,7 @@ def _offer_logarithm(
     logs.fit(dict.fromkeys(kernels), 1)
     if not logs.fits:
         return
-    n_levels = min(_LEVELS, int(result.table.level.max()))
+    n_levels = min(_LEVELS if len(logs.y) <= _SHORT else 1, int(result.table.level.max()))
     for level in range(2, n_levels + 1):
         parent = logs.ranked("evidence")[0].expression
         children = [child for child in neighbours(parent) if child not in logs.records and not is_redundant(child)]
