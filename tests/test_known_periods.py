@@ -22,6 +22,7 @@ def period_prior(gpm, name):
     return np.exp(posterior.prior.mean[i]), posterior.prior.sd[i]
 
 
+@pytest.mark.filterwarnings("ignore:the default priors assume")
 @pytest.mark.parametrize("x_scale", [None, "unit"])
 def test_a_known_period_is_in_the_units_of_the_inputs(x_scale):
     gpm = pma.composite_gp(MONTHS[:, None], series(12), "LIN + PER * SE + PER0", period=12, x_scale=x_scale)

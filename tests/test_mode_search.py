@@ -60,6 +60,9 @@ def fits(models):
 
 # Periods.
 
+# Of other units than the priors of the other parameters.
+UNSCALED = pytest.mark.filterwarnings("ignore:the default priors assume")
+
 
 @pytest.mark.parametrize("expression", ["PER", "LIN + PER * RQ", "SE * (LIN0 + PER) + PER", "STEP * PER + LIN"])
 def test_a_scan_is_the_posterior_at_each_period_and_place(expression):
@@ -84,6 +87,7 @@ def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_
     assert cycles[-1] > 20
 
 
+@UNSCALED
 def test_a_wide_prior_does_not_make_the_grid_coarse():
     x = np.random.default_rng(3).uniform(0, 40, 60)[:, None]
     gpm = pma.composite_gp(x, x[:, 0], "PER", x_scale=(0.0, 1.0), priors={"log_period_PER": pm.Normal.dist(0.4, 2.0)})
@@ -91,6 +95,7 @@ def test_a_wide_prior_does_not_make_the_grid_coarse():
     assert np.diff(np.ptp(x) / np.exp(grid)).max() < 0.34
 
 
+@UNSCALED
 @pytest.mark.parametrize("repeat", [0.0, 1e-15, 0.01])
 def test_one_close_pair_does_not_make_even_distances_uneven(repeat):
     x = np.append(np.linspace(0, 30, 60), 10 + repeat)[:, None]

@@ -42,7 +42,9 @@ def test_the_structure_of_the_data_is_found(found):
 def test_each_level_holds_the_neighbours_of_the_best_of_the_level_before(found):
     table = found.table
     first = table.model[table.level == 1].to_numpy()
-    assert set(first) == {"LIN", "PER"}
+    # At last, that there is nothing but noise.
+    assert set(first) == {"LIN", "PER", "C"}
+    first = first[first != "C"]
     best = max(first, key=lambda label: float(table.log_evidence.sel(model=label)))
     expected = {child for child in parse(best).neighbours(("LIN", "PER")) if str(child) not in first}
     second = table.isel(model=table.level.to_numpy() == 2)
@@ -87,7 +89,7 @@ def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
 
     monkeypatch.setattr(structure, "fit_laplace_models", spy)
     wide = search(bases=("LIN", "PER"), depth=2, beam=2)
-    assert len(fitted) == len(set(fitted)) == 8
+    assert len(fitted) == len(set(fitted)) == 9
     assert [len(set(result.table.parent.to_numpy()) - {""}) for result in (found, wide)] == [1, 2]
 
 
@@ -100,9 +102,10 @@ def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypa
 
     monkeypatch.setattr(structure, "fit_laplace_models", spy)
     result = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH)
-    table, [first, ranked, confirmed] = result.table, calls
+    table, [first, ranked, confirmed, nothing] = result.table, calls
     by_level = [set(table.model[table.level == level].to_numpy().tolist()) for level in (1, 2)]
-    assert first == (by_level[0], 6, set())
+    assert first == (by_level[0] - {"C"}, 6, set())
+    assert nothing == ({"C"}, 6, set())
     assert ranked == (by_level[1], 2, by_level[1])
     best = table.log_evidence + table.log_prior
     assert confirmed == (set(table.model[np.argsort(-best.data)[:3]].to_numpy()) & by_level[1], 6, confirmed[0])
@@ -169,7 +172,7 @@ def test_a_search_without_gain_stops():
 def test_several_inputs_have_base_kernels_of_their_own():
     inputs = np.column_stack([X[:, 0], RNG.uniform(size=30)])
     result = pma.search.compositional_kernel_search(inputs, Y, bases=("SE",), depth=1, **SETTINGS)
-    assert list(result.table.model.to_numpy()) == ["SE[0]", "SE[1]"]
+    assert list(result.table.model.to_numpy()) == ["SE[0]", "SE[1]", "C"]
     assert str(result.best.gpm.expression) == "SE[0]"
 
 
@@ -219,7 +222,7 @@ def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
     with pytest.warns(UserWarning, match="better evidence than .* because its fit is doubtful: .* did not converge"):
         result = search(bases=("LIN", "PER"), depth=1)
     assert str(result.best.gpm.expression) == sound[1]
-    monkeypatch.setattr(structure, "fit_laplace_models", pretending({"LIN", "SE"}))
+    monkeypatch.setattr(structure, "fit_laplace_models", pretending({"LIN", "SE", "C"}))
     with pytest.warns(UserWarning, match="every fit is doubtful, .* did not converge"):
         search(bases=("LIN", "SE"), depth=1)
 
@@ -237,6 +240,27 @@ def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
     with pytest.warns(UserWarning, match="interrupted; the result holds the 2 fits"):
         result = search(bases=("LIN", "SE"), depth=3)
     assert set(result.fits) == {"LIN", "SE"}
+
+
+def test_white_noise_is_a_constant():
+    """On average a constant is more probable than a line, and both may be noise that a short lengthscale explains."""
+    found = []
+    for seed in range(4):
+        y = np.random.default_rng(seed).normal(size=40)
+        keywords = {"bases": ("SE", "LIN"), "depth": 1, "random_seed": seed, "progressbar": False}
+        table = pma.search.compositional_kernel_search(np.linspace(0, 1, 40)[:, None], y, **keywords).table
+        found.append(table.probability.sel(model=["C", "LIN"]).to_numpy())
+    constant, line = np.mean(found, axis=0)
+    assert constant > line
+
+
+def test_what_is_not_needed_any_more_is_left_out():
+    """From a product with a factor too many, in one step."""
+    x = np.linspace(0, 1, 40)
+    y = 3 * x + 0.1 * np.random.default_rng(0).normal(size=40)
+    keywords = {"first_level": "SE * LIN + PER", "bases": ("PER",), "depth": 2, "random_seed": 0, "progressbar": False}
+    found = pma.search.compositional_kernel_search(x[:, None], y, **keywords)
+    assert {"SE * LIN", "LIN + PER", "SE + PER"} <= set(found.fits)
 
 
 @pytest.mark.parametrize(

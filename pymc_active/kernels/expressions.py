@@ -133,6 +133,22 @@ class Expression:
         found = dict.fromkeys(new for step in steps for new in here._with_one_part_replaced(step))
         return [new for new in found if new != here]
 
+    def simpler(self) -> list[Expression]:
+        """The distinct expressions with one base kernel less.
+
+        Examples
+        --------
+        >>> [str(near) for near in parse("SE * (LIN + PER)").simpler()]
+        ['LIN + PER', 'SE * PER', 'SE * LIN']
+        """
+        found: dict[Expression, None] = {}
+        for i, child in enumerate(self.children):
+            rest = (*self.children[:i], *self.children[i + 1 :])
+            for less in [None] if isinstance(child, Base) else child.simpler():
+                parts = rest if less is None else (*rest[:i], less, *rest[i:])
+                found[self._kind(parts) if len(parts) > 1 else parts[0]] = None
+        return list(found)
+
     def _with_one_part_replaced(self, step: Callable[[Expression], Iterable[Expression]]) -> Iterator[Expression]:
         yield from step(self)
         for i, child in enumerate(self.children):

@@ -297,15 +297,17 @@ def _mean_basis(mean: str, X: np.ndarray) -> np.ndarray:
 def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine, scaled_inputs: str) -> None:
     """Warn if the default priors, which are stated for scaled data, cannot suit these."""
     problems = []
-    for what, values, remedy in (
-        ("X", x_map(X), f"x_scale={scaled_inputs!r}"),
-        ("y", y_map(y)[:, None], "y_scale='standardize'"),
+    # Priors for [0, 1] expect several lengthscales in it.
+    largest = 10 if scaled_inputs == "unit" else 100
+    for what, values, most, remedy in (
+        ("X", x_map(X), largest, f"x_scale={scaled_inputs!r}"),
+        ("y", y_map(y)[:, None], 100, "y_scale='standardize'"),
     ):
         if len(values) < 3:
             continue
         size = np.abs(values).max(0)
         # Years, pascals or counts; or values that are all tiny beside the unit of the priors.
-        strange = (size > 100) | (0 < size.max() < 0.01)
+        strange = (size > most) | (0 < size.max() < 0.01)
         if strange.any():
             problems.append(f"{remedy} ({what} reaches {size.max():.3g})")
     if problems:

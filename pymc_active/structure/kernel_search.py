@@ -141,8 +141,8 @@ def compositional_kernel_search(
     r"""Search for the kernel of a series among sums and products of base kernels.
 
     The first level holds the base kernels. Each later level fits the neighbours of the best kernels so far: any part
-    S of the expression becomes S + B or S * B, and any base kernel another one. The search stops when no neighbour is
-    better.
+    S of the expression becomes S + B or S * B, any base kernel another one, or is left out. The search stops when no
+    neighbour is better. At last it compares with the constant kernel C, which says that there is nothing but noise.
 
     Parameters
     ----------
@@ -258,13 +258,16 @@ def compositional_kernel_search(
                     child: parent
                     for parent in reversed(best)
                     if parent not in expanded
-                    for child in parent.neighbours(bases, n_inputs)
+                    for child in [*parent.neighbours(bases, n_inputs), *parent.simpler()]
                     if child not in search.records and not is_redundant(child)
                 }
                 expanded.update(best)
                 if not candidates:
                     stopped = "no neighbours left"
                     break
+            if search.fits and first_level is None and budget is None:
+                # That there is nothing but noise, which is not expanded.
+                search.fit({Base("C"): None}, 1)
         except KeyboardInterrupt:
             if not search.fits:
                 raise

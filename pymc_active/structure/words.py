@@ -36,7 +36,7 @@ _PARTNERS = 0.5  # If fewer of the data have another in its phase, half a period
 _LEVEL = 0.95  # A product with more of its prior variance in the average over a period is not periodic.
 _TREND = 0.01  # A trend with less of the variance is not told.
 _EVEN = 0.1  # Data are evenly spaced if all distances are multiples of their median to this fraction of it.
-_RISE = 4.0  # Widths in which a step goes from an eighth to seven eighths.
+_RISE = 4.0  # Widths in which a step goes from an eighth to seven eighths of its height, which "over" tells.
 _AT_THE_END = 0.05  # Within this fraction of the range a line reaches zero at the end of the data.
 _WIDE = 0.3  # A log-normal with a larger sd is given by its 89 % interval, not by ± its sd.
 _Z89 = 1.598  # Half the width of that interval, in sds.
@@ -188,13 +188,16 @@ class Words:
         return _STEP.format(of=self._of(leaf.columns), place=self._place(leaf))
 
     def _place(self, leaf: Step) -> str:
-        """Where a step is and, if the data can show that, over which length it rises."""
-        column, _, width = leaf.factor(self.theta)
-        text = self._value(column, leaf.location)
-        if _RISE * width < np.median(self._distances(column)):
-            return text
-        rise = self._positive(itemgetter(leaf.log_width), [leaf.log_width], _RISE * float(self.scale[column]))
-        return text + _SPREAD.format(length=self._with_unit(rise, leaf.columns))
+        """Where a step is and, if the data show that it is not abrupt, over which length it rises."""
+        column, centre, width = leaf.factor(self.theta)
+        sd = self._sd(itemgetter(leaf.log_width), [leaf.log_width])
+        if _RISE * width * np.exp(-_Z89 * sd) > np.median(self._distances(column)):
+            rise = self._positive(itemgetter(leaf.log_width), [leaf.log_width], _RISE * float(self.scale[column]))
+            return self._value(column, leaf.location) + _SPREAD.format(length=self._with_unit(rise, leaf.columns))
+        # An abrupt step may be anywhere between two of the data.
+        x = np.unique(self.X[:, column])
+        after = int(np.clip(np.searchsorted(x, centre), 1, len(x) - 1))
+        return self._value(column, leaf.location, (x[after] - x[after - 1]) / np.sqrt(12))
 
     def _nominal(self, leaf: Periodic, leaves: Sequence[Node]) -> str:
         """Why a periodic factor of a product does not make it periodic, a key of the table; empty if it does."""
@@ -311,12 +314,12 @@ class Words:
         indices = [None] * len(leaf.columns) if leaf.location is None else map(int, leaf.location)
         return ", ".join(self._value(int(column), index) for column, index in zip(leaf.columns, indices, strict=True))
 
-    def _value(self, column: int, index: int | None) -> str:
+    def _value(self, column: int, index: int | None, more_sd: float = 0.0) -> str:
         """A value of an input, given by a parameter; zero on the scaled inputs without one."""
         scale, value, sd = float(self.scale[column]), float(self.shift[column]), 0.0
         if index is not None:
             value += scale * float(self.theta[index])
-            sd = scale * self._sd(itemgetter(index), [index])
+            sd = scale * np.hypot(self._sd(itemgetter(index), [index]), more_sd)
         unit = f" {self.units[column]}" if self.units[column] else ""
         return f"{self.names[column]} = {plus_minus(value, sd)}{unit}"
 
