@@ -225,7 +225,7 @@ def picture(table):
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, len(FAMILIES) // 2, figsize=(13, 6), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(3, len(FAMILIES) // 3, figsize=(11, 8), sharex=True, sharey=True, layout="constrained")
     styles = {"default": ("#1f6fb4", "-", 2.5), "mgp": ("#d9822b", "-", 1.5), "draws": ("#d9822b", "--", 1.5)}
     styles |= {"map": ("#8a8a8a", "-", 1.2)}
     names = {"default": "pma.fit", "mgp": "Laplace, MGP", "draws": "Laplace, draws", "map": "Laplace, MAP"}

@@ -232,6 +232,17 @@ def gpss_series() -> str:
     return markdown([*header, "90 % intervals hold", "CPU s"], rows)
 
 
+def series() -> str:
+    results = load("../outside/results/series")["results"]
+    shown = [r["method"] for r in results["methods"]]
+    rows = [[r["series"], *(f"{r[method]:.2f}" for method in shown)] for r in results["series"]]
+    for name, key in (("mean", "NLL, mean"), ("90 % intervals hold", "90 % intervals hold")):
+        rows.append([f"*{name}*", *(f"{r[key]:.2f}" for r in results["methods"])])
+    behind = [str(r["by more than 0.2 nats"]) for r in results["methods"]]
+    rows.append(["*series behind the better of ETS and SARIMAX by over 0.2*", *behind])
+    return markdown(["NLL, nats a point", *shown], rows)
+
+
 def scale_out() -> str:
     rows = []
     for name, cells in load("scale_out")["results"]["pools"].items():
@@ -431,6 +442,7 @@ TABLES = (
         many_inputs,
         gpss,
         gpss_series,
+        series,
         scale_out,
         botorch,
         embeddings,

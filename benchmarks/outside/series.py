@@ -161,19 +161,22 @@ def summarize(records):
             variants = {method: record["plain"], f"{method}, as advised": record["advised"]}
         found += [{"series": name, "method": variant, **result} for variant, result in variants.items()]
     table = pd.DataFrame(found)
-    nll = table.pivot(index="series", columns="method", values="nll").reindex(index=SERIES, columns=SHOWN)
+    nll, inside = (
+        table.pivot(index="series", columns="method", values=score).reindex(index=SERIES, columns=SHOWN)
+        for score in ("nll", "coverage_90")
+    )
     # Without a season there is none to know.
-    for method in ("ours, period known", "ours, period known, as advised"):
-        nll[method] = nll[method].fillna(nll[method.replace(", period known", "")])
+    for scores_of in (nll, inside):
+        for method in ("ours, period known", "ours, period known, as advised"):
+            scores_of[method] = scores_of[method].fillna(scores_of[method.replace(", period known", "")])
     above = nll.sub(nll[["ETS", "SARIMAX"]].min(axis=1), axis=0)
-    coverage = table.pivot(index="series", columns="method", values="coverage_90")[list(SHOWN)].mean()
     rows = [
         {
             "method": method,
             "NLL, mean": float(nll[method].mean()),
             "above the better of ETS and SARIMAX, mean": float(above[method].mean()),
             "by more than 0.2 nats": int((above[method] > 0.2).sum()),
-            "90 % intervals hold": float(coverage[method]),
+            "90 % intervals hold": float(inside[method].mean()),
         }
         for method in SHOWN
     ]

@@ -107,7 +107,8 @@ def composite_gp(
         * ``log_lengthscale``: log 0.1 / 1; of PER and PER0, in exp(-2 sin²/lengthscale²): log 2 / √0.5
         * ``log_outputscale``: log 0.4 / 1; ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
         * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
-        * ``location`` of LIN: 0.5 / 1, of STEP: 0.5 / 0.3; ``log_width`` of STEP: log 0.01 / 1
+        * ``location`` of LIN: 0.5 / 1, of STEP: 0.5 / 0.3; ``log_width`` of STEP, whose sigmoid is
+          1 / (1 + exp(-(x - location) / width)): log 0.01 / 1. All of these are in the units of the scaled inputs.
         * ``mean_constant`` and ``mean_slope``: 0 / 1
 
     Raises

@@ -120,7 +120,9 @@ def decompose(
     - k_c(x, X) G^{-1} k_c(X, x)` with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`. Its share is cov(its mean at the
     data, y) / var(y), likewise for the mean function and the residual. Shares add up to one; that of a component that
     works against the others is negative. The largest share comes first. Like terms, which the same words describe and
-    whose kernels among the data are nearly proportional, are one component: ``RQ + RQ`` may be ``"RQ_1 + RQ_2"``.
+    whose kernels among the data are nearly proportional, are one component: ``RQ + RQ`` may be ``"RQ_1 + RQ_2"``. A step
+    "over" a length goes from an eighth to seven eighths of its height in it; without one it may be abrupt, and the
+    uncertainty of its place includes the gap between the data.
 
     Parameters
     ----------
