@@ -89,7 +89,7 @@ CASES = [
         ["begins"],
     ),
     ("STEP", {"location_STEP": -0.2, "log_width_STEP": -5.0}, ["A constant ("], ["step"]),
-    ("LIN * STEP", PLACED, ["A linear function, which begins at x = 1996 ±"], ["rising", "step", "amplitude"]),
+    ("LIN * STEP", PLACED, ["A linear function, which begins at x = 1996 ±", ", rising by "], ["step", "amplitude"]),
     ("SE * STEP", PLACED | {"log_lengthscale_SE": -1.5}, [SMOOTH, ", which begins at x = 1996 ±"], ["step"]),
     ("SE * STEP", PLACED | {"log_lengthscale_SE": 3.0}, ["A step at x = 1996 ±"], ["slow", "begins", "smooth"]),
     ("PER * STEP", YEARLY | PLACED, [PERIODIC, "1.6", ", which begins at x = 1996 ±", TREND], ["shape"]),
@@ -232,6 +232,16 @@ def test_a_change_of_level_is_told_with_its_place_and_height():
     # The sds of the means on both sides, with 17 and 15 years each, and of the noise that is drawn here.
     assert abs(height - 6) < 4 * 0.5 * np.sqrt(1 / 17 + 1 / 15)
     assert 0.1 < height_sd < 0.4
+
+
+def test_a_line_that_begins_is_told_with_its_slope():
+    """Flat until 1996, then rising by 2 a year."""
+    years = np.arange(1980.0, 2012.0)
+    y = 30 + 2 * np.maximum(years - 1996, 0) + 0.2 * np.random.default_rng(3).normal(size=len(years))
+    gpm = pma.composite_gp(years[:, None], y, "LIN * STEP", x_scale="unit", y_scale="standardize")
+    [text] = decompose(pma.fit(gpm, random_seed=1, progressbar=False), y_unit="m").descriptions
+    rate, sd = map(float, re.search(r"rising by (\S+) ± (\S+) m per unit of the input", text).groups())
+    assert abs(rate - 2) < 4 * sd < 0.5
 
 
 ALIAS = "a period below two spacings of the data can hardly be told from a longer alias"

@@ -120,9 +120,9 @@ def decompose(
     - k_c(x, X) G^{-1} k_c(X, x)` with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`. Its share is cov(its mean at the
     data, y) / var(y), likewise for the mean function and the residual. Shares add up to one; that of a component that
     works against the others is negative. The largest share comes first. Like terms, which the same words describe and
-    whose kernels among the data are nearly proportional, are one component: ``RQ + RQ`` may be ``"RQ_1 + RQ_2"``. A step
-    "over" a length goes from an eighth to seven eighths of its height in it; without one it may be abrupt, and the
-    uncertainty of its place includes the gap between the data.
+    whose kernels among the data are nearly proportional, are one component: ``RQ + RQ`` may be ``"RQ_1 + RQ_2"``.
+    A step "over" a length goes from an eighth to seven eighths of its height in it; without one it may be abrupt, and
+    the uncertainty of its place includes the gap between the data.
 
     Parameters
     ----------
@@ -434,22 +434,24 @@ def _share(part: np.ndarray, y: np.ndarray) -> float:
 
 
 def _slope(best: Expansion, words: Words, terms: Sequence[Term], y_unit: str, units: Sequence[str]) -> str:
-    """How steep a linear component of one input is, or how high a step, with its sd by the delta method."""
-    leaf = terms[0][0]
-    is_told = isinstance(leaf, Linear) or (isinstance(leaf, Step) and words.steps([leaf]))
-    if len(terms[0]) > 1 or not is_told or len(leaf.columns) > 1:
+    """How steep a line of one input is, where it has begun, or how high a step, with its sd by the delta method."""
+    steps, lines = words.steps(terms[0]), [leaf for leaf in terms[0] if isinstance(leaf, Linear)]
+    others = [leaf for leaf in terms[0] if not isinstance(leaf, Linear | Step)]
+    columns = {int(column) for leaf in [*steps, *lines] for column in leaf.columns}
+    if others or len(columns) != 1 or len(lines) > 1:
         return ""
-    posterior, column = cast("KernelPosterior", best.posterior), int(leaf.columns[0])
+    posterior, [column] = cast("KernelPosterior", best.posterior), columns
     x_map, (low, high) = cast("Affine", posterior.x_map), np.zeros((2, 1, len(words.names)))
-    if isinstance(leaf, Step):
-        _, centre, width = leaf.factor(posterior._extend(best.theta))
+    for step in steps:
+        _, centre, width = step.factor(words.theta)
         low[:, column], high[:, column] = centre - _FAR * width, centre + _FAR * width
-    else:
+    if lines:
         # One unit of the priors' scale apart.
-        high[:, column] = 1.0
+        low[:, column] = high[:, column]
+        high[:, column] += 1.0
     rise = marginal_moments(_part(best, _Centred(_kernel(terms), low)), x_map.shift + x_map.scale * high, "bbq")
     value, sd = float(rise.mean[0] - posterior.y_map.shift), float(np.sqrt(rise.variance[0]))
-    if isinstance(leaf, Step):
+    if not lines:
         return height(value, sd, y_unit)
-    step = float((x_map.scale * (high - low)).max())
-    return slope(value / step, sd / step, y_unit, units[column])
+    unit = float((x_map.scale * (high - low)).max())
+    return slope(value / unit, sd / unit, y_unit, units[column])
