@@ -45,8 +45,9 @@ quick: lint
 test: lint
 	$(PYTEST) --doctest-modules tests pymc_active
 # Every page anew, so that every notebook runs with the package as it is. A source archive has no docs.
-	$(if $(wildcard docs),$(SPHINX) --fresh-env --write-all --jobs 2 --define nb_execution_mode=force)
-	$(PY) tools/check_wheel.py
+# The wheel is made and tried meanwhile.
+	$(PY) tools/check_wheel.py & \
+	$(if $(wildcard docs),$(SPHINX) --fresh-env --write-all --jobs 2 --define nb_execution_mode=force,true) && wait $$!
 
 $(VENV)/.stamp-venv: pyproject.toml
 	@python=$$(sh tools/find_python.sh) && \
@@ -58,7 +59,8 @@ $(VENV)/.stamp-demo: EXTRAS := plots,datasets
 $(VENV)/.stamp-docs: EXTRAS := docs
 $(VENV)/.stamp-test: EXTRAS := test
 
+# Python compiles what is imported when it is; to compile all packages would take longer than the rest of installing.
 $(VENV)/.stamp-%: $(VENV)/.stamp-venv
 	@echo "Installing the package with [$(EXTRAS)] into $(VENV); this takes a minute or two"
-	@$(PY) -m pip install -qq --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-compile --editable '.[$(EXTRAS)]'
 	@touch $@

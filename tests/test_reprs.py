@@ -199,7 +199,7 @@ def test_kernels_and_their_searches():
         assert " ".join(text.split()) in shown
     keywords = {"progressbar": False, "random_seed": 1, "fit_keywords": {"n_restarts": 1, "population": 0}}
     search = pma.search.compositional_kernel_search(t[:, None], np.sin(t), bases=("SE", "LIN"), depth=1, **keywords)
-    for text in ("2 kernels by evidence", search.stopped, "log_evidence"):
+    for text in ("3 kernels by evidence", search.stopped, "log_evidence"):
         assert text in text_of(search)
     priors = pma.search.prior_sensitivity(t[:, None], np.sin(t), ["SE", "LIN"], **keywords)
     assert "best under" in text_of(priors)
