@@ -14,6 +14,9 @@ ifneq ($(shell test "$$(cat $(VENV)/.stamp-venv 2>/dev/null)" = "$$(pwd -P)" && 
 .PHONY: $(VENV)/.stamp-venv
 endif
 
+# Compiled files are kept, also where the caller's Python keeps none: every process would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # All targets install into the one environment, which pip cannot do at once.
 .NOTPARALLEL:
 
