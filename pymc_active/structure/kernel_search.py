@@ -150,7 +150,7 @@ def compositional_kernel_search(
         As in :func:`composite_gp`.
     bases : sequence of str or Base
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ... STEP finds changes of level and
-        what begins in the middle of the data; without it the search takes a fifth less time.
+        what begins in the middle of the data; without it a level has about a fifth fewer kernels.
     first_level : str, Expression or sequence, optional
         Kernels of the first level, in place of the bases.
     depth, beam, budget : int
