@@ -71,13 +71,15 @@ class Case:
         self.pool, self.new = RNG.uniform(-1, 1, (2, 6, D))
         self.bounds = [(-1, 1)] * D
         self.gpm = make(self.X, self.y)
+        # A user's own model is compiled, which takes longest, so the learner has the same one.
+        of_learner = self.gpm if kind == "user" else make(self.X, self.y)
         if self.is_several:
             self.fits = {label: pma.fit(gpm, n_particles=64, **QUIET) for label, gpm in self.gpm.items()}
             self.fit = pma.ModelAverage(self.fits)
         else:
             self.fit = pma.fit(self.gpm, n_particles=64, **QUIET)
         learn = "model" if self.is_several else "hyperparameters"
-        self.learner = pma.active.Learner(make(self.X, self.y), learn, pool=self.pool, random_seed=0)
+        self.learner = pma.active.Learner(of_learner, learn, pool=self.pool, random_seed=0)
         self.learner.run(truth, n=1, progressbar=False)
 
     @property

@@ -8,10 +8,11 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pytensor.scalar import Clip
 
 import pymc_active as pma
 from pymc_active.posterior import graph_taylor
-from pymc_active.posterior.graph import _default_mode
+from pymc_active.posterior.compile_mode import vm_mode
 
 pytestmark = pytest.mark.slow
 
@@ -277,8 +278,19 @@ def test_the_users_covariance_is_not_changed():
 
 def test_sums_of_more_terms_than_numpy_has_operands():
     terms = [pt.vector() for _ in range(70)]
-    function = pytensor.function(terms, sum(terms), mode=_default_mode())
+    function = pytensor.function(terms, sum(terms), mode=vm_mode())
     assert_array_equal(function(*(np.full(2, float(k)) for k in range(70))), np.full(2, 69 * 35.0))
+
+
+@pytest.mark.parametrize("limits", [(0.0, np.inf), (-1, 2), (2.0, -1.0)])
+def test_clipping_calls_python_for_no_number_of_an_array(limits):
+    x, x_test = pt.vector(), np.array([-3.0, 0.5, 7.0, np.nan])
+    clipped = pt.clip(x, *limits)
+    function = pytensor.function([x], clipped, mode=vm_mode())
+    clips = [node for node in function.maker.fgraph.apply_nodes if isinstance(getattr(node.op, "scalar_op", 0), Clip)]
+    # PyTensor has its own meaning for limits in the wrong order.
+    assert bool(clips) == (limits[0] > limits[1])
+    assert_array_equal(function(x_test), clipped.eval({x: x_test}, mode="FAST_COMPILE"))
 
 
 # ---------------------------------------------------------------- kernels that somebody wrote

@@ -20,10 +20,7 @@ from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import graph_inputs
-from pytensor.scalar import Add, Mul
-from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
@@ -32,9 +29,8 @@ from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
 from pymc_active.posterior.graph_taylor import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
 from pymc_active.support.scaling import IDENTITY
 
-# Numbers in one block of directional derivatives of K, and terms of one sum in compiled graphs, at most.
+# Numbers in one block of directional derivatives of K, at most.
 _BLOCK = 4_000_000
-_OPERANDS = 20
 
 
 class GPGraphs:
@@ -225,19 +221,6 @@ class _Functions:
         return self._lines[order, by_row]
 
 
-@node_rewriter([Elemwise])
-def _split_long(fgraph, node):
-    """Split long sums and products, because NumPy's elementwise functions take at most 32 operands."""
-    if len(node.inputs) > _OPERANDS and isinstance(node.op.scalar_op, Add | Mul):
-        return [node.op(node.op(*node.inputs[:_OPERANDS]), *node.inputs[_OPERANDS:])]
-    return None
-
-
-def _default_mode():
-    # After the rewrites that would merge them again.
-    return vm_mode().register((in2out(_split_long), 100))
-
-
 class GraphPosterior(Posterior):
     """Posterior of any ``pm.gp.Marginal`` model, given X (n, D) and y (n,).
 
@@ -252,7 +235,7 @@ class GraphPosterior(Posterior):
         self.x_map = self.y_map = IDENTITY
         self.n_parameters = graphs.n_parameters
         self._holders, self._shared = holders, graphs.data
-        self._functions = _Functions(graphs, compile_kwargs or {"mode": _default_mode()}, holders)
+        self._functions = _Functions(graphs, compile_kwargs or {"mode": vm_mode()}, holders)
         self._set_data(X, y)
 
     def _set_data(self, X, y):
