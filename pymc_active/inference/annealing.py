@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pymc_active.inference.hmc import Places, trajectories
 from pymc_active.inference.resampling import systematic
@@ -133,7 +132,8 @@ def effective(log_weights: np.ndarray) -> float:
     """Effective number of weights, (sum w)² / sum w²; 0 if none is finite."""
     if not np.isfinite(log_weights).any():
         return 0.0
-    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / np.square(weights).sum())
 
 
 def anneal(
@@ -157,8 +157,9 @@ def anneal(
         raise NoFiniteStartError("the likelihood is not finite at any draw from the prior: check the scale of X and y")
     log_evidence, n_levels, accepted = 0.0, 1, []
     while True:
-        log_evidence += float(logsumexp(weights) - np.log(S))
-        weights = np.exp(weights - logsumexp(weights))
+        total = float(np.logaddexp.reduce(weights))
+        log_evidence += total - np.log(S)
+        weights = np.exp(weights - total)
         particles = particles.take(systematic(weights, S, rng))
         for _ in range(1 if noise else _LAST_MOVES):
             particles = mover.move(particles, noise)

@@ -146,7 +146,8 @@ class _Proposal:
         if self.orbit is not None:
             turned = self.orbit.turn(z)
             return self._log_student(turned) - self.orbit.log_volume(turned)
-        return logsumexp([self._log_student(z[:, image]) for image in self.images], axis=0) - np.log(len(self.images))
+        each = [self._log_student(z[:, image]) for image in self.images]
+        return np.logaddexp.reduce(each) - np.log(len(each))
 
     def nearest(self, z: np.ndarray) -> np.ndarray:
         """The points equal to z by symmetry that are nearest to the centre, (S, P)."""
