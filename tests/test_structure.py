@@ -176,6 +176,14 @@ def test_several_inputs_have_base_kernels_of_their_own():
     assert str(result.best.gpm.expression) == "SE[0]"
 
 
+def test_bounds_take_the_place_of_the_span_of_the_data():
+    result = search(bases=("SE",), depth=1, bounds=[(0, 20)], fit_keywords={})
+    own = pma.composite_gp(X, Y, "SE", y_scale="standardize", bounds=[(0, 20)])
+    assert_allclose(result.fits["SE"].gpm.x_map(np.array([[0.0], [20.0]])), [[0.0], [1.0]])
+    expected = pma.fit_laplace(own, random_seed=3, progressbar=False).log_evidence
+    assert_allclose(result.fits["SE"].log_evidence, expected, atol=1e-4)
+
+
 def test_a_start_takes_the_place_of_the_bases():
     result = search(first_level="SE + LIN", bases=("PER",), depth=2, budget=3)
     assert str(result.table.model.to_numpy()[0]) == "SE + LIN"

@@ -33,7 +33,7 @@ from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
-from pymc_active.support.tables import read_inputs, read_numbers, read_outputs
+from pymc_active.support.tables import Bounds, read_inputs, read_numbers, read_outputs
 from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
@@ -133,6 +133,7 @@ def compositional_kernel_search(
     priors: str | Mapping[str, Any] | None = None,
     x_scale: Scale = "unit",
     y_scale: Scale = "standardize",
+    bounds: Bounds | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
@@ -146,8 +147,8 @@ def compositional_kernel_search(
 
     Parameters
     ----------
-    X, y, period, mean, x_scale, y_scale
-        As in :func:`composite_gp`.
+    X, y, period, mean, x_scale, y_scale, bounds
+        As in :func:`composite_gp`; ``bounds`` take the place of ``x_scale="unit"``.
     bases : sequence of str or Base
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ... STEP finds changes of level and
         what begins in the middle of the data; without it a level has about a fifth fewer kernels.
@@ -229,7 +230,9 @@ def compositional_kernel_search(
         kernels = [on_inputs(parse(one), n_inputs) for one in given]
     parse("SE").neighbours(bases, n_inputs)  # finds wrong bases before anything long is run
 
-    models = {"period": period, "mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale}
+    in_box = bounds is not None and isinstance(x_scale, str) and x_scale == "unit"
+    models = {"period": period, "mean": mean, "priors": priors, "y_scale": y_scale, "bounds": bounds}
+    models["x_scale"] = None if in_box else x_scale
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
     search = _Search(X, y, models, keywords, cost)
