@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 import pymc_active as pma
 from pymc_active.kernels import parse
-from pymc_active.kernels.expressions import is_redundant
+from pymc_active.kernels.expressions import base_kernels, is_redundant
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.structure import kernel_search as structure
 from pymc_active.structure import priors as priors_module
@@ -47,9 +47,20 @@ def test_each_level_holds_the_neighbours_of_the_best_of_the_level_before(found):
     first = first[first != "C"]
     best = max(first, key=lambda label: float(table.log_evidence.sel(model=label)))
     expected = {child for child in parse(best).neighbours(("LIN", "PER")) if str(child) not in first}
-    second = table.isel(model=table.level.to_numpy() == 2)
-    assert {parse(str(label)) for label in second.model.to_numpy()} == expected
-    assert set(second.parent.to_numpy()) == {best}
+    assert {parse(str(label)) for label in table.model[table.parent == best].to_numpy()} == expected
+    assert set(table.level[table.parent == best].to_numpy()) == {2}
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_all_around_the_probable_kernels_is_fitted(depth):
+    bases = ("LIN", "PER", "SE")
+    result = search(bases=bases, depth=depth)
+    probability = result.table.probability.to_series()
+    fitted = {parse(label) for label in probability.index}
+    probable = [parse(label) for label in probability.index[probability > 0.1]]
+    near = {child for one in probable for child in [*one.neighbours(bases), *one.simpler(), *one.exchanged()]}
+    assert {child for child in near if len(base_kernels(child)) <= depth and not is_redundant(child)} <= fitted
+    assert max(len(base_kernels(one)) for one in fitted) == depth
 
 
 def test_the_table_holds_what_the_fits_say(found):
@@ -72,7 +83,8 @@ def test_additions_must_pay():
     assert len(dear.best.gpm.expression.children) == 0
     assert dear.stopped == "level 2 brought nothing better"
     assert (free.table.log_prior == 0).all()
-    assert_allclose(free.table.log_evidence, dear.table.log_evidence)
+    both = sorted(set(free.fits) & set(dear.fits))
+    assert_allclose(free.table.log_evidence.sel(model=both), dear.table.log_evidence.sel(model=both))
     best = free.table.log_evidence.max() - dear.table.log_evidence.sel(model=str(dear.best.gpm.expression))
     assert_allclose(free.history.gain.iloc[-1], best)
     assert dear.history.gain.iloc[-1] == 0
@@ -89,8 +101,10 @@ def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
 
     monkeypatch.setattr(structure, "fit_laplace_models", spy)
     wide = search(bases=("LIN", "PER"), depth=2, beam=2)
-    assert len(fitted) == len(set(fitted)) == 9
-    assert [len(set(result.table.parent.to_numpy()) - {""}) for result in (found, wide)] == [1, 2]
+    assert len(fitted) == len(set(fitted)) == len(wide.fits)
+    assert {parse(label) for label in wide.fits} > {parse(label) for label in found.fits}
+    expanded = [{"LIN", "PER"} & set(map(str, result.table.parent.to_numpy())) for result in (found, wide)]
+    assert [len(labels) for labels in expanded] == [1, 2]
 
 
 def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypatch):
@@ -102,13 +116,17 @@ def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypa
 
     monkeypatch.setattr(structure, "fit_laplace_models", spy)
     result = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH)
-    table, [first, ranked, confirmed, nothing] = result.table, calls
-    by_level = [set(table.model[table.level == level].to_numpy().tolist()) for level in (1, 2)]
-    assert first == (by_level[0] - {"C"}, 6, set())
+    # At last the constant kernel, and what is around the probable ones.
+    table, [first, ranked, confirmed, nothing, around, *last] = result.table, calls
+    by_parent = {parent: set(group) for parent, group in table.model.to_series().groupby(table.parent.to_series())}
+    [parent] = {"LIN", "PER"} & set(by_parent)
+    assert first == (by_parent[""] - {"C"}, 6, set())
     assert nothing == ({"C"}, 6, set())
-    assert ranked == (by_level[1], 2, by_level[1])
-    best = table.log_evidence + table.log_prior
-    assert confirmed == (set(table.model[np.argsort(-best.data)[:3]].to_numpy()) & by_level[1], 6, confirmed[0])
+    assert ranked == (by_parent[parent], 2, by_parent[parent])
+    assert around == (by_parent["LIN + PER"], 2, by_parent["LIN + PER"])
+    best = set(table.model[np.argsort(-(table.log_evidence + table.log_prior).data)[:3]].to_numpy())
+    assert confirmed == (confirmed[0] & by_parent[parent], 6, confirmed[0])
+    assert best <= first[0].union(confirmed[0], *(labels for labels, n_restarts, _ in last if n_restarts == 6))
     assert str(result.best.gpm.expression) in first[0] | confirmed[0]
 
 

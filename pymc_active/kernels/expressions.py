@@ -149,6 +149,20 @@ class Expression:
                 found[self._kind(parts) if len(parts) > 1 else parts[0]] = None
         return list(found)
 
+    def exchanged(self) -> list[Expression]:
+        """The distinct expressions with one sum made a product, or one product a sum.
+
+        Examples
+        --------
+        >>> [str(near) for near in parse("SE * (LIN + PER)").exchanged()]
+        ['SE + LIN + PER', 'SE * LIN * PER']
+        """
+        other = {Sum: Product, Product: Sum}
+        steps = self._with_one_part_replaced(
+            lambda part: [] if isinstance(part, Base) else [other[type(part)](part.children)]
+        )
+        return list(dict.fromkeys(steps))
+
     def _with_one_part_replaced(self, step: Callable[[Expression], Iterable[Expression]]) -> Iterator[Expression]:
         yield from step(self)
         for i, child in enumerate(self.children):

@@ -50,6 +50,8 @@ _SHOWN = 10
 # Restarts for a kernel that also starts from its parent's modes, and how many of the best kernels of a level are then
 # searched as thoroughly as the first ones: most candidates need only be ranked.
 _RANKED, _THOROUGH = 2, 3
+# Probability from which the neighbours of a kernel are fitted before a search ends.
+_PROBABLE = 0.1
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
 # one), and nats from which to advise them.
 _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
@@ -142,8 +144,10 @@ def compositional_kernel_search(
     r"""Search for the kernel of a series among sums and products of base kernels.
 
     The first level holds the base kernels. Each later level fits the neighbours of the best kernels so far: any part
-    S of the expression becomes S + B or S * B, any base kernel another one, or is left out. The search stops when no
-    neighbour is better. At last it compares with the constant kernel C, which says that there is nothing but noise.
+    S of the expression becomes S + B or S * B, any base kernel another one, or is left out, any sum a product or the
+    other way round. When no neighbour is better, the search compares with the constant kernel C, which says that there
+    is nothing but noise, and fits the neighbours of every kernel with a probability of a tenth or more, until there is
+    none left: a probability means little while its rivals have not been tried.
 
     Parameters
     ----------
@@ -155,8 +159,9 @@ def compositional_kernel_search(
     first_level : str, Expression or sequence, optional
         Kernels of the first level, in place of the bases.
     depth, beam, budget : int
-        Largest numbers of levels, of kernels expanded at each level (the best ones; 1 is greedy, as in the paper),
-        and of kernels fitted (default: no limit).
+        Largest numbers of levels, and so of base kernels in one kernel; of kernels expanded at each level (the best
+        ones; 1 is greedy, as in the paper); and of kernels fitted (default: no limit). With a budget, or by BIC, the
+        search ends with the last level.
     score : {"evidence", "bic"}
         ``"evidence"``: the largest Laplace evidence, summed over modes, less the cost of the kernels. ``"bic"``: the
         smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free
@@ -195,9 +200,14 @@ def compositional_kernel_search(
     No kernel is tried twice, in whatever order it is written. Redundant kernels are left out: products with the same
     squared exponential twice, which is again a squared exponential, or with two steps, and sums of three lines, or of
     two through the origin. A neighbour starts from the modes of its parent and from few others; the best three kernels
-    of each level are then searched thoroughly. A fit that raises is recorded and skipped. Source: Duvenaud et al.
-    (2013), Structure discovery in nonparametric regression through compositional kernel search; steps take the place of
-    the change points of Lloyd et al. (2014).
+    of each level are then searched thoroughly. A fit that raises is recorded and skipped.
+
+    ``probability`` is calibrated on series drawn from the priors of the search (kernels of at most two or three base
+    kernels, ``benchmarks/structure_probabilities.py``). With few points it is spread over many kernels: believe what
+    the probable ones have in common, such as ``table.probability.where(table.model.str.contains("PER")).sum()``.
+
+    Source: Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel
+    search; steps take the place of the change points of Lloyd et al. (2014).
 
     Examples
     --------
@@ -238,7 +248,18 @@ def compositional_kernel_search(
     search = _Search(X, y, models, keywords, cost)
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
+    largest = depth - 1 + max(len(base_kernels(kernel)) for kernel in kernels)
     stopped = f"depth {depth} reached"
+
+    def children(parents: Sequence[Expression]) -> dict[Expression, Expression | None]:
+        """What is one step away and not fitted yet, each with the best of its parents, the first."""
+        return {
+            child: parent
+            for parent in reversed(parents)
+            for child in [*parent.neighbours(bases, n_inputs), *parent.simpler(), *parent.exchanged()]
+            if child not in search.records and not is_redundant(child) and len(base_kernels(child)) <= largest
+        }
+
     # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
         try:
@@ -256,14 +277,10 @@ def compositional_kernel_search(
                 if len(chosen) < len(candidates) or len(search.records) == budget:
                     stopped = f"budget of {budget} kernels used up"
                     break
+                if level == depth:
+                    break
                 best = [record.expression for record in search.ranked(score)[:beam]]
-                candidates = {
-                    child: parent
-                    for parent in reversed(best)
-                    if parent not in expanded
-                    for child in [*parent.neighbours(bases, n_inputs), *parent.simpler()]
-                    if child not in search.records and not is_redundant(child)
-                }
+                candidates = children([one for one in best if one not in expanded])
                 expanded.update(best)
                 if not candidates:
                     stopped = "no neighbours left"
@@ -271,6 +288,16 @@ def compositional_kernel_search(
             if search.fits and first_level is None and budget is None:
                 # That there is nothing but noise, which is not expanded.
                 search.fit({Base("C"): None}, 1)
+                expanded.add(Base("C"))
+            if search.fits and score == "evidence" and budget is None:
+                while probable := [one for one in search.probable() if one not in expanded]:
+                    candidates = children(probable)
+                    expanded.update(probable)
+                    with progress("Around the probable kernels", len(candidates), progressbar) as advance:
+                        for batch in batched(candidates.items(), _BATCH):
+                            search.fit(dict(batch), level)
+                            advance(len(batch))
+                        search.confirm(score)
         except KeyboardInterrupt:
             if not search.fits:
                 raise
@@ -395,6 +422,12 @@ class _Search:
         order = [i for i in _ranking(table, score) if not records[i].error]
         sound = [i for i in order if not table.doubtful.to_numpy()[i]]
         return [records[i] for i in sound or order]
+
+    def probable(self) -> list[Expression]:
+        """Sound fits with a probability of a tenth or more, the best first."""
+        probability = self.table().probability.to_series()
+        sound = [record.expression for record in self.ranked("evidence")]
+        return [expression for expression in sound if probability[str(expression)] >= _PROBABLE]
 
     def best_score(self, score: str) -> float:
         ranked = self.ranked(score)

@@ -1,0 +1,147 @@
+"""Are the probabilities of kernels that a search returns calibrated?
+
+    python benchmarks/structure_probabilities.py --minutes 20   # makes missing records for so long; resumable
+    python benchmarks/structure_probabilities.py                # table, JSON and picture from the records
+
+Series of 40 points are drawn from the prior of the search itself: a kernel of at most two (or three) base kernels with
+probability proportional to exp(-number), its hyperparameters from the default priors, x uniform in [0, 1]. The search
+is the default one, no larger than the prior. Calibrated is: the best kernel is right as often as its probability says,
+the true one has on average the probability that a draw from the result would have, and of the kernels said to contain
+a base kernel with 0.8, eight of ten do.
+"""
+
+import argparse
+import os
+import warnings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import _records
+import _report
+import numpy as np
+
+PATH = _records.RESULTS / "structure_probabilities.jsonl"
+BASES = ("SE", "PER", "LIN", "RQ", "STEP")
+ROWS = {"at most two base kernels": (2, 150), "at most three": (3, 60)}
+EDGES = (0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1)
+
+
+def kernels(depth):
+    """Every kernel of at most so many base kernels, and the constant one; with their prior probabilities."""
+    from pymc_active.kernels import parse
+    from pymc_active.kernels.expressions import base_kernels, is_redundant
+
+    found = level = dict.fromkeys(map(parse, BASES))
+    for _ in range(depth - 1):
+        children = {child: None for parent in level for child in parent.neighbours(BASES)}
+        level = {child: None for child in children if child not in found and not is_redundant(child)}
+        found = {**found, **{child: None for child in level if len(base_kernels(child)) <= depth}}
+    found = [*found, parse("C")]
+    weight = np.exp([-float(len(base_kernels(kernel))) for kernel in found])
+    return found, weight / weight.sum()
+
+
+def run(row, method, repeat):
+    import pymc_active as pma
+    from pymc_active.kernels import parse
+    from pymc_active.kernels.expressions import base_kernels
+
+    depth, _ = ROWS[row]
+    rng = np.random.default_rng([depth, repeat])
+    found, weight = kernels(depth)
+    true = found[rng.choice(len(found), p=weight)]
+    x = rng.uniform(size=(40, 1))
+    posterior = pma.composite_gp(x, np.zeros(40), true, x_scale=None, y_scale=None).posterior()
+    theta = posterior.prior.mean + posterior.prior.sd * rng.normal(size=len(posterior.prior.mean))
+    factor = posterior.state(theta).factor
+    y = factor.L @ rng.normal(size=40) - factor.residual
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pma.ActiveWarning)
+        result = pma.search.compositional_kernel_search(
+            x, y, depth=depth, x_scale=(0.0, 1.0), y_scale=(0.0, 1.0), random_seed=repeat, progressbar=False
+        )
+    p = result.table.probability.to_series().fillna(0.0)
+    right = np.array([parse(label) == true for label in p.index])
+    return {
+        "true": str(true),
+        "best": str(p.idxmax()),
+        "probability": float(p.max()),
+        "right": bool(right[p.argmax()]),
+        "of_true": float(p[right].sum()),
+        "expected_of_true": float(np.square(p).sum()),
+        "n_kernels": len(p),
+        "contains": {base: float(p[p.index.str.contains(rf"\b{base}\b")].sum()) for base in BASES},
+        "truly": {base: base in {part.name for part in base_kernels(true)} for base in BASES},
+    }
+
+
+def summary(records):
+    columns = ("probability", "right", "of_true", "expected_of_true", "n_kernels", "cpu_seconds")
+    means = {name: float(np.mean([r[name] for r in records])) for name in columns}
+    p = np.array([r["probability"] for r in records])
+    means["standard_error"] = float(np.sqrt((p * (1 - p)).sum()) / len(p))
+    said = np.array([r["contains"][base] for r in records for base in BASES])
+    true = np.array([r["truly"][base] for r in records for base in BASES])
+    part = np.clip(np.digitize(said, EDGES) - 1, 0, len(EDGES) - 2)
+    bins = [
+        {"said": float(said[part == k].mean()), "true": float(true[part == k].mean()), "count": int((part == k).sum())}
+        for k in range(len(EDGES) - 1)
+        if (part == k).any()
+    ]
+    return {**means, "count": len(records), "contains": bins}
+
+
+def draw(results):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(results), figsize=(4.2 * len(results), 4.2), squeeze=False)
+    for ax, (row, result) in zip(axes[0], results.items(), strict=True):
+        ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
+        for one in result["contains"]:
+            error = np.sqrt(max(one["said"] * (1 - one["said"]), 1e-4) / one["count"])
+            ax.errorbar(one["said"], one["true"], 2 * error, fmt="o", color=_report.BLUE, ms=5)
+            ax.annotate(f" {one['count']}", (one["said"], one["true"]), fontsize=8, color="0.4", va="top")
+        ax.set(xlabel="probability of a base kernel, as said", ylabel="share of the series that have it", title=row)
+        ax.set(xlim=(-0.03, 1.03), ylim=(-0.06, 1.06))
+    figure.tight_layout()
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=0.0)
+    minutes = parser.parse_args().minutes
+    keys = ((row, "search", i) for i in range(150) for row, (_, n) in ROWS.items() if i < n)
+    if minutes:
+        _records.fill(PATH, keys, run, minutes)
+        return
+    records = list(_records.load(PATH).values())
+    results = {row: summary([r for r in records if r["row"] == row]) for row in ROWS}
+    head = ("prior", "series", "best: said", "right", "true kernel: has", "would have", "kernels", "CPU s")
+    _report.table(
+        head,
+        [
+            (
+                row,
+                r["count"],
+                f"{r['probability']:.2f}",
+                f"{r['right']:.2f} ± {r['standard_error']:.2f}",
+                f"{r['of_true']:.2f}",
+                f"{r['expected_of_true']:.2f}",
+                f"{r['n_kernels']:.0f}",
+                f"{r['cpu_seconds']:.1f}",
+            )
+            for row, r in results.items()
+        ],
+    )
+    for row, r in results.items():
+        print(f"\nProbability of a base kernel, {row}:")
+        _report.table(
+            ("said", "true", "statements"),
+            [(f"{b['said']:.2f}", f"{b['true']:.2f}", b["count"]) for b in r["contains"]],
+        )
+    _report.write(__doc__, quick=False, threads="1", targets=[], results=results, figure=draw(results))
+
+
+if __name__ == "__main__":
+    main()
