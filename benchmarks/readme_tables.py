@@ -243,6 +243,24 @@ def series() -> str:
     return markdown(["NLL, nats a point", *shown], rows)
 
 
+def structure_probabilities() -> str:
+    rows = [
+        [
+            prior,
+            str(r["count"]),
+            f"{r['probability']:.2f}",
+            f"{r['right']:.2f} ± {r['standard_error']:.2f}",
+            f"{r['expected_of_true']:.2f}",
+            f"{r['of_true']:.2f}",
+            f"{r['n_kernels']:.0f}",
+            f"{r['cpu_seconds']:.1f}",
+        ]
+        for prior, r in load("structure_probabilities")["results"].items()
+    ]
+    header = ["kernels drawn", "series", "best kernel has", "is right", "true one should have", "has"]
+    return markdown([*header, "kernels fitted", "CPU s"], rows)
+
+
 def scale_out() -> str:
     rows = []
     for name, cells in load("scale_out")["results"]["pools"].items():
@@ -443,6 +461,7 @@ TABLES = (
         gpss,
         gpss_series,
         series,
+        structure_probabilities,
         scale_out,
         botorch,
         embeddings,

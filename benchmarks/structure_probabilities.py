@@ -4,10 +4,10 @@
     python benchmarks/structure_probabilities.py                # table, JSON and picture from the records
 
 Series of 40 points are drawn from the prior of the search itself: a kernel of at most two (or three) base kernels with
-probability proportional to exp(-number), its hyperparameters from the default priors, x uniform in [0, 1]. The search
-is the default one, no larger than the prior. Calibrated is: the best kernel is right as often as its probability says,
-the true one has on average the probability that a draw from the result would have, and of the kernels said to contain
-a base kernel with 0.8, eight of ten do.
+the default probability, its hyperparameters from the default priors, x uniform in [0, 1]. The search is the default
+one, no larger than the prior. Calibrated is: the best kernel is right as often as its probability says, the true one
+has on average the probability that a draw from the result would have, and of the series said to have a base kernel with
+0.8, eight of ten do.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import numpy as np
 PATH = _records.RESULTS / "structure_probabilities.jsonl"
 BASES = ("SE", "PER", "LIN", "RQ", "STEP")
 ROWS = {"at most two base kernels": (2, 150), "at most three": (3, 60)}
+COST = 1 + np.log(len(BASES))
 EDGES = (0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1)
 
 
@@ -37,7 +38,7 @@ def kernels(depth):
         level = {child: None for child in children if child not in found and not is_redundant(child)}
         found = {**found, **{child: None for child in level if len(base_kernels(child)) <= depth}}
     found = [*found, parse("C")]
-    weight = np.exp([-float(len(base_kernels(kernel))) for kernel in found])
+    weight = np.exp([-COST * len(base_kernels(kernel)) for kernel in found])
     return found, weight / weight.sum()
 
 
@@ -58,7 +59,13 @@ def run(row, method, repeat):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pma.ActiveWarning)
         result = pma.search.compositional_kernel_search(
-            x, y, depth=depth, x_scale=(0.0, 1.0), y_scale=(0.0, 1.0), random_seed=repeat, progressbar=False
+            x,
+            y,
+            depth=depth,
+            x_scale=(0.0, 1.0),
+            y_scale=(0.0, 1.0),
+            random_seed=repeat,
+            progressbar=False,
         )
     p = result.table.probability.to_series().fillna(0.0)
     right = np.array([parse(label) == true for label in p.index])

@@ -67,11 +67,11 @@ def test_the_table_holds_what_the_fits_say(found):
     posterior = pma.active.model_posterior(found.fits)
     table = found.table.sel(model=posterior.model)
     assert_allclose(table.log_evidence, posterior.log_evidence)
-    # A nat for each base kernel beyond the first.
+    # Each base kernel beyond the first costs a nat, and as many as there are to choose from.
     n_operators = [label.count("+") + label.count("*") for label in table.model.to_numpy()]
     assert max(n_operators) == 1
-    assert_allclose(table.log_prior, np.multiply(-1.0, n_operators))
-    assert_allclose(table.probability, softmax(posterior.log_evidence - n_operators))
+    assert_allclose(table.log_prior, -(1 + np.log(2)) * np.array(n_operators))
+    assert_allclose(table.probability, softmax(posterior.log_evidence + table.log_prior.to_numpy()))
     for label, fit in found.fits.items():
         assert float(table.log_posterior.sel(model=label)) == fit.log_posterior
     assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=found.history.best.iloc[-1]))

@@ -8,7 +8,7 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.structure.decompose import decompose
-from pymc_active.structure.words import percent
+from pymc_active.structure.words import percent, share_of_variance
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(1990, 2002, size=30))
@@ -304,3 +304,15 @@ def test_the_trend_in_a_periodic_component_is_its_average_over_a_period():
     [text] = decompose(fit, [[1995.0]]).descriptions
     assert f"{TREND}{percent(share)} of the variance (" in text
     assert 0.05 < share < 0.5
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.43, "43 % of the variance"),
+        (-0.0005, "less than 0.1 % of the variance"),
+        (-0.25, "-25 % of the variance, since it runs against the other components"),
+    ],
+)
+def test_a_negative_share_is_explained(share, text):
+    assert share_of_variance(share) == text

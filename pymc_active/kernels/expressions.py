@@ -157,10 +157,13 @@ class Expression:
         >>> [str(near) for near in parse("SE * (LIN + PER)").exchanged()]
         ['SE + LIN + PER', 'SE * LIN * PER']
         """
-        other = {Sum: Product, Product: Sum}
-        steps = self._with_one_part_replaced(
-            lambda part: [] if isinstance(part, Base) else [other[type(part)](part.children)]
-        )
+
+        def other(part: Expression) -> list[Expression]:
+            if isinstance(part, Base):
+                return []
+            return [Product(part.children) if isinstance(part, Sum) else Sum(part.children)]
+
+        steps = self._with_one_part_replaced(other)
         return list(dict.fromkeys(steps))
 
     def _with_one_part_replaced(self, step: Callable[[Expression], Iterable[Expression]]) -> Iterator[Expression]:

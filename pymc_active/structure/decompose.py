@@ -31,7 +31,7 @@ from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
-from pymc_active.structure.words import Words, height, mean_function, percent, slope, trend
+from pymc_active.structure.words import Words, height, mean_function, percent, share_of_variance, slope, trend
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine
 from pymc_active.support.summaries import Summarized, Summary
@@ -206,7 +206,7 @@ def decompose(
             average = _part(expansion, _Centred(_kernel(averages), posterior.X))
             text += trend(_share(marginal_moments(average, fit.X, "map").mean, fit.y))
         size = f"standard deviation {amplitudes[c]:.3g}" + (f" {y_unit}" if y_unit else "")
-        return f"{text[0].upper()}{text[1:]} ({percent(shares[c])} of the variance, {size})"
+        return f"{text[0].upper()}{text[1:]} ({share_of_variance(shares[c])}, {size})"
 
     plain = {"units": y_unit or "units of y"}
     squared = {"units": f"({y_unit})²" if y_unit else "squared units of y"}

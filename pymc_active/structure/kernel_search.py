@@ -129,7 +129,7 @@ def compositional_kernel_search(
     beam: int = 1,
     budget: int | None = None,
     score: Literal["evidence", "bic"] = "evidence",
-    kernel_cost: float = 1.0,
+    kernel_cost: float | None = None,
     period: float | Mapping[Any, float] | Sequence[float | None] | None = None,
     mean: str | pm.gp.mean.Mean = "constant",
     priors: str | Mapping[str, Any] | None = None,
@@ -167,11 +167,11 @@ def compositional_kernel_search(
         smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free
         hyperparameters (mean and noise included), but only one output scale for each product, since the data determine
         only the product of its scales.
-    kernel_cost : float
+    kernel_cost : float, optional
         Nats that each base kernel beyond the first costs in ``"evidence"`` and in the probabilities: the prior of a
-        structure is proportional to exp(-cost · number). Each further kernel multiplies the number of structures, so
-        that a flat prior would be one for large kernels, and differences of Laplace evidences are not good to less
-        than about a nat. 0 compares evidences alone.
+        structure is proportional to exp(-cost · number). Default: 1 + log(number of base kernels). As each further
+        kernel multiplies the number of structures by about as many, all structures of k + 1 base kernels together are
+        then a little less probable than those of k. 0 compares evidences alone.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed, progressbar, executor, fit_keywords
@@ -226,20 +226,17 @@ def compositional_kernel_search(
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
         if not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{name} must be a positive whole number; got {number!r}")
-    cost = float(read_numbers(kernel_cost, "kernel_cost"))
+    n_inputs = values.shape[1]
+    base = [kernel for kernel in grid(bases, n_inputs=n_inputs) if isinstance(kernel, Base)]
+    cost = 1 + float(np.log(len(base))) if kernel_cost is None else float(read_numbers(kernel_cost, "kernel_cost"))
     if not 0 <= cost < np.inf:
         raise ValueError(f"kernel_cost must be a number of nats from 0; got {kernel_cost!r}")
-    n_inputs = values.shape[1]
-    kernels: list[Expression]
-    if first_level is None:
-        kernels = [base for base in grid(bases, n_inputs=n_inputs) if isinstance(base, Base)]
-    else:
+    kernels: list[Expression] = [*base]
+    if first_level is not None:
         given = [first_level] if isinstance(first_level, str | Expression) else list(first_level)
         if not given:
             raise ValueError("first_level is empty: name at least one kernel, or leave it out for the base kernels")
         kernels = [on_inputs(parse(one), n_inputs) for one in given]
-    parse("SE").neighbours(bases, n_inputs)  # finds wrong bases before anything long is run
-
     in_box = bounds is not None and isinstance(x_scale, str) and x_scale == "unit"
     models = {"period": period, "mean": mean, "priors": priors, "y_scale": y_scale, "bounds": bounds}
     models["x_scale"] = None if in_box else x_scale

@@ -34,6 +34,7 @@ _ONE_PERIOD = 1.5  # Fewer periods in the range do not show that the function re
 _REPEATS = float(np.exp(-0.5))  # Correlation of values that repeat: SE after one lengthscale.
 _PARTNERS = 0.5  # If fewer of the data have another in its phase, half a period away or more, no repetition is seen.
 _LEVEL = 0.95  # A product with more of its prior variance in the average over a period is not periodic.
+_SMALL_SHARE = 0.001  # Smaller shares of the variance are told as "less than".
 _TREND = 0.01  # A trend with less of the variance is not told.
 _EVEN = 0.1  # Data are evenly spaced if all distances are multiples of their median to this fraction of it.
 _RISE = 4.0  # Widths in which a step goes from an eighth to seven eighths of its height, which "over" tells.
@@ -383,9 +384,15 @@ def percent(share: float) -> str:
     if np.isnan(share):
         return "an undefined part"
     value = 100 * share
-    if abs(value) < 0.1:
+    if abs(share) < _SMALL_SHARE:
         return "less than 0.1 %"
     return f"{value:.0f} %" if abs(value) >= 9.5 else f"{value:.2g} %"
+
+
+def share_of_variance(share: float) -> str:
+    """A share that a component has of the variance of y, which is its covariance with y."""
+    against = ", since it runs against the other components" if share < -_SMALL_SHARE else ""
+    return f"{percent(share)} of the variance{against}"
 
 
 def trend(share: float) -> str:
