@@ -11,6 +11,7 @@ import pytensor
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 
 import pymc_active as pma
 from pymc_active.active import Learner
@@ -184,6 +185,14 @@ def test_exploring_finds_a_structure_that_was_not_among_the_models(explored):
     # More complex kernels may be as probable as the true one; it has to be there.
     [label] = [label for label, gpm in explored.models.items() if gpm.expression == pma.kernels.parse("LIN + PER")]
     assert probability[label] > 0.01
+
+
+def test_exploring_weighs_structures_as_a_search_does(explored):
+    """Four base kernels to choose from on the one input."""
+    table = explored.fit.probability
+    n_operators = np.array([label.count("+") + label.count("*") for label in table.model.to_numpy()])
+    assert n_operators.max() > 0
+    assert_allclose(table, softmax(table.log_evidence - (1 + np.log(4)) * n_operators))
 
 
 def test_exploring_keeps_few_models(explored):

@@ -95,7 +95,8 @@ class Learner(Summarized):
     explore_every : int
         With several models, take a step of compositional kernel search after this many told points; 0 is never. Up to
         12 neighbours of probable kernel expressions join, shorter ones more often. Models with a probability below 1e-4
-        leave, except for the best five, and so do those behind the best 25. See also :meth:`add_model`.
+        leave, except for the best five, and so do those behind the best 25. Without ``prior`` structures are weighed as
+        in :func:`compositional_kernel_search`; with it, what joins has the mean weight. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
         Runs the restarts of mode searches, or the fits of several models; results do not depend on it.
     inference : {"auto", "smc", "laplace"}

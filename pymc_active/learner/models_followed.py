@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, on_inputs
+from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, log_prior, on_inputs
 from pymc_active.learner.track import Track
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS, check_max_points
@@ -24,7 +24,9 @@ from pymc_active.predictions.model_average import ModelAverage, Prior, check_dis
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, ignoring, warn_user
 from pymc_active.support.workers import Call
 
-# Neighbours that may join at a time; models that always stay; probability below which others leave; most models kept.
+# Base kernels of models that may join. Neighbours that may join at a time; models that always stay; probability below
+# which others leave; most models kept.
+_BASES = ("SE", "PER", "LIN", "RQ")
 _NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
 
 # The label of a single model.
@@ -178,6 +180,10 @@ class SeveralModels(FollowedModels):
         if self.prior is not None:
             mean = float(np.mean(list(self.prior.values()))) or 1.0
             prior = {label: self.prior.get(label, mean) for label in fits}
+        elif self.explore_every:
+            n_bases = len(_BASES) * self.X.shape[1]
+            known = {label: fit.gpm.expression for label, fit in fits.items()}
+            prior = {label: np.exp(log_prior(e, n_bases)) for label, e in known.items() if e is not None}
         return ModelAverage(fits, prior=prior)
 
     def _explore(self, seed: int, executor: Executor | None) -> None:
@@ -206,7 +212,8 @@ class SeveralModels(FollowedModels):
             parent = list(probability)[rng.choice(len(p), p=p / p.sum())]
             expression = average[parent].gpm.expression
             assert expression is not None, "checked by the learner"
-            unknown = (e for e in expression.neighbours(n_inputs=n_inputs) if e not in known and not is_redundant(e))
+            near = [*expression.neighbours(_BASES, n_inputs), *expression.simpler(), *expression.exchanged()]
+            unknown = (e for e in near if e not in known and not is_redundant(e))
             new = [e for e in unknown if str(e) not in self.tracks]
             if new:
                 share = 0.25 ** np.array([len(base_kernels(e)) for e in new])

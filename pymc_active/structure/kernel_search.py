@@ -21,6 +21,7 @@ from pymc_active.kernels.expressions import (
     base_kernels,
     grid,
     is_redundant,
+    log_prior,
     on_inputs,
     parse,
 )
@@ -170,8 +171,8 @@ def compositional_kernel_search(
     kernel_cost : float, optional
         Nats that each base kernel beyond the first costs in ``"evidence"`` and in the probabilities: the prior of a
         structure is proportional to exp(-cost · number). Default: 1 + log(number of base kernels). As each further
-        kernel multiplies the number of structures by about as many, all structures of k + 1 base kernels together are
-        then a little less probable than those of k. 0 compares evidences alone.
+        kernel multiplies the number of structures by about as many, all structures with one kernel more are then
+        together a little less probable. 0 compares evidences alone.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed, progressbar, executor, fit_keywords
@@ -228,8 +229,8 @@ def compositional_kernel_search(
             raise ValueError(f"{name} must be a positive whole number; got {number!r}")
     n_inputs = values.shape[1]
     base = [kernel for kernel in grid(bases, n_inputs=n_inputs) if isinstance(kernel, Base)]
-    cost = 1 + float(np.log(len(base))) if kernel_cost is None else float(read_numbers(kernel_cost, "kernel_cost"))
-    if not 0 <= cost < np.inf:
+    cost = None if kernel_cost is None else float(read_numbers(kernel_cost, "kernel_cost"))
+    if not (cost is None or 0 <= cost < np.inf):
         raise ValueError(f"kernel_cost must be a number of nats from 0; got {kernel_cost!r}")
     kernels: list[Expression] = [*base]
     if first_level is not None:
@@ -242,7 +243,7 @@ def compositional_kernel_search(
     models["x_scale"] = None if in_box else x_scale
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
-    search = _Search(X, y, models, keywords, cost)
+    search = _Search(X, y, models, keywords, len(base), cost)
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     largest = depth - 1 + max(len(base_kernels(kernel)) for kernel in kernels)
@@ -306,7 +307,7 @@ def compositional_kernel_search(
     _warn(result)
     outputs = read_outputs(y, len(values))
     if score == "evidence" and budget is None and stopped != "interrupted" and _may_multiply(outputs):
-        logs = _Search(X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, cost)
+        logs = _Search(X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, len(base), cost)
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
             _offer_logarithm(result, logs, kernels, lambda best: best.neighbours(bases, n_inputs))
     return result
@@ -360,7 +361,8 @@ class _Search:
     y: Any
     model_keywords: dict[str, Any]
     fit_keywords: dict[str, Any]
-    kernel_cost: float
+    n_bases: int
+    kernel_cost: float | None
     records: dict[Expression, _Record] = field(default_factory=dict)
     fits: dict[str, LaplaceFit] = field(default_factory=dict)
     bics: dict[str, float] = field(default_factory=dict)
@@ -432,14 +434,14 @@ class _Search:
 
     def table(self) -> xr.Dataset:
         labels = [str(expression) for expression in self.records]
-        log_prior = {str(e): -self.kernel_cost * (len(base_kernels(e)) - 1) for e in self.records}
+        structure = {str(e): log_prior(e, self.n_bases, self.kernel_cost) for e in self.records}
         # _warn reports doubtful fits and infinite evidences at the end.
         with ignoring(DoubtfulEvidenceWarning):
-            posterior = model_posterior(self.fits, prior={label: np.exp(log_prior[label]) for label in self.fits})
+            posterior = model_posterior(self.fits, prior={label: np.exp(structure[label]) for label in self.fits})
         known = {
             "probability": posterior.to_series(),
             "log_evidence": posterior.log_evidence.to_series(),
-            "log_prior": pd.Series(log_prior),
+            "log_prior": pd.Series(structure),
             "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
             "bic": pd.Series(self.bics),
             "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
