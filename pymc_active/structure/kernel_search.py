@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
+from scipy.special import softmax
 
 from pymc_active.kernels.expressions import (
     Base,
@@ -25,11 +26,12 @@ from pymc_active.kernels.expressions import (
     on_inputs,
     parse,
 )
+from pymc_active.laplace.draws.importance import importance_evidence
 from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.builders import composite_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.model_average import ModelAverage, model_posterior
+from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
@@ -39,6 +41,7 @@ from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
     OutputScaleWarning,
+    SamplingWarning,
     ignoring,
     warn_user,
 )
@@ -51,6 +54,9 @@ _SHOWN = 10
 # Restarts for a kernel that also starts from its parent's modes, and how many of the best kernels of a level are then
 # searched as thoroughly as the first ones: most candidates need only be ranked.
 _RANKED, _THOROUGH = 2, 3
+# Weighted draws for an evidence with up to so many points (with n points fewer by (points / n)²), and the fewest; how
+# far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or four).
+_DRAWS, _UP_TO, _FEWEST_DRAWS, _FAR = 1000, 50, 100, 10.0
 # Probability from which the neighbours of a kernel are fitted before a search ends.
 _PROBABLE = 0.1
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
@@ -66,13 +72,14 @@ class StructureSearch(Summarized):
     ``parent``, ``probability`` (among all fitted models), ``log_evidence`` (nats, summed over modes), ``log_prior``
     (of the structure: what its base kernels cost), ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``,
     ``doubtful``, and ``error``, the message of a fit that failed (its numbers are NaN). ``score`` ranks the fits, and
-    ``stopped`` says why the search ended.
+    ``stopped`` says why the search ended, and ``evidence`` how :class:`ModelAverage` takes the evidences of the table.
     """
 
     table: xr.Dataset
     fits: dict[str, LaplaceFit]
     score: str
     stopped: str
+    evidence: Mapping[str, Any]
 
     @property
     def best(self) -> LaplaceFit:
@@ -81,12 +88,20 @@ class StructureSearch(Summarized):
 
     @property
     def average(self) -> ModelAverage:
-        """All sound fits, weighed by ``probability``; ``predict`` takes it. A ValueError for fewer than two."""
-        doubtful = self.table.doubtful.to_series()
-        sound = {label: fit for label, fit in self.fits.items() if not doubtful[label]}
+        """The sound fits within ten nats of the best, weighed by ``probability``; ``predict`` takes it.
+
+        The best two if there are fewer. A ValueError for fewer than two sound fits.
+        """
+        order = [i for i in _ranking(self.table, "evidence") if not self.table.doubtful.to_numpy()[i]]
+        scores, labels = _scores(self.table, "evidence"), self.table.model.to_numpy()
+        kept = [str(labels[i]) for k, i in enumerate(order) if k < 2 or scores[i] > scores[order[0]] - _FAR]
         prior = np.exp(self.table.log_prior.to_series())
-        with ignoring(DoubtfulEvidenceWarning):
-            return ModelAverage(sound, prior={label: float(prior[label]) for label in sound})
+        with ignoring(DoubtfulEvidenceWarning, SamplingWarning):
+            return ModelAverage(
+                {label: self.fits[label] for label in kept},
+                prior={label: float(prior[label]) for label in kept},
+                **self.evidence,
+            )
 
     def _best_label(self, levels: int | None = None) -> str:
         table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
@@ -164,7 +179,9 @@ def compositional_kernel_search(
         ones; 1 is greedy, as in the paper); and of kernels fitted (default: no limit). With a budget, or by BIC, the
         search ends with the last level.
     score : {"evidence", "bic"}
-        ``"evidence"``: the largest Laplace evidence, summed over modes, less the cost of the kernels. ``"bic"``: the
+        ``"evidence"``: the largest evidence, less the cost of the kernels. It is by weighted draws around the modes
+        (importance sampling; a thousand up to 50 points, fewer up to 158) for kernels within ten nats of the best, else
+        Laplace's, which is too low where data leave a part of the kernel open. ``"bic"``: the
         smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free
         hyperparameters (mean and noise included), but only one output scale for each product, since the data determine
         only the product of its scales.
@@ -243,7 +260,8 @@ def compositional_kernel_search(
     models["x_scale"] = None if in_box else x_scale
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
-    search = _Search(X, y, models, keywords, len(base), cost)
+    evidence = _evidence(len(values), int(rng.integers(2**31)))
+    search = _Search(X, y, models, keywords, evidence, len(base), cost)
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     largest = depth - 1 + max(len(base_kernels(kernel)) for kernel in kernels)
@@ -303,14 +321,20 @@ def compositional_kernel_search(
     if not search.fits:
         error = next(record.error for record in search.records.values())
         raise RuntimeError(f"all {len(search.records)} fits failed, the first with: {error}")
-    result = StructureSearch(search.table(), search.fits, score, stopped)
+    result = StructureSearch(search.table(), search.fits, score, stopped, evidence)
     _warn(result)
     outputs = read_outputs(y, len(values))
     if score == "evidence" and budget is None and stopped != "interrupted" and _may_multiply(outputs):
-        logs = _Search(X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, len(base), cost)
+        logs = _Search(X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, evidence, len(base), cost)
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
             _offer_logarithm(result, logs, kernels, lambda best: best.neighbours(bases, n_inputs))
     return result
+
+
+def _evidence(n: int, seed: int) -> dict[str, Any]:
+    """Sampled evidences where they are cheap; with many points the posterior is as narrow as Laplace has it."""
+    draws = int(_DRAWS * min(1.0, _UP_TO / n) ** 2)
+    return {"evidence": "importance", "draws": draws, "random_seed": seed} if draws >= _FEWEST_DRAWS else {}
 
 
 def _may_multiply(y: np.ndarray) -> bool:
@@ -361,11 +385,13 @@ class _Search:
     y: Any
     model_keywords: dict[str, Any]
     fit_keywords: dict[str, Any]
+    evidence: Mapping[str, Any]
     n_bases: int
     kernel_cost: float | None
     records: dict[Expression, _Record] = field(default_factory=dict)
     fits: dict[str, LaplaceFit] = field(default_factory=dict)
     bics: dict[str, float] = field(default_factory=dict)
+    evidences: dict[str, float] = field(default_factory=dict)
     # Those searched with all restarts.
     thorough: set[str] = field(default_factory=set)
 
@@ -407,11 +433,28 @@ class _Search:
 
     def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
         self.bics |= {label: _bic(fit) for label, fit in fits.items()}
+        self.evidences |= {label: fit.summed_evidence for label, fit in fits.items()}
+        self._sample(fits)
         # The matrices of a hundred fits are too many.
         for fit in fits.values():
             for expansion in fit.expansions:
                 expansion.forget()
         self.fits |= fits
+
+    def _sample(self, fits: Mapping[str, LaplaceFit]) -> None:
+        """Sample the evidences of kernels that may matter."""
+        if not self.evidence:
+            return
+        scores = {label: value + self._log_prior(label) for label, value in self.evidences.items()}
+        least = max((score for score in scores.values() if np.isfinite(score)), default=np.inf) - _FAR
+        draws, seed = self.evidence["draws"], self.evidence["random_seed"]
+        with ignoring(SamplingWarning):
+            for label, fit in fits.items():
+                if least <= scores[label] < np.inf:
+                    self.evidences[label] = importance_evidence(fit, draws, seed).log_evidence
+
+    def _log_prior(self, label: str) -> float:
+        return log_prior(parse(label), self.n_bases, self.kernel_cost)
 
     def ranked(self, score: str) -> list[_Record]:
         """Fits, the best first; without the doubtful ones unless all are."""
@@ -434,20 +477,20 @@ class _Search:
 
     def table(self) -> xr.Dataset:
         labels = [str(expression) for expression in self.records]
-        structure = {str(e): log_prior(e, self.n_bases, self.kernel_cost) for e in self.records}
-        # _warn reports doubtful fits and infinite evidences at the end.
-        with ignoring(DoubtfulEvidenceWarning):
-            posterior = model_posterior(self.fits, prior={label: np.exp(structure[label]) for label in self.fits})
+        structure = {label: self._log_prior(label) for label in labels}
+        log_evidence = pd.Series(self.evidences)
+        scores = (log_evidence + pd.Series(structure)).dropna()
         known = {
-            "probability": posterior.to_series(),
-            "log_evidence": posterior.log_evidence.to_series(),
+            "probability": pd.Series(softmax(scores.where(np.isfinite(scores), -np.inf)), scores.index),
+            "log_evidence": log_evidence,
             "log_prior": pd.Series(structure),
             "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
             "bic": pd.Series(self.bics),
             "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
         }
         columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
-        doubtful = posterior.doubtful.to_series().reindex(labels, fill_value=True).to_numpy(bool)
+        is_doubtful = pd.Series({label: fit.is_doubtful for label, fit in self.fits.items()})
+        doubtful = is_doubtful.reindex(labels, fill_value=True).to_numpy(bool)
         records = self.records.values()
         columns |= {
             "doubtful": doubtful | ~np.isfinite(columns["log_evidence"]),
