@@ -182,9 +182,9 @@ def compositional_kernel_search(
         ``"evidence"``: the largest evidence, less the cost of the kernels. It is Laplace's, which is too low where data
         leave a part of the kernel open; so when no neighbour is better, the evidences of kernels within ten nats of the
         best are sampled by weighted draws around their modes (a thousand up to 50 points, fewer up to 158, then none).
-        ``"bic"``: the smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts all free
-        hyperparameters (mean and noise included), but only one output scale for each product, since the data determine
-        only the product of its scales.
+        ``"bic"``: the smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts
+        all free hyperparameters (mean and noise included), but only one output scale for each product, since the data
+        determine only the product of its scales.
     kernel_cost : float, optional
         Nats that each base kernel beyond the first costs in ``"evidence"`` and in the probabilities: the prior of a
         structure is proportional to exp(-cost · number). Default: 1 + log(number of base kernels). As each further
