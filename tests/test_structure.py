@@ -69,6 +69,7 @@ def test_the_table_holds_what_the_fits_say(found):
     is_sampled = (table.log_evidence == sampled.log_evidence).to_numpy()
     assert_allclose(table.log_evidence, np.where(is_sampled, sampled.log_evidence, by_laplace.log_evidence))
     score = (table.log_evidence + table.log_prior).to_numpy()
+    # At most thirty, which these are not.
     assert is_sampled[score > score.max() - 10].all()
     assert not is_sampled.all()
     assert found.evidence["draws"] == 1000
@@ -135,15 +136,17 @@ def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypa
     assert str(result.best.gpm.expression) in first[0] | confirmed[0]
 
 
-def test_the_average_weighs_the_probable_fits():
+@pytest.mark.parametrize("most", [30, 3])
+def test_the_average_weighs_the_probable_fits(monkeypatch, most):
     """Those within ten nats, or the best two; noise leaves many kernels possible."""
+    monkeypatch.setattr(structure, "_MOST", most)
     y = np.random.default_rng(1).normal(size=30)
     keywords = {"bases": ("LIN", "PER"), "depth": 2, **SETTINGS}
     noise, series = (pma.search.compositional_kernel_search(X, values, **keywords) for values in (y, Y))
-    for found, count in ((noise, 4), (series, 2)):
+    for found, count in ((noise, min(most, 4)), (series, 2)):
         average, table = found.average, found.table.isel(model=~found.table.doubtful.to_numpy())
         score = (table.log_evidence + table.log_prior).to_series().sort_values(ascending=False)
-        expected = set(score.index[score > score.max() - 10]) | set(score.index[:2])
+        expected = set(score.index[score > score.max() - 10][:most]) | set(score.index[:2])
         assert set(average) == expected
         assert len(expected) >= count
         p = table.probability.sel(model=list(average))

@@ -55,8 +55,9 @@ _SHOWN = 10
 # searched as thoroughly as the first ones: most candidates need only be ranked.
 _RANKED, _THOROUGH = 2, 3
 # Weighted draws for an evidence with up to so many points (with n points fewer by (points / n)²), and the fewest; how
-# far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or four).
-_DRAWS, _UP_TO, _FEWEST_DRAWS, _FAR = 1000, 50, 100, 10.0
+# far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or four),
+# and how many of the best have.
+_DRAWS, _UP_TO, _FEWEST_DRAWS, _FAR, _MOST = 1000, 50, 100, 10.0, 30
 # Probability from which the neighbours of a kernel are fitted before a search ends.
 _PROBABLE = 0.1
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
@@ -88,13 +89,13 @@ class StructureSearch(Summarized):
 
     @property
     def average(self) -> ModelAverage:
-        """The sound fits within ten nats of the best, weighed by ``probability``; ``predict`` takes it.
+        """The sound fits within ten nats of the best, thirty at most, weighed by ``probability``; ``predict`` takes it.
 
-        The best two if there are fewer. A ValueError for fewer than two sound fits.
+        At least two. A ValueError for fewer than two sound fits.
         """
         order = [i for i in _ranking(self.table, "evidence") if not self.table.doubtful.to_numpy()[i]]
         scores, labels = _scores(self.table, "evidence"), self.table.model.to_numpy()
-        kept = [str(labels[i]) for k, i in enumerate(order) if k < 2 or scores[i] > scores[order[0]] - _FAR]
+        kept = [str(labels[i]) for k, i in enumerate(order[:_MOST]) if k < 2 or scores[i] > scores[order[0]] - _FAR]
         prior = np.exp(self.table.log_prior.to_series())
         with ignoring(DoubtfulEvidenceWarning, SamplingWarning):
             return ModelAverage(
@@ -180,8 +181,8 @@ def compositional_kernel_search(
         search ends with the last level.
     score : {"evidence", "bic"}
         ``"evidence"``: the largest evidence, less the cost of the kernels. It is Laplace's, which is too low where data
-        leave a part of the kernel open; so when no neighbour is better, the evidences of kernels within ten nats of the
-        best are sampled by weighted draws around their modes (a thousand up to 50 points, fewer up to 158, then none).
+        leave a part of the kernel open; so at last the evidences of the best thirty within ten nats of the best
+        are sampled by weighted draws around their modes (a thousand up to 50 points, fewer up to 158, then none).
         ``"bic"``: the smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts
         all free hyperparameters (mean and noise included), but only one output scale for each product, since the data
         determine only the product of its scales.
@@ -449,21 +450,24 @@ class _Search:
         self.fits |= fits
 
     def sample(self) -> None:
-        """Sample the evidences of the kernels that may matter, within ten nats of the best."""
+        """Sample the evidences of the kernels that may matter."""
         if not self.evidence:
             return
         draws, seed = self.evidence["draws"], self.evidence["random_seed"]
-        scores = {label: value + self._log_prior(label) for label, value in self.evidences.items()}
-        scores = {label: score for label, score in scores.items() if np.isfinite(score)}
+        prior = {label: self._log_prior(label) for label in self.evidences}
         with ignoring(SamplingWarning):
-            for label in sorted(scores.keys() - self.sampled, key=scores.__getitem__, reverse=True):
-                if scores[label] > max(scores.values()) - _FAR:
+            while todo := [label for label in self._near_best(prior) if label not in self.sampled]:
+                for label in todo:
                     fit = self.fits[label]
                     self.evidences[label] = importance_evidence(fit, draws, seed).log_evidence
-                    scores[label] = self.evidences[label] + self._log_prior(label)
-                    self.sampled.add(label)
                     for expansion in fit.expansions:
                         expansion.forget()
+                self.sampled.update(todo)
+
+    def _near_best(self, prior: Mapping[str, float]) -> list[str]:
+        scores = {label: value + prior[label] for label, value in self.evidences.items() if np.isfinite(value)}
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:_MOST]
+        return [label for label in best if scores[label] > scores[best[0]] - _FAR]
 
     def _log_prior(self, label: str) -> float:
         return log_prior(parse(label), self.n_bases, self.kernel_cost)
