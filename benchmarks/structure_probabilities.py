@@ -22,7 +22,7 @@ import numpy as np
 
 PATH = _records.RESULTS / "structure_probabilities.jsonl"
 BASES = ("SE", "PER", "LIN", "RQ", "STEP")
-ROWS = {"at most two base kernels": (2, 150), "at most three": (3, 60)}
+ROWS = {"at most two base kernels": (2, 85), "at most three": (3, 60)}
 COST = 1 + np.log(len(BASES))
 EDGES = (0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1)
 
@@ -118,7 +118,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=0.0)
     minutes = parser.parse_args().minutes
-    keys = ((row, "search", i) for i in range(150) for row, (_, n) in ROWS.items() if i < n)
+    keys = ((row, "search", i) for i in range(85) for row, (_, n) in ROWS.items() if i < n)
     if minutes:
         _records.fill(PATH, keys, run, minutes)
         return
