@@ -80,7 +80,7 @@ class StructureSearch(Summarized):
     fits: dict[str, LaplaceFit]
     score: str
     stopped: str
-    evidence: Mapping[str, Any]
+    evidence: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def best(self) -> LaplaceFit:
