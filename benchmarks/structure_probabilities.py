@@ -118,7 +118,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=0.0)
     minutes = parser.parse_args().minutes
-    keys = ((row, "search", i) for i in range(85) for row, (_, n) in ROWS.items() if i < n)
+    keys = (
+        (row, "search", i) for i in range(max(n for _, n in ROWS.values())) for row, (_, n) in ROWS.items() if i < n
+    )
     if minutes:
         _records.fill(PATH, keys, run, minutes)
         return

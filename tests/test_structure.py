@@ -269,6 +269,21 @@ def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
         search(bases=("LIN", "SE"), depth=1)
 
 
+def test_a_kernel_without_a_finite_draw_is_passed_over(monkeypatch):
+    own = structure.importance_evidence
+
+    def fails(fit, *args):
+        if str(fit.gpm.expression) == "PER":
+            raise ValueError("not finite at any draw")
+        return own(fit, *args)
+
+    monkeypatch.setattr(structure, "importance_evidence", fails)
+    result = search(bases=("LIN", "PER"), depth=1)
+    assert bool(result.table.doubtful.sel(model="PER"))
+    assert float(result.table.probability.sel(model="PER")) == 0
+    assert str(result.best.gpm.expression) == "LIN"
+
+
 def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
     calls = []
 

@@ -254,7 +254,7 @@ def log_prior(expression: Expression, n_bases: int, cost: float | None = None) -
     """Log prior of a structure, by what each of its base kernels beyond the first costs, in nats.
 
     By default 1 + log(n_bases): each further kernel multiplies the number of structures by about the number of base
-    kernels to choose from, so all structures with one kernel more are together a little less probable.
+    kernels to choose from, so all structures with one kernel more are together less probable.
     """
     return -(1 + math.log(n_bases) if cost is None else cost) * (len(base_kernels(expression)) - 1)
 

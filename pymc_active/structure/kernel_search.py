@@ -190,7 +190,7 @@ def compositional_kernel_search(
         Nats that each base kernel beyond the first costs in ``"evidence"`` and in the probabilities: the prior of a
         structure is proportional to exp(-cost · number). Default: 1 + log(number of base kernels). As each further
         kernel multiplies the number of structures by about as many, all structures with one kernel more are then
-        together a little less probable. 0 compares evidences alone.
+        together less probable. 0 compares evidences alone.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed, progressbar, executor, fit_keywords
@@ -327,7 +327,8 @@ def compositional_kernel_search(
     if not search.fits:
         error = next(record.error for record in search.records.values())
         raise RuntimeError(f"all {len(search.records)} fits failed, the first with: {error}")
-    result = StructureSearch(search.table(), search.fits, score, stopped, evidence)
+    # An interrupted search may have sampled none.
+    result = StructureSearch(search.table(), search.fits, score, stopped, evidence if search.sampled else {})
     _warn(result)
     outputs = read_outputs(y, len(values))
     if score == "evidence" and budget is None and stopped != "interrupted" and _may_multiply(outputs):
@@ -459,7 +460,10 @@ class _Search:
             while todo := [label for label in self._near_best(prior) if label not in self.sampled]:
                 for label in todo:
                     fit = self.fits[label]
-                    self.evidences[label] = importance_evidence(fit, draws, seed).log_evidence
+                    try:
+                        self.evidences[label] = importance_evidence(fit, draws, seed).log_evidence
+                    except ValueError:  # finite at the mode alone: doubtful, and no reason to lose the other fits
+                        self.evidences[label] = -np.inf
                     for expansion in fit.expansions:
                         expansion.forget()
                 self.sampled.update(todo)
