@@ -58,8 +58,9 @@ _RANKED, _THOROUGH = 2, 3
 # far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or four),
 # and how many of the best have.
 _DRAWS, _UP_TO, _FEWEST_DRAWS, _FAR, _MOST = 1000, 50, 100, 10.0, 30
-# Probability from which the neighbours of a kernel are fitted before a search ends.
-_PROBABLE = 0.1
+# Probability from which the neighbours of a kernel are fitted before a search ends, and how many of them if the levels
+# fitted fewer.
+_PROBABLE, _NEIGHBOURS = 0.1, 100
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
 # one), and nats from which to advise them.
 _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
@@ -69,11 +70,12 @@ _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
 class StructureSearch(Summarized):
     """The kernels that a search fitted; see :func:`compositional_kernel_search`.
 
-    ``table`` is over ``model``, labelled by its expression as the ``fits`` are, in the order of fitting: ``level``,
-    ``parent``, ``probability`` (among all fitted models), ``log_evidence`` (nats, summed over modes), ``log_prior``
-    (of the structure: what its base kernels cost), ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``,
-    ``doubtful``, and ``error``, the message of a fit that failed (its numbers are NaN). ``score`` ranks the fits, and
-    ``stopped`` says why the search ended, and ``evidence`` how :class:`ModelAverage` takes the evidences of the table.
+    ``table`` is over ``model``, labelled by its expression as the ``fits`` are, in the order of fitting: ``level``
+    (neighbours of probable kernels, fitted at last, have one more), ``parent``, ``probability`` (among all fitted
+    models), ``log_evidence`` (nats, summed over modes), ``log_prior`` (of the structure: what its base kernels cost),
+    ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
+    that failed (its numbers are NaN). ``score`` ranks the fits, ``stopped`` says why the search ended, and ``evidence``
+    how :class:`ModelAverage` takes the evidences of the table.
     """
 
     table: xr.Dataset
@@ -163,8 +165,9 @@ def compositional_kernel_search(
     The first level holds the base kernels. Each later level fits the neighbours of the best kernels so far: any part
     S of the expression becomes S + B or S * B, any base kernel another one, or is left out, any sum a product or the
     other way round. When no neighbour is better, the search compares with the constant kernel C, which says that there
-    is nothing but noise, and fits the neighbours of every kernel with a probability of a tenth or more, until there is
-    none left: a probability means little while its rivals have not been tried.
+    is nothing but noise, and fits the neighbours of every kernel with a probability of a tenth or more, small ones
+    first, until there is none left or as many kernels again are fitted, at least a hundred: a probability means little
+    while its rivals have not been tried.
 
     Parameters
     ----------
@@ -272,12 +275,12 @@ def compositional_kernel_search(
 
     def children(parents: Sequence[Expression]) -> dict[Expression, Expression | None]:
         """What is one step away and not fitted yet, each with the best of its parents, the first."""
-        return {
-            child: parent
-            for parent in reversed(parents)
-            for child in [*parent.neighbours(bases, n_inputs), *parent.simpler(), *parent.exchanged()]
-            if child not in search.records and not is_redundant(child) and len(base_kernels(child)) <= largest
-        }
+        found: dict[Expression, Expression | None] = {}
+        for parent in parents:
+            for child in [*parent.neighbours(bases, n_inputs), *parent.simpler(), *parent.exchanged()]:
+                if child not in search.records and not is_redundant(child) and len(base_kernels(child)) <= largest:
+                    found.setdefault(child, parent)
+        return found
 
     # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
@@ -311,15 +314,21 @@ def compositional_kernel_search(
             if score == "evidence":
                 search.sample()
             if search.fits and score == "evidence" and budget is None:
-                while probable := [one for one in search.probable() if one not in expanded]:
-                    candidates = children(probable)
+                n_before = len(search.records)
+                room = max(_NEIGHBOURS, n_before)
+                while room and (probable := [one for one in search.probable() if one not in expanded]):
+                    candidates = dict(sorted(children(probable).items(), key=_size)[:room])
                     expanded.update(probable)
+                    room -= len(candidates)
                     with progress("Around the probable kernels", len(candidates), progressbar) as advance:
                         for batch in batched(candidates.items(), _BATCH):
-                            search.fit(dict(batch), level)
+                            search.fit(dict(batch), level + 1)
                             advance(len(batch))
                         search.confirm(score)
                         search.sample()
+                if len(search.records) > n_before:
+                    limit = "" if room else ", the limit"
+                    stopped += f", then {len(search.records) - n_before} around probable kernels{limit}"
         except KeyboardInterrupt:
             if not search.fits:
                 raise
@@ -336,6 +345,10 @@ def compositional_kernel_search(
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
             _offer_logarithm(result, logs, kernels, lambda best: best.neighbours(bases, n_inputs))
     return result
+
+
+def _size(child: tuple[Expression, Expression | None]) -> int:
+    return len(base_kernels(child[0]))
 
 
 def _evidence(n: int, seed: int) -> dict[str, Any]:
