@@ -2,16 +2,17 @@
 
     python benchmarks/outside/optimum.py --minutes 60              # makes missing records for so long; resumable
     python benchmarks/outside/optimum.py --minutes 60 --methods pes
-    python benchmarks/outside/optimum.py --peer PYTHON             # interpreter of an environment with BoTorch
+    python benchmarks/outside/optimum.py --peer PYTHON             # of an environment with BoTorch and Optuna
     python benchmarks/outside/optimum.py                           # table, JSON and picture from the records
 
 Twenty functions of two to six inputs, as in Surjanovic & Bingham's library, negated where they are minimised. Each
 run starts from max(4, d + 2) points of a Latin hypercube and asks for 25 more; the starts and the noise are the same
 for all methods. Noise is normal, with 0, 1 or 10 % of the sd of the function over the box, in turn by repeat. Ours is
 the plain way, ``pma.ard_gp(X, y, bounds=bounds)`` and ``Learner(gpm, "maximum", bounds=bounds, criterion=...)``;
-``logei`` is BoTorch's ``SingleTaskGP`` with ``qLogNoisyExpectedImprovement``, its tutorial's settings. After
-answers 5, 10, ... the regret is recorded of the recommended point (``recommend``; for BoTorch the largest posterior
-mean), in units of the function's sd: log10 of it is what is compared.
+``logei`` is BoTorch's ``SingleTaskGP`` with ``qLogNoisyExpectedImprovement``, its tutorial's settings, and ``optuna``
+its ``GPSampler``, told the starts. After answers 5, 10, ... the regret is recorded of the recommended point
+(``recommend``; for BoTorch the largest posterior mean, for Optuna the best trial), in units of the function's sd: log10
+of it is what is compared.
 """
 
 import os
@@ -36,6 +37,7 @@ N_ASK, REPEATS = 25, 9
 SHOWN = (5, 10, 15, 20, 25)
 NOISES = (0.0, 0.01, 0.1)
 OURS = ("expected_improvement", "pes", "max_value_entropy", "joint_entropy_search", "thompson", "random")
+PEERS = ("logei", "optuna")
 
 
 def camel(x):
@@ -217,8 +219,9 @@ def ask_ours(name, criterion, repeat):
         for step in range(1, N_ASK + 1):
             start = time.process_time()
             x = learner.ask()
-            seconds.append(time.process_time() - start)
             learner.tell(x, problem.measure(x))
+            learner.fit  # noqa: B018 - so that each step has its fit
+            seconds.append(time.process_time() - start)
             if step not in SHOWN:
                 continue
             best = learner.recommend()
@@ -264,9 +267,10 @@ def ask_botorch(name, repeat):
         start = time.process_time()
         criterion = qLogNoisyExpectedImprovement(model, torch.tensor(X), prune_baseline=True)
         x = optimize_acqf(criterion, box, q=1, num_restarts=10, raw_samples=512)[0].numpy()
-        seconds.append(time.process_time() - start)
         X, y = np.concatenate([X, x]), np.append(y, problem.measure(x))
         model = fit()
+        # As for the others, with a fit.
+        seconds.append(time.process_time() - start)
         if step not in SHOWN:
             continue
         # The largest posterior mean in the box.
@@ -278,15 +282,42 @@ def ask_botorch(name, repeat):
     return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds)), "others": {"told": told}}
 
 
+def ask_optuna(name, repeat):
+    import optuna
+    import torch
+
+    torch.set_num_threads(1)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    problem = Problem(name, repeat)
+    places = {
+        f"x{i}": optuna.distributions.FloatDistribution(low, high) for i, (low, high) in enumerate(problem.bounds)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = optuna.samplers.GPSampler(seed=repeat, n_startup_trials=len(problem.X))
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        for x, y in zip(problem.X, problem.y, strict=True):
+            params = dict(zip(places, x.tolist(), strict=True))
+            study.add_trial(optuna.trial.create_trial(params=params, distributions=places, value=float(y)))
+        regrets, seconds = [], []
+        for step in range(1, N_ASK + 1):
+            start = time.process_time()
+            trial = study.ask(places)
+            seconds.append(time.process_time() - start)
+            study.tell(trial, float(problem.measure(np.array([list(trial.params.values())]))[0]))
+            if step in SHOWN:
+                regrets.append(problem.regret(list(study.best_params.values())))
+    return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds)), "others": {}}
+
+
 def run(peer):
     def one(name, method, repeat):
-        if method != "logei":
+        if method not in PEERS:
             return ask_ours(name, method, repeat)
         if peer is None:
             return None
-        done = subprocess.run(
-            [peer, str(HERE / "optimum.py"), "--child", json.dumps([name, repeat])], capture_output=True, text=True
-        )
+        child = [peer, str(HERE / "optimum.py"), "--child", json.dumps([method, name, repeat])]
+        done = subprocess.run(child, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
         return json.loads(done.stdout.splitlines()[-1])
@@ -372,7 +403,7 @@ def main():
 
     arguments = parser(__doc__)
     arguments.add_argument("--minutes", type=float, default=0.0)
-    arguments.add_argument("--methods", nargs="*", default=[*OURS, "logei"])
+    arguments.add_argument("--methods", nargs="*", default=[*OURS, *PEERS])
     arguments.add_argument("--repeats", type=int, default=REPEATS)
     arguments.add_argument("--peer")
     options = arguments.parse_args()
@@ -398,6 +429,7 @@ def main():
 
 if __name__ == "__main__":
     if "--child" in sys.argv:
-        print(json.dumps(ask_botorch(*json.loads(sys.argv[sys.argv.index("--child") + 1]))))
+        which, *problem = json.loads(sys.argv[sys.argv.index("--child") + 1])
+        print(json.dumps({"logei": ask_botorch, "optuna": ask_optuna}[which](*problem)))
     else:
         main()
