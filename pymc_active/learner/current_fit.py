@@ -14,7 +14,7 @@ from pymc_active.criteria.weighted import expected
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Pool
 from pymc_active.learner.first_design import FirstDesign
-from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
+from pymc_active.learner.models_followed import ONLY
 from pymc_active.learner.state import LearnerState
 from pymc_active.learner.verification import PLACES, regret_ratio
 from pymc_active.particles.choose import warn_of_points_left_out
@@ -119,11 +119,9 @@ class CurrentFit:
         replaced = verification.verify(fits, places)
         if not replaced:
             return searched
-        if isinstance(subject, OneModel):
-            return replaced[ONLY]
-        assert isinstance(subject, SeveralModels), "a first design has no fit"
+        assert not isinstance(subject, FirstDesign), "it has no fit"
         with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
-            return subject.average(replaced)
+            return subject.last(replaced) or searched
 
     def before_asking(self) -> None:
         """Verify if due; record the regret of the choice of a fit that was replaced."""

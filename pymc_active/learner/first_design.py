@@ -11,7 +11,7 @@ import pandas as pd
 from pymc_active.criteria.base import Scorer, is_lazy
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.learner.designs import gradient_design, latin_hypercube
-from pymc_active.learner.models_followed import OneModel, SeveralModels, check_following, read_subject
+from pymc_active.learner.models_followed import FollowedModels, check_following, read_subject
 from pymc_active.learner.questions import Questions
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
@@ -31,6 +31,8 @@ class FirstDesign:
     ``rows`` (k, D) are the points to ask for; ``function`` makes the model from as many results, or None for
     :func:`ard_gp` on the box of the candidates.
     """
+
+    are_several = False
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class FirstDesign:
         self.models: dict[Any, GPModel] = {}
         self.X, self.y = np.empty((0, len(low))), np.empty(0)
 
-    def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | OneModel | SeveralModels:
+    def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | FollowedModels:
         """Take the data X (n, D) and y (n,): the model made from them, or this design if they are too few."""
         if len(y) < len(self.rows):
             self.X, self.y = X, y

@@ -19,7 +19,7 @@ from pymc_active.learner.candidates import Choice
 from pymc_active.learner.current_fit import CurrentFit
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
-from pymc_active.learner.models_followed import OneModel, SeveralModels
+from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
@@ -193,7 +193,7 @@ class Learner(Summarized):
         self._questions, self._verification = state.questions, state.verification
 
     @property
-    def _subject(self) -> FirstDesign | OneModel | SeveralModels:
+    def _subject(self) -> FirstDesign | FollowedModels:
         # The first design becomes a model.
         return self._state.subject
 
@@ -259,7 +259,7 @@ class Learner(Summarized):
     @property
     def gpm(self) -> GPModel:
         """The model; of several, the most probable one."""
-        return self._subject.gpm if isinstance(self._subject, OneModel) else self.fit.gpm
+        return self.models[ONLY] if len(self.models) == 1 else self.fit.gpm
 
     @property
     def fit(self) -> Fit | ModelAverage:
@@ -278,7 +278,7 @@ class Learner(Summarized):
           chosen over that of the best, judged by the longer run; 1 is perfect. NaN until asked, for boxes and dask
           arrays, for ``thompson``, random points and functions.
         """
-        return self._verification.dataset(not isinstance(self._subject, SeveralModels))
+        return self._verification.dataset(not self._subject.are_several)
 
     @property
     def models(self) -> dict[Any, GPModel]:
@@ -288,7 +288,7 @@ class Learner(Summarized):
     @property
     def model_history(self) -> xr.DataArray:
         """Posterior probabilities of several models at each fit, (n_observations, model); NaN before one joined."""
-        if not isinstance(self._subject, SeveralModels):
+        if isinstance(self._subject, FirstDesign) or not self._subject.are_several:
             # An AttributeError, so that hasattr is False.
             raise AttributeError("model_history is for learners of several models: Learner([gpm, other], ...)")
         self._fits.searched()
@@ -319,16 +319,16 @@ class Learner(Summarized):
         with ignoring(DoubtfulFitWarning):
             several = self._several("search")
             self._fits.searched()
-            found = several.search(self.random_seed, self.executor)
+            found = several.fit(self.random_seed, self.executor, anew=True)
         self._fits.refit(found)
         average = self.fit
         assert isinstance(average, ModelAverage)
         return average
 
-    def _several(self, what: str) -> SeveralModels:
+    def _several(self, what: str) -> FollowedModels:
         if isinstance(self._subject, FirstDesign):
             self._subject.fit()
-        if not isinstance(self._subject, SeveralModels):
+        if not self._subject.are_several:
             raise ValueError(f"{what} is for learners of several models: Learner([gpm, other], ...)")
         return self._subject
 

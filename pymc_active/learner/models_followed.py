@@ -34,14 +34,39 @@ ONLY = "model"
 
 
 class FollowedModels:
-    """Models of the same observations by label, each with its last fit."""
+    """Models of the same observations by label, each with its last fit; a single one is labelled :data:`ONLY`.
 
-    def __init__(self, models: Mapping[Any, GPModel], inference: str):
-        self.inference = inference
-        self.tracks = {label: self._track(label, gpm) for label, gpm in models.items()}
+    Several models may join, with the mean prior weight, and leave; see ``explore_every`` of the learner.
+    """
 
-    def _track(self, label: Any, gpm: GPModel) -> Track:
-        return Track(gpm, self.inference)
+    def __init__(
+        self,
+        models: Mapping[Any, GPModel],
+        inference: str,
+        *,
+        prior: Prior = None,
+        explore_every: int = 0,
+        max_points: int | None = None,
+    ):
+        self.inference, self.explore_every, self.max_points = inference, explore_every, max_points
+        self.prior: Mapping[Any, float] | None
+        self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
+        self.tracks: dict[Any, Track] = {}
+        for label, gpm in models.items():
+            self.tracks[label] = self._track(label, gpm, len(models) > 1)
+        # Number of points when neighbours last joined.
+        self.explored = len(self.y)
+        # Number of points -> posterior probabilities over ``model``.
+        self.probabilities: dict[int, xr.DataArray] = {}
+
+    def _track(self, label: Any, gpm: GPModel, is_one_of_several: bool = True) -> Track:
+        stream = crc32(str(label).encode()) if is_one_of_several else None
+        return Track(gpm, self.inference, stream, self.max_points)
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there is more than one; the last but one cannot leave."""
+        return len(self.tracks) > 1
 
     @property
     def models(self) -> dict[Any, GPModel]:
@@ -82,58 +107,25 @@ class FollowedModels:
                 stack.enter_context(holding(gpm, X, y))
             yield
 
-
-class OneModel(FollowedModels):
-    """A single model, under the label :data:`ONLY`."""
-
-    def __init__(self, gpm: GPModel, inference: str, max_points: int | None = None):
-        super().__init__({ONLY: gpm}, inference)
-        self.gpm = gpm
-        [self.track] = self.tracks.values()
-        self.track.max_points = max_points
-
-    def fit(self, seed: int, executor: Executor | None) -> Fit:
-        """Update the particles, or follow the modes."""
-        return self.track.follow(seed, executor)
-
-    def known(self) -> Fit | None:
-        """The last fit."""
-        return self.track.last
-
-
-class SeveralModels(FollowedModels):
-    """Models which may join, with the mean prior weight, and leave; see ``explore_every`` of the learner."""
-
-    def __init__(self, models: dict[Any, GPModel], prior: Prior, explore_every: int, inference: str):
-        super().__init__(models, inference)
-        self.explore_every = explore_every
-        self.prior: Mapping[Any, float] | None
-        self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
-        # Number of points when neighbours last joined.
-        self.explored = len(self.y)
-        # Number of points -> posterior probabilities over ``model``.
-        self.probabilities: dict[int, xr.DataArray] = {}
-
-    def _track(self, label: Any, gpm: GPModel) -> Track:
-        return Track(gpm, self.inference, crc32(str(label).encode()))
-
-    def fit(self, seed: int, executor: Executor | None) -> ModelAverage:
-        """Follow every model, and explore when it is time."""
+    def fit(self, seed: int, executor: Executor | None, anew: bool = False) -> Fit | ModelAverage:
+        """Update the particles of every model, or follow its modes, and explore when it is time; or fit all anew."""
+        if not self.are_several:
+            [track] = self.tracks.values()
+            return track.follow(seed, executor, anew)
         n = len(self.y)
-        self._follow(self.tracks, seed, executor)
-        if self.explore_every and n - self.explored >= self.explore_every:
+        self._follow(self.tracks, seed, executor, anew)
+        if not anew and self.explore_every and n - self.explored >= self.explore_every:
             self.explored = n
             self._explore(seed, executor)
         average = self.average()
         self.probabilities[n] = average.probability
         return average
 
-    def search(self, seed: int, executor: Executor | None) -> ModelAverage:
-        """Fit every model anew."""
-        self._follow(self.tracks, seed, executor, anew=True)
-        average = self.average()
-        self.probabilities[len(self.y)] = average.probability
-        return average
+    def last(self, others: Mapping[Any, Fit] | None = None) -> Fit | ModelAverage | None:
+        """The last fit, or the average of the last fits, some replaced by ``others``."""
+        if self.are_several:
+            return self.average(others)
+        return (others or {}).get(ONLY, self.tracks[ONLY].last)
 
     def _follow(self, tracks: Mapping[Any, Track], seed: int, executor: Executor | None, anew: bool = False) -> None:
         """Fit some of the models, in the workers of an executor if wished; warn of those that cannot be fitted."""
@@ -165,10 +157,6 @@ class SeveralModels(FollowedModels):
         """The fits to the current data. A model that could not be fitted may get one with more data."""
         known = {label: track.last for label, track in self.tracks.items()}
         return {label: fit for label, fit in known.items() if fit is not None and len(fit.y) == len(self.y)}
-
-    def known(self) -> ModelAverage:
-        """The average of the last fits."""
-        return self.average()
 
     def average(self, others: Mapping[Any, Fit] | None = None) -> ModelAverage:
         """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful."""
@@ -308,7 +296,7 @@ def check_following(inference: str, explore_every: int) -> None:
 
 def read_subject(
     gpm: Any, learn: str, prior: Prior, explore_every: int, inference: str, max_points: int | None = None
-) -> OneModel | SeveralModels:
+) -> FollowedModels:
     """The models that a learner follows, checked against its goal."""
     check_following(inference, explore_every)
     if max_points is not None:
@@ -322,7 +310,7 @@ def read_subject(
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
-        return OneModel(gpm, inference, max_points)
+        return FollowedModels({ONLY: gpm}, inference, max_points=max_points)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         expected = "a GPModel, a list or dict of them, a function that makes them, or None"
         raise TypeError(f"Learner takes {expected}; got {type(gpm).__name__}")
@@ -334,4 +322,4 @@ def read_subject(
         raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
     if explore_every and not all(isinstance(label, str) for label in models):
         raise ValueError(f"explore_every names models by expressions, so all labels must be text; got {list(models)}")
-    return SeveralModels(models, prior, int(explore_every), inference)
+    return FollowedModels(models, inference, prior=prior, explore_every=int(explore_every))

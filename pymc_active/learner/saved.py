@@ -16,7 +16,7 @@ from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
-from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels
+from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
@@ -75,7 +75,7 @@ def to_contents(state: LearnerState) -> Contents:
     elif isinstance(candidates, Box):
         groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
     if state.verification.verdicts:
-        groups["verification"] = state.verification.dataset(isinstance(subject, OneModel))
+        groups["verification"] = state.verification.dataset(not subject.are_several)
     models = []
     for number, (label, gpm) in enumerate(members.items()):
         assert not isinstance(subject, FirstDesign), "it has no models"
@@ -144,7 +144,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         repeat=bool(document["repeat"]),
         minimize=bool(document["minimize"]),
         prior=None,
-        explore_every=memory["explore_every"] if memory["is_several"] else 0,
+        explore_every=memory.get("explore_every", 0),
         inference=memory["inference"],
         verify=document["verify"],
         random_seed=int(document["random_seed"]),
@@ -310,29 +310,18 @@ def _choices(group: xr.Dataset) -> list[Choice]:
     return [Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True)]
 
 
-def _memory(subject: FirstDesign | OneModel | SeveralModels) -> dict[str, Any]:
+def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
+    memory: dict[str, Any] = {"is_several": subject.are_several, "inference": subject.inference}
     if isinstance(subject, FirstDesign):
-        return {"is_several": False, "inference": subject.inference, "has_function": subject.function is not None}
-    if isinstance(subject, OneModel):
-        return {
-            "is_several": False,
-            "inference": subject.inference,
-            "max_points": subject.track.max_points,
-        }
+        return memory | {"has_function": subject.function is not None}
     prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
     history = [
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
         for n, p in subject.probabilities.items()
     ]
     every, explored = subject.explore_every, subject.explored
-    return {
-        "is_several": True,
-        "inference": subject.inference,
-        "explore_every": every,
-        "explored": explored,
-        "prior": prior,
-        "history": history,
-    }
+    following = {"max_points": subject.max_points, "explore_every": every, "explored": explored}
+    return memory | following | {"prior": prior, "history": history}
 
 
 def _remember(state: LearnerState, document: dict[str, Any], groups: Mapping[str, xr.Dataset]) -> None:
@@ -347,7 +336,7 @@ def _remember(state: LearnerState, document: dict[str, Any], groups: Mapping[str
                 track.last = particles_from_dataset(track.gpm, groups[name], track.renew)
             elif (name := f"modes/{number}") in groups:
                 track.last = fit_from_dataset(track.gpm, groups[name])
-    if isinstance(subject, SeveralModels):
+    if subject.are_several:
         prior = memory["prior"]
         subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
         subject.explored = int(memory["explored"])
@@ -358,4 +347,4 @@ def _remember(state: LearnerState, document: dict[str, Any], groups: Mapping[str
     if document["is_fitted"]:
         # The saved run warned already.
         with ignoring(DoubtfulEvidenceWarning):
-            state.fit = subject.known()
+            state.fit = subject.last()

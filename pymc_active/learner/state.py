@@ -17,7 +17,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
-from pymc_active.learner.models_followed import ONLY, OneModel, SeveralModels, read_subject
+from pymc_active.learner.models_followed import ONLY, FollowedModels, read_subject
 from pymc_active.learner.questions import Questions
 from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
@@ -55,7 +55,7 @@ class LearnerState:
     minimize: bool
     repeat: bool
     random_seed: int
-    subject: FirstDesign | OneModel | SeveralModels
+    subject: FirstDesign | FollowedModels
     questions: Questions
     verification: Verification
     n_start: int
@@ -94,7 +94,7 @@ def new_state(
     if learn not in GOALS:
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
     repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
-    subject: FirstDesign | OneModel | SeveralModels | None = None
+    subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):
         subject = read_subject(gpm, learn, prior, explore_every, inference, max_points)
     elif prior is not None or explore_every or max_points is not None:
@@ -125,7 +125,7 @@ def new_state(
         criterion = GOALS[learn]
     for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
         candidates.reserve(Choice(x, row, np.nan))
-    several = learn == "model" or isinstance(subject, SeveralModels)
+    several = learn == "model" or subject.are_several
     named = Named.read(criterion)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
     return LearnerState(
