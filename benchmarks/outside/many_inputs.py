@@ -8,8 +8,9 @@ among 20, Hartmann's of six inputs among 50, Branin and Levy's of four inputs of
 from 20 points of a Latin hypercube and ask for 60 more; noise has 1 % of the sd of the function. "default" is
 ``pma.ard_gp(X, y, bounds=bounds)`` and ``Learner(gpm, "maximum", bounds=bounds)``; "embedding"
 (with ``--methods``) is the same with ``pma.embedding_gp(X, y, n_components=2, bounds=bounds)``; "logei" is BoTorch's
-``SingleTaskGP`` with ``qLogNoisyExpectedImprovement``, its tutorial's settings. The regret is of the recommended
-point, in sds of the function.
+``SingleTaskGP`` with ``qLogNoisyExpectedImprovement``, its tutorial's settings; "turbo" is TuRBO with one trust region
+(Eriksson et al. 2019, their settings) on BoTorch's ``SingleTaskGP``. The regret is of the recommended point (TuRBO's is
+the best posterior mean among its points), in sds of the function.
 """
 
 import os
@@ -30,7 +31,8 @@ from scipy.stats import ortho_group, qmc
 
 PATH = Path(__file__).parent / "results" / "many_inputs.jsonl"
 N_START, N_ASK, SHOWN, NOISE, REPEATS = 20, 60, (15, 30, 45, 60), 0.01, 3
-METHODS = ("default", "logei")
+METHODS = ("default", "logei", "turbo")
+PEERS = ("logei", "turbo")
 # The function, the limits of its inputs, the number of inputs, and whether they are rotated.
 PROBLEMS = {
     "branin of 20": (branin, [(-5, 10), (0, 15)], 20, False),
@@ -100,15 +102,89 @@ def ask_ours(name, method, repeat):
     return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds))}
 
 
+def fit_botorch(X, y, box):
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from botorch.models.transforms import Normalize, Standardize
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    model = SingleTaskGP(
+        torch.tensor(X),
+        torch.tensor(y)[:, None],
+        input_transform=Normalize(X.shape[1], bounds=box),
+        outcome_transform=Standardize(1),
+    )
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+class TrustRegion:
+    """The box around the best point in which TuRBO draws its candidates, in units of [-1, 1]^D."""
+
+    first, smallest, largest, successes_needed = 0.8, 0.5**7, 1.6, 3
+
+    def __init__(self, D, repeat):
+        self.D, self.length, self.successes, self.failures = D, self.first, 0, 0
+        self.sobol = qmc.Sobol(D, rng=repeat)
+        self.rng = np.random.default_rng(repeat)
+
+    def candidates(self, center, lengthscales):
+        weights = lengthscales / lengthscales.mean()
+        weights = weights / np.prod(weights ** (1 / self.D))
+        low, high = (np.clip(center + sign * weights * self.length, -1, 1) for sign in (-1, 1))
+        moved = low + (high - low) * self.sobol.random(min(100 * self.D, 5000))
+        # A few inputs of each candidate are moved, at least one.
+        is_moved = self.rng.uniform(size=moved.shape) <= min(20 / self.D, 1)
+        is_moved[np.arange(len(moved)), self.rng.integers(self.D, size=len(moved))] |= ~is_moved.any(1)
+        return np.where(is_moved, moved, center)
+
+    def tell(self, y, before):
+        better = y > before.max() + 1e-3 * abs(before.max())
+        self.successes, self.failures = (self.successes + 1, 0) if better else (0, self.failures + 1)
+        if self.successes == self.successes_needed:
+            self.length, self.successes = min(2 * self.length, self.largest), 0
+        elif self.failures == max(4, self.D):
+            self.length, self.failures = self.length / 2, 0
+
+
+def ask_turbo(name, repeat):
+    import torch
+    from botorch.generation import MaxPosteriorSampling
+
+    torch.set_num_threads(1)
+    torch.manual_seed(repeat)
+    problem = Problem(name, repeat)
+    box = torch.tensor(np.array(problem.bounds).T)
+    X, y, region, begin = problem.X, problem.y, TrustRegion(problem.D, repeat), 0
+    regrets, seconds = [], []
+    for step in range(1, N_ASK + 1):
+        start = time.process_time()
+        if region.length < region.smallest:
+            # A new region, from new points.
+            region, begin = TrustRegion(problem.D, (repeat, step)), len(y)
+        if len(y) - begin < 2 * problem.D and begin:
+            x = 2 * region.sobol.random(1) - 1
+        else:
+            model = fit_botorch(X[begin:], y[begin:], box)
+            lengthscales = model.covar_module.lengthscale.detach().numpy().ravel()
+            candidates = region.candidates(X[begin:][np.argmax(y[begin:])], lengthscales)
+            with torch.no_grad():
+                x = MaxPosteriorSampling(model, replacement=False)(torch.tensor(candidates), num_samples=1).numpy()
+        seconds.append(time.process_time() - start)
+        X, y = np.concatenate([X, x]), np.append(y, problem.measure(x))
+        region.tell(y[-1], y[begin:-1])
+        if step in SHOWN:
+            mean = fit_botorch(X, y, box).posterior(torch.tensor(X)).mean.detach().numpy().ravel()
+            regrets.append(problem.regret(X[np.argmax(mean)]))
+    return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds))}
+
+
 def ask_botorch(name, repeat):
     import torch
     from botorch.acquisition import PosteriorMean
     from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-    from botorch.fit import fit_gpytorch_mll
-    from botorch.models import SingleTaskGP
-    from botorch.models.transforms import Normalize, Standardize
     from botorch.optim import optimize_acqf
-    from gpytorch.mlls import ExactMarginalLogLikelihood
 
     torch.set_num_threads(1)
     torch.manual_seed(repeat)
@@ -118,14 +194,7 @@ def ask_botorch(name, repeat):
     regrets, seconds = [], []
 
     def fit():
-        model = SingleTaskGP(
-            torch.tensor(X),
-            torch.tensor(y)[:, None],
-            input_transform=Normalize(problem.D, bounds=box),
-            outcome_transform=Standardize(1),
-        )
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        return model
+        return fit_botorch(X, y, box)
 
     for step in range(1, N_ASK + 1):
         start = time.process_time()
@@ -141,11 +210,11 @@ def ask_botorch(name, repeat):
 
 def run(peer):
     def one(name, method, repeat):
-        if method != "logei":
+        if method not in PEERS:
             return ask_ours(name, method, repeat)
         if peer is None:
             return None
-        call = [peer, __file__, "--child", json.dumps([name, repeat])]
+        call = [peer, __file__, "--child", json.dumps([method, name, repeat])]
         done = subprocess.run(call, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
@@ -190,7 +259,12 @@ def picture(records, methods):
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    labels = {"default": 'learn="maximum"', "embedding": "the same with embedding_gp", "logei": "BoTorch LogEI"}
+    labels = {
+        "default": 'learn="maximum"',
+        "embedding": "the same with embedding_gp",
+        "logei": "BoTorch LogEI",
+        "turbo": "TuRBO",
+    }
     figure, axes = plt.subplots(1, len(PROBLEMS), figsize=(11, 3), sharey=True, layout="constrained")
     for ax, name in zip(axes, PROBLEMS, strict=True):
         for k, method in enumerate(methods):
@@ -217,7 +291,8 @@ def main():
     arguments.add_argument("--peer")
     options = arguments.parse_args()
     if options.child:
-        print(json.dumps(ask_botorch(*json.loads(options.child))))
+        which, *problem = json.loads(options.child)
+        print(json.dumps({"logei": ask_botorch, "turbo": ask_turbo}[which](*problem)))
         return
     if options.minutes:
         fill(PATH, keys(options.methods, options.repeats), run(options.peer), options.minutes)
