@@ -513,10 +513,10 @@ def test_learning_curves():
     data = curves()
     ax = plots.plot_learning_curves(data, metric="rmse", reference={"floor": 0.1}, log=True)
     for i, method in enumerate(data.method.to_numpy()):
-        n, mean = line(ax, method)
+        n, middle = line(ax, method)
         part = data.rmse.isel(method=i)
         assert_array_equal(n, data.n)
-        assert_allclose(mean, part.mean("split"))
+        assert_allclose(middle, part.median("split"))
         _, (low, high) = band(ax.collections[i])
         assert_allclose(low, part.quantile(0.25, "split"))
         assert_allclose(high, part.quantile(0.75, "split"))

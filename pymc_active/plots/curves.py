@@ -21,7 +21,7 @@ def plot_learning_curves(
     log: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Error against the number of points: the mean over repetitions, with the band of their quartiles.
+    """Error against the number of points: the median over repetitions, with the band of their quartiles.
 
     ``curves`` are over ``n``, and over ``method`` and ``split`` if there are several. NaN are left out, and
     ``attrs["units"]`` goes to the y axis, logarithmic with ``log``. A Dataset with several variables needs a
@@ -49,7 +49,7 @@ def plot_learning_curves(
         if part.sizes["split"] > 1:
             low, high = (part.quantile(q, "split").to_numpy() for q in (0.25, 0.75))
             ax.fill_between(n, low, high, color=color, alpha=0.15, lw=0)
-        ends += curve(ax, n, part.mean("split").to_numpy(), color, str(method))
+        ends += curve(ax, n, part.median("split").to_numpy(), color, str(method))
     references = reference if isinstance(reference, Mapping) else {} if reference is None else {"": reference}
     for name, level in references.items():
         ax.axhline(level, **LIMIT)
