@@ -7,9 +7,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import digamma, polygamma
 
 import pymc_active as pma
 from pymc_active.models.builders import rebuild
+from pymc_active.posterior.prior import scale_of_few
 
 BOUNDS = [(20.0, 80.0), (1.0, 5.0)]
 RNG = np.random.default_rng(11)
@@ -63,6 +65,38 @@ def test_priors_are_those_for_y_standardised_by_the_current_data(make):
         log_jacobian += 2 * np.log(ratio)
     value = at_once.posterior().value_and_gradient(at_once.flatten(point))[0]
     assert_allclose(gpm.posterior().value_and_gradient(theta)[0], value - log_jacobian, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 9, 40])
+def test_a_scale_is_as_uncertain_as_that_of_half_of_the_points(n):
+    """Log sd less the log of its estimate by k degrees of freedom: minus half of log(chi² / k), by its exact moments."""
+    half = (n - 1) / 4
+    larger, variance = scale_of_few(n)
+    assert_allclose(larger, 0.5 * (np.log(half) - digamma(half)), rtol=0.05)
+    assert_allclose(variance, 0.25 * polygamma(1, half), rtol=0.1)
+
+
+def test_few_points_leave_the_scale_open():
+    """The prior's scales, in the units of y, are wide for two points and those stated for many."""
+    for n in (2, 14):
+        gpm = pma.ard_gp(X[:n], Y[:n], bounds=BOUNDS)
+        prior, at = gpm.posterior().prior, gpm.labels.index("log_outputscale")
+        larger, variance = scale_of_few(n)
+        assert_allclose(prior.sd[at] ** 2, 1 + variance)
+        assert_allclose(np.exp(prior.mean[at]) * gpm.y_map.scale, np.std(Y[:n], ddof=1) * np.exp(larger))
+    # Two nearly equal results: sure of little, in either direction.
+    fit = pma.fit(pma.ard_gp(X[:2], [30.1, 30.9], bounds=BOUNDS), random_seed=0, progressbar=False)
+    low, high = pma.predict(fit, [[75.0, 4.5]], quantiles=(0.05, 0.95)).y_quantile.to_numpy()[:, 0]
+    assert high - low > 5 * 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("y", [[7.0, 9.0], [7.0, 7.0], [7.0]], ids=["two points", "equal", "one point"])
+def test_arrays_and_pymc_agree_on_the_priors_of_few_points(y):
+    gpm = pma.ard_gp(X[: len(y)], y, bounds=BOUNDS)
+    theta = 0.3 * RNG.normal(size=gpm.posterior().n_parameters)
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")(gpm.unflatten(theta))
+    assert_allclose(logp, gpm.posterior().value(theta), rtol=1e-11)
 
 
 @pytest.mark.slow

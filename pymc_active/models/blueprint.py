@@ -19,7 +19,7 @@ from pymc_active.models.recipe import write_recipe
 from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.prior import RenewedPrior
+from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.scaling import Affine, Scale, fit_scale, renewed_scale
 from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
@@ -110,14 +110,16 @@ class Blueprint(ModelSource):
         if not self.y_map.is_renewed:
             return {}
         scaled = self.y_map(y)
-        level, scale = scaled.mean(), pt.switch(pt.gt(scaled.std(), 0), scaled.std(), 1.0)
+        larger, variance = scale_of_few(scaled.shape[0])
+        varies, level = pt.gt(scaled.std(), 0), scaled.mean()
+        scale = pt.switch(varies, scaled.std(ddof=1) * pt.exp(larger), 1.0)
         renewed = {}
         for name in self._on_y:
             mean, sd = self.parameters.normal(name)
             if name in _OF_MEAN:
                 renewed[name] = scale * mean + (level if name == "mean_constant" else 0.0), scale * sd
             else:
-                renewed[name] = mean + pt.log(scale), sd
+                renewed[name] = mean + pt.log(scale), pt.sqrt(sd**2 + pt.switch(varies, variance, 0.0))
         return renewed
 
     @abstractmethod

@@ -68,8 +68,10 @@ def ard_gp(
     bounds : list of (low, high), or dict by input, optional
         The plain way, which needs no scale and no prior: where you will measure, in your units. It takes this box to
         [-1, 1] and standardises y by all data that the model holds, anew when data are added. The parameters keep
-        their meaning; their *priors* move with the mean and standard deviation of y. If one of the priors that depend
-        on y is not normal, or is a number, y is standardised by the first data only. ``x_scale``, ``y_scale`` and
+        their meaning; their *priors* move with the mean and standard deviation of y. As n points do not tell how much
+        y varies, the scale is taken as exp(1 / (n - 1) + ...) times the standard deviation, and its log as uncertain by
+        a variance of about 1 / (n - 1), which is added to those of the log scales. If one of the priors that depend on
+        y is not normal, or is a number, y is standardised by the first data only. ``x_scale``, ``y_scale`` and
         ``priors`` take precedence.
 
     Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,16 @@ class GaussianPrior:
         return np.diag(-self.precision)
 
 
+def scale_of_few(n: Any) -> tuple[Any, Any]:
+    """How much larger than its sample's sd a scale is on average, in logarithms, and the variance of this, for n > 1.
+
+    Few points seldom show how much a function varies, and neighbours vary together: this is for a normal sample of
+    which half are independent, with half of its degrees of freedom, to second order in their number.
+    """
+    once = 1 / (n - 1)
+    return once * (1 + 2 / 3 * once), once * (1 + 2 * once)
+
+
 @dataclass(frozen=True)
 class RenewedPrior:
     """Normal priors stated for y standardised by the current data, as priors of parameters for y as it is given.
@@ -50,8 +61,13 @@ class RenewedPrior:
 
     def given(self, y: np.ndarray) -> GaussianPrior:
         """The prior for these data (n,)."""
-        level, scale = y.mean(), y.std() or 1.0
+        level, scale = y.mean(), 1.0
         mean, sd = self.stated.mean.copy(), self.stated.sd.copy()
+        # Equal values tell no scale.
+        if y.std() > 0:
+            larger, variance = scale_of_few(len(y))
+            scale = y.std(ddof=1) * np.exp(larger)
+            sd[self.logs] = np.sqrt(sd[self.logs] ** 2 + variance)
         mean[self.logs] += np.log(scale)
         for places in (self.levels, self.slopes):
             mean[places], sd[places] = scale * mean[places], scale * sd[places]
