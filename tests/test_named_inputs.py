@@ -140,3 +140,42 @@ def test_a_model_of_arrays_takes_columns_by_the_names_of_the_pool(tmp_path):
 def _saved(learner, folder):
     learner.save(folder / "run.nc")
     return folder / "run.nc"
+
+
+def test_a_run_without_data_takes_the_names_of_its_box():
+    learner = pma.Learner(None, bounds={"heat": (20, 80), "acid": (1, 5)}, random_seed=0)
+    learner.run(lambda x: float(x[0, 0] + x[0, 1]), n=5, progressbar=False)
+    assert learner.gpm.inputs == ["heat", "acid"]
+    learner.tell(pd.DataFrame({"acid": [2.0], "heat": [50.0]}), 52.0)
+    assert learner.X[-1].tolist() == [50, 2]
+
+
+def test_a_vector_is_one_input(fit):
+    x = np.linspace(0, 1, 10)
+    matrix, vector, series = (pma.ard_gp(points, y) for points in (x[:, None], x, pd.Series(x, name="hour")))
+    assert_array_equal(vector.X, matrix.X)
+    assert series.inputs == ["hour"]
+    point = POINT | {"log_lengthscale": np.log([0.3])}
+    of_one = pma.fit_laplace(series, point=point, optimize=False)
+    assert pma.predict(of_one, x + 0.1).identical(pma.predict(of_one, x[:, None] + 0.1))
+    with pytest.raises(ValueError, match=r"a column for each input; got shape \(10,\)\.$"):
+        pma.predict(fit, x)
+
+
+def test_candidates_far_from_all_data_are_in_other_units():
+    """Kelvin for degrees, of a pool or a box; going on from the data by less than half their width is no mistake."""
+    gpm = pma.ard_gp(X, y, bounds={"heat": (0, 1), "acid": (0, 1)})
+    apart = "the candidates have heat from 273 to 274, the data of the model from 0 to 1: give both in the same unit"
+    for candidates in (
+        {"pool": CANDIDATES.assign(heat=[273.0, 273.5, 273.2, 273.1, 274.0, 273.9])},
+        {"bounds": {"heat": (273, 274), "acid": (0, 1)}},
+    ):
+        with pytest.warns(pma.ScaleWarning, match=apart):
+            pma.Learner(gpm, **candidates)
+    pma.Learner(gpm, bounds=[(1.3, 2.3), (0, 1)])
+
+    several = (
+        "10 of 10 rows of X have heat far outside 0 to 1, where measurements are made, such as .*: give both in the"
+    )
+    with pytest.warns(pma.ScaleWarning, match=several):
+        pma.ard_gp(X.assign(heat=X["heat"] + 273), y, bounds=BOUNDS)

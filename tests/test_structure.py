@@ -121,6 +121,7 @@ def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypa
         return fit_laplace_models(models, **keywords)
 
     monkeypatch.setattr(structure, "fit_laplace_models", spy)
+    monkeypatch.setattr(structure, "_SECOND", 4)
     result = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH)
     # At last the constant kernel, and what is around the probable ones.
     table, [first, ranked, confirmed, nothing, around, *last] = result.table, calls
@@ -128,7 +129,8 @@ def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypa
     [parent] = {"LIN", "PER"} & set(by_parent)
     assert first == (by_parent[""] - {"C"}, 6, set())
     assert nothing == ({"C"}, 6, set())
-    assert ranked == (by_parent[parent], 2, by_parent[parent])
+    # The second level, which decides where the search goes, a little less hastily than the rest.
+    assert ranked == (by_parent[parent], 4, by_parent[parent])
     assert around == (by_parent["LIN + PER"], 2, by_parent["LIN + PER"])
     best = set(table.model[np.argsort(-(table.log_evidence + table.log_prior).data)[:3]].to_numpy())
     assert confirmed == (confirmed[0] & by_parent[parent], 6, confirmed[0])

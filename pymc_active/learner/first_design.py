@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -104,9 +104,10 @@ class _Nearness(Scorer):
 
 
 def inputs_of(pool: Any, bounds: Any) -> list:
-    """Names of the inputs of a pool or a box: the columns of a data frame, else 0, 1, ..."""
+    """Names of the inputs of a pool or a box: the columns of a data frame, the keys of a dict, else 0, 1, ..."""
     if pool is None:
-        return list(range(len(read_bounds(bounds)[0])))
+        low, _ = read_bounds(bounds)
+        return list(bounds) if isinstance(bounds, Mapping) else list(range(len(low)))
     if is_lazy(pool):
         return list(range(pool.shape[-1]))
     return input_labels(pool, read_inputs(pool, "pool").shape[1])

@@ -23,6 +23,7 @@ from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.options import check_flag
+from pymc_active.support.tables import warn_if_apart
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 # The criterion of each goal.
@@ -160,11 +161,15 @@ def _make_criterion(
 
 
 def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> None:
-    """Warn if the inputs were scaled by data that cover a small part of the candidates."""
+    """Warn if the candidates are far from the data, or these scaled the inputs and cover a small part of them."""
     if isinstance(candidates, LazyPool):
         return
     corners = np.stack(candidates.limits)
     for label, gpm in models.items():
+        # Where measurements are made: near the data, and in the box of a model that has one.
+        places = gpm.X if gpm.box is None else np.concatenate([gpm.X, np.stack(gpm.box)])
+        if warn_if_apart(candidates.limits, places, gpm.inputs):
+            return
         scaled = gpm.x_map(corners)
         if np.array_equal(scaled, corners):
             continue

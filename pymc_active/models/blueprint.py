@@ -52,7 +52,9 @@ class Blueprint(ModelSource):
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
             warn_if_far_outside(points, *self.box, self.inputs)
             x_scale = self._within(*self.box) if x_scale is None else x_scale
-            y_scale = renewed_scale(self._data[1]) if y_scale is None else y_scale
+            if y_scale is None:
+                y_scale = renewed_scale(self._data[1])
+                _warn_if_equal(self._data[1])
         if mean is None:
             mean = "zero" if bounds is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
@@ -67,7 +69,8 @@ class Blueprint(ModelSource):
         self.parameters.add("log_noise", *self.noise_prior)
         self.parameters.add_exponential("noise", "log_noise", self.y_map.scale)
         self.parameters.check_names()
-        if self.parameters.has_defaults:
+        # Bounds are compared with the data above.
+        if self.parameters.has_defaults and bounds is None:
             _warn_about_units(*self._data, self.x_map, self.y_map, self.scaled_inputs)
 
         if self.y_map.is_renewed and not all(map(self.parameters.is_normal, self._on_y)):
@@ -294,6 +297,16 @@ def _mean_basis(mean: str, X: np.ndarray) -> np.ndarray:
     """Functions (n, 0), (n, 1) or (n, 1 + D) whose combinations are the mean."""
     functions = {"zero": [], "constant": [np.ones(len(X))], "linear": [np.ones(len(X)), X]}
     return np.column_stack([np.empty((len(X), 0)), *functions[mean]])
+
+
+def _warn_if_equal(y: np.ndarray) -> None:
+    if len(y) > 1 and not np.ptp(y):
+        warn_user(
+            f"all {len(y)} values of y are {y[0]:g}, which does not tell how much y varies: until one differs, "
+            "predictions are of no use. Is it a limit of detection? Else measure where y differs, or pass "
+            "y_scale=(level, scale)",
+            ScaleWarning,
+        )
 
 
 def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine, scaled_inputs: str) -> None:

@@ -51,9 +51,10 @@ SCORES = ("bic", "evidence")
 _BATCH = 8
 # Rows in a summary.
 _SHOWN = 10
-# Restarts for a kernel that also starts from its parent's modes, and how many of the best kernels of a level are then
-# searched as thoroughly as the first ones: most candidates need only be ranked.
-_RANKED, _THOROUGH = 2, 3
+# Restarts for a kernel that also starts from its parent's modes, more at the second level, which has few kernels and
+# decides where the search goes; and how many of the best kernels of a level are then searched as thoroughly as the
+# first ones: most candidates need only be ranked.
+_RANKED, _SECOND, _THOROUGH = 2, 8, 3
 # Weighted draws for an evidence with up to so many points (with n points fewer by (points / n)²), and the fewest; how
 # far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or four),
 # and how many of the best have.
@@ -293,11 +294,11 @@ def compositional_kernel_search(
                         search.fit(dict(batch), level)
                         advance(len(batch))
                     search.confirm(score)
-                if level > 1 and not search.best_score(score) > before:
-                    stopped = f"level {level} brought nothing better"
-                    break
                 if len(chosen) < len(candidates) or len(search.records) == budget:
                     stopped = f"budget of {budget} kernels used up"
+                    break
+                if level > 1 and not search.best_score(score) > before:
+                    stopped = f"level {level} brought nothing better"
                     break
                 if level == depth:
                     break
@@ -421,7 +422,7 @@ class _Search:
         """Fit kernels, each given with its parent: thoroughly without one, else as well as ranking needs."""
         models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
         starts = {str(e): self.fits[str(parent)] for e, parent in batch.items() if parent is not None}
-        errors = self._fit(models, starts, ranked=bool(starts))
+        errors = self._fit(models, starts, (_SECOND if level == 2 else _RANKED) if starts else None)
         for expression, parent in batch.items():
             self.records[expression] = _Record(expression, level, parent, errors.get(str(expression), ""))
 
@@ -432,13 +433,15 @@ class _Search:
         best = [str(record.expression) for record in self.ranked(score)[:_THOROUGH]]
         known = {label: self.fits[label] for label in best if label not in self.thorough}
         if known:
-            self._fit({label: fit.gpm for label, fit in known.items()}, known, ranked=False)
+            self._fit({label: fit.gpm for label, fit in known.items()}, known)
 
-    def _fit(self, models: dict[str, GPModel], starts: Mapping[str, LaplaceFit], ranked: bool) -> dict[str, str]:
-        """Fit models by label; the messages of those that failed."""
+    def _fit(
+        self, models: dict[str, GPModel], starts: Mapping[str, LaplaceFit], n_restarts: int | None = None
+    ) -> dict[str, str]:
+        """Fit models by label, thoroughly or with so many restarts at most; the messages of those that failed."""
         keywords, errors = self.fit_keywords, {}
-        if ranked:
-            quick = {"n_restarts": min(_RANKED, keywords.get("n_restarts", _RANKED)), "population": 0}
+        if n_restarts is not None:
+            quick = {"n_restarts": min(n_restarts, keywords.get("n_restarts", n_restarts)), "population": 0}
             keywords = {**keywords, **quick}
         else:
             self.thorough |= set(models)

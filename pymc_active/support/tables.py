@@ -14,15 +14,17 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 Bounds = Sequence[tuple[float, float]] | Mapping[Any, tuple[float, float]]
 # Numbers beyond this have squares that are infinite.
 _LARGEST = 1e150
-# Widths of a box beyond its faces at which a measured point is taken for a mistake.
-_FAR = 1.0
+# Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
+# data, relative to the larger range of the two, that is more than going on from the data.
+_FAR, _APART = 1.0, 0.5
 
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
     """A float matrix (n, D) from an array, a data frame or a DataArray, with the columns ``inputs`` in their order.
 
-    Raises a TypeError if the values are not real numbers, and a ValueError if they are not finite, if X is not a
-    matrix of ``width`` columns and at least one row, or if its column names are not ``inputs``.
+    A vector holds one input, unless ``width`` says that there are more. Raises a TypeError if the values are not real
+    numbers, and a ValueError if they are not finite, if X is not a matrix of ``width`` columns and at least one row, or
+    if its column names are not ``inputs``.
     """
     if isinstance(X, xr.DataArray) and X.ndim == 2 and X.dims[0] == "input":
         raise ValueError(f"{what} must have a row for each point; its dimensions are {X.dims}: write {what}.T")
@@ -33,12 +35,12 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     except (TypeError, ValueError) as error:
         found = f"{type(X).__name__}: {error}{_without_numbers(X)}"
         raise TypeError(f"{what} must hold numbers, shape (n, n_inputs); got {found}") from None
+    if values.ndim == 1 and width in (None, 1):
+        values = values[:, None]
     if values.ndim != 2:
-        hint = f"For a single input write {what}[:, None]."
-        if isinstance(X, pd.Series):
-            hint = "A single input of a data frame is frame[[column]], a single point frame.iloc[[row]]."
+        hint = "A single point of a data frame is frame.iloc[[row]]." if isinstance(X, pd.Series) else ""
         expected = "a matrix with a row for each point and a column for each input"
-        raise ValueError(f"{what} must be {expected}; got shape {values.shape}. {hint}")
+        raise ValueError(f"{what} must be {expected}; got shape {values.shape}. {hint}".rstrip())
     if not values.size:
         raise ValueError(f"{what} is empty: expected at least one row and one column; got shape {values.shape}")
     if width is not None and values.shape[1] != width:
@@ -170,19 +172,48 @@ def warn_if_far_outside(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs
     away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
     if away.max(initial=0.0) > _FAR:
         row, k = divmod(int(np.argmax(away)), away.shape[1])
-        name = inputs[k] if isinstance(inputs[k], str) else f"input {inputs[k]}"
+        name, n_far = name_of_input(inputs[k]), int((away[:, k] > _FAR).sum())
+        where = f"far outside {low[k]:g} to {high[k]:g}, where measurements are made"
         warn_user(
-            f"row {row} of X has {name} = {X[row, k]:g}, far outside {low[k]:g} to {high[k]:g}, where measurements are "
-            "made: if it is a slip, correct it, since the model learns from it",
+            f"row {row} of X has {name} = {X[row, k]:g}, {where}: if it is a slip, correct it, since the model learns "
+            "from it"
+            if n_far == 1
+            else f"{n_far} of {len(X)} rows of X have {name} {where}, such as {X[row, k]:g}: give both in the same unit",
             ScaleWarning,
         )
+
+
+def warn_if_apart(limits: tuple[np.ndarray, np.ndarray], X: np.ndarray, inputs: Sequence) -> bool:
+    """Warn if the candidates, between two ``limits`` (D,), lie far from all points X (n, D): other units, most likely.
+
+    Returns whether it has warned.
+    """
+    (low, high), first, last = limits, X.min(0), X.max(0)
+    gap = np.maximum(low - last, first - high) / np.maximum(high - low, last - first).clip(min=1e-300)
+    if len(X) < 2 or not (gap > _APART).any():
+        return False
+    k = int(np.argmax(gap))
+    warn_user(
+        f"the candidates have {name_of_input(inputs[k])} from {low[k]:g} to {high[k]:g}, the data of the model from "
+        f"{first[k]:g} to {last[k]:g}: give both in the same unit, or measure nearer to the candidates first",
+        ScaleWarning,
+    )
+    return True
+
+
+def name_of_input(label: Any) -> str:
+    """What a message calls an input."""
+    return label if isinstance(label, str) else f"input {label}"
 
 
 def _column_labels(X: Any) -> list | None:
     """Names of the columns of a data frame or DataArray, or None."""
     if isinstance(X, pd.DataFrame):
         return list(X.columns)
-    return X[X.dims[-1]].to_numpy().tolist() if isinstance(X, xr.DataArray) and X.dims[-1] in X.coords else None
+    if isinstance(X, pd.Series):
+        return [X.name] if isinstance(X.name, str) else None
+    is_named = isinstance(X, xr.DataArray) and X.ndim == 2 and X.dims[-1] in X.coords
+    return X[X.dims[-1]].to_numpy().tolist() if is_named else None
 
 
 def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:

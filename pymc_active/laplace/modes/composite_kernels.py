@@ -47,8 +47,8 @@ def structured_search(
         # With few data many modes have weight, and climbs are cheap. Without fresh starts follow all.
         few = len(searcher.posterior.y) < _FEW_DATA
         starts = starts[: MOST_MODES if few else _WARM] if n_restarts else starts
-        # A single start is as often a change as a new one.
-        n_changes = int(rng.binomial(n_restarts, 0.5))
+        # A single start is as often a change as a new one, and two are never both.
+        n_changes = int(rng.binomial(min(n_restarts, 1), 0.5))
     turn = int(rng.integers(len(_KINDS)))
     # Each start has its own seed, so that an executor changes nothing.
     seeds = rng.integers(2**63, size=n_restarts)
@@ -63,8 +63,9 @@ def structured_search(
 
     collect(run(partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
-    kinds = [_KINDS[(turn + i) % len(_KINDS)] for i in range(n_new)]
-    collect(run(partial(_fresh, searcher), kinds, seeds[:n_new]))
+    kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS
+    fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
+    collect(run(partial(_fresh, searcher), fresh, seeds[:n_new]))
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
         best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
@@ -121,7 +122,9 @@ def _scan_in_noise(searcher: Searcher, rng: np.random.Generator) -> Found:
     return _through_noise(searcher, theta, [level])
 
 
-_KINDS = (_scan, _ladder, _scan_in_noise)
+# Where known modes are followed, only scans: what a new period or step explains, others have explained before.
+_SCANS = (_scan, _scan_in_noise)
+_KINDS = (*_SCANS, _ladder)
 
 
 def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
