@@ -140,7 +140,7 @@ def test_unknown_options_of_uncertainty_are_refused(fit, pool):
         (np.empty((0, 2)), "X_pool is empty"),
         (np.zeros((4, 3)), "X_pool must have 2 columns"),
         ([[0.0, np.nan]], "X_pool must be finite"),
-        (np.zeros(2), r"write X_pool\[:, None\]"),
+        (np.zeros(2), r"a column for each input; got shape \(2,\)"),
     ],
 )
 def test_malformed_pools_are_refused(fit, criterion, bad, message):

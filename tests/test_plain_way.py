@@ -69,7 +69,7 @@ def test_priors_are_those_for_y_standardised_by_the_current_data(make):
 
 @pytest.mark.parametrize("n", [5, 9, 40])
 def test_a_scale_is_as_uncertain_as_that_of_half_of_the_points(n):
-    """Log sd less the log of its estimate by k degrees of freedom: minus half of log(chi² / k), by its exact moments."""
+    """Log sd less the log of its estimate by k degrees of freedom: -½ log(chi² / k), by its exact moments."""
     half = (n - 1) / 4
     larger, variance = scale_of_few(n)
     assert_allclose(larger, 0.5 * (np.log(half) - digamma(half)), rtol=0.05)

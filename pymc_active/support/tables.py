@@ -174,13 +174,13 @@ def warn_if_far_outside(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs
         row, k = divmod(int(np.argmax(away)), away.shape[1])
         name, n_far = name_of_input(inputs[k]), int((away[:, k] > _FAR).sum())
         where = f"far outside {low[k]:g} to {high[k]:g}, where measurements are made"
-        warn_user(
-            f"row {row} of X has {name} = {X[row, k]:g}, {where}: if it is a slip, correct it, since the model learns "
-            "from it"
-            if n_far == 1
-            else f"{n_far} of {len(X)} rows of X have {name} {where}, such as {X[row, k]:g}: give both in the same unit",
-            ScaleWarning,
-        )
+        if n_far == 1:
+            what, remedy = f"row {row} of X has {name} = {X[row, k]:g}, {where}", "if it is a slip, correct it, since "
+            remedy += "the model learns from it"
+        else:
+            what = f"{n_far} of {len(X)} rows of X have {name} {where}, such as {X[row, k]:g}"
+            remedy = "give both in the same unit"
+        warn_user(f"{what}: {remedy}", ScaleWarning)
 
 
 def warn_if_apart(limits: tuple[np.ndarray, np.ndarray], X: np.ndarray, inputs: Sequence) -> bool:

@@ -63,7 +63,7 @@ def structured_search(
 
     collect(run(partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
-    kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS
+    kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS  # type: ignore[arg-type]
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
     collect(run(partial(_fresh, searcher), fresh, seeds[:n_new]))
     # In two rounds, so that changes can build on each other.
