@@ -52,6 +52,7 @@ from .support.user_warnings import EvaluationWarning as EvaluationWarning
 from .support.user_warnings import ExecutionWarning as ExecutionWarning
 from .support.user_warnings import ModelLeftOutWarning as ModelLeftOutWarning
 from .support.user_warnings import OutputScaleWarning as OutputScaleWarning
+from .support.user_warnings import PeriodWarning as PeriodWarning
 from .support.user_warnings import PointsLeftOutWarning as PointsLeftOutWarning
 from .support.user_warnings import RecommendationWarning as RecommendationWarning
 from .support.user_warnings import SamplingWarning as SamplingWarning

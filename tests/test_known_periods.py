@@ -1,7 +1,10 @@
 """Seasons that the user knows."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
 
@@ -49,6 +52,7 @@ def test_other_inputs_keep_their_priors(period):
     assert_allclose(period_prior(varied, "PER"), (12 / 47, 0.01))
 
 
+@pytest.mark.filterwarnings("ignore::pymc_active.PeriodWarning")
 def test_a_known_period_is_found_among_its_aliases():
     """Monthly data of a period of 1.2 also have one of 6, which the prior of periods prefers."""
     x = MONTHS[:, None]
@@ -96,3 +100,50 @@ def test_a_period_of_one_input_is_not_that_of_all():
     X = np.column_stack([MONTHS, MONTHS % 5])
     with pytest.raises(ValueError, match=r"PER has one period for all inputs, .* write PER\[0\]"):
         pma.composite_gp(X, series(12), "PER", period=[12, None], x_scale="unit", y_scale="standardize")
+
+
+def warned(make):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make()
+    return [str(one.message) for one in caught if issubclass(one.category, pma.PeriodWarning)]
+
+
+@pytest.mark.parametrize(("period", "is_strange"), [(12, False), (2.5, False), (1.2, True), (365.25, True)])
+def test_periods_that_the_data_cannot_show_are_warned_of(period, is_strange):
+    """47 months, in steps of one: no repetition in a year of days, and an alias of anything below two months."""
+    made = lambda: pma.composite_gp(MONTHS, series(12), "PER", period=period, x_scale="unit", y_scale="standardize")  # noqa: E731
+    assert bool(found := warned(made)) == is_strange
+    assert all("spans 47 in steps of 1 and more: no repetition can be seen" in message for message in found)
+    # With a box, where measurements will be made counts; few points say nothing.
+    assert not warned(lambda: pma.composite_gp(MONTHS, series(12), "PER", period=60, bounds=[(0, 120)]))
+    assert not warned(lambda: pma.composite_gp(MONTHS[:5], series(12)[:5], "PER", period=1, bounds=[(0, 47)]))
+
+
+def test_a_search_tells_of_a_second_season():
+    """All seasons have the period that is given, so a second one can only be told of."""
+    settings = {"bases": ("PER", "LIN"), "depth": 2, "random_seed": 1, "progressbar": False}
+    one, two = series(12), series(12) + np.sin(2 * np.pi * MONTHS / 7.3)
+    assert not warned(lambda: pma.search.compositional_kernel_search(MONTHS, one, period=12, **settings))
+    [message] = warned(lambda: pma.search.compositional_kernel_search(MONTHS, two, period=12, **settings))
+    assert "nats more probable, but all seasons have the period 12 that was given: search without period" in message
+    with pytest.raises(ValueError, match="period is of PER and PER0, which are not among the bases"):
+        pma.search.compositional_kernel_search(MONTHS, one, period=12, **settings | {"bases": ("SE", "LIN")})
+
+
+def test_locations_in_the_units_of_the_data_are_warned_of():
+    def make(location):
+        priors = {"location_STEP": pm.Normal.dist(location, 0.1)}
+        pma.composite_gp(1990 + MONTHS, series(12), "STEP", priors=priors, x_scale="unit", y_scale="standardize")
+
+    make(0.5)
+    with pytest.warns(
+        pma.ScaleWarning, match="location_STEP is around 2010, but locations are in the units of the scaled"
+    ):
+        make(2010)
+
+
+def test_bounds_that_the_data_hardly_fill_are_warned_of():
+    search = {"bases": ("LIN",), "depth": 1, "random_seed": 1, "progressbar": False, "fit_keywords": {"n_restarts": 1}}
+    with pytest.warns(pma.ScaleWarning, match=r"the data fill 1.57% of the bounds, 0 to 3000"):
+        pma.search.compositional_kernel_search(MONTHS, series(12), bounds=[(0, 3000)], **search)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, yeojohnson
 
 import pymc_active as pma
-from pymc_active.structure import kernel_search
+from pymc_active.structure import fitted_kernels
 
 BOX = [(-1.0, 1.0)] * 2
 
@@ -150,7 +150,7 @@ def test_a_kernel_search_advises_logarithms_where_changes_multiply():
 
 
 def test_an_interrupt_while_logarithms_are_tried_keeps_the_search(monkeypatch):
-    fit_models = kernel_search.fit_laplace_models
+    fit_models = fitted_kernels.fit_laplace_models
 
     def tired(models, **keywords):
         if len(tried) == 2:
@@ -159,7 +159,7 @@ def test_an_interrupt_while_logarithms_are_tried_keeps_the_search(monkeypatch):
         return fit_models(models, **keywords)
 
     tried = []
-    monkeypatch.setattr(kernel_search, "fit_laplace_models", tired)
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
     found = pma.search.compositional_kernel_search(
         MONTHS[:, None], ADDED + 5, bases=("LIN",), depth=1, random_seed=0, progressbar=False
     )

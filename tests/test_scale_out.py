@@ -330,8 +330,8 @@ def test_what_a_process_is_sent_does_not_grow_with_the_blocks(ard_fit):
 
     few, many = size(2), size(50)
     assert max(many) < 1.1 * max(few)
-    # The fit is in one of them.
-    assert sorted(many)[-2] < max(many) / 3
+    # The fit is in one of them. The others are Dask's own, which grow by what it has imported.
+    assert sorted(many)[-2] < max(many) / 2
 
 
 def test_a_bad_block_is_named(ard_fit):

@@ -13,9 +13,10 @@ import pymc_active as pma
 from pymc_active.kernels import parse
 from pymc_active.kernels.expressions import base_kernels, is_redundant
 from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.structure import fitted_kernels
 from pymc_active.structure import kernel_search as structure
 from pymc_active.structure import priors as priors_module
-from pymc_active.structure.kernel_search import _count
+from pymc_active.structure.fitted_kernels import _count
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(0, 10, size=30))[:, None]
@@ -105,7 +106,7 @@ def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
         fitted.extend(parse(label) for label in models)
         return fit_laplace_models(models, **keywords)
 
-    monkeypatch.setattr(structure, "fit_laplace_models", spy)
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", spy)
     wide = search(bases=("LIN", "PER"), depth=2, beam=2)
     assert len(fitted) == len(set(fitted)) == len(wide.fits)
     assert {parse(label) for label in wide.fits} > {parse(label) for label in found.fits}
@@ -120,8 +121,8 @@ def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypa
         calls.append((set(models), keywords["n_restarts"], set(keywords["start"])))
         return fit_laplace_models(models, **keywords)
 
-    monkeypatch.setattr(structure, "fit_laplace_models", spy)
-    monkeypatch.setattr(structure, "_SECOND", 4)
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", spy)
+    monkeypatch.setattr(fitted_kernels, "_SECOND", 4)
     result = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH)
     # At last the constant kernel, and what is around the probable ones.
     table, [first, ranked, confirmed, nothing, around, *last] = result.table, calls
@@ -141,7 +142,8 @@ def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypa
 @pytest.mark.parametrize("most", [30, 3])
 def test_the_average_weighs_the_probable_fits(monkeypatch, most):
     """Those within ten nats, or the best two; noise leaves many kernels possible."""
-    monkeypatch.setattr(structure, "_MOST", most)
+    monkeypatch.setattr(structure, "MOST", most)
+    monkeypatch.setattr(fitted_kernels, "MOST", most)
     y = np.random.default_rng(1).normal(size=30)
     keywords = {"bases": ("LIN", "PER"), "depth": 2, **SETTINGS}
     noise, series = (pma.search.compositional_kernel_search(X, values, **keywords) for values in (y, Y))
@@ -247,7 +249,7 @@ def test_a_fit_that_fails_is_recorded_and_passed_over(monkeypatch):
             raise FloatingPointError("sines are out")
         return fit_laplace_models(models, **keywords)
 
-    monkeypatch.setattr(structure, "fit_laplace_models", broken)
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", broken)
     result = search(bases=("LIN", "PER", "SE"), depth=1)
     assert result.table.error.sel(model="PER") == "FloatingPointError: sines are out"
     assert "PER" not in result.fits
@@ -272,24 +274,24 @@ def pretending(doubtful):
 def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
     sound = found.table.isel(model=found.table.level.to_numpy() == 1).sortby("log_evidence", ascending=False)
     sound = list(sound.model.to_numpy())
-    monkeypatch.setattr(structure, "fit_laplace_models", pretending({sound[0]}))
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", pretending({sound[0]}))
     with pytest.warns(UserWarning, match="better evidence than .* because its fit is doubtful: .* did not converge"):
         result = search(bases=("LIN", "PER"), depth=1)
     assert str(result.best.gpm.expression) == sound[1]
-    monkeypatch.setattr(structure, "fit_laplace_models", pretending({"LIN", "SE", "C"}))
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", pretending({"LIN", "SE", "C"}))
     with pytest.warns(UserWarning, match="every fit is doubtful, .* did not converge"):
         search(bases=("LIN", "SE"), depth=1)
 
 
 def test_a_kernel_without_a_finite_draw_is_passed_over(monkeypatch):
-    own = structure.importance_evidence
+    own = fitted_kernels.importance_evidence
 
     def fails(fit, *args):
         if str(fit.gpm.expression) == "PER":
             raise ValueError("not finite at any draw")
         return own(fit, *args)
 
-    monkeypatch.setattr(structure, "importance_evidence", fails)
+    monkeypatch.setattr(fitted_kernels, "importance_evidence", fails)
     result = search(bases=("LIN", "PER"), depth=1)
     assert bool(result.table.doubtful.sel(model="PER"))
     assert float(result.table.probability.sel(model="PER")) == 0
@@ -305,7 +307,7 @@ def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
             raise KeyboardInterrupt
         return fit_laplace_models(models, **keywords)
 
-    monkeypatch.setattr(structure, "fit_laplace_models", tired)
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
     with pytest.warns(UserWarning, match="interrupted; the result holds the 2 fits"):
         result = search(bases=("LIN", "SE"), depth=3)
     assert set(result.fits) == {"LIN", "SE"}
@@ -370,7 +372,7 @@ def test_a_redundant_kernel_is_known(text, expected):
     ],
 )
 def test_bad_input_is_refused_before_anything_is_fitted(monkeypatch, keywords, message):
-    monkeypatch.setattr(structure, "fit_laplace_models", lambda *args, **kw: pytest.fail("fitted"))
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", lambda *args, **kw: pytest.fail("fitted"))
     with pytest.raises((TypeError, ValueError), match=message):
         search(**keywords)
     with pytest.raises(ValueError, match="y must be finite"):

@@ -30,7 +30,8 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Scale
-from pymc_active.support.tables import Bounds, read_numbers
+from pymc_active.support.tables import Bounds, name_of_input, read_numbers
+from pymc_active.support.user_warnings import PeriodWarning, ScaleWarning, warn_user
 
 # Priors of the toolbox of Malkomes & Garnett, (mean, sd), for inputs in [0, 1] and standardised y.
 _COMPOSITE_PRIORS = {
@@ -48,6 +49,8 @@ _PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
 # Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
 _KNOWN_PERIOD_SD = 0.01
+# Fewer points show no season anyway. Multiple of the largest scaled input at which no location is meant to be.
+_FEW, _FAR_LOCATION = 8, 5.0
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
 _PERIODIC = {"PER": Periodic, "PER0": ZeroMeanPeriodic}
 # Parameters of each base kernel.
@@ -117,6 +120,12 @@ def composite_gp(
         As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
         that X does not have; for periods that are not positive, or that ``priors`` set too.
 
+    Warns
+    -----
+    PeriodWarning, ScaleWarning
+        If a known period is longer than all data (or the box), or shorter than two steps between them; if the prior of
+        a location, which is in the units of the scaled inputs, is far from the data.
+
     Examples
     --------
     >>> import numpy as np
@@ -126,7 +135,10 @@ def composite_gp(
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
-    return GPModel(_Composite(X, y, parse(expression), period=period, **common))
+    source = _Composite(X, y, parse(expression), period=period, **common)
+    _warn_of_periods(source)
+    _warn_of_locations(source)
+    return GPModel(source)
 
 
 class _Composite(Blueprint):
@@ -150,7 +162,7 @@ class _Composite(Blueprint):
 
     @property
     def options(self):
-        known = {} if self.period is None else {"period": _periods(self.period, self.inputs)}
+        known = {} if self.period is None else {"period": known_periods(self.period, self.inputs)}
         return {"expression": str(self.expression), **known}
 
     def with_expression(self, expression):
@@ -174,7 +186,7 @@ class _Composite(Blueprint):
                 raise ValueError(f"{base} needs input {base.input}, but X has inputs 0 to {self.n_inputs - 1}")
             if base.name == "STEP" and len(self._columns(base)) > 1:
                 raise ValueError(f"a step is along one of the {self.n_inputs} inputs: write STEP[0], or another number")
-        periods = _periods(self.period, self.inputs)
+        periods = known_periods(self.period, self.inputs)
         for base, name in zip(self._bases, self._names, strict=True):
             columns = self._columns(base)
             for kind in _PARAMETERS[base.name]:
@@ -272,7 +284,7 @@ class _Composite(Blueprint):
         return KernelPosterior(X, y, kernel=self.kernel, **self._array_keywords())
 
 
-def _periods(period: Any, inputs: list) -> list[float | None]:
+def known_periods(period: Any, inputs: list) -> list[float | None]:
     """The known period of each input."""
     found: list[Any]
     if isinstance(period, Mapping):
@@ -291,6 +303,37 @@ def _periods(period: Any, inputs: list) -> list[float | None]:
     if not all(number is None or 0 < number < np.inf for number in numbers):
         raise ValueError(f"period must be positive, in the units of X; got {period!r}")
     return numbers
+
+
+def _warn_of_periods(source: _Composite) -> None:
+    """Warn of known periods that the data cannot show."""
+    X, box = source.data[0], source.box
+    for k, period in enumerate(known_periods(source.period, source.inputs)):
+        x = np.unique(X[:, k])
+        if period is None or len(x) < _FEW:
+            continue
+        span, step = (np.ptp(x) if box is None else box[1][k] - box[0][k]), np.diff(x).min()
+        # Rounding of dates makes some steps a little shorter.
+        if not 1.9 * step < period < 1.1 * span:
+            warn_user(
+                f"period={period:g} is in the units of {name_of_input(source.inputs[k])}, which spans {span:.3g} in "
+                f"steps of {step:.3g} and more: no repetition can be seen. Give it in these units, or leave it out",
+                PeriodWarning,
+            )
+
+
+def _warn_of_locations(source: _Composite) -> None:
+    """Warn of priors of locations in the user's units, where those of the scaled inputs are meant."""
+    for name in source.parameters.priors:
+        if not name.startswith("location") or not source.parameters.is_normal(name) or source.x_map.is_identity:
+            continue
+        mean, scaled = np.max(np.abs(source.parameters.normal(name)[0])), np.abs(source.x_map(source.data[0])).max()
+        if mean > _FAR_LOCATION * max(scaled, 1.0):
+            warn_user(
+                f"the prior of {name} is around {mean:g}, but locations are in the units of the scaled inputs, where "
+                f"the data reach {scaled:.3g}: subtract the shift of x_scale from its mean, and divide by its scale",
+                ScaleWarning,
+            )
 
 
 def _first_factors(tree: Expression, names: Iterator[str]) -> list[str]:

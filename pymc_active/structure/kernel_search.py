@@ -7,41 +7,46 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import batched
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from scipy.special import softmax
 
 from pymc_active.kernels.expressions import (
     Base,
     Expression,
-    Product,
     base_kernels,
     grid,
     is_redundant,
-    log_prior,
     on_inputs,
     parse,
 )
-from pymc_active.laplace.draws.importance import importance_evidence
 from pymc_active.laplace.fit import LaplaceFit, find_problems
 from pymc_active.laplace.several_models import fit_laplace_models
-from pymc_active.models.builders import composite_gp
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.composite import composite_gp, known_periods
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, ranking, scores_of
 from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
-from pymc_active.support.tables import Bounds, read_inputs, read_numbers, read_outputs
+from pymc_active.support.tables import (
+    Bounds,
+    input_labels,
+    read_bounds,
+    read_inputs,
+    read_numbers,
+    read_outputs,
+)
 from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
     OutputScaleWarning,
+    PeriodWarning,
     SamplingWarning,
+    ScaleWarning,
     ignoring,
     warn_user,
 )
@@ -51,20 +56,13 @@ SCORES = ("bic", "evidence")
 _BATCH = 8
 # Rows in a summary.
 _SHOWN = 10
-# Restarts for a kernel that also starts from its parent's modes, more at the second level, which has few kernels and
-# decides where the search goes; and how many of the best kernels of a level are then searched as thoroughly as the
-# first ones: most candidates need only be ranked.
-_RANKED, _SECOND, _THOROUGH = 2, 8, 3
-# Weighted draws for an evidence with up to so many points (with n points fewer by (points / n)²), and the fewest; how
-# far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or four),
-# and how many of the best have.
-_DRAWS, _UP_TO, _FEWEST_DRAWS, _FAR, _MOST = 1000, 50, 100, 10.0, 30
-# Probability from which the neighbours of a kernel are fitted before a search ends, and how many of them if the levels
-# fitted fewer.
-_PROBABLE, _NEIGHBOURS = 0.1, 100
+# How many neighbours of probable kernels are fitted before a search ends, if the levels fitted fewer.
+_NEIGHBOURS = 100
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
 # one), and nats from which to advise them.
 _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
+# Share of the bounds that the data fill, below which bounds must be a mistake.
+_SLIVER = 0.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,9 +94,9 @@ class StructureSearch(Summarized):
 
         At least two. A ValueError for fewer than two sound fits.
         """
-        order = [i for i in _ranking(self.table, "evidence") if not self.table.doubtful.to_numpy()[i]]
-        scores, labels = _scores(self.table, "evidence"), self.table.model.to_numpy()
-        kept = [str(labels[i]) for k, i in enumerate(order[:_MOST]) if k < 2 or scores[i] > scores[order[0]] - _FAR]
+        order = [i for i in ranking(self.table, "evidence") if not self.table.doubtful.to_numpy()[i]]
+        scores, labels = scores_of(self.table, "evidence"), self.table.model.to_numpy()
+        kept = [str(labels[i]) for k, i in enumerate(order[:MOST]) if k < 2 or scores[i] > scores[order[0]] - FAR]
         prior = np.exp(self.table.log_prior.to_series())
         with ignoring(DoubtfulEvidenceWarning, SamplingWarning):
             return ModelAverage(
@@ -109,7 +107,7 @@ class StructureSearch(Summarized):
 
     def _best_label(self, levels: int | None = None) -> str:
         table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
-        return str(table.model.to_numpy()[_ranking(table, self.score)[0]])
+        return str(table.model.to_numpy()[ranking(table, self.score)[0]])
 
     @property
     def history(self) -> pd.DataFrame:
@@ -123,14 +121,14 @@ class StructureSearch(Summarized):
             row = self.table.sel(model=best)
             n_models = int((self.table.level == level).sum())
             rows.append(
-                (level, n_models, best, float(row.log_evidence), float(row.bic), float(_scores(row, self.score)))
+                (level, n_models, best, float(row.log_evidence), float(row.bic), float(scores_of(row, self.score)))
             )
         columns = ["level", "n_models", "best", "log_evidence", "bic", "gain"]
         frame = pd.DataFrame(rows, columns=columns).set_index("level")
         return frame.assign(gain=frame.gain.diff())
 
     def _summary(self) -> Summary:
-        table = self.table.isel(model=_ranking(self.table, self.score)[:_SHOWN])
+        table = self.table.isel(model=ranking(self.table, self.score)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
         frame = formatted(frame, {"probability": "{:.3g}", "log_evidence": "{:.2f}", "bic": "{:.2f}"})
         frame = frame.assign(n_parameters=frame.n_parameters.astype("Int64"))
@@ -213,6 +211,10 @@ def compositional_kernel_search(
     DoubtfulFitWarning
         If a doubtful fit (not converged, or directions without curvature) would be the best, if all are doubtful, or
         if the search was interrupted; then everything fitted before is returned.
+    PeriodWarning, ScaleWarning
+        If the data cannot show the known ``period``, or if another season besides makes the best kernel of a series
+        more probable by over five nats (not for ``score="bic"``, or with a budget); if the data fill less than 2 % of
+        ``bounds``.
     OutputScaleWarning
         If the logarithm of positive y is more probable by over five nats, as it is where changes multiply: by a second
         search of three levels (one, with more than 300 points), compared with the first levels of y. Not for
@@ -265,10 +267,16 @@ def compositional_kernel_search(
     in_box = bounds is not None and isinstance(x_scale, str) and x_scale == "unit"
     models = {"period": period, "mean": mean, "priors": priors, "y_scale": y_scale, "bounds": bounds}
     models["x_scale"] = None if in_box else x_scale
+    if period is not None:
+        if not any(kernel.name in ("PER", "PER0") for one in kernels + base for kernel in base_kernels(one)):
+            raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
+        composite_gp(X, y, base[0], **models)  # type: ignore[arg-type] # warns of a period that the data cannot show
+    if bounds is not None:
+        _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
-    evidence = _evidence(len(values), int(rng.integers(2**31))) if score == "evidence" else {}
-    search = _Search(X, y, models, keywords, evidence, len(base), cost)
+    evidence = evidence_of(len(values), int(rng.integers(2**31))) if score == "evidence" else {}
+    search = FittedKernels(X, y, models, keywords, evidence, len(base), cost)
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
     largest = depth - 1 + max(len(base_kernels(kernel)) for kernel in kernels)
@@ -341,8 +349,13 @@ def compositional_kernel_search(
     result = StructureSearch(search.table(), search.fits, score, stopped, evidence if search.sampled else {})
     _warn(result)
     outputs = read_outputs(y, len(values))
+    if period is not None and n_inputs == 1 and score == "evidence" and budget is None and stopped != "interrupted":
+        with ignoring(DoubtfulFitWarning):
+            _offer_another_season(result, search, known_periods(period, input_labels(X, 1))[0] or np.inf)
     if score == "evidence" and budget is None and stopped != "interrupted" and _may_multiply(outputs):
-        logs = _Search(X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, evidence, len(base), cost)
+        logs = FittedKernels(
+            X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, evidence, len(base), cost
+        )
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
             _offer_logarithm(result, logs, kernels, lambda best: best.neighbours(bases, n_inputs))
     return result
@@ -352,20 +365,46 @@ def _size(child: tuple[Expression, Expression | None]) -> int:
     return len(base_kernels(child[0]))
 
 
-def _evidence(n: int, seed: int) -> dict[str, Any]:
-    """Sampled evidences where they are cheap; with many points the posterior is as narrow as Laplace has it."""
-    draws = int(_DRAWS * min(1.0, _UP_TO / n) ** 2)
-    return {"evidence": "importance", "draws": draws, "random_seed": seed} if draws >= _FEWEST_DRAWS else {}
-
-
 def _may_multiply(y: np.ndarray) -> bool:
     """Whether the logarithm of y differs enough from a line."""
     return bool(y.min() > 0 and y.max() > _RATIO * y.min())
 
 
+def _warn_of_a_sliver(X: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Warn if the data fill so little of the box that the priors take all that they show for a straight line."""
+    share = np.ptp(X, axis=0) / (high - low)
+    if len(X) > 1 and (share < _SLIVER).any():
+        k = int(np.argmin(share))
+        warn_user(
+            f"the data fill {share[k]:.2%} of the bounds, {low[k]:g} to {high[k]:g}, and the priors expect changes on "
+            "the scale of the bounds: give bounds near the data, or leave them out",
+            ScaleWarning,
+        )
+
+
+def _offer_another_season(result: StructureSearch, search: FittedKernels, known: float) -> None:
+    """Warn if one more season, of another period than the known one of all PER, makes the best kernel more probable."""
+    best, keywords = result.best, {**search.fit_keywords, "population": 0, "errors": "warn"}
+    before = best.gpm.expression
+    assert before is not None
+    free = composite_gp(search.X, search.y, before + "PER", **{**search.model_keywords, "period": None})
+    for fit in fit_laplace_models({"": free}, start={"": best}, **keywords).values():
+        cost = search.log_prior(str(before)) - search.log_prior(str(before + "PER"))
+        gain = fit.summed_evidence - best.summed_evidence - cost
+        periods = [float(value) for name, value in fit.constrained_point.items() if name.startswith("period_")]
+        # A longer one is a trend.
+        others = [one for one in periods if abs(np.log(one / known)) > 0.05 and one < np.ptp(best.X) / 2]
+        if gain > _LARGE_GAIN and others:
+            warn_user(
+                f"kernel search: a season of period {others[0]:.4g} besides makes {before} {gain:.0f} nats more "
+                f"probable, but all seasons have the period {known:g} that was given: search without period",
+                PeriodWarning,
+            )
+
+
 def _offer_logarithm(
     result: StructureSearch,
-    logs: _Search,
+    logs: FittedKernels,
     kernels: Sequence[Expression],
     neighbours: Callable[[Expression], list[Expression]],
 ) -> None:
@@ -392,187 +431,11 @@ def _offer_logarithm(
         )
 
 
-class _Record(NamedTuple):
-    expression: Expression
-    level: int
-    parent: Expression | None
-    error: str = ""
-
-
-@dataclass
-class _Search:
-    """The models fitted so far."""
-
-    X: Any
-    y: Any
-    model_keywords: dict[str, Any]
-    fit_keywords: dict[str, Any]
-    evidence: Mapping[str, Any]
-    n_bases: int
-    kernel_cost: float | None
-    records: dict[Expression, _Record] = field(default_factory=dict)
-    fits: dict[str, LaplaceFit] = field(default_factory=dict)
-    bics: dict[str, float] = field(default_factory=dict)
-    evidences: dict[str, float] = field(default_factory=dict)
-    # Those searched with all restarts, and those with a sampled evidence.
-    thorough: set[str] = field(default_factory=set)
-    sampled: set[str] = field(default_factory=set)
-
-    def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
-        """Fit kernels, each given with its parent: thoroughly without one, else as well as ranking needs."""
-        models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
-        starts = {str(e): self.fits[str(parent)] for e, parent in batch.items() if parent is not None}
-        errors = self._fit(models, starts, (_SECOND if level == 2 else _RANKED) if starts else None)
-        for expression, parent in batch.items():
-            self.records[expression] = _Record(expression, level, parent, errors.get(str(expression), ""))
-
-    def confirm(self, score: str) -> None:
-        """Search the best kernels thoroughly, from the modes they have."""
-        if self.fit_keywords.get("n_restarts", np.inf) <= _RANKED:
-            return
-        best = [str(record.expression) for record in self.ranked(score)[:_THOROUGH]]
-        known = {label: self.fits[label] for label in best if label not in self.thorough}
-        if known:
-            self._fit({label: fit.gpm for label, fit in known.items()}, known)
-
-    def _fit(
-        self, models: dict[str, GPModel], starts: Mapping[str, LaplaceFit], n_restarts: int | None = None
-    ) -> dict[str, str]:
-        """Fit models by label, thoroughly or with so many restarts at most; the messages of those that failed."""
-        keywords, errors = self.fit_keywords, {}
-        if n_restarts is not None:
-            quick = {"n_restarts": min(n_restarts, keywords.get("n_restarts", n_restarts)), "population": 0}
-            keywords = {**keywords, **quick}
-        else:
-            self.thorough |= set(models)
-        try:
-            self._add(fit_laplace_models(models, start=starts, **keywords))
-        except Exception:  # fit the others all the same
-            for label, gpm in models.items():
-                own = {label: starts[label]} if label in starts else {}
-                try:
-                    self._add(fit_laplace_models({label: gpm}, start=own, **keywords))
-                except Exception as error:  # recorded and passed over
-                    errors[label] = f"{type(error).__name__}: {error}"
-        return errors
-
-    def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
-        self.bics |= {label: _bic(fit) for label, fit in fits.items()}
-        self.evidences |= {label: fit.summed_evidence for label, fit in fits.items()}
-        self.sampled -= set(fits)
-        # The matrices of a hundred fits are too many.
-        for fit in fits.values():
-            for expansion in fit.expansions:
-                expansion.forget()
-        self.fits |= fits
-
-    def sample(self) -> None:
-        """Sample the evidences of the kernels that may matter."""
-        if not self.evidence:
-            return
-        draws, seed = self.evidence["draws"], self.evidence["random_seed"]
-        prior = {label: self._log_prior(label) for label in self.evidences}
-        with ignoring(SamplingWarning):
-            while todo := [label for label in self._near_best(prior) if label not in self.sampled]:
-                for label in todo:
-                    fit = self.fits[label]
-                    try:
-                        self.evidences[label] = importance_evidence(fit, draws, seed).log_evidence
-                    except ValueError:  # finite at the mode alone: doubtful, and no reason to lose the other fits
-                        self.evidences[label] = -np.inf
-                    for expansion in fit.expansions:
-                        expansion.forget()
-                self.sampled.update(todo)
-
-    def _near_best(self, prior: Mapping[str, float]) -> list[str]:
-        scores = {label: value + prior[label] for label, value in self.evidences.items() if np.isfinite(value)}
-        best = sorted(scores, key=scores.__getitem__, reverse=True)[:_MOST]
-        return [label for label in best if scores[label] > scores[best[0]] - _FAR]
-
-    def _log_prior(self, label: str) -> float:
-        return log_prior(parse(label), self.n_bases, self.kernel_cost)
-
-    def ranked(self, score: str) -> list[_Record]:
-        """Fits, the best first; without the doubtful ones unless all are."""
-        if not self.fits:
-            return []
-        table, records = self.table(), list(self.records.values())
-        order = [i for i in _ranking(table, score) if not records[i].error]
-        sound = [i for i in order if not table.doubtful.to_numpy()[i]]
-        return [records[i] for i in sound or order]
-
-    def probable(self) -> list[Expression]:
-        """Sound fits with a probability of a tenth or more, the best first."""
-        probability = self.table().probability.to_series()
-        sound = [record.expression for record in self.ranked("evidence")]
-        return [expression for expression in sound if probability[str(expression)] >= _PROBABLE]
-
-    def best_score(self, score: str) -> float:
-        ranked = self.ranked(score)
-        return float(_scores(self.table().sel(model=str(ranked[0].expression)), score)) if ranked else -np.inf
-
-    def table(self) -> xr.Dataset:
-        labels = [str(expression) for expression in self.records]
-        structure = {label: self._log_prior(label) for label in labels}
-        log_evidence = pd.Series(self.evidences)
-        scores = (log_evidence + pd.Series(structure)).dropna()
-        known = {
-            "probability": pd.Series(softmax(scores.where(np.isfinite(scores), -np.inf)), scores.index),
-            "log_evidence": log_evidence,
-            "log_prior": pd.Series(structure),
-            "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
-            "bic": pd.Series(self.bics),
-            "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
-        }
-        columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
-        is_doubtful = pd.Series({label: fit.is_doubtful for label, fit in self.fits.items()})
-        doubtful = is_doubtful.reindex(labels, fill_value=True).to_numpy(bool)
-        records = self.records.values()
-        columns |= {
-            "doubtful": doubtful | ~np.isfinite(columns["log_evidence"]),
-            "level": [record.level for record in records],
-            "parent": [str(record.parent or "") for record in records],
-            "error": [record.error for record in records],
-        }
-        table = xr.Dataset({name: ("model", values) for name, values in columns.items()}, coords={"model": labels})
-        for name in ("log_evidence", "log_prior", "log_posterior"):
-            table[name].attrs["units"] = "nats"
-        return table
-
-
-def _scores(table: xr.Dataset, score: str) -> np.ndarray:
-    """Larger is better."""
-    return (table.log_evidence + table.log_prior).to_numpy() if score == "evidence" else -table.bic.to_numpy()
-
-
-def _ranking(table: xr.Dataset, score: str) -> np.ndarray:
-    """Positions: sound fits, the best first, then doubtful ones, then failed ones."""
-    scores = np.nan_to_num(_scores(table, score), nan=-np.inf, posinf=-np.inf)
-    return np.lexsort((-scores, table.doubtful.to_numpy(), table.error.to_numpy() != ""))
-
-
-def _bic(fit: LaplaceFit) -> float:
-    return 2 * float(fit.best.state.factor.nll) + _count(fit) * float(np.log(len(fit.y)))
-
-
-def _count(fit: LaplaceFit) -> int:
-    """Number of free hyperparameters, without the output scales that only enter as a product with another."""
-    n_scales = sum(name.startswith("log_outputscale") for name in fit.gpm.shapes)
-    return len(fit.theta) - min(_redundant_scales(fit.gpm.expression), max(n_scales - 1, 0))
-
-
-def _redundant_scales(expression: Expression | None) -> int:
-    if expression is None:
-        return 0
-    own = len(expression.children) - 1 if isinstance(expression, Product) else 0
-    return own + sum(_redundant_scales(child) for child in expression.children)
-
-
 def _warn(result: StructureSearch) -> None:
     """One warning for every doubt about the result."""
     problems = []
     table, best = result.table, result._best_label()
-    top = str(table.model.to_numpy()[int(np.nanargmax(_scores(table, result.score)))])
+    top = str(table.model.to_numpy()[int(np.nanargmax(scores_of(table, result.score)))])
     if bool(table.doubtful.sel(model=top)):
         if bool(table.doubtful.sel(model=best)):
             what = f"every fit is doubtful, for example that of {top}"

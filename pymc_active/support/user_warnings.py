@@ -46,6 +46,10 @@ class OutputScaleWarning(ActiveWarning):
     """The outputs call for an OutputMap, such as a logarithm."""
 
 
+class PeriodWarning(ActiveWarning):
+    """A period that was said to be known does not suit the data."""
+
+
 class RecommendationWarning(ActiveWarning):
     """A recommended point was not measured, and is predicted to be far better than anything that was."""
 

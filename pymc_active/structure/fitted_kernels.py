@@ -1,0 +1,221 @@
+"""The kernels that a search has fitted so far: their fits, evidences, scores and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import softmax
+
+from pymc_active.kernels.expressions import Expression, Product, log_prior, parse
+from pymc_active.laplace.draws.importance import importance_evidence
+from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.models.composite import composite_gp
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.support.user_warnings import PeriodWarning, SamplingWarning, ignoring
+
+# Restarts for a kernel that also starts from its parent's modes, more at the second level, which has few kernels and
+# decides where the search goes; and how many of the best kernels of a level are then searched as thoroughly as the
+# first ones: most candidates need only be ranked.
+_RANKED, _SECOND, _THOROUGH = 2, 8, 3
+# Weighted draws for an evidence with up to so many points (with n points fewer by (points / n)²), and the fewest.
+_DRAWS, _UP_TO, _FEWEST_DRAWS = 1000, 50, 100
+# How far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or
+# four), and how many of the best have.
+FAR, MOST = 10.0, 30
+# Probability from which the neighbours of a kernel are fitted before a search ends.
+_PROBABLE = 0.1
+
+
+def evidence_of(n: int, seed: int) -> dict[str, Any]:
+    """Sampled evidences where they are cheap; with many points the posterior is as narrow as Laplace has it."""
+    draws = int(_DRAWS * min(1.0, _UP_TO / n) ** 2)
+    return {"evidence": "importance", "draws": draws, "random_seed": seed} if draws >= _FEWEST_DRAWS else {}
+
+
+class Record(NamedTuple):
+    """A kernel that was tried: where it comes from, and the message if its fit failed."""
+
+    expression: Expression
+    level: int
+    parent: Expression | None
+    error: str = ""
+
+
+@dataclass
+class FittedKernels:
+    """The models fitted so far."""
+
+    X: Any
+    y: Any
+    model_keywords: dict[str, Any]
+    fit_keywords: dict[str, Any]
+    evidence: Mapping[str, Any]
+    n_bases: int
+    kernel_cost: float | None
+    records: dict[Expression, Record] = field(default_factory=dict)
+    fits: dict[str, LaplaceFit] = field(default_factory=dict)
+    bics: dict[str, float] = field(default_factory=dict)
+    evidences: dict[str, float] = field(default_factory=dict)
+    # Those searched with all restarts, and those with a sampled evidence.
+    thorough: set[str] = field(default_factory=set)
+    sampled: set[str] = field(default_factory=set)
+
+    def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
+        """Fit kernels, each given with its parent: thoroughly without one, else as well as ranking needs."""
+        # What there is to say of the period has been said.
+        with ignoring(PeriodWarning):
+            models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
+        starts = {str(e): self.fits[str(parent)] for e, parent in batch.items() if parent is not None}
+        errors = self._fit(models, starts, (_SECOND if level == 2 else _RANKED) if starts else None)
+        for expression, parent in batch.items():
+            self.records[expression] = Record(expression, level, parent, errors.get(str(expression), ""))
+
+    def confirm(self, score: str) -> None:
+        """Search the best kernels thoroughly, from the modes they have."""
+        if self.fit_keywords.get("n_restarts", np.inf) <= _RANKED:
+            return
+        best = [str(record.expression) for record in self.ranked(score)[:_THOROUGH]]
+        known = {label: self.fits[label] for label in best if label not in self.thorough}
+        if known:
+            self._fit({label: fit.gpm for label, fit in known.items()}, known)
+
+    def _fit(
+        self, models: dict[str, GPModel], starts: Mapping[str, LaplaceFit], n_restarts: int | None = None
+    ) -> dict[str, str]:
+        """Fit models by label, thoroughly or with so many restarts at most; the messages of those that failed."""
+        keywords, errors = self.fit_keywords, {}
+        if n_restarts is not None:
+            quick = {"n_restarts": min(n_restarts, keywords.get("n_restarts", n_restarts)), "population": 0}
+            keywords = {**keywords, **quick}
+        else:
+            self.thorough |= set(models)
+        try:
+            self._add(fit_laplace_models(models, start=starts, **keywords))
+        except Exception:  # fit the others all the same
+            for label, gpm in models.items():
+                own = {label: starts[label]} if label in starts else {}
+                try:
+                    self._add(fit_laplace_models({label: gpm}, start=own, **keywords))
+                except Exception as error:  # recorded and passed over
+                    errors[label] = f"{type(error).__name__}: {error}"
+        return errors
+
+    def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
+        self.bics |= {label: _bic(fit) for label, fit in fits.items()}
+        self.evidences |= {label: fit.summed_evidence for label, fit in fits.items()}
+        self.sampled -= set(fits)
+        # The matrices of a hundred fits are too many.
+        for fit in fits.values():
+            for expansion in fit.expansions:
+                expansion.forget()
+        self.fits |= fits
+
+    def sample(self) -> None:
+        """Sample the evidences of the kernels that may matter."""
+        if not self.evidence:
+            return
+        draws, seed = self.evidence["draws"], self.evidence["random_seed"]
+        prior = {label: self.log_prior(label) for label in self.evidences}
+        with ignoring(SamplingWarning):
+            while todo := [label for label in self._near_best(prior) if label not in self.sampled]:
+                for label in todo:
+                    fit = self.fits[label]
+                    try:
+                        self.evidences[label] = importance_evidence(fit, draws, seed).log_evidence
+                    except ValueError:  # finite at the mode alone: doubtful, and no reason to lose the other fits
+                        self.evidences[label] = -np.inf
+                    for expansion in fit.expansions:
+                        expansion.forget()
+                self.sampled.update(todo)
+
+    def _near_best(self, prior: Mapping[str, float]) -> list[str]:
+        scores = {label: value + prior[label] for label, value in self.evidences.items() if np.isfinite(value)}
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST]
+        return [label for label in best if scores[label] > scores[best[0]] - FAR]
+
+    def log_prior(self, label: str) -> float:
+        """Of the structure of a kernel, nats."""
+        return log_prior(parse(label), self.n_bases, self.kernel_cost)
+
+    def ranked(self, score: str) -> list[Record]:
+        """Fits, the best first; without the doubtful ones unless all are."""
+        if not self.fits:
+            return []
+        table, records = self.table(), list(self.records.values())
+        order = [i for i in ranking(table, score) if not records[i].error]
+        sound = [i for i in order if not table.doubtful.to_numpy()[i]]
+        return [records[i] for i in sound or order]
+
+    def probable(self) -> list[Expression]:
+        """Sound fits with a probability of a tenth or more, the best first."""
+        probability = self.table().probability.to_series()
+        sound = [record.expression for record in self.ranked("evidence")]
+        return [expression for expression in sound if probability[str(expression)] >= _PROBABLE]
+
+    def best_score(self, score: str) -> float:
+        """The score of the best kernel so far."""
+        ranked = self.ranked(score)
+        return float(scores_of(self.table().sel(model=str(ranked[0].expression)), score)) if ranked else -np.inf
+
+    def table(self) -> xr.Dataset:
+        """What the result of the search shows, over ``model``."""
+        labels = [str(expression) for expression in self.records]
+        structure = {label: self.log_prior(label) for label in labels}
+        log_evidence = pd.Series(self.evidences)
+        scores = (log_evidence + pd.Series(structure)).dropna()
+        known = {
+            "probability": pd.Series(softmax(scores.where(np.isfinite(scores), -np.inf)), scores.index),
+            "log_evidence": log_evidence,
+            "log_prior": pd.Series(structure),
+            "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
+            "bic": pd.Series(self.bics),
+            "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
+        }
+        columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
+        is_doubtful = pd.Series({label: fit.is_doubtful for label, fit in self.fits.items()})
+        doubtful = is_doubtful.reindex(labels, fill_value=True).to_numpy(bool)
+        records = self.records.values()
+        columns |= {
+            "doubtful": doubtful | ~np.isfinite(columns["log_evidence"]),
+            "level": [record.level for record in records],
+            "parent": [str(record.parent or "") for record in records],
+            "error": [record.error for record in records],
+        }
+        table = xr.Dataset({name: ("model", values) for name, values in columns.items()}, coords={"model": labels})
+        for name in ("log_evidence", "log_prior", "log_posterior"):
+            table[name].attrs["units"] = "nats"
+        return table
+
+
+def scores_of(table: xr.Dataset, score: str) -> np.ndarray:
+    """Larger is better."""
+    return (table.log_evidence + table.log_prior).to_numpy() if score == "evidence" else -table.bic.to_numpy()
+
+
+def ranking(table: xr.Dataset, score: str) -> np.ndarray:
+    """Positions: sound fits, the best first, then doubtful ones, then failed ones."""
+    scores = np.nan_to_num(scores_of(table, score), nan=-np.inf, posinf=-np.inf)
+    return np.lexsort((-scores, table.doubtful.to_numpy(), table.error.to_numpy() != ""))
+
+
+def _bic(fit: LaplaceFit) -> float:
+    return 2 * float(fit.best.state.factor.nll) + _count(fit) * float(np.log(len(fit.y)))
+
+
+def _count(fit: LaplaceFit) -> int:
+    """Number of free hyperparameters, without the output scales that only enter as a product with another."""
+    n_scales = sum(name.startswith("log_outputscale") for name in fit.gpm.shapes)
+    return len(fit.theta) - min(_redundant_scales(fit.gpm.expression), max(n_scales - 1, 0))
+
+
+def _redundant_scales(expression: Expression | None) -> int:
+    if expression is None:
+        return 0
+    own = len(expression.children) - 1 if isinstance(expression, Product) else 0
+    return own + sum(_redundant_scales(child) for child in expression.children)
