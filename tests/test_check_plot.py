@@ -117,7 +117,7 @@ def test_the_trace_shows_rhat_sizes_and_divergences():
 
 
 def test_decisions_and_pareto_k_and_the_verdict():
-    axes = plots.plot_check(one_model())
+    axes = plots.plot(one_model())
     assert len(axes) == 5
     assert axes[3].lines[0].get_xdata()[0] == 0.63
     assert labels(axes[4]) == ["bald", "uncertainty"]

@@ -126,6 +126,56 @@ def test_a_slice_keeps_the_other_inputs_at_their_median(ard_fit):
     assert_array_equal(line(plots.plot_predictions(ard_fit, input=1, n_points=20), "MGP mean")[1], mean)
 
 
+def test_a_slice_says_where_it_is(ard_fit, plane_fit):
+    acid, salt, noise = np.median(10 * X, axis=0)[1:]
+    title = plots.plot(ard_fit).get_title(loc="left").replace("\n", " ")
+    assert title == f"slice at acid = {acid:.4g}, salt = {salt:.4g}, noise = {noise:.4g}"
+    inputs = np.column_stack([X, X[:, 0] ** 2])
+    many = pma.fit_laplace(pma.ard_gp(inputs, Y), **QUICK)
+    assert plots.plot(many).get_title(loc="left") == "slice at the median of the data in the other inputs"
+    one = pma.fit_laplace(pma.ard_gp(X[:, :1], Y), **QUICK)
+    assert plots.plot(one).get_title(loc="left") == ""
+
+
+def test_with_a_box_the_axis_is_the_box():
+    """That of the model; a learner's own comes before it, and without any its candidates are shown as well."""
+    start, bounds = X[:8, :1], [(-2, 3)]
+    boxed, free = pma.ard_gp(start, Y[:8], bounds=bounds), pma.ard_gp(start, Y[:8])
+    ax = plots.plot(pma.fit_laplace(boxed, **QUICK))
+    assert ax.get_xlim() == (-2, 3)
+    assert_array_equal(line(ax, "MGP mean")[0][[0, -1]], [-2, 3])
+    keywords = {"random_seed": 1, "inference": "laplace"}
+    assert plots.plot(pma.Learner(free, bounds=[(-4, 4)], **keywords)).get_xlim() == (-4, 4)
+    assert plots.plot(pma.Learner(boxed, pool=[[0.0], [2.0]], **keywords)).get_xlim() == (-2, 3)
+    low, high = plots.plot(pma.Learner(free, pool=[[0.0], [9.0]], **keywords)).get_xlim()
+    assert low < start.min()
+    assert 9 < high < 11
+
+
+def test_points_on_the_edge_of_the_box_are_drawn_whole():
+    gpm = pma.ard_gp([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5], bounds=[(0, 2)])
+    fit = pma.fit_laplace(gpm, **QUICK)
+    for limits, is_clipped in ((None, False), ((0.5, 2), True)):
+        ax = plots.plot_predictions(fit, highlight=[2], limits=limits)
+        [data] = [artist for artist in ax.lines if artist.get_label() == "data"]
+        assert [data.get_clip_on(), ax.collections[-1].get_clip_on()] == [is_clipped] * 2
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.2])
+def test_numbers_of_points_do_not_overlap(curve_fit, plane_fit, spread):
+    """As near an optimum; the last point is always numbered."""
+    near = np.random.default_rng(0).normal(size=(60, 4)) * spread
+    pictures = [
+        plots.plot_predictions(curve_fit, X=5 + near[:, :1], y=near[:, 1], highlight=np.arange(60), number=True),
+        plots.plot_embedding(plane_fit, X=10 * near, y=near[:, 0], highlight=np.arange(60), number=True),
+    ]
+    for ax in pictures:
+        ax.figure.canvas.draw()
+        boxes = [text.get_window_extent() for text in ax.texts]
+        assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+        assert ax.texts[-1].get_text() == "60"
+
+
 @pytest.mark.parametrize("target", ["f", "y"])
 def test_predictions_beside_those_of_a_trace(curve_fit, target):
     gpm = curve_fit.gpm
@@ -250,6 +300,8 @@ def test_bad_utilities_say_what_to_do(ard_fit):
             call()
     with pytest.raises(TypeError, match="got ndarray for 'a'"):
         plots.plot_utility({"a": np.arange(5)}, x)
+    with pytest.raises(TypeError, match=r"such as what pma.active.bald\(fit, X\) returns; got LaplaceFit"):
+        plots.plot_utility(ard_fit)
 
 
 def test_an_axes_that_is_given_is_used(curve_fit):
@@ -773,6 +825,64 @@ def test_sensitivity_is_a_table_in_shades():
     # The best under a set of priors may not be among those shown.
     [frame] = pma.plots.plot(pma.search.PriorSensitivity(table, {}), n=1).lines
     assert_allclose(frame.get_xydata()[:4].mean(0), (0, 0), atol=1e-12)
+
+
+def test_a_relevance_is_drawn_as_it_is(ard_fit):
+    found = pma.relevance(ard_fit, draws=50, random_seed=0, ci_prob=0.5)
+    ax = plots.plot(found)
+    assert_array_equal(line(ax, "median")[1], found.loading.sel(summary="median"))
+    assert [text.get_text() for text in ax.get_xticklabels()] == NAMES
+    [bars] = [part for part in ax.collections if part.get_label() == "50 % interval"]
+    ends = [segment[:, 1] for segment in bars.get_segments()]
+    assert_array_equal(ends, found.loading.sel(summary=["lower", "upper"]).transpose("input", "summary"))
+
+
+def test_plot_names_the_function_for_other_tables(curve_fit, plane_fit, parts):
+    x = curve_fit.X
+    cases = [
+        (pma.predict(curve_fit, x), r"plot_predictions\(fit\)"),
+        (pma.subspace_angles(plane_fit, draws=10), r"plot_subspace_angles\(fit\)"),
+        (pma.active.bald(curve_fit, x), "plot_utility"),
+        (pma.active.model_posterior([curve_fit]), "plot_evidence"),
+        (curves(), "plot_learning_curves"),
+        (parts.components, "the Decomposition itself"),
+        (pma.sobol_indices(curve_fit, draws=4, n_points=16), "no picture of Dataset of first_order, total"),
+        (curve_fit.gpm, "no picture of GPModel; plot takes DataTree, .* and what relevance returns"),
+    ]
+    for result, message in cases:
+        with pytest.raises(TypeError, match=message):
+            plots.plot(result)
+
+
+def test_components_are_drawn_along_their_own_inputs():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"year": rng.uniform(0, 9, 20), "heat": rng.uniform(-5, 25, 20)})
+    y = np.sin(frame.year) + 0.2 * frame.heat + 0.1 * rng.normal(size=20)
+    fit = pma.fit_laplace(pma.composite_gp(frame, y, "SE[0] + LIN[1] + SE", x_scale="unit"), **QUICK)
+    result = decompose(fit, unit={"heat": "°C"})
+    acts_on = dict(zip(result.components.component.to_numpy(), result.components.acts_on.to_numpy(), strict=True))
+    assert {name: acts.tolist() for name, acts in acts_on.items()} == {
+        "SE_1[0]": [True, False],
+        "LIN[1]": [False, True],
+        "SE_2": [True, True],
+    }
+    for asked, of_both in enumerate(("year", "heat (°C)")):
+        axes = plots.plot_decomposition(result, input=asked)
+        expected = {"SE_1[0]": "year", "LIN[1]": "heat (°C)", "SE_2": of_both}
+        labels = [of_both, *(expected[name] for name in acts_on), of_both]
+        assert [ax.get_xlabel() for ax in axes] == labels
+        for ax, label in zip(axes, labels, strict=True):
+            values = frame[label.split()[0]].to_numpy()
+            assert all(set(artist.get_xdata()) <= {*values, 0, 1} for artist in ax.lines)
+            low, high = ax.get_xlim()
+            assert low < values.min() < values.max() < high
+
+
+def test_residuals_are_counted(parts):
+    ax = plots.plot_decomposition(parts)[-1]
+    inside = np.count_nonzero(np.abs(parts.components.residual) < -ax.patches[0].get_y())
+    title = ax.get_title(loc="left").replace("\n", " ")
+    assert title.startswith(f"Residuals, {inside} of 25 inside the band, where 89 % of the noise falls (sd ")
 
 
 def test_wrong_objects_of_kernel_plots_are_refused(parts):

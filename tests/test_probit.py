@@ -407,7 +407,9 @@ def test_map_shows_both_inputs_and_all_labels(fit):
     ax = pma.plots.plot(fit, n_points=12)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("input 0", "input 1")
     assert sum(len(line.get_xdata()) for line in ax.lines if line.get_label() in ("yes", "no")) == 12
-    assert pma.plots.plot(fit, inputs=1, n_points=12).get_xlabel() == "input 1"
+    ax = pma.plots.plot(fit, inputs=1, n_points=12)
+    assert ax.get_xlabel() == "input 1"
+    assert ax.get_title(loc="left").startswith("slice at input 0 = ")
     for inputs, message in (([5], "or a position"), ([0, 0], "different"), ([], "one or two")):
         with pytest.raises(ValueError, match=message):
             pma.plots.plot(fit, inputs=inputs)

@@ -6,13 +6,16 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_active.classification.fit import ProbitFit
 from pymc_active.inference.fit import Fit
+from pymc_active.learner.candidates import Box
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
+from pymc_active.plots.checks import plot_check
 from pymc_active.plots.classification import plot_probability
-from pymc_active.plots.embeddings import plot_embedding, plot_embedding_dimension
+from pymc_active.plots.embeddings import plot_embedding, plot_embedding_dimension, plot_relevance
 from pymc_active.plots.hierarchy import plot_search_tree
 from pymc_active.plots.kernels import (
     plot_decomposition,
@@ -21,7 +24,7 @@ from pymc_active.plots.kernels import (
     plot_prior_sensitivity,
     plot_structure_search,
 )
-from pymc_active.plots.measurements import column_of
+from pymc_active.plots.measurements import around, column_of
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_predictions
 from pymc_active.plots.style import VERMILION
@@ -33,6 +36,17 @@ from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
 from pymc_active.support.arguments import checked
 
+# By a variable or a dim that no other table has before it: what draws the tables that ``plot`` does not.
+_DRAWN_BY = {
+    "mean_function": "pass the Decomposition itself",
+    "f_mean": "plot_predictions(fit) draws predictions",
+    "random": "plot_subspace_angles(fit) draws angles",
+    "n_observations": "plot_model_posterior draws probabilities over a run",
+    "model": "plot_evidence draws probabilities of models",
+    "method": "plot_learning_curves draws learning curves",
+    "point": "plot_utility(utility, X) draws the utility of candidates",
+}
+
 
 @singledispatch
 @checked
@@ -42,10 +56,19 @@ def plot(result: Any, **keywords: Any) -> Any:
     A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions (:func:`plot_predictions`). A
     :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, and along one input with
     failures as crosses at the bottom; with several models, their posterior over the run (:func:`plot_model_posterior`).
-    Any other result: its own picture.
+    What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
+    result of a search: its own picture. For another table the TypeError names the function that draws it, if any.
     """
+    names = [*getattr(result, "data_vars", ()), *getattr(result, "dims", ())]
+    if "loading" in names:
+        return plot_relevance(result, **keywords)
+    kind = type(result).__name__
+    for name, what in _DRAWN_BY.items():
+        if name in names:
+            raise TypeError(f"plot does not take this {kind}: {what}")
+    kind += f" of {', '.join(map(str, names))}" if names else ""
     known = sorted(kind.__name__ for kind in plot.registry if kind is not object)
-    raise TypeError(f"there is no picture of {type(result).__name__}; plot takes {', '.join(known)}")
+    raise TypeError(f"there is no picture of {kind}; plot takes {', '.join(known)}, and what relevance returns")
 
 
 plot.register(Decomposition, plot_decomposition)
@@ -55,6 +78,7 @@ plot.register(Optimum, plot_optimum)
 plot.register(PriorSensitivity, plot_prior_sensitivity)
 plot.register(ProbitFit, plot_probability)
 plot.register(StructureSearch, plot_structure_search)
+plot.register(xr.DataTree, plot_check)
 
 
 @plot.register
@@ -73,9 +97,20 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
         return plot_model_posterior(learner.model_history, **keywords)
     if "X" not in keywords:
         keywords = {"highlight": np.arange(learner.n_start, len(learner.y)), "number": True} | keywords
-    ax = plot(learner.fit, **keywords)
-    if len(learner.failures) and not learner.gpm.embedding:
-        column, _ = column_of(learner.gpm.inputs, keywords.get("input", 0))
-        crosses = {"color": VERMILION, "transform": ax.get_xaxis_transform(), "label": "failed"}
+    if learner.gpm.embedding:
+        return plot_embedding(learner.fit, **keywords)
+    column, _ = column_of(learner.gpm.inputs, keywords.get("input", 0))
+    ax = plot_predictions(learner.fit, **{"limits": _limits(learner, column)} | keywords)
+    if len(learner.failures):
+        crosses: dict[str, Any] = {"color": VERMILION, "transform": ax.get_xaxis_transform(), "label": "failed"}
         ax.plot(learner.failures[:, column], np.full(len(learner.failures), 0.03), "x", **crosses)
     return ax
+
+
+def _limits(learner: Learner, column: int) -> tuple[float, float]:
+    """The learner's box, or its model's; else a tenth beyond the candidates and the data on either side."""
+    candidates = learner._questions.candidates
+    box = candidates.limits if isinstance(candidates, Box) else learner.gpm.box
+    if box is None:
+        return around(np.concatenate([candidates.limits, learner.X])[:, column])
+    return box[0][column], box[1][column]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_active.plots.style import LEGEND
+from pymc_active.plots.style import INK, LEGEND
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +46,12 @@ def read_axes(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
     for ax in given.flat:
         ax.spines[["right", "top"]].set_visible(False)
     return given.reshape(shape)
+
+
+def small_title(ax: Axes, text: str) -> None:
+    """A title at the left, in as many lines as the frame needs."""
+    n_letters = int(17.4 * ax.bbox.width / ax.figure.dpi)
+    ax.set_title(textwrap.fill(text, n_letters), fontsize=9, loc="left", color=INK)
 
 
 def legend_above(ax: Axes) -> None:

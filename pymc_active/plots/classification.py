@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from pymc_active.classification.fit import ProbitFit
 from pymc_active.plots.axes import Axes, check_result, legend_above, new_axes
-from pymc_active.plots.measurements import around, column_of
+from pymc_active.plots.measurements import around, column_of, name_slice
 from pymc_active.plots.style import BLUE, INK, VERMILION
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
@@ -70,6 +70,7 @@ def plot_probability(
     ax.plot(x[fit.labels], heights[fit.labels], marker="o", color=VERMILION, mec="white", label="yes", **style)
     ax.plot(x[~fit.labels], heights[~fit.labels], marker="s", mfc="white", mec=INK, label="no", **style)
     ax.set_xlim(axes[0][0], axes[0][-1])
+    name_slice(ax, names, columns, grid[0])
     legend_above(ax)
     return ax
 

@@ -73,20 +73,20 @@ def plot_embedding(
         ax.scatter(u[:, 0], u[:, 1], color=GREY, **style)
     else:
         color_bar(ax, ax.scatter(u[:, 0], u[:, 1], c=y, cmap="viridis", **style), fit.gpm.name)
-    ring(ax, u[:, 0], u[:, 1], highlight, number)
-    if ax.get_legend_handles_labels()[0]:
-        legend_above(ax)
-    ax.set(xlabel="first learned component $u_1$", ylabel="second learned component $u_2$")
     # One unit is one lengthscale in both directions; a thin cloud would be no more than a line.
     spans = np.ptp(u[:, :2], axis=0)
     if spans.max() < 3 * spans.min():
         ax.set_aspect("equal", adjustable="datalim")
+    ring(ax, u[:, 0], u[:, 1], highlight, number)
+    if ax.get_legend_handles_labels()[0]:
+        legend_above(ax)
+    ax.set(xlabel="first learned component $u_1$", ylabel="second learned component $u_2$")
     return ax
 
 
 @checked
 def plot_relevance(
-    fit: Fit,
+    fit: Fit | xr.Dataset,
     *,
     draws: int = 500,
     random_seed: int | np.random.Generator | None = None,
@@ -94,7 +94,7 @@ def plot_relevance(
     var_name: str = "lengthscale",
     ax: Axes | None = None,
 ) -> Axes:
-    """Importance of each input: medians and 89 % intervals of draws of the fit.
+    """Importance of each input: medians and 89 % intervals of draws of the fit, or what ``relevance`` returned.
 
     For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale of the variable
     ``var_name``, which has one lengthscale per input in the units of X. Both refer to the scaled inputs (``x_scale``)
@@ -102,26 +102,27 @@ def plot_relevance(
     those of X. More than ten increasing numbers, such as wavelengths, give a curve with a band; consecutive integers
     only number the inputs. The rest is as in :mod:`pymc_active.plots`.
     """
-    check_one_fit(fit, "plot_relevance")
-    gpm = fit.gpm
-    D = gpm.X.shape[1]
-    found = relevance(fit, draws=count("draws", draws), random_seed=random_seed, var_name=var_name)
+    found: Any = fit
+    if "loading" not in getattr(fit, "data_vars", ()):
+        check_one_fit(fit, "plot_relevance")
+        found = relevance(found, draws=count("draws", draws), random_seed=random_seed, var_name=var_name)
+    D, interval = found.sizes["input"], f"{100 * found.attrs['ci_prob']:.3g} % interval"
     low, middle, high = found.loading.sel(summary=["lower", "median", "upper"]).to_numpy()
-    what = f"relevance, 1 / {var_name}" if gpm.embedding is None else "relevance, lengthscales per scaled unit"
-    labels = list(gpm.inputs if labels is None else labels)
+    what = f"relevance, 1 / {var_name}" if "leverage" not in found else "relevance, lengthscales per scaled unit"
+    labels = found.input.to_numpy().tolist() if labels is None else list(labels)
     if len(labels) != D:
         raise ValueError(f"labels must name the {D} inputs; got {len(labels)}")
     if _is_continuous(labels):
         ax = new_axes(ax, (6.8, 3.6))
         x = np.asarray(labels, float)
-        ax.fill_between(x, low, high, color=BLUE, alpha=0.22, lw=0, label="89 % interval")
+        ax.fill_between(x, low, high, color=BLUE, alpha=0.22, lw=0, label=interval)
         ax.plot(x, middle, color=BLUE, lw=1.6, label="median")
         ax.set(xlabel="input", xlim=(x[0], x[-1]))
     else:
         ax = new_axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
         is_numbered = _is_numbered(labels)
         at = np.arange(D) + (labels[0] if is_numbered else 0)
-        ax.vlines(at, low, high, color=BLUE, lw=1.4, label="89 % interval")
+        ax.vlines(at, low, high, color=BLUE, lw=1.4, label=interval)
         medians(ax, at, middle)
         names = list(map(str, labels))
         if D <= 25:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.axes import Axes, check_result, name_rows, nats_axis, new_axes, new_grid, read_axes
+from pymc_active.plots.axes import Axes, check_result, name_rows, nats_axis, new_axes, new_grid, read_axes, small_title
 from pymc_active.plots.marks import curve, doubtful_dots, label_ends, note, note_in_row, probability
-from pymc_active.plots.measurements import column_of
+from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.decompose import Decomposition
@@ -33,23 +32,26 @@ def plot_decomposition(
     """The posterior with the data, one panel for each additive component, and the residuals.
 
     Bands (with several inputs, bars) are central 89 % intervals of the function, and of the noise in the last panel.
-    The mean function has no panel. ``data`` shows the data in the first panel, and in the others the component at the
-    data plus the residual. The result comes from :func:`pymc_active.decompose`; the rest is as in
-    :mod:`pymc_active.plots`.
+    A component that does not act on ``input`` is drawn along the first input on which it acts. The mean function has
+    no panel. ``data`` shows the data in the first panel, and in the others the component at the data plus the residual.
+    The result comes from :func:`pymc_active.decompose`; the rest is as in :mod:`pymc_active.plots`.
     """
     check_result(decomposition, Decomposition, "plot_decomposition", "the result of decompose")
     fit, table = decomposition.fit, decomposition.components
-    column, name = column_of(fit.gpm.inputs, input)
-    n, y_unit, x_unit = table.sizes["component"], table.attrs["y_unit"], table.attrs["input_units"][column]
-    order = np.argsort(decomposition.X_new[:, column], kind="stable")
-    x, at = decomposition.X_new[order, column], fit.X[:, column]
+    column, _ = column_of(fit.gpm.inputs, input)
+    n, y_unit, X_new = table.sizes["component"], table.attrs["y_unit"], decomposition.X_new
+    own = [column if acts[column] or not acts.any() else int(acts.argmax()) for acts in table.acts_on.to_numpy()]
+    along = [column, *own, column]
+    is_shared = set(along) == {column}
     if axes is None:
-        axes = new_grid((n + 2, 1), figsize or (7.2, 1.2 + 1.9 * (n + 2)), sharex=True)
+        height = (1.9 if is_shared else 2.2) * (n + 2)
+        axes = new_grid((n + 2, 1), figsize or (7.2, 1.2 + height), sharex=is_shared)
     axes = read_axes(axes, (n + 2,))
     figure = axes[0].figure
-    n_letters = int(17.4 * figure.get_figwidth() * axes[0].get_position().width)
 
-    def draw(ax: Axes, mean: np.ndarray, variance: np.ndarray, color: str) -> None:
+    def draw(panel: int, mean: np.ndarray, variance: np.ndarray, color: str) -> None:
+        ax, order = axes[panel], np.argsort(X_new[:, along[panel]], kind="stable")
+        x = X_new[order, along[panel]]
         low, high = (mean + sign * Z89 * np.sqrt(np.maximum(variance, 0)) for sign in (-1, 1))
         if fit.X.shape[1] == 1:
             ax.fill_between(x, low[order], high[order], color=color, alpha=0.22, lw=0)
@@ -58,34 +60,39 @@ def plot_decomposition(
             ax.vlines(x, low[order], high[order], color=color, alpha=0.25, lw=1)
             ax.plot(x, mean[order], "o", ms=3, color=color)
 
-    def finish(ax: Axes, title: str, values: np.ndarray, shown: bool = data) -> None:
+    def finish(panel: int, title: str, values: np.ndarray, shown: bool = data) -> None:
         if shown:
-            ax.plot(at, values, ".", ms=3.5 if len(at) < 300 else 2.0, color=INK, alpha=0.7, mew=0, zorder=3)
-        ax.set_title(textwrap.fill(title, n_letters), fontsize=9, loc="left", color=INK)
+            style: dict[str, Any] = {"ms": 3.5 if len(values) < 300 else 2.0, "color": INK, "alpha": 0.7, "mew": 0}
+            axes[panel].plot(fit.X[:, along[panel]], values, ".", zorder=3, **style)
+        small_title(axes[panel], title)
 
-    draw(axes[0], table.f_mean.to_numpy(), table.f_variance.to_numpy(), BLUE)
+    draw(0, table.f_mean.to_numpy(), table.f_variance.to_numpy(), BLUE)
     what = f"{fit.gpm.description}: posterior of the whole function" + (", with the data" if data else "")
-    finish(axes[0], what, fit.y)
-    for c, ax in enumerate(axes[1:-1]):
+    finish(0, what, fit.y)
+    for c in range(n):
         part = table.isel(component=c)
-        draw(ax, part["mean"].to_numpy(), part["variance"].to_numpy(), CYCLE[1 + c % (len(CYCLE) - 2)])
+        draw(c + 1, part["mean"].to_numpy(), part["variance"].to_numpy(), CYCLE[1 + c % (len(CYCLE) - 2)])
         what = f"{part.component.item()}: {part.description.item()}"
-        finish(ax, what, (part.mean_at_data + table.residual).to_numpy())
+        finish(c + 1, what, (part.mean_at_data + table.residual).to_numpy())
     one = predict(fit, fit.X[:1])
     noise = float(np.sqrt(one.y_variance[0] - one.f_variance[0]))
     axes[-1].axhspan(-Z89 * noise, Z89 * noise, color=GREY, alpha=0.25, lw=0)
     axes[-1].set_ymargin(0.15)
-    what = f"Residuals; noise of sd {decomposition.noise}, 89 % of it within the band"
-    finish(axes[-1], what, table.residual.to_numpy(), shown=True)
-    for ax in axes:
+    residual = table.residual.to_numpy()
+    inside = np.count_nonzero(np.abs(residual) <= Z89 * noise)
+    what = f"Residuals, {inside} of {len(residual)} inside the band, where 89 % of the noise falls"
+    finish(n + 1, f"{what} (sd {decomposition.noise})", residual, shown=True)
+    for panel, ax in enumerate(axes):
         ax.set_ylabel(y_unit or fit.gpm.name)
-        if ax is not axes[0]:
+        if panel > 0:
             ax.axhline(0, color=GREY, lw=0.6, zorder=0)
+        if panel == n + 1 or not is_shared:
+            name, x_unit = names_of(fit.gpm.inputs)[along[panel]], table.attrs["input_units"][along[panel]]
+            # A column called year, in years, needs no unit.
+            ax.set_xlabel(f"{name} ({x_unit})" if x_unit and not x_unit.startswith(name) else name)
     figure.align_ylabels(axes)
-    # A column called year, in years, needs no unit.
-    axes[-1].set_xlabel(f"{name} ({x_unit})" if x_unit and not x_unit.startswith(name) else name)
     if fit.X.shape[1] == 1:
-        axes[-1].set_xlim(x[0], x[-1])
+        axes[-1].set_xlim(X_new.min(), X_new.max())
     return axes
 
 

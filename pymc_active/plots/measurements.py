@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import numpy as np
 
 from pymc_active.inference.fit import Fit
-from pymc_active.plots.axes import Axes
+from pymc_active.plots.axes import Axes, small_title
 from pymc_active.plots.marks import note
 from pymc_active.plots.style import QUANTILES, VERMILION
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.tables import read_inputs, read_outputs
+
+# Points between two numbers, to the side and up: as much as one of three digits needs.
+_ROOM = (16, 11)
+# A slice through more other inputs does not name them.
+_NAMED = 3
 
 
 def data_of(fit: Fit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -50,6 +55,15 @@ def around(values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+def name_slice(ax: Axes, inputs: list, shown: Collection[int], at: np.ndarray) -> None:
+    """Say in the title where the inputs that are not shown are held; ``at`` is the median of the data (D,)."""
+    places = zip(names_of(inputs), at, strict=True)
+    others = [f"{name} = {value:.4g}" for i, (name, value) in enumerate(places) if i not in shown]
+    if others:
+        where = ", ".join(others) if len(others) <= _NAMED else "the median of the data in the other inputs"
+        small_title(ax, f"slice at {where}")
+
+
 def band(
     source: Source, X: np.ndarray, target: str = "f", **keywords: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -66,8 +80,8 @@ def name_of(source: Any) -> str:
     return ensemble.method.upper() if ensemble.is_gaussian else "posterior"
 
 
-def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -> None:
-    """Ring points, and number them in the order given."""
+def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool, clip_on: bool = True) -> None:
+    """Ring points, and number them in the order given; of numbers that would overlap, the last is shown."""
     if highlight is None:
         return
     rows = np.asarray(highlight)
@@ -78,7 +92,17 @@ def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool) -
         raise ValueError(
             f"highlight must hold rows of X, 0 to {len(x) - 1}, or be a mask of length {len(x)}; got {highlight!r}"
         )
-    ax.scatter(x[rows], y[rows], s=95, facecolors="none", edgecolors=VERMILION, linewidths=1.4, zorder=4, label="asked")
+    style: dict[str, Any] = {"facecolors": "none", "edgecolors": VERMILION, "linewidths": 1.4, "clip_on": clip_on}
+    ax.scatter(x[rows], y[rows], s=95, zorder=4, label="asked", **style)
     if number:
-        for i, row in enumerate(rows):
-            note(ax, str(i + 1), (x[row], y[row]), (5, 5), fontsize=8, color=VERMILION, zorder=5)
+        # Otherwise the limits would still be those of an empty frame.
+        ax.autoscale_view()
+        ax.apply_aspect()
+        at = ax.transData.transform(np.column_stack([x[rows], y[rows]])) * 72 / ax.figure.dpi
+        shown: list[int] = []
+        for i in reversed(range(len(rows))):
+            if (np.abs(at[shown] - at[i]) > _ROOM).any(axis=1).all():
+                shown.append(i)
+        for i in reversed(shown):
+            # Above the ring: neighbours of an optimum are beside it.
+            note(ax, str(i + 1), (x[rows[i]], y[rows[i]]), (0, 7), ha="center", fontsize=8, color=VERMILION, zorder=5)

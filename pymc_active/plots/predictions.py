@@ -10,7 +10,7 @@ import xarray as xr
 from pymc_active.inference.fit import Fit
 from pymc_active.plots.axes import Axes, legend_above, new_axes
 from pymc_active.plots.marks import dots
-from pymc_active.plots.measurements import around, band, column_of, data_of, name_of, ring
+from pymc_active.plots.measurements import around, band, column_of, data_of, name_of, name_slice, ring
 from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
@@ -46,9 +46,11 @@ def plot_predictions(
     Parameters
     ----------
     input : int or label
-        The others stay at the median of the data, which are drawn faintly because they do not lie on this slice.
+        The others stay at the median of the data, which are drawn faintly because they do not lie on this slice. The
+        title says where that is.
     limits, n_points
-        Range (low, high) of that input, by default a tenth beyond the data on either side; points of the grid.
+        Range (low, high) of that input, by default the model's box or, without one, a tenth beyond the data on either
+        side; points of the grid.
 
     Raises
     ------
@@ -67,7 +69,8 @@ def plot_predictions(
         raise ValueError("the model's data changed since this fit: fit again, or leave out the trace")
     column, name = column_of(gpm.inputs, input)
     X, y = data_of(fit, X, y)
-    limits = around(X[:, column]) if limits is None else limits
+    if limits is None:
+        limits = around(X[:, column]) if gpm.box is None else (gpm.box[0][column], gpm.box[1][column])
     if not -np.inf < limits[0] < limits[1] < np.inf:
         raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
     grid = np.tile(np.median(X, axis=0), (count("n_points", n_points), 1))
@@ -88,9 +91,13 @@ def plot_predictions(
         for end, label in zip(exact[1:], (f"MCMC, {what}", None), strict=True):
             ax.plot(x, end, color=VERMILION, lw=1.5, label=label)
     label, alpha = ("data off the slice", 0.35) if X.shape[1] > 1 else ("data", 1.0)
-    dots(ax, X[:, column], y, label, alpha=alpha)
-    ring(ax, X[:, column], y, highlight, number)
+    at = X[:, column]
+    # The frame must not clip points that lie on it.
+    clip_on = bool(((at < x[0]) | (at > x[-1])).any())
+    dots(ax, at, y, label, alpha=alpha, clip_on=clip_on)
     ax.set(xlabel=name, ylabel=gpm.name, xlim=(x[0], x[-1]))
+    ring(ax, at, y, highlight, number, clip_on)
+    name_slice(ax, gpm.inputs, [column], grid[0])
     legend_above(ax)
     return ax
 

@@ -182,7 +182,9 @@ def _read_utilities(utility: Any) -> Utilities:
     for name, values in utilities.items():
         if not isinstance(values, xr.DataArray):
             got = type(values).__name__ + (f" for {name!r}" if name else "")
-            raise TypeError(f"utility must be a DataArray over point, as a criterion returns it; got {got}")
+            raise TypeError(
+                f"utility must be a DataArray over point, such as what pma.active.bald(fit, X) returns; got {got}"
+            )
         if values.ndim != 1:
             raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, values.dims))}")
     # In a check, candidates have another dim.

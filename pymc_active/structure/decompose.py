@@ -67,7 +67,7 @@ class Decomposition(Summarized):
         ``f_variance`` of the whole function; the means of the components and the mean function add up to ``f_mean``.
         With the hyperparameters at the mode: ``mean_at_data`` over (``component``, ``obs``), and the ``residual``
         over ``obs``. Over ``component``: ``share`` of the variance of y, ``amplitude`` (sd of its mean at the data),
-        ``description``.
+        ``description``; over (``component``, ``input``) whether it ``acts_on`` an input.
     mean_function, noise : str
         What was added to the components, in words; sd of the noise, in units of y.
     mean_function_share, residual_share : float
@@ -222,9 +222,11 @@ def decompose(
             "share": ("component", shares),
             "amplitude": ("component", amplitudes, plain),
             "description": ("component", [described(c) for c in range(len(terms))]),
+            "acts_on": (("component", "input"), [_acts_on(alike, fit.X.shape[1]) for alike in terms]),
         },
         coords={
             "component": _names(posterior.kernel, terms, fit.X.shape[1]),
+            "input": fit.gpm.inputs,
             "point": point_labels(X_new) if X_new is not None else np.arange(len(points)),
         },
         attrs={
@@ -253,6 +255,11 @@ def additive_terms(kernel: Node) -> list[Term]:
     if isinstance(kernel, Multiply):
         return [sum(chosen, ()) for chosen in product(*(additive_terms(part) for part in kernel.parts))]
     return [(kernel,)]
+
+
+def _acts_on(terms: Sequence[Term], n_inputs: int) -> np.ndarray:
+    columns = [leaf.columns for term in terms for leaf in term]
+    return np.isin(np.arange(n_inputs), np.concatenate(columns))
 
 
 def _like_terms(terms: Sequence[Term], words: Words, X: np.ndarray) -> list[list[Term]]:
