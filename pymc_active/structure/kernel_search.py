@@ -174,7 +174,8 @@ def compositional_kernel_search(
         As in :func:`composite_gp`; ``bounds`` take the place of ``x_scale="unit"``.
     bases : sequence of str or Base
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ... STEP finds changes of level and
-        what begins in the middle of the data; without it a level has about a fifth fewer kernels.
+        what begins in the middle of the data; for what ends there, search along -x. Without it a level has about a
+        fifth fewer kernels.
     first_level : str, Expression or sequence, optional
         Kernels of the first level, in place of the bases.
     depth, beam, budget : int
