@@ -26,6 +26,11 @@ THOROUGH = {"n_restarts": 6, "population": 0}
 SETTINGS = {"random_seed": 1, "progressbar": False, "fit_keywords": QUICK}
 
 
+def idle(kernel):
+    """Beside the constant mean, by default."""
+    return is_redundant(kernel, beside_a_constant=True)
+
+
 def search(**keywords):
     return pma.search.compositional_kernel_search(X, Y, **SETTINGS | keywords)
 
@@ -47,7 +52,9 @@ def test_each_level_holds_the_neighbours_of_the_best_of_the_level_before(found):
     assert set(first) == {"LIN", "PER", "C"}
     first = first[first != "C"]
     best = max(first, key=lambda label: float(table.log_evidence.sel(model=label)))
-    expected = {child for child in parse(best).neighbours(("LIN", "PER")) if str(child) not in first}
+    expected = {
+        child for child in parse(best).neighbours(("LIN", "PER")) if str(child) not in first and not idle(child)
+    }
     assert {parse(str(label)) for label in table.model[table.parent == best].to_numpy()} == expected
     assert set(table.level[table.parent == best].to_numpy()) == {2}
 
@@ -60,7 +67,7 @@ def test_all_around_the_probable_kernels_is_fitted(depth):
     fitted = {parse(label) for label in probability.index}
     probable = [parse(label) for label in probability.index[probability > 0.1]]
     near = {child for one in probable for child in [*one.neighbours(bases), *one.simpler(), *one.exchanged()]}
-    assert {child for child in near if len(base_kernels(child)) <= depth and not is_redundant(child)} <= fitted
+    assert {child for child in near if len(base_kernels(child)) <= depth and not idle(child)} <= fitted
     assert max(len(base_kernels(one)) for one in fitted) == depth
 
 
@@ -354,6 +361,15 @@ def test_what_is_not_needed_any_more_is_left_out():
 )
 def test_a_redundant_kernel_is_known(text, expected):
     assert is_redundant(parse(text)) is expected
+
+
+@pytest.mark.parametrize("text", ["LIN + PER + LIN", "LIN + LIN", "(LIN + LIN) * PER"])
+def test_a_constant_mean_and_one_line_make_every_line(text):
+    """But not every line as a factor, to which the mean adds nothing."""
+    assert idle(parse(text)) is (text != "(LIN + LIN) * PER")
+    x = np.linspace(0, 1, 20)
+    found = pma.search.compositional_kernel_search(x, 3 * x + 0.1 * RNG.normal(size=20), bases=("LIN",), **SETTINGS)
+    assert "LIN + LIN" not in found.fits
 
 
 @pytest.mark.parametrize(

@@ -268,13 +268,15 @@ def on_inputs(expression: Expression, n_inputs: int) -> Expression:
     return expression._kind(tuple(on_inputs(child, n_inputs) for child in expression.children))
 
 
-def is_redundant(expression: Expression) -> bool:
+def is_redundant(expression: Expression, *, beside_a_constant: bool = False) -> bool:
     """Whether fewer base kernels make the same functions.
 
     A product of SE is one SE, one of steps begins with the last, and a factor C does nothing. Two LIN make every
-    straight line, and one LIN0 all lines through the origin. One C makes every constant.
+    straight line, as one does ``beside_a_constant``, such as that of the mean, and one LIN0 all lines through the
+    origin. One C makes every constant.
     """
-    enough = {"SE": 1, "STEP": 1, "C": 0} if isinstance(expression, Product) else {"LIN": 2, "LIN0": 1, "C": 1}
+    n_lines = 1 if beside_a_constant else 2
+    enough = {"SE": 1, "STEP": 1, "C": 0} if isinstance(expression, Product) else {"LIN": n_lines, "LIN0": 1, "C": 1}
     own = [child for child in expression.children if isinstance(child, Base)]
     has_excess = any(own.count(base) > enough.get(base.name, len(own)) for base in own)
     return has_excess or any(is_redundant(child) for child in expression.children)

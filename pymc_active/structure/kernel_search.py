@@ -224,9 +224,10 @@ def compositional_kernel_search(
     Notes
     -----
     No kernel is tried twice, in whatever order it is written. Redundant kernels are left out: products with the same
-    squared exponential twice, which is again a squared exponential, or with two steps, and sums of three lines, or of
-    two through the origin. A neighbour starts from the modes of its parent and from few others; the best three kernels
-    of each level are then searched thoroughly. A fit that raises is recorded and skipped.
+    squared exponential twice, which is again a squared exponential, or with two steps, and sums of two lines beside a
+    constant mean, of three, or of two through the origin. A neighbour starts from the modes of its parent and from few
+    others; the best three kernels of each level are then searched thoroughly. A fit that raises is recorded and
+    skipped.
 
     On series drawn from the priors of the search, ``probability`` is nearly calibrated for what kernels contain: base
     kernels said to be there with 0.7 were there in 0.7. The best single kernel is a little too sure of itself, more so
@@ -283,12 +284,15 @@ def compositional_kernel_search(
     largest = depth - 1 + max(len(base_kernels(kernel)) for kernel in kernels)
     stopped = f"depth {depth} reached"
 
+    def is_idle(kernel: Expression) -> bool:
+        return is_redundant(kernel, beside_a_constant=mean in ("constant", "linear"))
+
     def children(parents: Sequence[Expression]) -> dict[Expression, Expression | None]:
         """What is one step away and not fitted yet, each with the best of its parents, the first."""
         found: dict[Expression, Expression | None] = {}
         for parent in parents:
             for child in [*parent.neighbours(bases, n_inputs), *parent.simpler(), *parent.exchanged()]:
-                if child not in search.records and not is_redundant(child) and len(base_kernels(child)) <= largest:
+                if not (child in search.records or is_idle(child) or len(base_kernels(child)) > largest):
                     found.setdefault(child, parent)
         return found
 
@@ -358,7 +362,8 @@ def compositional_kernel_search(
             X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, evidence, len(base), cost
         )
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
-            _offer_logarithm(result, logs, kernels, lambda best: best.neighbours(bases, n_inputs))
+            near = lambda best: [one for one in best.neighbours(bases, n_inputs) if not is_idle(one)]  # noqa: E731
+            _offer_logarithm(result, logs, kernels, near)
     return result
 
 
@@ -416,7 +421,7 @@ def _offer_logarithm(
     n_levels = min(_LEVELS if len(logs.y) <= _SHORT else 1, int(result.table.level.max()))
     for level in range(2, n_levels + 1):
         parent = logs.ranked("evidence")[0].expression
-        children = [child for child in neighbours(parent) if child not in logs.records and not is_redundant(child)]
+        children = [child for child in neighbours(parent) if child not in logs.records]
         for batch in batched(children, _BATCH):
             logs.fit(dict.fromkeys(batch, parent), level)
     before, by = result._best_label(n_levels), logs.ranked("evidence")[0].expression
