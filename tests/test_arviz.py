@@ -236,3 +236,11 @@ def test_with_many_points_draws_repeat():
     tree = pma.fit_laplace(gpm, n_restarts=1, **QUIET).to_datatree(300, random_seed=1)
     assert tree["posterior"].sizes["draw"] == tree["prior"].sizes["draw"] == 300
     assert len(np.unique(tree["posterior"]["noise"])) == tree["prior_predictive"].sizes["draw"] == 156
+
+
+def test_no_particle_is_taken_for_several_draws():
+    fit = pma.fit(pma.ard_gp(X, Y, **BOX), n_particles=64, **QUIET)
+    draws = fit.to_datatree()["posterior"]["log_noise"]
+    assert draws.sizes == {"chain": 1, "draw": 64}
+    # Weights that differ make a few repeats.
+    assert len(np.unique(draws)) >= 0.9 * fit.diagnostics["effective_sample_size"]

@@ -87,6 +87,11 @@ class Fit(Summarized, ABC):
     def _distinct_draws(self, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Hyperparameters (M, P), and rows (draws,) of these, which repeat if factorisations take long."""
 
+    @property
+    def _n_distinct(self) -> int:
+        """As many draws as differ from each other, or a usual number."""
+        return 1000
+
     def _own_groups(self) -> dict[str, xr.Dataset]:
         return {}
 
@@ -101,8 +106,13 @@ class Fit(Summarized, ABC):
         return {name: values[0] for name, values in self.gpm.constrain(self.center[None]).items()}
 
     @checked
-    def to_datatree(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> xr.DataTree:
+    def to_datatree(
+        self, draws: int | None = None, random_seed: int | np.random.Generator | None = None
+    ) -> xr.DataTree:
         """The fit as ArviZ reads it, with one chain of draws; ``az.loo``, ``az.psense`` and all plots take it as it is.
+
+        ``draws`` are by default 1,000 from a Laplace approximation, and as many as there are particles. More repeat
+        particles, and ArviZ, which takes them for new ones, would overstate effective sample sizes.
 
         * ``posterior``: in the user's space, independent draws from the Gaussians at all modes, or from the particles;
           ``prior``: as many draws from the prior, fewer for more than 2,000 parameters.
@@ -124,6 +134,7 @@ class Fit(Summarized, ABC):
         draws repeat, and the draws of ``prior_predictive`` are fewer. The attributes of ``sample_stats`` are the
         diagnostics and the log evidence.
         """
+        draws = self._n_distinct if draws is None else draws
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
         rng = np.random.default_rng(random_seed)

@@ -563,7 +563,7 @@ class Learner(Summarized):
         return self._questions.candidates.maximum(scorer).score, scorer.units
 
     @checked
-    def to_datatree(self, draws: int = 1000) -> xr.DataTree:
+    def to_datatree(self, draws: int | None = None) -> xr.DataTree:
         """The groups of :meth:`Fit.to_datatree` (of the most probable of several models), and ``design``.
 
         The latter has, over ``step``, points told (``x``, ``y``), their ``pool_row`` (-1 outside), ``label``, ``score``

@@ -292,6 +292,10 @@ class ParticleFit(Fit):
         """A space whose source is the posterior of all parameters."""
         return self.swarm.space
 
+    @property
+    def _n_distinct(self):
+        return len(self.swarm.z)
+
     def _distinct_draws(self, draws, rng):
         rows, where = np.unique(self.swarm.resample(draws, rng), return_inverse=True)
         return self.swarm.space.lift(self.swarm.z[rows], rng), where
