@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pymc_active.command_line.options import make_parser
 
@@ -56,18 +57,21 @@ def _run(given: Namespace) -> None:
             report.report(given.state, console)
         else:
             suggest.suggest(given, console)
-    for text in dict.fromkeys(_for_tables(one) for one in caught):
+    for text in dict.fromkeys(_for_tables(one, console.rows) for one in caught):
         console.note(text)
 
 
-def _for_tables(warning: warnings.WarningMessage) -> str:
-    """A warning, without advice on what to write in Python."""
+def _for_tables(warning: warnings.WarningMessage, rows: Mapping[str, str]) -> str:
+    """A warning, without advice on what to write in Python, and with the table's own names of ``rows``."""
     from pymc_active.support.user_warnings import OutputScaleWarning
 
     text = str(warning.message)
     if not issubclass(warning.category, OutputScaleWarning):
         return text
-    return text.partition(". Make ")[0] + ". Add a column with, say, its logarithm, and name that one as the --target"
+    text = re.sub(r"^y\[\d+\] = (\S+)", lambda found: rows.get(found[1], f"the value {found[1]}"), text)
+    # The map is the logarithm only where all outputs are positive.
+    column = "its logarithm" if "(log)" in text else "a root or a power of it that spreads the values more evenly"
+    return text.partition(". Make ")[0] + f". Add a column with {column}, and name that one as the --target"
 
 
 if __name__ == "__main__":

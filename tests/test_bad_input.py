@@ -1,5 +1,6 @@
 """What the user reads when something is wrong, and what looks wrong but works."""
 
+import re
 import warnings
 
 import numpy as np
@@ -67,6 +68,42 @@ def with_entry(array, index, value):
 def test_malformed_data_are_refused(build, bad_X, bad_y, error, message):
     with pytest.raises(error, match=message):
         build(bad_X, bad_y)
+
+
+DAYS = pd.date_range("2026-01-01", periods=8)
+DATES = {
+    "Series": pd.Series(DAYS),
+    "DatetimeIndex": DAYS,
+    "with a time zone": DAYS.tz_localize("UTC"),
+    "NumPy": DAYS.to_numpy(),
+    "PeriodIndex": DAYS.to_period("D"),
+    "Series of periods": pd.Series(DAYS.to_period("D")),
+    "DataArray": xr.DataArray(DAYS, dims="run"),
+    "column": pd.DataFrame({"day": DAYS, "dose": 1.0}),
+    "column of periods": pd.DataFrame({"day": DAYS.to_period("D"), "dose": 1.0}),
+}
+
+
+@pytest.mark.parametrize("dates", DATES.values(), ids=DATES)
+def test_advice_on_dates_works_as_it_is_written(dates):
+    with pytest.raises(TypeError, match="dates are not numbers") as error:
+        pma.ard_gp(dates, y)
+    names = {"pd": pd, "np": np, "date": dates, "frame": dates}
+    before, days = re.fullmatch(r".*; write (?:(.*), then )?e\.g\. days, (.*)", str(error.value)).groups()
+    exec(before or "", names)
+    exec(days, names)
+    gpm = pma.ard_gp(names["frame" if isinstance(dates, pd.DataFrame) else "date"], y)
+    assert_array_equal(gpm.X[:, 0], np.arange(8))
+
+
+def test_a_constant_input_is_named_with_advice():
+    frame = pd.DataFrame(X, columns=["time", "heat"])
+    told = r"those of heat are \(30, 30\)\. An input that never changes tells nothing: leave it out of X and of bounds"
+    for bounds in ([(-1, 1), (30, 30)], {"time": (-1, 1), "heat": (30, 30)}):
+        with pytest.raises(ValueError, match=told):
+            pma.ard_gp(frame, y, bounds=bounds)
+    with pytest.raises(ValueError, match=r"those of input 1 are \(3, 2\)$"):
+        pma.ard_gp(X, y, bounds=[(-1, 1), (3, 2)])
 
 
 def test_repeated_column_names_are_refused(build):

@@ -152,6 +152,7 @@ def test_suggestions_are_those_of_a_learner(lab):
     assert (np.abs(shown - np.column_stack([prediction.f_mean, sd])) <= 0.05 * sd[:, None]).all()
     assert lab.out.splitlines()[0].split("  ")[0] == "#"
     assert "uncertainty (fat)" in lab.out
+    assert "predicted fat ± 1 sd" in lab.out
 
 
 def test_a_run_in_pieces_is_an_uninterrupted_one(lab):
@@ -338,6 +339,28 @@ def test_columns_that_are_no_inputs_are_named_once(lab):
     lab(*POOLED, *QUICK)
     assert "columns of measurements.csv that are left out: operator, note" in lab.err
     assert "2 input(s): moisture, density" in lab.err
+    assert "columns of pool.csv" not in lab.err
+    # A column of another name in each table is no input, and named for both.
+    lab.write("pool.csv", POOL.assign(time=1.0))
+    lab.write("measurements.csv", lab.measurements().assign(time_min=1.0))
+    lab(*POOLED, *QUICK)
+    assert "columns of measurements.csv that are left out: operator, note, time_min" in lab.err
+    assert "columns of pool.csv that are left out: time\n" in lab.err
+
+
+@pytest.mark.parametrize("level", [0, -500])
+def test_a_slip_is_named_by_its_line_before_any_advice_on_a_map(lab, level):
+    labels = POOL["sample"][:16]
+    table = rows(labels).assign(fat=lambda table: 50 + table.fat / 10 + level)
+    table.loc[5, "fat"] = 4900
+    lab.write("measurements.csv", table)
+    lab(*POOLED, *QUICK)
+    [told] = [line for line in lab.err.splitlines() if "a map of the outputs" in line]
+    assert told.startswith(
+        "note: fat = 4900 in 005 (line 7) is far from all other values. If it is a slip, correct it."
+    )
+    assert told.endswith(", and name that one as the --target")
+    assert "logarithm" not in told or not level
 
 
 def test_the_first_points_come_without_any_measurement(lab):
@@ -427,7 +450,7 @@ def test_what_is_known_of_the_target_is_the_prior(lab):
 def test_the_minimum_can_be_looked_for(lab):
     lab(*POOLED, *"--learn maximum --minimize --criterion expected_improvement -n 1 --state run.nc".split())
     assert lab.load().minimize
-    assert "expected_improvement (log of fat)" in lab.out
+    assert "log expected improvement (larger is better)" in lab.out
 
 
 # The file of a run.
@@ -640,6 +663,13 @@ def test_pictures_are_drawn(lab, options):
     assert (lab.folder / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_spreads_say_what_they_are(lab):
+    lab(*POOLED, *QUICK, "--plot", str(lab.folder / "picture.svg"))
+    # Texts are drawn as paths, each with itself as a comment.
+    assert "<!-- suggested, bars: 89 % -->" in (lab.folder / "picture.svg").read_text(encoding="utf-8")
+    assert "A number behind ± is one standard deviation (sd)" in help_of(lab.capsys, "suggest")
+
+
 def test_an_unknown_kind_of_picture_is_refused_at_once(lab):
     assert "the name must end in one of" in lab.fails(*POOLED, "--plot", "picture.xyz")
 
@@ -652,10 +682,17 @@ def test_a_report_says_what_is_known(lab):
     largest = START[int(np.argmax(learner.y))]
     assert f"open: {', '.join(first)}\n" in out
     assert f"largest fat measured: {learner.y.max():g} ({POOL['sample'][largest]})" in out
-    assert f" at {best}\n" in out
+    assert f" (1 sd) at {best}\n" in out
+    assert re.search(r"^mean  ", out, flags=re.MULTILINE)
+    assert "original_units" not in out
     assert "lengthscale[moisture]" in out
     score = float(re.search(r"is it worth going on\? the best candidate scores (\S+) ", out)[1])
     assert 0 < score < learner.y.std()
+
+
+def test_a_report_says_what_a_logarithm_is_of(lab):
+    lab.begin("-n", "0", "--criterion", "expected_improvement")
+    assert re.search(r"the best candidate scores \S+ by log expected improvement \(larger is better\)\n", lab.report())
 
 
 def test_a_report_says_whether_it_is_worth_going_on(lab):

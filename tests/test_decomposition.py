@@ -307,6 +307,9 @@ def test_what_cannot_be_taken_apart_is_refused(mode):
         decompose(mode, method="modes")
     with pytest.raises(ValueError, match="unit must be text"):
         decompose(mode, unit={"hours": "h"})
+    two = pma.ard_gp(np.column_stack([X, X**2]), Y, x_scale="unit", y_scale="standardize")
+    with pytest.raises(ValueError, match=r"with 2 inputs, pass unit as a dict by input, such as \{0: 'years'\}"):
+        decompose(pma.fit_laplace(two, **QUICK), unit="years")
     with pytest.raises(ValueError, match="must have 1 columns"):
         decompose(mode, np.ones((3, 2)))
 

@@ -411,3 +411,8 @@ def test_other_goals_stop_when_no_candidate_is_worth_its_price():
 def test_bad_thresholds(epsilon, delta):
     with pytest.raises(ValueError, match="epsilon must be at least 0 and delta between 0 and 1"):
         learner().stop(epsilon, delta)
+
+
+def test_bad_thresholds_of_a_run_are_told_as_plain_numbers():
+    with pytest.raises(ValueError, match=r"got 0\.5 and 5$"):
+        learner().run(lambda x: 0.0, 1, progressbar=False, until=(0.5, 5))

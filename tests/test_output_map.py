@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, yeojohnson
 
 import pymc_active as pma
+from pymc_active.predictions.output_map import _far_from_others, offer_output_map
 from pymc_active.structure import fitted_kernels
 
 BOX = [(-1.0, 1.0)] * 2
@@ -123,6 +124,34 @@ def offers(y_of):
 def test_a_learner_offers_a_map_once_where_it_is_needed():
     assert len(offers(steep)) == 1
     assert not offers(smooth)
+
+
+@pytest.mark.parametrize(
+    ("y", "row"),
+    [
+        ([48, 52, 49, 4900, 51, 50], 3),
+        ([50, 50, 50, -3, 50], 3),
+        ([0.5, -4800, 1, 0, 2], 1),
+        ([48, 52, 49, 4900, 51, 2600], None),
+        ([48, 52, 49, 60, 51, 50], None),
+        ([5, 5], None),
+        ([5], None),
+    ],
+)
+def test_a_slip_is_a_single_value_far_from_all_others(y, row):
+    assert _far_from_others(np.array(y, float)) == row
+
+
+def test_a_slip_is_told_before_a_map_is_offered():
+    def slipped(rows):
+        return fitted(lambda X: (50 + 2 * X[:, 0] + X[:, 1]) * np.where(np.isin(np.arange(20), rows), 100, 1), 20)
+
+    with pytest.warns(
+        pma.OutputScaleWarning, match=r"^y\[7\] = \d+\.?\d* is far .* slip, correct it. If not, a map of"
+    ):
+        assert offer_output_map(slipped([7]))
+    with pytest.warns(pma.OutputScaleWarning, match="^a map of"):
+        assert offer_output_map(slipped([7, 8]))
 
 
 def advice(y):

@@ -8,7 +8,7 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.structure.decompose import decompose
-from pymc_active.structure.words import percent, share_of_variance
+from pymc_active.structure.words import percent, share_of_variance, slope
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(1990, 2002, size=30))
@@ -202,6 +202,15 @@ def test_two_lines_rise_by_the_sum_of_their_slopes():
     [rise] = np.diff(result.components["mean"].to_numpy()[0])
     stated = re.search(r"rising by ([\d.]+) ±", result.descriptions[0])
     assert float(stated[1]) == pytest.approx(rise, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("unit", "one"),
+    [("years", "year"), ("centuries", "century"), ("hrs", "hr"), ("", "unit of the input")]
+    + [(unit, unit) for unit in ("m/s", "s", "lens", "Celsius", "mg", "h")],
+)
+def test_slopes_are_per_one_unit(unit, one):
+    assert slope(2.0, 0.1, "m", unit) == f", rising by 2.0 ± 0.1 m per {one}"
 
 
 def test_words_of_several_inputs_have_their_units():

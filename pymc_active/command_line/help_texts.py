@@ -78,8 +78,11 @@ criteria (--criterion)
 {criteria}
 
 units
-  Inputs, target and everything printed are in your units. A score in nats is expected information; a score in units
-  of the target is an uncertainty or a gain. Each score in a batch takes the rows above it as measured.
+  Inputs, target and everything printed are in your units. A number behind ± is one standard deviation (sd), in the
+  table that of a measurement; bars and bands of the picture are 89 % intervals, 1.6 sd to either side.
+  A score in nats is expected information; a score in units of the target is an uncertainty or a gain; the log
+  expected improvement is the logarithm of a gain, and larger is better. Each score in a batch takes the rows above
+  it as measured.
 
 what happens next
   Measure, write the results into measurements.csv (in any order; other measurements are welcome), and repeat the

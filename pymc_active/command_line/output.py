@@ -28,6 +28,8 @@ class Console:
 
     def __init__(self, quiet: bool = False):
         self.quiet = quiet
+        # What warnings call the rows of the table, by their results.
+        self.rows: dict[str, str] = {}
 
     def note(self, text: str) -> None:
         """Something that is good to know."""
@@ -67,12 +69,19 @@ def show(found: Sequence[Suggestion], settings: Settings, learner: Learner | Non
     if len(inputs) <= SHOWN:
         columns |= {name: [f"{one.x[i]:g}" for one in found] for i, name in enumerate(inputs)}
     if learner is not None:
-        columns[f"predicted {settings.target}"] = [plus_minus(one.mean, one.sd, digits=2) for one in found]
+        columns[f"predicted {settings.target} ± 1 sd"] = [plus_minus(one.mean, one.sd, digits=2) for one in found]
     if learner is not None and learner.criterion is not None:
         units = learner.criterion.units if isinstance(learner.criterion, Criterion) else "score"
-        title = f"{learner.criterion_name} ({units.replace('units of y', settings.target)})"
-        columns[title] = [f"{one.score:.3g}" for one in found]
+        columns[score_title(learner.criterion_name, units, settings.target)] = [f"{one.score:.3g}" for one in found]
     console.table(list(columns), list(zip(*columns.values(), strict=True)))
+
+
+def score_title(name: str, units: str, target: str) -> str:
+    """What a score is and what it is measured in."""
+    # "log of fat" would read as if the target had been mapped.
+    if units.startswith("log of"):
+        return f"log {name.replace('_', ' ')} (larger is better)"
+    return f"{name} ({units.replace('units of y', target)})"
 
 
 def check_sheet(path: str | os.PathLike, settings: Settings) -> None:

@@ -70,7 +70,7 @@ def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggesti
     dots(ax, place[:n], learner.y, "measured")
     if found:
         at, mean, half = place[n : n + len(found)], [one.mean for one in found], [Z89 * one.sd for one in found]
-        ax.errorbar(at, mean, half, fmt="D", ms=5, color=VERMILION, lw=1.3, capsize=2, label="suggested")
+        ax.errorbar(at, mean, half, fmt="D", ms=5, color=VERMILION, lw=1.3, capsize=2, label="suggested, bars: 89 %")
         for number, where in enumerate(zip(at, mean, strict=True), start=1):
             note(ax, str(number), where, (6, 4), color=VERMILION)
     ax.set_ylabel(settings.target)

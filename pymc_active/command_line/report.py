@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pymc_active.command_line.output import Console
+from pymc_active.command_line.output import Console, score_title
 from pymc_active.command_line.state import as_set, load_run, name_of_point, open_suggestions
 from pymc_active.command_line.tables import listing
 from pymc_active.inference.fit import Fit
@@ -45,7 +45,7 @@ def report(path: str, console: Console) -> None:
         prediction = predict(fit, x)
         name = str(x.index[0]) if learner.domain.is_pool else name_of_point(as_set(learner, x[0]))
         value = plus_minus(float(prediction.f_mean[0]), float(np.sqrt(prediction.f_variance[0])), digits=2)
-        print(f"{which} {settings.target} predicted: {value} at {name}")
+        print(f"{which} {settings.target} predicted: {value} (1 sd) at {name}")
     print(f"is it worth going on? {_outlook(learner, settings.target)}")
     _verification(learner)
     _parameters(fit, console)
@@ -63,8 +63,7 @@ def _outlook(learner: Learner, target: str) -> str:
     if learner.criterion is None:
         return "random points cannot tell"
     score, units = learner.best_score()
-    units = units.replace("units of y", target)
-    return f"the best candidate scores {score:.2g} {units} ({learner.criterion_name})"
+    return f"the best candidate scores {score:.2g} by {score_title(learner.criterion_name, units, target)}"
 
 
 def _verification(learner: Learner) -> None:
@@ -81,7 +80,7 @@ def _verification(learner: Learner) -> None:
 
 
 def _parameters(fit: Fit, console: Console) -> None:
-    table = table_of_draws(fit.gpm, fit.draw(_DRAWS, 0))
+    table = table_of_draws(fit.gpm, fit.draw(_DRAWS, 0)).rename({"mean_constant_original_units": "mean"})
     rows = table.reset_index().astype(str).to_numpy().tolist()
     console.table(["parameter", *table.columns], rows, f"hyperparameters of {fit.gpm.description}")
     if fit.gpm.expression is not None:

@@ -153,15 +153,18 @@ def _go_on(call: _Call, before: Run) -> None:
 
 def _read_known(call: _Call, pool: pd.DataFrame | None) -> tuple[records.Measurements, records.Measurements]:
     """The measurements and the failed experiments, with notes about what is left out."""
-    _, settings, measured, _, console = call
+    _, settings, measured, candidates, console = call
     inputs = settings.inputs or []
     known = records.read_measurements(settings, measured, inputs)
-    unused = [column for column in measured.cells if column not in {settings.target, settings.id, *inputs}]
-    if unused:
-        console.note(f"columns of {measured.name} that are left out: {listing(unused)}")
+    for table in filter(None, (measured, candidates)):
+        unused = [column for column in table.cells if column not in {settings.target, settings.id, *inputs}]
+        if unused:
+            console.note(f"columns of {table.name} that are left out: {listing(unused)}")
     if known.waiting:
         console.note(f"not measured yet, and left out: {listing(known.waiting)}")
     known = known if pool is None else records.align(known, pool)
+    results = (f"{value:.6g}" for value in known.y)
+    console.rows = {y: f"{settings.target} = {y} in {name}" for name, y in zip(known.names, results, strict=True)}
     failed = np.isnan(known.y)
     if failed.any():
         console.note(f"experiments that failed, and are avoided: {listing(known.only(failed).names)}")

@@ -71,6 +71,23 @@ CRITERIA: dict[str, Entry] = {
         Entry("models", committee, Committee, _MARGINAL),
     )
 }
+# What papers call them, for a hint; bald, bams, epig and pes are names themselves.
+_ABBREVIATIONS = {
+    "ei": "expected_improvement",
+    "logei": "expected_improvement",
+    "ucb": "upper_confidence_bound",
+    "gp-ucb": "upper_confidence_bound",
+    "lcb": "upper_confidence_bound",
+    "es": "entropy_search",
+    "mes": "max_value_entropy",
+    "jes": "joint_entropy_search",
+    "ts": "thompson",
+    "ivr": "integrated_variance",
+    "imse": "integrated_variance",
+    "alc": "integrated_variance",
+    "alm": "uncertainty",
+    "qbc": "committee",
+}
 _BY_FUNCTION: dict[Any, str] = {entry.function: name for name, entry in CRITERIA.items()}
 
 
@@ -121,8 +138,9 @@ def make_criterion(
     entry = CRITERIA.get(named.name)
     if entry is None or (entry.kind == "models" and not several_models):
         known = criterion_names() if several_models else criterion_names("moments", "predictions", "maximum")
-        near = get_close_matches(named.name, known, 1)
-        hint = " (which compares several models)" if entry else f". Did you mean {near[0]!r}?" if near else ""
+        near = _ABBREVIATIONS.get(named.name.lower()) or next(iter(get_close_matches(named.name, known, 1)), "")
+        compares = " (which compares several models)"
+        hint = compares if entry else f". Did you mean {near!r}{'' if near in known else compares}?" if near else ""
         names = ", ".join(sorted([*known, "random"]))
         raise ValueError(f"criterion must be callable or one of {names}; got {named.name!r}{hint}")
     if not set(named.arguments) <= set(entry.arguments):

@@ -545,7 +545,7 @@ class Learner(Summarized):
         .. [1] Wilson (2024), Stopping Bayesian optimization with probabilistic regret bounds.
         """
         if not epsilon >= 0 or not 0 < delta < 1:
-            raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon!r} and {delta!r}")
+            raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon:g} and {delta:g}")
         if isinstance(self._subject, FirstDesign):
             return False
         if self.learn == "maximum":

@@ -24,6 +24,8 @@ KINDS = ("log", "yeo-johnson")
 _QUANTILES = (np.arange(100) + 0.5) / 100
 # Nats: without need for a map, half a chi-squared variable is larger once in six hundred times.
 _LARGE_GAIN = 5.0
+# Median absolute deviations from the median beyond which a single value may be a slip.
+_FAR = 10.0
 
 
 @dataclass(frozen=True)
@@ -163,14 +165,26 @@ class OutputMap:
         return found
 
 
+def _far_from_others(y: np.ndarray) -> int | None:
+    """The row of a single value that is much farther from the median than all others, as after a decimal slip."""
+    away = np.abs(y - np.median(y))
+    second, first = np.sort(away)[-2:][[0, -1]]
+    return int(np.argmax(away)) if first > _FAR * np.median(away) and second <= first / 2 else None
+
+
 def offer_output_map(fit: Fit) -> bool:
     """Warn if the data of a fit call for a map; whether they do."""
     found = OutputMap.of(fit)
     if (found.gain or 0.0) <= _LARGE_GAIN:
         return False
     what = found.kind if found.kind == "log" else f"{found.kind}, power {found.power:.2g}"
+    # All data, since the fit may use some of them only.
+    y = fit.gpm.y
+    row = _far_from_others(y)
+    slip = "is far from all other values. If it is a slip, correct it. If not, "
     warn_user(
-        f"a map of the outputs ({what}) makes them {found.gain:.0f} nats more probable, so intervals of a model of y "
+        ("" if row is None else f"y[{row}] = {y[row]:.6g} {slip}")
+        + f"a map of the outputs ({what}) makes them {found.gain:.0f} nats more probable, so intervals of a model of y "
         "itself are too wide in places and too narrow in others. Make output_map = OutputMap.of(learner.fit), model "
         "and tell output_map(y), and predict by output_map.predict(fit, X)",
         OutputScaleWarning,

@@ -301,6 +301,11 @@ def _default_points(X: np.ndarray) -> np.ndarray:
 
 def _units(unit: str | Mapping[Any, str], inputs: list) -> list[str]:
     if isinstance(unit, str):
+        if unit and len(inputs) > 1:
+            example = f"{{{inputs[0]!r}: {unit!r}}}"
+            raise ValueError(
+                f"with {len(inputs)} inputs, pass unit as a dict by input, such as {example}; got {unit!r}"
+            )
         return [unit] * len(inputs)
     if not isinstance(unit, Mapping) or not set(unit) <= set(inputs):
         raise ValueError(f"unit must be text, or a dict with inputs among {', '.join(map(str, inputs))}; got {unit!r}")

@@ -41,6 +41,9 @@ _RISE = 4.0  # Widths in which a step goes from an eighth to seven eighths of it
 _AT_THE_END = 0.05  # Within this fraction of the range a line reaches zero at the end of the data.
 _WIDE = 0.3  # A log-normal with a larger sd is given by its 89 % interval, not by ± its sd.
 _Z89 = 1.598  # Half the width of that interval, in sds.
+# Of units of time; the "s" of others may be none of a plural, as in "Celsius" or "m/s".
+_TIMES = "nanosecond microsecond millisecond second sec minute min hour hr day week month quarter year yr decade"
+_SINGULAR = {f"{unit}s": unit for unit in _TIMES.split()} | {"centuries": "century", "millennia": "millennium"}
 
 # Stationary factors on the same inputs, by the first condition that holds.
 _SMOOTH = {
@@ -402,9 +405,7 @@ def trend(share: float) -> str:
 
 def slope(value: float, sd: float, y_unit: str, x_unit: str) -> str:
     """How steep a linear component is."""
-    # The singular of "years" is "year", but "s" and "Celsius" have none.
-    is_plural = len(x_unit) > 2 and x_unit.endswith("s") and not x_unit.endswith(("ss", "us"))
-    per = x_unit.removesuffix("s") if is_plural else x_unit or "unit of the input"
+    per = _SINGULAR.get(x_unit, x_unit) or "unit of the input"
     size = plus_minus(abs(value), sd) + (f" {y_unit}" if y_unit else "")
     return f", {'rising' if value > 0 else 'falling'} by {size} per {per}"
 

@@ -59,20 +59,22 @@ def _kind(bad: np.ndarray) -> str:
 
 
 def _without_numbers(X: Any) -> str:
-    """The columns of a data frame that are not numbers, and what to do about them."""
+    """The columns of a data frame that are neither numbers nor dates, and what to do about them."""
     if not isinstance(X, pd.DataFrame):
         return ""
-    columns = ", ".join(str(name) for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype))
+    is_text = {name: not (_is_date(dtype) or pd.api.types.is_numeric_dtype(dtype)) for name, dtype in X.dtypes.items()}
+    columns = ", ".join(str(name) for name in is_text if is_text[name])
     remedy = "leave such columns out, or write them as numbers, e.g. by pd.get_dummies"
     return f" (see {columns}: {remedy})" if columns else ""
 
 
 def as_floats(values: Any) -> np.ndarray:
     """An array of floats; missing values of pandas and masked ones of NumPy become NaN."""
-    dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [getattr(values, "dtype", None)]
-    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes):
-        # As floats they would count from 1970, in a unit that depends on the table.
-        raise TypeError("dates are not numbers; write e.g. days, (date - date.min()) / pd.Timedelta(days=1)")
+    is_frame = isinstance(values, pd.DataFrame)
+    for column, dtype in values.dtypes.items() if is_frame else [(None, getattr(values, "dtype", None))]:
+        if _is_date(dtype):
+            # As floats they would count from 1970, in a unit that depends on the table.
+            raise TypeError(f"dates are not numbers; {_as_days(column, isinstance(dtype, pd.PeriodDtype))}")
     if isinstance(values, pd.DataFrame | pd.Series):
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
     if isinstance(values, np.ma.MaskedArray):
@@ -85,6 +87,17 @@ def as_floats(values: Any) -> np.ndarray:
         return np.asarray(values, dtype=float)
     except OverflowError:
         raise ValueError("a whole number is too large") from None
+
+
+def _is_date(dtype: Any) -> bool:
+    return getattr(dtype, "kind", "") in ("m", "M") or isinstance(dtype, pd.PeriodDtype)
+
+
+def _as_days(column: Any, is_period: bool) -> str:
+    """What to write for a column of a data frame, or without one for a Series, an index or an array."""
+    date = "date" if column is None else f"frame[{column!r}]"
+    first = f"{date} = pd.PeriodIndex({date}).to_timestamp(), then " if is_period else ""
+    return f"write {first}e.g. days, {date} = ({date} - {date}.min()) / pd.Timedelta(days=1)"
 
 
 def read_numbers(values: Any, name: str) -> np.ndarray:
@@ -144,6 +157,7 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
 
     They may be a dict by the names of the ``inputs``, in any order.
     """
+    names = inputs
     if isinstance(bounds, Mapping):
         names = list(bounds if inputs is None else inputs)
         if set(names) != set(bounds):
@@ -158,12 +172,15 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
     if box.ndim != 2 or box.shape[1] != 2 or not len(box):
         hint = ": write list(zip(low, high))" if box.ndim == 2 and len(box) == 2 else ""
         raise ValueError(f"bounds must be {expected}{hint}; got {bounds!r}")
+    if width is not None and len(box) != width:
+        raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
     wrong = ~((np.abs(box) <= _LARGEST).all(1) & (box[:, 0] < box[:, 1]))
     if wrong.any():
         k = int(np.argmax(wrong))
-        raise ValueError(f"bounds must be {expected}; those of input {k} are ({box[k, 0]:g}, {box[k, 1]:g})")
-    if width is not None and len(box) != width:
-        raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
+        low, high = box[k]
+        advice = ". An input that never changes tells nothing: leave it out of X and of bounds" if low == high else ""
+        which = name_of_input(k if names is None else names[k])
+        raise ValueError(f"bounds must be {expected}; those of {which} are ({low:g}, {high:g}){advice}")
     return box[:, 0], box[:, 1]
 
 
