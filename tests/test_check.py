@@ -413,7 +413,7 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
     cases = [
         ({"pool": [[np.nan]]}, "pool must be finite"),
         ({"pool": [[1.0, 2.0]]}, "pool must have 1 columns"),
-        ({"pool": [1.0, 2.0]}, "pool must be a matrix"),
+        ({"pool": [[[1.0, 2.0]]]}, "pool must be a matrix"),
         ({"X_new": [[np.inf]]}, "X_new must be finite"),
         ({"X_new": NEW, "y_new": [1.0]}, "equally many points"),
         ({"pool": POOL, "criteria": ["bald", "nonsense"]}, "criteria must be among bald, .*got 'bald', 'nonsense'"),

@@ -504,7 +504,7 @@ MODELS = {
     "kernel expression": lambda: pma.composite_gp(
         WIDE, truth(WIDE), "SE[0] * (LIN[1] + SE[0])", priors={"log_lengthscale_SE": pm.Normal.dist(0, 0.5)}
     ),
-    "known period": lambda: pma.composite_gp(WIDE, truth(WIDE), "PER[3] + RQ", period=[None] * 3 + [7] + [None] * 5),
+    "known period": lambda: pma.composite_gp(WIDE, truth(WIDE), "PER[3] + RQ", period=[None] * 3 + [0.7] + [None] * 5),
     "toolbox": lambda: pma.composite_gp(WIDE, truth(WIDE), "PER[3] + RQ", priors="toolbox", x_scale="box"),
 }
 
