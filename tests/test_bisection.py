@@ -216,3 +216,19 @@ def test_a_simulator_of_one_point():
         hds(lambda x: 3 * x[19], 20, random_seed=1)
     with pytest.raises(TypeError, match="vectorized must be True or False"):
         hds(one, 20, vectorized="no")
+
+
+def test_a_model_of_a_simulator_without_noise_is_well_conditioned():
+    """Rows that differ in other inputs only are equal in the model, whose noise is a thousandth of the signal."""
+    result = pma.active.hds(lambda X: 3 * X[:, 3] + np.sin(3 * X[:, 17]) + X[:, 3] * X[:, 9], 40, random_seed=2)
+    gpm = result.to_model()
+    assert len(np.unique(gpm.X, axis=0)) < len(gpm.X)
+    assert "log_noise" not in gpm.shapes
+    signal = np.sqrt(result.settings.signal_variance)
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    y_noise = pma.predict(fit, gpm.X[:1])
+    assert_allclose(y_noise.y_variance - y_noise.f_variance, (1e-3 * signal) ** 2, rtol=1e-6)
+    assert not fit.diagnostics["warnings"]
+    # A noise that is known stays.
+    noisy = pma.active.hds(lambda X: 3 * X[:, 3], 8, noise_variance=0.01, random_seed=2).to_model()
+    assert "log_noise" in noisy.shapes

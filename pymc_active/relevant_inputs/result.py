@@ -27,6 +27,8 @@ from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
 _GUESS = 0.5
 # A DataTree with more numbers than this does not store all inputs of all evaluations.
 _LARGEST_STORED = 10_000_000
+# Least sd of the noise of a model of the inputs found, relative to that of the signal.
+_LEAST_NOISE = 1e-3
 
 
 class History(Summarized):
@@ -238,7 +240,8 @@ class HDSResult(Summarized):
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
 
         ``keywords`` go to it. The mean is constant by default; lengthscales, output scale and noise have Normal
-        priors with sd 1 around the values of the search, on the log scale. ValueError if no active input was found.
+        priors with sd 1 around the values of the search, on the log scale. Noise below a thousandth of the signal's sd
+        is fixed there, since the samples repeat many rows of these inputs. ValueError if no active input was found.
         """
         import pymc as pm
 
@@ -249,12 +252,14 @@ class HDSResult(Summarized):
         width = np.broadcast_to(settings.high - settings.low, settings.n_dims)[self.active]
         lengthscale = settings.bandwidth * width / np.sqrt(2)
         signal = np.sqrt(settings.signal_variance)
+        # Of a simulator without noise, K of rows that differ in other inputs only would be singular.
+        noise, least = np.sqrt(settings.noise_variance), _LEAST_NOISE * signal
         defaults: dict[str, Any] = {"mean": "constant"}
         if "x_scale" not in keywords and "y_scale" not in keywords:
             defaults["priors"] = {
                 "log_lengthscale": pm.Normal.dist(np.log(lengthscale), 1.0),
                 "log_outputscale": pm.Normal.dist(np.log(signal), 1.0),
-                "log_noise": pm.Normal.dist(0.5 * np.log(settings.noise_variance), 1.0),
+                "log_noise": pm.Normal.dist(np.log(noise), 1.0) if noise > least else float(np.log(least)),
             }
             if keywords.get("mean", "constant") == "constant":
                 defaults["priors"]["mean_constant"] = pm.Normal.dist(float(np.mean(y)), 2 * signal)
