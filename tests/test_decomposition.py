@@ -16,6 +16,7 @@ from scipy.linalg import block_diag
 import pymc_active as pma
 from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.structure.decompose import additive_terms, decompose
+from pymc_active.structure.words import percent
 from pymc_active.support.numbers import plus_minus
 
 pytestmark = pytest.mark.slow
@@ -333,3 +334,19 @@ def test_of_particles_it_tells_where_most_of_the_posterior_lies():
     assert whole.components.attrs["share_of_posterior"] == pytest.approx(1)
     assert_allclose(whole.components.f_mean, predicted.f_mean)
     assert_allclose(whole.components.f_variance, predicted.f_variance)
+
+
+def test_the_words_of_a_search_say_how_probable_they_are():
+    x = np.linspace(0, 1, 20)
+    y = np.random.default_rng(4).normal(size=20)
+    settings = {"bases": ("LIN", "SE"), "depth": 1, "random_seed": 1, "progressbar": False}
+    found = pma.search.compositional_kernel_search(x, y, **settings, fit_keywords={"n_restarts": 2, "population": 0})
+    told, plain = decompose(found), decompose(found.best)
+    best, probability = str(found.best.gpm.expression), found.table.probability.to_series()
+    assert told.components.attrs["probability"] == probability[best]
+    assert told.components.attrs["probability_of_noise"] == probability["C"]
+    ours, noise = percent(probability[best]), percent(probability["C"])
+    said = f"gives this kernel {ours} of the probability, and noise alone (C) {noise}."
+    assert said in " ".join(str(told).split())
+    assert told.descriptions == plain.descriptions
+    assert "gives this kernel" not in str(plain)

@@ -31,6 +31,7 @@ from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
+from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.words import Words, height, mean_function, percent, share_of_variance, slope, trend
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine
@@ -93,7 +94,14 @@ class Decomposition(Summarized):
         parts = [f"{i}. {name}: {text}" for i, (name, text) in enumerate(zip(names, self.descriptions, strict=True), 1)]
         noise = f"Noise: sd {self.noise}; {percent(self.residual_share)} of the variance is left to it."
         remarks = [*parts, f"Added to these: {self.mean_function}.", noise]
-        share = self.components.attrs["share_of_posterior"]
+        known = self.components.attrs
+        if "probability" in known:
+            alone = f", and noise alone (C) {percent(known['probability_of_noise'])}"
+            remarks.append(
+                f"The search gives this kernel {percent(known['probability'])} of the probability"
+                f"{alone if 'probability_of_noise' in known else ''}."
+            )
+        share = known["share_of_posterior"]
         if share < _NEARLY_ALL:
             remarks.append(
                 f"This is one of several explanations: {percent(share)} of the posterior is around this mode."
@@ -103,7 +111,7 @@ class Decomposition(Summarized):
 
 @checked
 def decompose(
-    fit: Fit,
+    fit: Fit | StructureSearch,
     X_new: Any = None,
     *,
     method: Literal["bbq", "draws", "map", "mgp"] | None = None,
@@ -126,9 +134,10 @@ def decompose(
 
     Parameters
     ----------
-    fit : ParticleFit or LaplaceFit
-        Of :func:`composite_gp` or :func:`ard_gp`. Components differ from mode to mode, so it tells of the mode around
-        which most of the posterior lies, by the particles nearest to each mode or by Laplace's weights;
+    fit : ParticleFit, LaplaceFit or StructureSearch
+        Of :func:`composite_gp` or :func:`ard_gp`; of a search its best fit, told with the probability of this kernel
+        and of noise alone. Components differ from mode to mode, so it tells of the mode around which most of the
+        posterior lies, by the particles nearest to each mode or by Laplace's weights;
         ``components.attrs["share_of_posterior"]`` and the printed result say how much that is.
     X_new : array_like, shape (m, D), optional
         Default: with one input, a grid that reaches a tenth beyond the data; with several, the data themselves.
@@ -167,6 +176,11 @@ def decompose(
     >>> sorted(pma.decompose(fit).components.component.to_numpy().tolist())
     ['LIN', 'PER']
     """
+    probabilities = {}
+    if isinstance(fit, StructureSearch):
+        probability, fit = fit.table.probability.to_series(), fit.best
+        names = {"probability": str(fit.gpm.expression), "probability_of_noise": "C"}
+        probabilities = {what: float(probability[name]) for what, name in names.items() if name in probability}
     check_one_fit(fit, "decompose")
     if not isinstance(posterior_of(fit), KernelPosterior):
         raise ValueError(
@@ -235,7 +249,8 @@ def decompose(
             "input_units": units,
             "y_unit": y_unit,
             "share_of_posterior": share_of_posterior,
-        },
+        }
+        | probabilities,
     ).isel(component=order)
     return Decomposition(
         fit,
