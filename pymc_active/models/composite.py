@@ -317,7 +317,7 @@ def _warn_of_periods(source: _Composite) -> None:
         if not 1.9 * step < period < 1.1 * span:
             warn_user(
                 f"period={period:g} is in the units of {name_of_input(source.inputs[k])}, which spans {span:.3g} in "
-                f"steps of {step:.3g} and more: no repetition can be seen. Give it in these units, or leave it out",
+                f"steps of {step:.3g} and more: no repetition can be seen. If it is in other units, give it in these",
                 PeriodWarning,
             )
 
