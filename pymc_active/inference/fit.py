@@ -61,6 +61,11 @@ class Fit(Summarized, ABC):
         """Whether the evidence and the draws may be wrong."""
 
     @property
+    def evidence_is_poor(self) -> bool:
+        """Whether the log evidence may be wrong by more than about a nat."""
+        return not self.log_evidence_error <= 1
+
+    @property
     def summed_evidence(self) -> float:
         """The log evidence; of a LaplaceFit summed over its modes."""
         return self.log_evidence

@@ -191,6 +191,11 @@ class LaplaceFit(Fit):
         return not self.diagnostics["converged"] or self.diagnostics["n_floored"] > 0
 
     @property
+    def evidence_is_poor(self) -> bool:
+        """Whether the data hardly determine one component of an embedding, around which Laplace's evidence fails."""
+        return self.best.smallest_singular_value_is_uncertain()
+
+    @property
     def summed_evidence(self) -> float:
         """Laplace evidence summed over all proper modes, in nats; see :func:`pymc_active.active.model_posterior`."""
         others = zip(self.modes[1:], self.expansions[1:], strict=True)

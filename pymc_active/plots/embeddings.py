@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, nats_axis, new_axes
 from pymc_active.plots.marks import dots, doubtful_dots, label_ends, medians, note, probability
@@ -213,9 +212,7 @@ def plot_subspace_angles(
         # If two subspaces must intersect, some angles are rounding errors.
         text = "{1:.2g}\n{0:.2g} to {2:.2g}".format(*values.round(3))
         note(ax, text, (x, values[1]), (9, 3))
-    is_at_mode = isinstance(source, LaplaceFit)
-    what = "the mode" if is_at_mode else "the mean subspace"
-    ylabel = f"angle to {what if reference is None else 'the reference'} (degrees)"
+    ylabel = f"angle to {angles.attrs['reference']} (degrees)"
     ax.set(xlabel="principal angle, the largest first", ylabel=ylabel, xticks=at, yticks=range(0, 91, 15))
     # The room above 90 is for the numbers at a large angle.
     ax.set(xlim=(0.4, len(at) + 0.6), ylim=(0, 105))

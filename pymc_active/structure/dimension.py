@@ -140,7 +140,7 @@ def embedding_dimension(
             "log_evidence": (dim, posterior.log_evidence.to_numpy(), nats),
             "standard_error": (dim, [one.log_evidence_error for one in fits.values()], nats),
             "doubtful": (dim, posterior.doubtful.to_numpy()),
-            "evidence_is_poor": (dim, [_is_poor(one) for one in fits.values()]),
+            "evidence_is_poor": (dim, [one.evidence_is_poor for one in fits.values()]),
         },
         coords={dim: list(fits)},
     )
@@ -153,12 +153,6 @@ def embedding_dimension(
             DoubtfulEvidenceWarning,
         )
     return EmbeddingDimension(fits, table)
-
-
-def _is_poor(one: Fit) -> bool:
-    if isinstance(one, LaplaceFit):
-        return one.best.smallest_singular_value_is_uncertain()
-    return not one.log_evidence_error <= 1
 
 
 def _searched(

@@ -153,6 +153,7 @@ def subspace_angles(
         dimension of the smaller subspace, the largest first as in :func:`scipy.linalg.subspace_angles`. The largest
         is the error of the worst direction: 0 for equal subspaces, 90 if one has a direction that the other lacks.
         ``random`` holds the medians for random subspaces, which is what an unknown embedding would give.
+        ``attrs["reference"]`` says in words what the angles are to.
 
     Raises
     ------
@@ -162,14 +163,16 @@ def subspace_angles(
     gpm, R = embedding_draws(source, model, draws, random_seed)
     rows = _orthonormal_rows(R)
     D = R.shape[2]
+    what = "the reference"
     if reference is not None:
         basis = read_numbers(reference, "reference")
         if basis.ndim != 2 or basis.shape[1] != D or not len(basis) or not np.isfinite(basis).all():
-            what = f"a finite matrix with one row per direction and {D} columns, one per input"
-            raise ValueError(f"reference must be {what}; got shape {basis.shape}")
+            expected = f"a finite matrix with one row per direction and {D} columns, one per input"
+            raise ValueError(f"reference must be {expected}; got shape {basis.shape}")
     elif isinstance(source, LaplaceFit):
-        basis = source.point[str(gpm.embedding)]
+        basis, what = source.point[str(gpm.embedding)], "the mode"
     else:
+        what = "the mean subspace"
         basis = np.linalg.svd(rows.reshape(-1, D), full_matrices=False)[2][: R.shape[1]]
     _, size, basis = np.linalg.svd(basis, full_matrices=False)
     basis = basis[size > _RANK_TOLERANCE * size.max()]
@@ -183,7 +186,7 @@ def subspace_angles(
             "random": ("principal_angle", np.median(principal_angles(random, basis), axis=0), {"units": "degrees"}),
         },
         coords={"summary": summary_names, "principal_angle": np.arange(1, angles.shape[1] + 1)},
-        attrs={"ci_prob": ci_prob},
+        attrs={"ci_prob": ci_prob, "reference": what},
     )
 
 
