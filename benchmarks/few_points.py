@@ -10,7 +10,6 @@ data sets of each kind and number of points; 200 new observations each. Scores: 
 """
 
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
