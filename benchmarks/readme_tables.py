@@ -192,7 +192,7 @@ def materials() -> str:
 
 
 def many_inputs() -> str:
-    labels = {"default": '`learn="maximum"`', "logei": "BoTorch LogEI", "embedding": "`embedding_gp`"}
+    labels = {"default": '`learn="maximum"`', "logei": "BoTorch LogEI", "embedding": "`embedding_gp`", "turbo": "TuRBO"}
     rows = [
         [r["problem"], labels[r["method"]], str(r["runs"])]
         + [f"{r[f'after_{n}']:.2f}" for n in (15, 30, 45, 60)]
@@ -385,13 +385,14 @@ def outside_optimum() -> str:
         "expected_improvement": '`learn="maximum"`',
         "pes": '`criterion="pes"`',
         "logei": "BoTorch LogEI, its defaults",
+        "optuna": "Optuna's GP sampler, its defaults",
     }
     rows = []
     for row in results["table"]:
         by_noise = [row[f"noise_{noise}"] for noise in ("0.0", "0.01", "0.1")]
         cells = [f"{value:.2f}" for value in (row["log10_regret"], *by_noise, row["mean_rank"])]
-        rows.append([names[row["method"]], *cells, f"{row['seconds_an_ask']:.1f}"])
-    header = ["", "log10 regret", "no noise", "1 % noise", "10 % noise", "mean rank", "seconds an ask"]
+        rows.append([names[row["method"]], *cells, f"{row['seconds_an_ask']:.2g}"])
+    header = ["", "log10 regret", "no noise", "1 % noise", "10 % noise", "mean rank", "seconds a step"]
     runs, p = results["table"][0]["runs"], results["friedman_p"]
     note = f"Mean of {runs} runs with the same starts, after 25 answers; regret in sds of the function."
     return markdown(header, rows) + f"\n\n{note} Friedman test of the ranks: p = {p:.2f}."

@@ -235,6 +235,19 @@ def bams():
     return {"by_one": f"{picks['laplace']['mean']:.2f}", "by_draws": f"{picks['default']['mean']:.2f}"}
 
 
+def few_points():
+    """Coverage with few points, by kind of functions."""
+    found = load("results/few_points")["results"]["table"]
+    cells = {(e["functions"], e["points"]): f"{100 * e['90 % intervals hold']:.0f} %" for e in found}
+    rows, points = (list(dict.fromkeys(key)) for key in zip(*cells, strict=True))
+    return {
+        "table": markdown(
+            ["functions", *(f"{n} points" for n in points)], [[r, *(cells[r, n] for n in points)] for r in rows]
+        ),
+        "n": min(e["data sets"] for e in found),
+    }
+
+
 def maximum():
     """Rank correlations with the true information at 10 and at 20 points."""
     cells = load("paper_pes/results/figure1")["results"].values()
@@ -315,6 +328,7 @@ NUMBERS = {
     "decision": decisions(),
     "laplace": laplace(),
     "evidence": evidence(),
+    "few_points": few_points(),
     "designs": designs(),
     "propagation": propagation(),
     "bams": bams(),

@@ -107,7 +107,7 @@ class GPModel(Summarized):
         self.source.check_replaceable()
 
     def keep_priors(self) -> None:
-        """Keep priors that move with y, as those of a model with ``bounds`` do, as they are for the data held now."""
+        """Fix priors that move with y, as those of a model with ``bounds`` do, for y standardised by the first data."""
         self.source.keep_priors()
         self.y_map = self.source.y_map
 

@@ -69,7 +69,7 @@ class ModelSource(ABC):
         """Raise a ValueError if X or y cannot be replaced."""
 
     def keep_priors(self) -> None:  # noqa: B027
-        """Keep priors that move with the data as they are now."""
+        """Fix priors that move with the data for y standardised by the first data."""
 
     @property
     @abstractmethod
