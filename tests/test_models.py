@@ -543,6 +543,21 @@ def test_from_marginal_takes_the_model_around_it():
         pma.from_marginal(gp, "y")
 
 
+def test_from_marginal_refuses_a_gp_of_another_model():
+    """Models that are made by one function have variables of the same names."""
+
+    def made():
+        with pm.Model() as model:
+            gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 0.3)))
+            gp.marginal_likelihood("y", X=pm.Data("X", np.ones((4, 1))), y=np.arange(4.0), sigma=pm.HalfNormal("s"))
+        return gp, model
+
+    (gp, model), (_, other) = made(), made()
+    assert pma.from_marginal(gp, model=model).name == "y"
+    with pytest.raises(ValueError, match="gp is not in this model, which lacks its ls: pass the model in which gp was"):
+        pma.from_marginal(gp, model=other)
+
+
 def test_from_marginal_needs_a_marginal_gp():
     with pytest.raises(TypeError, match=r"must be a pm\.gp\.Marginal; got Latent"):
         pma.from_marginal(pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0)), "y")

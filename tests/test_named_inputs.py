@@ -165,14 +165,16 @@ def test_a_vector_is_one_input(fit):
 def test_candidates_far_from_all_data_are_in_other_units():
     """Kelvin for degrees, of a pool or a box; going on from the data by less than half their width is no mistake."""
     gpm = pma.ard_gp(X, y, bounds={"heat": (0, 1), "acid": (0, 1)})
-    apart = "the candidates have heat from 273 to 274, the data of the model from 0 to 1: give both in the same unit"
+    apart = "the candidates have heat from 273 to 274, the data and bounds of the model from 0 to 1: give both in"
     for candidates in (
         {"pool": CANDIDATES.assign(heat=[273.0, 273.5, 273.2, 273.1, 274.0, 273.9])},
         {"bounds": {"heat": (273, 274), "acid": (0, 1)}},
     ):
         with pytest.warns(pma.ScaleWarning, match=apart):
             pma.Learner(gpm, **candidates)
-    pma.Learner(gpm, bounds=[(1.3, 2.3), (0, 1)])
+    with pytest.warns(pma.ScaleWarning, match="the candidates have heat from 1.3 to 2.3, the data and bounds"):
+        pma.Learner(gpm, bounds=[(1.3, 2.3), (0, 1)])
+    pma.Learner(pma.ard_gp(X, y), bounds=[(1.3, 2.3), (0, 1)])
 
     several = (
         "10 of 10 rows of X have heat far outside 0 to 1, where measurements are made, such as .*: give both in the"

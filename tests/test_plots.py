@@ -905,3 +905,11 @@ def test_wrong_objects_of_kernel_plots_are_refused(parts):
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_loadings_of_inputs_with_names():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (12, 3)), columns=["heat", "acid", "time"])
+    gpm = pma.embedding_gp(frame, frame.sum(axis=1) + 0.3 * rng.normal(size=12), n_components=1)
+    ax = plots.plot_loadings(pma.fit_laplace(gpm, **QUICK), draws=10)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["heat", "acid", "time"]

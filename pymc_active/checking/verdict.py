@@ -31,7 +31,9 @@ PROBABILITY_MATTERS = 0.1
 DEFAULTS = ("bald", "uncertainty", "expected_improvement")
 
 # What a comparison of two ways to compute one posterior cannot see.
-_LIMITS = "This checks the computation; whether the model suits the data, az.plot_loo_pit(fit.to_datatree()) shows."
+_LIMITS = (
+    "This checks the computation. To see whether the model suits the data, use az.plot_loo_pit(fit.to_datatree())."
+)
 
 _REFERENCE = {"run": "the longer run", "trace": "MCMC", "fit": "the other fit"}
 

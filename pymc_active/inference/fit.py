@@ -117,7 +117,8 @@ class Fit(Summarized, ABC):
         """The fit as ArviZ reads it, with one chain of draws; ``az.loo``, ``az.psense`` and all plots take it as it is.
 
         ``draws`` are by default 1,000 from a Laplace approximation, and as many as there are particles. More repeat
-        particles, and ArviZ, which takes them for new ones, would overstate effective sample sizes.
+        particles, and ArviZ, which takes them for new ones, would overstate effective sample sizes. They are
+        independent, not a chain that could fail to mix, so ``r_hat`` is NaN.
 
         * ``posterior``: in the user's space, independent draws from the Gaussians at all modes, or from the particles;
           ``prior``: as many draws from the prior, fewer for more than 2,000 parameters.

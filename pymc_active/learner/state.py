@@ -166,9 +166,7 @@ def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> 
         return
     corners = np.stack(candidates.limits)
     for label, gpm in models.items():
-        # Where measurements are made: near the data, and in the box of a model that has one.
-        places = gpm.X if gpm.box is None else np.concatenate([gpm.X, np.stack(gpm.box)])
-        if warn_if_apart(candidates.limits, places, gpm.inputs):
+        if warn_if_apart(candidates.limits, gpm.X, gpm.box, gpm.inputs):
             return
         scaled = gpm.x_map(corners)
         if np.array_equal(scaled, corners):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.pytensorf import rvs_in_graph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.tensor.random.basic import MvNormalRV
 
@@ -78,6 +79,11 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     discrete = [variable.name for variable in model.discrete_value_vars]
     if discrete:
         raise ValueError(f"a Laplace approximation needs continuous parameters; these are discrete: {discrete}")
+
+    foreign = rvs_in_graph([gp.cov_func(gp.X), gp.mean_func(gp.X)]) - set(model.basic_RVs)
+    if foreign:
+        names = ", ".join(sorted(str(variable.name) for variable in foreign))
+        raise ValueError(f"gp is not in this model, which lacks its {names}: pass the model in which gp was made")
 
     X_data, y_data = gp.X, model.rvs_to_values[likelihood]
     X = read_inputs(data_value(X_data))

@@ -325,7 +325,8 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
         left = "one" if d["n_families"] == 1 else str(d["n_families"])
         doubts.append(
             f"the particles descend from {left} of {d['n_particles']} draws from the prior, so they may miss other "
-            "explanations of the data (raise n_particles, or compare with a longer run: pma.check(fit))"
+            "explanations of the data (raise n_particles of fit, or compare with a longer run: pma.check(fit), or "
+            "verify='sometimes' of a Learner)"
         )
     # Draws around modes are independent without any moves.
     if d.get("n_levels") and d.get("acceptance", 1.0) < _LOW_ACCEPTANCE:

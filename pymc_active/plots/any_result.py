@@ -13,6 +13,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Box
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
+from pymc_active.plots.axes import legend_above
 from pymc_active.plots.checks import plot_check
 from pymc_active.plots.classification import plot_probability
 from pymc_active.plots.embeddings import plot_embedding, plot_embedding_dimension, plot_relevance
@@ -102,8 +103,10 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     column, _ = column_of(learner.gpm.inputs, keywords.get("input", 0))
     ax = plot_predictions(learner.fit, **{"limits": _limits(learner, column)} | keywords)
     if len(learner.failures):
-        crosses: dict[str, Any] = {"color": VERMILION, "transform": ax.get_xaxis_transform(), "label": "failed"}
-        ax.plot(learner.failures[:, column], np.full(len(learner.failures), 0.03), "x", **crosses)
+        style: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zorder": 5, "label": "failed"}
+        heights = np.full(len(learner.failures), 0.03)
+        ax.plot(learner.failures[:, column], heights, "x", transform=ax.get_xaxis_transform(), **style)
+        legend_above(ax)
     return ax
 
 

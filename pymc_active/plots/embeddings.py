@@ -27,6 +27,9 @@ from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
 
+# Names beside each other, above which they are turned.
+_MANY_NAMES = 8
+
 
 @checked
 def plot_embedding(
@@ -151,8 +154,8 @@ def plot_loadings(
     entries of R mean little. The correlations show what the components measure: a curve with a band for each
     component, on the principal axes of R at the highest mode or
     particle, to which each draw of R is rotated (orthogonal Procrustes).
-    ``labels`` are increasing numbers, one for each input, by default those of X. The rest is as in
-    :mod:`pymc_active.plots`.
+    ``labels`` are increasing numbers, one for each input, by default those of X; inputs with names stand side by
+    side. The rest is as in :mod:`pymc_active.plots`.
     """
     from scipy.linalg import orthogonal_procrustes
 
@@ -160,7 +163,9 @@ def plot_loadings(
     gpm = fit.gpm
     mode = principal_rotation(fit) @ gpm.embeddings(fit.center[None])[0]
     shape = mode.shape
-    labels = list(gpm.inputs if labels is None else labels)
+    names = gpm.inputs if labels is None else []
+    is_named = any(isinstance(name, str) for name in names)
+    labels = list(range(shape[1]) if is_named else gpm.inputs if labels is None else labels)
     if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
         raise ValueError(f"labels must be {shape[1]} increasing numbers, one for each input; got {labels!r}")
     points = gpm.x_map(read_inputs(fit.X if X is None else X, inputs=gpm.inputs))
@@ -182,6 +187,8 @@ def plot_loadings(
         ends.append((f"$u_{k + 1}$", float(x[-1]), float(middle[-1]), color))
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
     ax.set(xlabel="input", ylabel="correlation with the component", xlim=(x[0], x[-1]), ylim=(-1.03, 1.03))
+    if is_named:
+        ax.set_xticks(x, names, rotation=90 if len(names) > _MANY_NAMES else 0)
     label_ends(ax, ends)
     return ax
 

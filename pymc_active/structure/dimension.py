@@ -146,12 +146,15 @@ def embedding_dimension(
     )
     rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
     if rough.size:
-        remedy = "compare fits of more particles" if fit_keywords is None else "leave out fit_keywords"
-        warn_user(
-            f"the evidence of d = {', '.join(map(str, rough.to_numpy()))} is poor: the data hardly determine one "
-            f"component of R. Collect more data, or {remedy}",
-            DoubtfulEvidenceWarning,
-        )
+        which = ", ".join(map(str, rough.to_numpy()))
+        if fit_keywords is None:
+            errors = ", ".join(f"{error:.1f}" for error in table.standard_error.sel(n_components=rough).to_numpy())
+            what = f"the standard error of the evidence of d = {which} is {errors} nats"
+            what += ", as few particles are left of those that were drawn: compare it by pma.fit(gpm, n_particles=1024)"
+        else:
+            what = f"the evidence of d = {which} is poor: the data hardly determine one component of R. Collect more "
+            what += "data, or leave out fit_keywords"
+        warn_user(what, DoubtfulEvidenceWarning)
     return EmbeddingDimension(fits, table)
 
 

@@ -200,19 +200,22 @@ def warn_if_far_outside(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs
         warn_user(f"{what}: {remedy}", ScaleWarning)
 
 
-def warn_if_apart(limits: tuple[np.ndarray, np.ndarray], X: np.ndarray, inputs: Sequence) -> bool:
-    """Warn if the candidates, between two ``limits`` (D,), lie far from all points X (n, D): other units, most likely.
+def warn_if_apart(limits: tuple[np.ndarray, np.ndarray], X: np.ndarray, box: Any, inputs: Sequence) -> bool:
+    """Warn if the candidates, between two ``limits`` (D,), are elsewhere than the data X (n, D) and the model's box.
 
-    Returns whether it has warned.
+    In other units, most likely, or in another order. Without a box, going on from the data is no mistake. Returns
+    whether it has warned.
     """
+    X = X if box is None else np.concatenate([X, np.stack(box)])
     (low, high), first, last = limits, X.min(0), X.max(0)
     gap = np.maximum(low - last, first - high) / np.maximum(high - low, last - first).clip(min=1e-300)
-    if len(X) < 2 or not (gap > _APART).any():
+    if len(X) < 2 or not (gap > (_APART if box is None else 0.0)).any():
         return False
     k = int(np.argmax(gap))
     warn_user(
-        f"the candidates have {name_of_input(inputs[k])} from {low[k]:g} to {high[k]:g}, the data of the model from "
-        f"{first[k]:g} to {last[k]:g}: give both in the same unit, or measure nearer to the candidates first",
+        f"the candidates have {name_of_input(inputs[k])} from {low[k]:g} to {high[k]:g}, the "
+        f"{'data' if box is None else 'data and bounds'} of the model from {first[k]:g} to {last[k]:g}: give both in "
+        "the same unit, and inputs in the same order",
         ScaleWarning,
     )
     return True
