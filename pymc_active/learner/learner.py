@@ -436,6 +436,8 @@ class Learner(Summarized):
     ) -> None:
         """Ask and tell ``n`` times, or until :meth:`stop` says so: ``until`` is epsilon, or (epsilon, delta).
 
+        To look whether to stop takes about as long as to ask.
+
         The oracle takes one point (1, D), a data frame if the pool is one, and returns its y, or NaN for an experiment
         that failed; that counts as one of n. If it raises, all told is kept and the point stays pending. With
         ``save_to``, a path, the run is saved after every answer: a killed run continues from the file with the same
