@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pymc.pytensorf import rvs_in_graph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.tensor.random.basic import MvNormalRV
@@ -80,7 +81,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     if discrete:
         raise ValueError(f"a Laplace approximation needs continuous parameters; these are discrete: {discrete}")
 
-    foreign = rvs_in_graph([gp.cov_func(gp.X), gp.mean_func(gp.X)]) - set(model.basic_RVs)
+    at = pt.as_tensor_variable(gp.X)
+    foreign = rvs_in_graph([gp.cov_func(at), pt.as_tensor_variable(gp.mean_func(at))]) - set(model.basic_RVs)
     if foreign:
         names = ", ".join(sorted(str(variable.name) for variable in foreign))
         raise ValueError(f"gp is not in this model, which lacks its {names}: pass the model in which gp was made")
