@@ -350,3 +350,6 @@ def test_the_words_of_a_search_say_how_probable_they_are():
     assert said in " ".join(str(told).split())
     assert told.descriptions == plain.descriptions
     assert "gives this kernel" not in str(plain)
+    # A search that begins elsewhere does not compare with noise.
+    found = pma.search.compositional_kernel_search(x, y, **settings, first_level="LIN", fit_keywords={"n_restarts": 1})
+    assert "of the probability." in " ".join(str(decompose(found)).split())

@@ -96,11 +96,9 @@ class Decomposition(Summarized):
         remarks = [*parts, f"Added to these: {self.mean_function}.", noise]
         known = self.components.attrs
         if "probability" in known:
-            alone = f", and noise alone (C) {percent(known['probability_of_noise'])}"
-            remarks.append(
-                f"The search gives this kernel {percent(known['probability'])} of the probability"
-                f"{alone if 'probability_of_noise' in known else ''}."
-            )
+            ours, noise = percent(known["probability"]), known.get("probability_of_noise")
+            alone = "" if noise is None else f", and noise alone (C) {percent(noise)}"
+            remarks.append(f"The search gives this kernel {ours} of the probability{alone}.")
         share = known["share_of_posterior"]
         if share < _NEARLY_ALL:
             remarks.append(
