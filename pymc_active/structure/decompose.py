@@ -96,8 +96,8 @@ class Decomposition(Summarized):
         remarks = [*parts, f"Added to these: {self.mean_function}.", noise]
         known = self.components.attrs
         if "probability" in known:
-            ours, noise = percent(known["probability"]), known.get("probability_of_noise")
-            alone = "" if noise is None else f", and noise alone (C) {percent(noise)}"
+            ours, nothing = percent(known["probability"]), known.get("probability_of_noise")
+            alone = "" if nothing is None else f", and noise alone (C) {percent(nothing)}"
             remarks.append(f"The search gives this kernel {ours} of the probability{alone}.")
         share = known["share_of_posterior"]
         if share < _NEARLY_ALL:
