@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from _report import SOURCE_AT_START
+from _report import SOURCE_AT_START, parser
 
 RESULTS = Path(sys.argv[0]).resolve().parent / "results"
 
@@ -22,7 +23,7 @@ def load(path: Path) -> dict[Key, dict]:
     return {(r["row"], r["method"], r["repeat"]): r for r in records}
 
 
-def fill(path: Path, keys: Iterator[Key], run: Callable[..., dict | None], max_minutes: float) -> None:
+def fill(path: Path, keys: Iterable[Key], run: Callable[..., dict | None], max_minutes: float) -> None:
     """Make the records that are missing, in order, until the time is up; ``run`` returns None to skip one."""
     path.parent.mkdir(exist_ok=True)
     start = time.perf_counter()
@@ -48,3 +49,15 @@ def fill(path: Path, keys: Iterator[Key], run: Callable[..., dict | None], max_m
         with path.open("ab", buffering=0) as file:
             file.write((json.dumps(record) + "\n").encode())
         print(f"{key}: {record['cpu_seconds']:.1f} CPU s", flush=True)
+
+
+def recorded(
+    doc: str, path: Path, keys: Iterable[Key], run: Callable[..., dict | None]
+) -> tuple[argparse.Namespace, dict[Key, dict]]:
+    """The options of a resumable benchmark, and its records, after making missing ones for ``--minutes``."""
+    arguments = parser(doc)
+    arguments.add_argument("--minutes", type=float, default=0.0)
+    options = arguments.parse_args()
+    if options.minutes:
+        fill(path, keys, run, options.minutes)
+    return options, load(path)

@@ -115,15 +115,11 @@ def picture(table):
 
 
 def main():
-    from _records import fill, load
-    from _report import parser, target, write
+    from _records import recorded
+    from _report import target, write
 
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    options = arguments.parse_args()
-    if options.minutes:
-        fill(PATH, keys(), one, options.minutes)
-    table = summarize(load(PATH))
+    options, records = recorded(__doc__, PATH, keys(), one)
+    table = summarize(records)
     for row in table:
         print(" ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()))
     later = [r["90 % intervals hold"] for r in table if r["points"] >= 5]

@@ -22,8 +22,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import warnings
 
 import numpy as np
-from _records import fill, load
-from _report import BLUE, GREY, ORANGE, RESULTS, parser, target, write
+from _records import recorded
+from _report import BLUE, GREY, ORANGE, RESULTS, target, write
 
 import pymc_active as pma
 from pymc_active.problems import random_embedding_problem
@@ -141,15 +141,10 @@ def picture(table):
 
 
 def main():
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    options = arguments.parse_args()
-    if options.minutes:
-        keys = [(row, method, repeat) for repeat in range(REPEATS) for row in ROWS for method in ROWS[row][-1]]
-        # Lengthscales first, because they cost little.
-        keys.sort(key=lambda key: ROWS[key[0]][1] is not None)
-        fill(PATH, iter(keys), run, options.minutes)
-    records = load(PATH)
+    keys = [(row, method, repeat) for repeat in range(REPEATS) for row in ROWS for method in ROWS[row][-1]]
+    # Lengthscales first, because they cost little.
+    keys.sort(key=lambda key: ROWS[key[0]][1] is not None)
+    options, records = recorded(__doc__, PATH, keys, run)
     table = summarize(records)
     for e in table:
         differences = " ".join(f"{e[f'{k}_less_random']:+.2f} ± {e[f'{k}_se']:.2f}" for k in ("error", "rmse", "nll"))

@@ -20,8 +20,8 @@ import time
 import warnings
 
 import numpy as np
-from _records import fill, load
-from _report import BLUE, GREY, ORANGE, RESULTS, parser, target, write
+from _records import recorded
+from _report import BLUE, GREY, ORANGE, RESULTS, target, write
 
 import pymc_active as pma
 
@@ -120,13 +120,8 @@ def picture(table):
 
 
 def main():
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    options = arguments.parse_args()
-    if options.minutes:
-        keys = ((f"{D}/{COMPONENTS}", method, repeat) for repeat in range(REPEATS) for method in WAYS)
-        fill(PATH, keys, run, options.minutes)
-    records = load(PATH)
+    keys = ((f"{D}/{COMPONENTS}", method, repeat) for repeat in range(REPEATS) for method in WAYS)
+    options, records = recorded(__doc__, PATH, keys, run)
     table = summarize(records)
     for e in table:
         print(

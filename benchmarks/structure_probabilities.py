@@ -32,10 +32,14 @@ def kernels(depth):
     from pymc_active.kernels import parse
     from pymc_active.kernels.expressions import base_kernels, is_redundant
 
+    def idle(kernel):
+        # Series have the constant mean that the search has by default.
+        return is_redundant(kernel, beside_a_constant=True)
+
     found = level = dict.fromkeys(map(parse, BASES))
     for _ in range(depth - 1):
         children = {child: None for parent in level for child in parent.neighbours(BASES)}
-        level = {child: None for child in children if child not in found and not is_redundant(child)}
+        level = {child: None for child in children if child not in found and not idle(child)}
         found = {**found, **{child: None for child in level if len(base_kernels(child)) <= depth}}
     found = [*found, parse("C")]
     weight = np.exp([-COST * len(base_kernels(kernel)) for kernel in found])

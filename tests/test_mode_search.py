@@ -14,6 +14,7 @@ import pymc_active as pma
 from pymc_active.laplace import fit_laplace_models
 from pymc_active.laplace.curvature import FLOOR
 from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
+from pymc_active.laplace.modes import composite_kernels
 from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
 from pymc_active.laplace.modes.search import Found, distinct
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
@@ -212,6 +213,20 @@ def test_shared_base_kernels_keep_their_parameters(fits):
         # The new factor is nearly one.
         assert point["log_outputscale_RQ"] == 0
         assert np.exp(point["log_lengthscale_RQ"]) > 0.4
+
+
+def test_a_new_season_is_scanned_for_whatever_the_seed(fits, monkeypatch):
+    """With two restarts beside the modes of the parent, at least one looks at all periods."""
+    scanned = []
+
+    def spy(searcher, rng):
+        scanned.append(seed)
+        return searcher.climb(searcher.draw(rng, 0.3), iterations=1)
+
+    monkeypatch.setattr(composite_kernels, "_SCANS", (spy,))
+    for seed in range(6):
+        fit(composite("SE + PER"), start=fits["SE"], n_restarts=2, random_seed=seed)
+    assert set(scanned) == set(range(6))
 
 
 @pytest.mark.parametrize(("expression", "change"), [("SE + PER + RQ", 0.1), ("(SE + PER) * LIN", 0.4)])

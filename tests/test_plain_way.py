@@ -146,6 +146,13 @@ def test_scales_take_precedence():
     assert "mean_constant" not in gpm.labels
 
 
+def test_scales_of_ones_own_are_still_compared_with_the_data():
+    with pytest.warns(pma.ScaleWarning, match=r"are not. Pass y_scale='standardize' \(y reaches 3"):
+        pma.ard_gp(X, Y, bounds=BOUNDS, y_scale=(0, 1))
+    with pytest.warns(pma.ScaleWarning, match=r"Pass x_scale='box' \(X reaches 7"):
+        pma.ard_gp(10 * X, Y, bounds=10 * np.array(BOUNDS), x_scale=(0, 1))
+
+
 @pytest.mark.parametrize("y", [[7.0], [7.0, 7.0], [0.0]])
 def test_one_point_and_equal_values(y):
     if len(y) > 1:

@@ -166,15 +166,10 @@ def picture(records, found):
 
 
 def main():
-    from _records import fill, load
-    from _report import parser, target, write
+    from _records import recorded
+    from _report import target, write
 
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    options = arguments.parse_args()
-    if options.minutes:
-        fill(PATH, keys(), run, options.minutes)
-    records = load(PATH)
+    options, records = recorded(__doc__, PATH, keys(), run)
     found = summarize(records)
     for rows in (found["table"], *found["by_function"].values()):
         for row in rows:

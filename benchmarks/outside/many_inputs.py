@@ -26,7 +26,7 @@ import time
 import warnings
 
 import numpy as np
-from optimum import branin, hartmann6, levy
+from optimum import branin, fit_botorch, hartmann6, levy
 from scipy.stats import ortho_group, qmc
 
 PATH = Path(__file__).parent / "results" / "many_inputs.jsonl"
@@ -100,23 +100,6 @@ def ask_ours(name, method, repeat):
             if step in SHOWN:
                 regrets.append(problem.regret(learner.recommend()))
     return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds))}
-
-
-def fit_botorch(X, y, box):
-    import torch
-    from botorch.fit import fit_gpytorch_mll
-    from botorch.models import SingleTaskGP
-    from botorch.models.transforms import Normalize, Standardize
-    from gpytorch.mlls import ExactMarginalLogLikelihood
-
-    model = SingleTaskGP(
-        torch.tensor(X),
-        torch.tensor(y)[:, None],
-        input_transform=Normalize(X.shape[1], bounds=box),
-        outcome_transform=Standardize(1),
-    )
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    return model
 
 
 class TrustRegion:

@@ -236,39 +236,42 @@ def ask_ours(name, criterion, repeat):
     return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds)), "others": others}
 
 
-def ask_botorch(name, repeat):
+def fit_botorch(X, y, box):
     import torch
-    from botorch.acquisition.logei import qLogNoisyExpectedImprovement
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from botorch.models.transforms import Normalize, Standardize
-    from botorch.optim import optimize_acqf
     from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    model = SingleTaskGP(
+        torch.tensor(X),
+        torch.tensor(y)[:, None],
+        input_transform=Normalize(X.shape[1], bounds=box),
+        outcome_transform=Standardize(1),
+    )
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def ask_botorch(name, repeat):
+    import torch
+    from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+    from botorch.optim import optimize_acqf
 
     torch.set_num_threads(1)
     torch.manual_seed(repeat)
     problem = Problem(name, repeat)
     box = torch.tensor(np.array(problem.bounds).T)
-    X, y, d = problem.X, problem.y, len(problem.low)
+    X, y = problem.X, problem.y
     regrets, seconds, told = [], [], []
 
-    def fit():
-        model = SingleTaskGP(
-            torch.tensor(X),
-            torch.tensor(y)[:, None],
-            input_transform=Normalize(d, bounds=box),
-            outcome_transform=Standardize(1),
-        )
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        return model
-
-    model = fit()
+    model = fit_botorch(X, y, box)
     for step in range(1, N_ASK + 1):
         start = time.process_time()
         criterion = qLogNoisyExpectedImprovement(model, torch.tensor(X), prune_baseline=True)
         x = optimize_acqf(criterion, box, q=1, num_restarts=10, raw_samples=512)[0].numpy()
         X, y = np.concatenate([X, x]), np.append(y, problem.measure(x))
-        model = fit()
+        model = fit_botorch(X, y, box)
         # As for the others, with a fit.
         seconds.append(time.process_time() - start)
         if step not in SHOWN:

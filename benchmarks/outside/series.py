@@ -201,15 +201,10 @@ def picture(nll):
 
 
 def main():
-    from _records import fill, load
-    from _report import parser, write
+    from _records import recorded
+    from _report import write
 
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    options = arguments.parse_args()
-    if options.minutes:
-        fill(PATH, keys(1), one, options.minutes)
-    records = load(PATH)
+    options, records = recorded(__doc__, PATH, keys(1), one)
     rows, nll = summarize(records)
     for row in rows:
         print(" ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()))

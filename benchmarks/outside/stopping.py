@@ -90,16 +90,11 @@ def picture(records):
 
 
 def main():
-    from _records import fill, load
-    from _report import parser, target, write
+    from _records import recorded
+    from _report import target, write
 
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    options = arguments.parse_args()
-    if options.minutes:
-        keys = ((name, "default", repeat) for repeat in range(REPEATS) for name in NAMES)
-        fill(PATH, keys, run, options.minutes)
-    records = load(PATH)
+    keys = ((name, "default", repeat) for repeat in range(REPEATS) for name in NAMES)
+    options, records = recorded(__doc__, PATH, keys, run)
     rows = summarize(records)
     for row in rows:
         print(row)

@@ -20,7 +20,7 @@ from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
-from pymc_active.support.scaling import Affine, Scale, fit_scale, renewed_scale
+from pymc_active.support.scaling import Scale, fit_scale, renewed_scale
 from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
@@ -48,10 +48,11 @@ class Blueprint(ModelSource):
         points = read_inputs(X).copy()
         self._data = points, read_outputs(y, len(points), X).copy()
         self.inputs = input_labels(X, points.shape[1])
+        fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
             warn_if_far_outside(points, *self.box, self.inputs)
-            x_scale = self._within(*self.box) if x_scale is None else x_scale
+            x_scale = self._within(*self.box) if fills_box else x_scale
             if y_scale is None:
                 y_scale = renewed_scale(self._data[1])
                 _warn_if_equal(self._data[1])
@@ -69,9 +70,10 @@ class Blueprint(ModelSource):
         self.parameters.add("log_noise", *self.noise_prior)
         self.parameters.add_exponential("noise", "log_noise", self.y_map.scale)
         self.parameters.check_names()
-        # Bounds are compared with the data above.
-        if self.parameters.has_defaults and bounds is None:
-            _warn_about_units(*self._data, self.x_map, self.y_map, self.scaled_inputs)
+        if self.parameters.has_defaults:
+            # Bounds that scale the inputs are compared with them above.
+            scaled = self._data[0][:0] if fills_box else self.x_map(self._data[0])
+            _warn_about_units(scaled, self.y_map(self._data[1]), self.scaled_inputs, bounds is None)
 
         if self.y_map.is_renewed and not all(map(self.parameters.is_normal, self._on_y)):
             self.y_map = replace(self.y_map, is_renewed=False)
@@ -309,14 +311,14 @@ def _warn_if_equal(y: np.ndarray) -> None:
         )
 
 
-def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine, scaled_inputs: str) -> None:
-    """Warn if the default priors, which are stated for scaled data, cannot suit these."""
+def _warn_about_units(X: np.ndarray, y: np.ndarray, scaled_inputs: str, lacks_bounds: bool) -> None:
+    """Warn if the default priors, which are stated for scaled data, cannot suit these scaled X and y."""
     problems = []
     # Priors for [0, 1] expect several lengthscales in it.
     largest = 10 if scaled_inputs == "unit" else 100
     for what, values, most, remedy in (
-        ("X", x_map(X), largest, f"x_scale={scaled_inputs!r}"),
-        ("y", y_map(y)[:, None], 100, "y_scale='standardize'"),
+        ("X", X, largest, f"x_scale={scaled_inputs!r}"),
+        ("y", y[:, None], 100, "y_scale='standardize'"),
     ):
         if len(values) < 3:
             continue
@@ -326,6 +328,6 @@ def _warn_about_units(X: np.ndarray, y: np.ndarray, x_map: Affine, y_map: Affine
         if strange.any():
             problems.append(f"{remedy} ({what} reaches {size.max():.3g})")
     if problems:
-        message = "the default priors assume data of roughly unit scale, centred near zero; these are not. Pass bounds="
-        message += "[(low, high), ...] of where you will measure, or "
+        message = "the default priors assume data of roughly unit scale, centred near zero; these are not. Pass "
+        message += "bounds=[(low, high), ...] of where you will measure, or " if lacks_bounds else ""
         warn_user(message + " and ".join(problems) + ", or your own priors", ScaleWarning)

@@ -287,12 +287,16 @@ def compositional_kernel_search(
     def is_idle(kernel: Expression) -> bool:
         return is_redundant(kernel, beside_a_constant=mean in ("constant", "linear"))
 
+    def near(kernel: Expression) -> list[Expression]:
+        return [one for one in kernel.neighbours(bases, n_inputs) if not is_idle(one)]
+
     def children(parents: Sequence[Expression]) -> dict[Expression, Expression | None]:
         """What is one step away and not fitted yet, each with the best of its parents, the first."""
         found: dict[Expression, Expression | None] = {}
         for parent in parents:
-            for child in [*parent.neighbours(bases, n_inputs), *parent.simpler(), *parent.exchanged()]:
-                if not (child in search.records or is_idle(child) or len(base_kernels(child)) > largest):
+            others = [one for one in (*parent.simpler(), *parent.exchanged()) if not is_idle(one)]
+            for child in [*near(parent), *others]:
+                if child not in search.records and len(base_kernels(child)) <= largest:
                     found.setdefault(child, parent)
         return found
 
@@ -362,7 +366,6 @@ def compositional_kernel_search(
             X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, evidence, len(base), cost
         )
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
-            near = lambda best: [one for one in best.neighbours(bases, n_inputs) if not is_idle(one)]  # noqa: E731
             _offer_logarithm(result, logs, kernels, near)
     return result
 
