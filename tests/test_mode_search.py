@@ -224,9 +224,9 @@ def test_a_new_season_is_scanned_for_whatever_the_seed(fits, monkeypatch):
         return searcher.climb(searcher.draw(rng, 0.3), iterations=1)
 
     monkeypatch.setattr(composite_kernels, "_SCANS", (spy,))
-    for seed in range(6):
+    for seed in range(24):
         fit(composite("SE + PER"), start=fits["SE"], n_restarts=2, random_seed=seed)
-    assert set(scanned) == set(range(6))
+    assert set(scanned) == set(range(24))
 
 
 @pytest.mark.parametrize(("expression", "change"), [("SE + PER + RQ", 0.1), ("(SE + PER) * LIN", 0.4)])
