@@ -229,10 +229,10 @@ def compositional_kernel_search(
     others; the best three kernels of each level are then searched thoroughly. A fit that raises is recorded and
     skipped.
 
-    On series drawn from the priors of the search, ``probability`` is nearly calibrated for what kernels contain: base
-    kernels said to be there with 0.7 were there in 0.7. The best single kernel is a little too sure of itself, more so
-    the larger the kernels are (``benchmarks/structure_probabilities.py``). With few points probability is spread over
-    many kernels: believe what the probable ones have in common, such as
+    On 73 series drawn from the priors of the search, of at most two or three base kernels, ``probability`` was
+    calibrated within its errors: the best kernel had 0.53 on average and was right in 0.52 ± 0.05, and base kernels
+    said to be there with 0.69 were there in 9 of 14 (``benchmarks/structure_probabilities.py``). With few points
+    probability is spread over many kernels: believe what the probable ones have in common, such as
     ``table.probability.where(table.model.str.contains("PER")).sum()``.
 
     Source: Duvenaud et al. (2013), Structure discovery in nonparametric regression through compositional kernel
