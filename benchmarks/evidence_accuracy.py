@@ -29,7 +29,6 @@ def run(n: int, draws: int, n_restarts: int, rooted: bool = False) -> list[dict]
     import numpy as np
 
     import pymc_active as pma
-    from pymc_active.laplace.draws.importance import importance_evidence
 
     year, passengers = pma.datasets.airline()
     rows = np.sort(np.random.default_rng(0).choice(len(passengers), n, replace=False))
@@ -43,14 +42,14 @@ def run(n: int, draws: int, n_restarts: int, rooted: bool = False) -> list[dict]
             warnings.simplefilter("ignore", UserWarning)
             fit = pma.fit_laplace(gpm, n_restarts=n_restarts, population=0, random_seed=0, progressbar=False)
         start = time.perf_counter()
-        estimate = importance_evidence(fit, draws=draws, random_seed=0)
+        estimate = fit.sampled_evidence(draws=draws, random_seed=0)
         found.append(
             {
                 "model": str(expression).replace("LIN0", "LIN"),
                 "n_modes": len(fit.modes),
-                "laplace": fit.summed_evidence,
+                "laplace": fit.evidence.value,
                 "best_mode": fit.log_evidence,
-                "difference": fit.summed_evidence - estimate.log_evidence,
+                "difference": fit.evidence.value - estimate.log_evidence,
                 "seconds": time.perf_counter() - start,
                 **estimate._asdict(),
             }

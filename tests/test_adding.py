@@ -1,6 +1,8 @@
 """What docs/architecture.md says under "Where to add code", carried out: each toy takes exactly those steps."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pymc as pm
@@ -79,17 +81,32 @@ def test_a_criterion(tmp_path):
 # An inference method: a class with the members of Fit.
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ImportanceFit(Fit):
     """Draws from the prior, weighted by the likelihood: few data need no more."""
 
-    def __init__(self, gpm, data, thetas):
-        self.gpm, (self.X, self.y) = gpm, data
-        self.space = FullSpace(gpm.posterior().with_data(*data))
-        logs = self.space.posterior.likelihood_values(thetas)
-        self.thetas, self.weights = thetas, softmax(logs)
-        self.log_evidence = float(logsumexp(logs) - np.log(len(logs)))
-        self.log_evidence_error = float(np.sqrt(np.square(self.weights).sum() - 1 / len(logs)))
-        self.diagnostics = {"warnings": []}
+    thetas: np.ndarray
+    diagnostics: ClassVar = {"warnings": []}
+
+    @cached_property
+    def full_space(self):
+        return FullSpace(self.gpm.posterior().with_data(*self.data))
+
+    @cached_property
+    def logs(self):
+        return self.full_space.posterior.likelihood_values(self.thetas)
+
+    @property
+    def weights(self):
+        return softmax(self.logs)
+
+    @property
+    def log_evidence(self):
+        return float(logsumexp(self.logs) - np.log(len(self.logs)))
+
+    @property
+    def log_evidence_error(self):
+        return float(np.sqrt(np.square(self.weights).sum() - 1 / len(self.logs)))
 
     @classmethod
     def to(cls, gpm, draws, rng):
@@ -97,13 +114,13 @@ class ImportanceFit(Fit):
 
     @property
     def ensemble(self):
-        part = Part(self.gpm, self.space, self.thetas, self.weights)
+        part = Part(self.gpm, self.full_space, self.thetas, self.weights)
         known = self.log_evidence, self.log_evidence_error
         return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, *known)
 
     def ensemble_by(self, method=None, draws=None, random_seed=None):
         thetas = self.draw(draws or len(self.thetas), random_seed)
-        part = Part(self.gpm, self.space, thetas, np.full(len(thetas), 1 / len(thetas)))
+        part = Part(self.gpm, self.full_space, thetas, np.full(len(thetas), 1 / len(thetas)))
         return replace(self.ensemble, parts=(part,))
 
     @property
@@ -117,10 +134,6 @@ class ImportanceFit(Fit):
     @property
     def center(self):
         return self.thetas[np.argmax(self.weights)]
-
-    @property
-    def full_space(self):
-        return self.space
 
     def draw(self, draws, random_seed=None):
         rng = np.random.default_rng(random_seed)

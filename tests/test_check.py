@@ -201,10 +201,10 @@ def test_chains_at_different_images_of_an_embedding_agree():
 
 def test_evidence_of_a_trace_is_unknown(fit, report):
     evidence = report["evidence"].to_dataset()
-    assert_allclose(evidence.log_evidence, [fit.summed_evidence, np.nan])
+    assert_allclose(evidence.log_evidence, [fit.evidence.value, np.nan])
     assert np.isnan(evidence.standard_error).all()
-    assert float(report["laplace"]["pareto_k"]) == pareto_k(fit, random_seed=0)
-    assert float(report["laplace"]["log_evidence"]) == fit.summed_evidence
+    assert float(report["laplace"]["pareto_k"]) == pareto_k(fit.best, random_seed=0)
+    assert float(report["laplace"]["log_evidence"]) == fit.evidence.value
     assert int(report["laplace"]["n_modes"]) == len(fit.modes)
 
 
@@ -473,7 +473,7 @@ def test_several_models_are_checked_one_by_one(fits, traces, models):
 def test_probabilities_follow_from_the_evidences(fits, models):
     """A trace has no evidence, so that of the fit is used for it."""
     table = models["models"].to_dataset()
-    assert_allclose(table.log_evidence.sel(estimator="fit"), [fits[k].summed_evidence for k in KERNELS])
+    assert_allclose(table.log_evidence.sel(estimator="fit"), [fits[k].evidence.value for k in KERNELS])
     assert_allclose(table.true_probability, pma.active.model_posterior(fits))
     drawn = {k: pma.fit(fits[k].gpm, n_particles=64, random_seed=1, progressbar=False) for k in KERNELS}
     by_fits = pma.check(fits, drawn, X_new=NEW[:2])

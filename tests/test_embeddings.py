@@ -91,13 +91,16 @@ def test_loadings_refer_to_scaled_units(fit):
     assert_allclose(plain.loading, pma.relevance(fit, random_seed=0).loading, rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_rotation_of_the_mode_changes_a_report(fit, seed):
-    rotation = ortho_group.rvs(2, random_state=seed)
+def test_no_rotation_of_the_mode_changes_a_report(fit):
+    """Other draws of the same distribution: medians agree within their errors."""
+    rotation = ortho_group.rvs(2, random_state=1)
     point = {**fit.point, "R": rotation @ fit.point["R"]}
     turned = pma.fit_laplace(fit.gpm, point=point, optimize=False)
-    for report in (pma.relevance, pma.subspace_angles):
-        xr.testing.assert_allclose(report(fit, random_seed=0), report(turned, random_seed=0), rtol=1e-5)
+    loadings, others = (pma.relevance(one, draws=4000, random_seed=0).loading for one in (fit, turned))
+    # The error of a median of normal draws is 1.25 sd / sqrt(4000); an interval of 89 % is 3.2 sds wide.
+    sd = (loadings.sel(summary="upper") - loadings.sel(summary="lower")) / 3.2
+    apart = np.abs(loadings.sel(summary="median") - others.sel(summary="median"))
+    assert (apart < 5 * np.sqrt(2) * 1.25 * sd / np.sqrt(4000)).all()
 
 
 def test_rotating_every_draw_changes_no_report(fit, trace):
@@ -126,12 +129,10 @@ def test_small_angles_are_not_lost_to_rounding():
     assert_allclose(np.deg2rad(embeddings.principal_angles(rows, np.eye(3)[:1])), [[tilt]], rtol=1e-6)
 
 
-def test_angles_of_a_fit_are_to_its_mode(fit):
-    default = pma.subspace_angles(fit, random_seed=0)
-    xr.testing.assert_allclose(default, pma.subspace_angles(fit, fit.point["R"], random_seed=0), rtol=1e-6)
-    # Directions repeated span nothing new.
-    repeated = np.concatenate([fit.point["R"], fit.point["R"][:1]])
-    xr.testing.assert_allclose(default, pma.subspace_angles(fit, repeated, random_seed=0), rtol=1e-6)
+def test_directions_repeated_span_nothing_new(fit):
+    R = fit.point["R"]
+    once, repeated = (pma.subspace_angles(fit, rows, random_seed=0) for rows in (R, np.concatenate([R, R[:1]])))
+    xr.testing.assert_allclose(once, repeated, rtol=1e-6)
 
 
 def test_angles_of_a_trace_are_to_its_mean_subspace(fit, trace):
@@ -156,8 +157,7 @@ def test_random_subspaces_as_a_yardstick():
     )
 
 
-def test_many_inputs_use_the_draws_of_the_fit(fit, monkeypatch):
-    monkeypatch.setattr(embeddings, "_DENSE", 7)
+def test_relevance_is_of_the_draws_of_the_fit(fit):
     xr.testing.assert_allclose(
         pma.relevance(fit, draws=200, random_seed=3), pma.relevance(fit.to_datatree(200, 3), model=fit.gpm)
     )

@@ -360,6 +360,8 @@ def test_maxima_of_paths_are_where_experiments_work(candidates):
 
 
 @pytest.mark.slow
+# Without noise, at sixty points.
+@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
 def test_it_is_time_to_stop_even_if_more_is_promised_where_nothing_works():
     X = RNG.uniform(LOW, HIGH, (60, 2))
     good = works(X)

@@ -90,7 +90,7 @@ def two_modes(gpm):
     expansions = [first.best, Expansion(first.best.space, moved)]
     result = LaplaceFit(gpm, (gpm.X, gpm.y), expansions)
     # Known weights, so that both components matter.
-    result.modes = [replace(mode, weight=w) for mode, w in zip(result.modes, (0.6, 0.4), strict=True)]
+    vars(result)["modes"] = [replace(mode, weight=w) for mode, w in zip(result.modes, (0.6, 0.4), strict=True)]
     return result
 
 

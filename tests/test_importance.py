@@ -9,7 +9,6 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
-from pymc_active.laplace.draws.importance import importance_evidence
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.predictions import model_average
@@ -69,13 +68,13 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     """A skewed posterior, one with an image by exchange, one with an image by reflection."""
     gpm = model()
     fitted, exact = fit(gpm), quadrature(gpm, low, high)
-    estimate = importance_evidence(fitted, draws=4000, random_seed=0)
+    estimate = fitted.sampled_evidence(draws=4000, random_seed=0)
     assert estimate.standard_error < 0.05
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
     # Laplace is visibly off, so that the agreement says something.
-    assert abs(fitted.summed_evidence - exact) > 8 * estimate.standard_error
+    assert abs(fitted.evidence.value - exact) > 8 * estimate.standard_error
     assert estimate.effective_sample_size > 300
-    assert importance_evidence(fitted, draws=4000, random_seed=0) == estimate
+    assert fitted.sampled_evidence(draws=4000, random_seed=0) == estimate
 
 
 @pytest.mark.parametrize(("n", "rank"), [(20, 1), (30, 2)])
@@ -86,7 +85,7 @@ def test_rotations_of_an_embedding_are_integrated(n, rank):
     gpm = pma.embedding_gp(X, y, n_components=2, priors={"log_outputscale": 0.0, "log_noise": np.log(0.3)})
     fitted = fit(gpm, n_restarts=12)
     assert (fitted.best.symmetry.singular_values > 1e-3).sum() == rank
-    estimate, exact = importance_evidence(fitted, draws=4000, random_seed=0), average_over_the_prior(gpm)
+    estimate, exact = fitted.sampled_evidence(draws=4000, random_seed=0), average_over_the_prior(gpm)
     assert abs(estimate.log_evidence - exact) < 4 * np.hypot(estimate.standard_error, 0.02)
     assert exact - fitted.log_evidence > 0.2
 
@@ -99,7 +98,7 @@ def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_th
     gpm = pma.embedding_gp(X, y, n_components=2, prior_scale=1.5)
     fitted = fit(gpm)
     assert fitted.best.symmetry.singular_values.min() < 1e-3
-    estimate, exact = importance_evidence(fitted, random_seed=0), average_over_the_prior(gpm, power=15)
+    estimate, exact = fitted.sampled_evidence(random_seed=0), average_over_the_prior(gpm, power=15)
     assert estimate.effective_sample_size > 200
     assert exact - fitted.log_evidence > 1
     assert abs(estimate.log_evidence - exact) < 3 * np.hypot(estimate.standard_error, 0.05)
@@ -114,7 +113,7 @@ def test_draws_that_are_nearer_to_the_other_side_of_an_embedding_do_not_count():
     y = np.sin(1.5 * X[:, 0]) + 0.3 * rng.normal(size=4)
     fixed = {"log_outputscale": 0.0, "log_noise": np.log(0.5)}
     gpm = pma.embedding_gp(X, y, n_components=1, prior_scale=2.0, priors=fixed)
-    estimate = importance_evidence(pma.fit_laplace(gpm, n_restarts=4, random_seed=0, progressbar=False), 4000, 0)
+    estimate = pma.fit_laplace(gpm, n_restarts=4, random_seed=0, progressbar=False).sampled_evidence(4000, 0)
     posterior = gpm.posterior()
     draws = posterior.prior.mean + posterior.prior.sd * np.random.default_rng(5).normal(size=(60_000, 1))
     likelihoods = posterior.values(draws) - posterior.prior.values(draws)
@@ -140,15 +139,13 @@ def test_images_of_like_terms_leave_the_posterior_as_it_is():
 
 def test_standard_error_is_the_spread_over_seeds():
     fitted = fit(skewed())
-    estimates = [importance_evidence(fitted, draws=400, random_seed=seed) for seed in range(40)]
+    estimates = [fitted.sampled_evidence(draws=400, random_seed=seed) for seed in range(40)]
     spread = np.std([e.log_evidence for e in estimates], ddof=1)
     stated = np.mean([e.standard_error for e in estimates])
     # 40 seeds give a standard deviation to 11 %; strata make the truth a little better than stated.
     assert 0.6 < spread / stated < 1.3
     with pytest.raises(ValueError, match="at least 100; got 10"):
-        importance_evidence(fitted, draws=10)
-    with pytest.raises(TypeError, match=r"takes a LaplaceFit .* got GPModel"):
-        importance_evidence(fitted.gpm)
+        fitted.sampled_evidence(draws=10)
 
 
 def test_model_posterior_by_importance_sampling():
@@ -183,7 +180,7 @@ def test_what_lies_where_no_mode_is_counts_too():
     rng = np.random.default_rng(4)
     x = np.sort(rng.uniform(0, 1, 8))
     gpm = pma.composite_gp(x[:, None], np.sin(2 * np.pi * x / 0.3) + 2 * x + 0.2 * rng.normal(size=8), "PER")
-    estimate = importance_evidence(fit(gpm, n_restarts=20), random_seed=0)
+    estimate = fit(gpm, n_restarts=20).sampled_evidence(random_seed=0)
     # The error of the average over 2^15 quasi-random points is below that of 200 effective random ones, 0.07.
     error = np.hypot(estimate.standard_error, 0.07)
     assert abs(estimate.log_evidence - average_over_the_prior(gpm, power=15)) < 3 * error

@@ -206,7 +206,7 @@ def test_a_fit_to_some_of_the_points_says_so_once_and_leaves_the_model_its_data(
     assert issubclass(told.category, pma.PointsLeftOutWarning)
     assert "25 of 60 points" in str(told.message)
     assert told.filename == __file__
-    assert fit.diagnostics["n_left_out"] == 35
+    assert fit.n_left_out == 35
     assert_array_equal(gpm.X, X)
     rows = [int(np.flatnonzero((X == x).all(1))[0]) for x in fit.X]
     assert len(set(rows)) == 25
@@ -221,7 +221,7 @@ def test_points_that_are_few_enough_are_all_used():
     gpm = pma.ard_gp(*data(12))
     fit, plain = (pma.fit(gpm, max_points=most, random_seed=1, progressbar=False) for most in (12, None))
     assert_array_equal(fit.ensemble.thetas, plain.ensemble.thetas)
-    assert "n_left_out" not in fit.diagnostics
+    assert fit.n_left_out == 0
 
 
 @pytest.mark.parametrize("value", [9, 20.5, "all"])
@@ -255,7 +255,7 @@ def test_a_learner_keeps_to_the_most_points_and_says_so_once():
         pma.PointsLeftOutWarning
     ]
     assert len(learner.X) == 24
-    assert learner.fit.diagnostics["n_left_out"] == 6
+    assert learner.fit.n_left_out == 6
     assert all((learner.X == x).all(1).any() for x in learner.fit.X)
 
 

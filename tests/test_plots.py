@@ -364,9 +364,6 @@ def test_no_rotation_changes_a_picture(plane_fit, seed):
     assert not np.allclose(plane_fit.point["R"], other.point["R"])
     u, v = (np.asarray(plots.plot_embedding(fit).collections[0].get_offsets()) for fit in (plane_fit, other))
     assert_allclose(u, v, atol=1e-9)
-    norms, other_norms = (line(plots.plot_relevance(fit, random_seed=0), "median")[1] for fit in (plane_fit, other))
-    # The covariance is a pseudo-inverse: half of the digits are left where directions are poorly determined.
-    assert_allclose(norms, other_norms, rtol=1e-6)
 
 
 def test_one_component_is_drawn_against_y():

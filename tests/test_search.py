@@ -49,21 +49,17 @@ def plane():
     return pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False, fit_keywords=QUICK)
 
 
-def changed(fit, **diagnostics):
-    other = copy.copy(fit)
-    other.diagnostics = {**fit.diagnostics, **diagnostics}
-    return other
-
-
 def with_modes(fit, log_evidences, floored):
     """A fit that pretends to have more modes."""
-    other = copy.copy(fit)
-    other.modes = [replace(fit.modes[0], log_evidence=e) for e in log_evidences]
-    other._expansions = [copy.copy(fit.best) for _ in log_evidences]
-    for expansion, n in zip(other.expansions, floored, strict=True):
-        expansion.curvature = fit.best.curvature._replace(n_floored=n)
-    other.log_evidence = log_evidences[0]
-    return other
+    expansions = [copy.copy(fit.best) for _ in log_evidences]
+    for expansion, evidence, n in zip(expansions, log_evidences, floored, strict=True):
+        expansion.log_evidence, expansion.curvature = evidence, fit.best.curvature._replace(n_floored=n)
+    return replace(fit, expansions=expansions)
+
+
+def floored(fit):
+    """A fit at what pretends not to be a maximum."""
+    return with_modes(fit, [fit.log_evidence], [1])
 
 
 def test_probabilities_are_evidences_times_the_prior(fits):
@@ -89,18 +85,18 @@ def test_evidence_is_summed_over_proper_modes(fits):
 def test_a_doubtful_fit_never_wins_silently(fits):
     best = pma.active.model_posterior(fits).idxmax().item()
     worst = pma.active.model_posterior(fits).idxmin().item()
-    for doubt in ({"converged": False}, {"n_floored": 1}):
+    for doubted in (partial(replace, converged=False), floored):
         with pytest.warns(UserWarning, match=f"{best!r} is the most probable, but its fit is doubtful") as caught:
-            found = pma.active.model_posterior({**fits, best: changed(fits[best], **doubt)})
+            found = pma.active.model_posterior({**fits, best: doubted(fits[best])})
         assert len(caught) == 1
         assert found.doubtful.sel(model=best)
         # A doubtful loser is marked; nobody is warned.
-        assert pma.active.model_posterior({**fits, worst: changed(fits[worst], **doubt)}).doubtful.sum() == 1
+        assert pma.active.model_posterior({**fits, worst: doubted(fits[worst])}).doubtful.sum() == 1
 
 
 def test_a_doubtful_fit_that_its_prior_makes_win_does_not_do_so_silently(fits):
     worst = pma.active.model_posterior(fits).idxmin().item()
-    doubted = {**fits, worst: changed(fits[worst], converged=False)}
+    doubted = {**fits, worst: replace(fits[worst], converged=False)}
     prior = {label: 1e12 if label == worst else 1.0 for label in fits}
 
     def another_prior(fits, prior):
@@ -189,7 +185,7 @@ def test_the_number_of_components_is_found(plane):
     for d, fit in plane.fits.items():
         assert fit.gpm.shapes["R"] == (d, 5)
         row = plane.table.sel(n_components=d)
-        assert row.log_evidence == fit.summed_evidence >= fit.log_evidence
+        assert row.log_evidence == fit.evidence.value >= fit.log_evidence
         assert np.isnan(row.standard_error)
     # A component more can do what one fewer can.
     likelihood = [plane.fits[d].log_posterior - plane.fits[d].best.posterior.prior_value_and_gradient(

@@ -1,6 +1,7 @@
 """Kernel search and the sensitivity to hyperpriors: what is found, counted, refused and survived."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -271,9 +272,7 @@ def pretending(doubtful):
 
     def fits(models, **keywords):
         result = fit_laplace_models(models, **keywords)
-        for label, fit in result.items():
-            fit.diagnostics["converged"] = label not in doubtful
-        return result
+        return {label: replace(fit, converged=label not in doubtful) for label, fit in result.items()}
 
     return fits
 
@@ -291,14 +290,14 @@ def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
 
 
 def test_a_kernel_without_a_finite_draw_is_passed_over(monkeypatch):
-    own = fitted_kernels.importance_evidence
+    own = pma.LaplaceFit.sampled_evidence
 
     def fails(fit, *args):
         if str(fit.gpm.expression) == "PER":
             raise ValueError("not finite at any draw")
         return own(fit, *args)
 
-    monkeypatch.setattr(fitted_kernels, "importance_evidence", fails)
+    monkeypatch.setattr(pma.LaplaceFit, "sampled_evidence", fails)
     result = search(bases=("LIN", "PER"), depth=1)
     assert bool(result.table.doubtful.sel(model="PER"))
     assert float(result.table.probability.sel(model="PER")) == 0

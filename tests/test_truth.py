@@ -151,7 +151,7 @@ def gaussian_fit():
 
 def test_pareto_k_of_an_exact_approximation_is_zero():
     """Its weights are equal."""
-    assert pareto_k(gaussian_fit(), random_seed=0) == 0.0
+    assert pareto_k(gaussian_fit().best, random_seed=0) == 0.0
 
 
 @pytest.mark.parametrize(("width", "k"), [(0.5, 0.75), (0.7, 0.51)])
@@ -166,7 +166,7 @@ def test_pareto_k_of_a_narrow_approximation(width, k):
     n = 20_000
     # The estimate uses the 3 sqrt(n) largest weights; its sd is about (1 + k) / sqrt of their number.
     error = 4 * (1 + k) / np.sqrt(3 * np.sqrt(n))
-    assert abs(pareto_k(narrow, draws=n, random_seed=0) - k) < error
+    assert abs(pareto_k(narrow.best, draws=n, random_seed=0) - k) < error
 
 
 def test_pareto_k_of_a_wide_approximation_is_negative():
@@ -174,7 +174,7 @@ def test_pareto_k_of_a_wide_approximation_is_negative():
     wide = gaussian_fit()
     root = wide.best.curvature.root
     wide.best.curvature = wide.best.curvature._replace(root=2 * root)
-    assert pareto_k(wide, draws=2000, random_seed=0) < 0.1
+    assert pareto_k(wide.best, draws=2000, random_seed=0) < 0.1
 
 
 def test_pareto_k_of_an_embedding():
@@ -186,7 +186,7 @@ def test_pareto_k_of_an_embedding():
     gpm = pma.embedding_gp(X, y, n_components=2, prior_scale=1.5, priors=fixed)
     result = pma.fit_laplace(gpm, n_restarts=4, population=0, random_seed=1, progressbar=False)
     assert result.diagnostics["n_symmetry"] == 1
-    assert pareto_k(result, draws=2000, random_seed=0) < 0.7
+    assert pareto_k(result.best, draws=2000, random_seed=0) < 0.7
 
 
 # Sampling.

@@ -8,26 +8,18 @@ from scipy.special import ndtri
 
 from pymc_active.checking.reference import Subject
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.information.mixture_entropy import mixture_moments, mixture_symmetrized_kl, symmetrized_kl
 from pymc_active.information.mixture_quantiles import mixture_log_density
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import Mixture, mixture
 
-# Gaussians of Laplace's approximation, and the mixtures made of them.
-_OF_MODES = ("map", "bbq", "mgp", "modes", "draws")
 # Components of the reference in an integral for every point, each with an outcome at which densities are compared.
 _COMPONENTS = 400
 
 
 def approximations_of(fit: Subject) -> dict[str, Ensemble]:
     """The ensembles that a fit predicts with, by name; the first one is what ``predict`` uses."""
-    if not isinstance(fit, LaplaceFit):
-        return {"particles": fit.ensemble} if isinstance(fit, Fit) else {fit.method: fit}
-    first = ("mgp", *(name for name in _OF_MODES if name != "mgp"))
-    return {method: as_ensemble(fit, method=method, random_seed=0) for method in first}
+    return {fit.method: fit} if isinstance(fit, Ensemble) else dict(fit.approximations)
 
 
 def compare_predictions(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.reference import Subject, posterior_of
+from pymc_active.checking.reference import Subject
 from pymc_active.laplace.like_terms import exchanges
 
 
@@ -45,7 +45,7 @@ def symmetric_variables(fit: Subject) -> set[str]:
     """Variables with equivalent values, by a symmetry of the model: their chains may disagree although all is well."""
     if fit.gpm.embedding is not None:
         return {fit.gpm.embedding}
-    images = np.stack(exchanges(posterior_of(fit)))
+    images = np.stack(exchanges(fit.posterior))
     moved = (images != images[0]).any(0)
     owner = np.concatenate([np.full(int(np.prod(shape)), k) for k, shape in enumerate(fit.gpm.shapes.values())])
     names = [variable.name for variable in fit.gpm.model.free_RVs]

@@ -18,7 +18,7 @@ from pymc_active.criteria.epig import targets_among
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_models
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 
@@ -62,15 +62,13 @@ def read_question(
 ) -> Question:
     """Check the criteria, or choose them. Criteria of the maximum need y that differ."""
     domain = read_domain(bounds, pool, fit.X.shape[1])
-    of_one = not isinstance(fit, ModelAverage)
-    known = criterion_names("moments", "predictions", "maximum") if of_one else criterion_names("models")
-    if criteria is None and isinstance(fit, ModelAverage):
-        by_modes = any(isinstance(one, LaplaceFit) for one in fit.values())
-        criteria = [*known, *(_BETWEEN_OF_MODES if by_modes else ())]
-    elif criteria is None:
+    between = isinstance(fit, ModelAverage)
+    known = criterion_names("models") if between else criterion_names("moments", "predictions", "maximum")
+    if criteria is None:
+        of_modes = (_BETWEEN_OF_MODES if between else _OF_MODES) if as_ensemble(fit).has_gaussians else ()
         is_simple = np.ptp(fit.y) > 0 and fit.X.shape[1] <= _MOST_INPUTS
-        of_modes = _OF_MODES if isinstance(fit, LaplaceFit) else ()
-        criteria = [*criterion_names("moments"), *of_modes, *(_OPTIMUM if is_simple else ())]
+        optimum = _OPTIMUM if is_simple and not between else ()
+        criteria = [*(known if between else criterion_names("moments")), *of_modes, *optimum]
     given = (criteria,) if isinstance(criteria, str) or callable(criteria) else tuple(criteria)
     named = [one for one in map(Named.read, given) if one is not None and one.name in known]
     if not named or len(named) < len(given):

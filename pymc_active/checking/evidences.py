@@ -10,7 +10,6 @@ import xarray as xr
 from scipy.special import softmax
 
 from pymc_active.checking.reference import Reference, Subject
-from pymc_active.inference.ensemble import Ensemble
 from pymc_active.predictions.model_average import ModelAverage
 
 ESTIMATORS = ("fit", "reference")
@@ -18,9 +17,8 @@ ESTIMATORS = ("fit", "reference")
 
 def compare_evidences(fit: Subject, reference: Reference) -> xr.Dataset:
     """The group ``evidence`` of :func:`pymc_active.check`."""
-    own = fit.log_evidence if isinstance(fit, Ensemble) else fit.summed_evidence
-    values = own, reference.log_evidence
-    errors = getattr(fit, "log_evidence_error", np.nan), reference.log_evidence_error
+    own = fit.evidence
+    values, errors = (own.value, reference.log_evidence), (own.error, reference.log_evidence_error)
     return xr.Dataset(
         {"log_evidence": ("estimator", list(values)), "standard_error": ("estimator", list(errors))},
         coords={"estimator": list(ESTIMATORS)},

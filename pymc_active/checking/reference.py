@@ -12,7 +12,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.models.traces import trace_thetas
 from pymc_active.particles.choose import choose
-from pymc_active.particles.fit import ParticleFit, default_particles
+from pymc_active.particles.fit import default_particles
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.full_space import FullSpace
 
@@ -72,7 +72,7 @@ def _check_data_of_trace(fit: Subject, trace: xr.DataTree) -> None:
 def make_reference(fit: Subject, reference: Any, n_particles: int | None, seed: int | None) -> Reference:
     """What a checked ``reference`` stands for; without one, a longer run, which may take minutes."""
     if isinstance(reference, xr.DataTree):
-        space = FullSpace(posterior_of(fit))
+        space = FullSpace(fit.posterior)
         draws = ensemble_of_draws(fit.gpm, (fit.X, fit.y), space, trace_thetas(fit.gpm, reference), "trace")
         return Reference("trace", draws, source=reference)
     kind = "run" if reference is None else "fit"
@@ -80,9 +80,8 @@ def make_reference(fit: Subject, reference: Any, n_particles: int | None, seed: 
         reference = _longer_run(fit, n_particles, np.random.default_rng(seed))
     if isinstance(reference, Ensemble):
         return Reference(kind, reference, reference.log_evidence, reference.log_evidence_error)
-    draws = reference.ensemble if isinstance(reference, ParticleFit) else reference.ensemble_by("draws", 400, seed)
     evidence, doubts = reference.evidence, tuple(reference.diagnostics["warnings"])
-    return Reference(kind, draws, evidence.value, evidence.error, doubts, reference)
+    return Reference(kind, reference.reference_draws(seed), evidence.value, evidence.error, doubts, reference)
 
 
 def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator) -> Subject:
@@ -95,11 +94,6 @@ def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator)
         return choose(gpm, n, rng)
     with holding(gpm, fit.X, fit.y):
         return choose(gpm, n, rng)
-
-
-def posterior_of(fit: Subject) -> Any:
-    """The log posterior that a fit represents, over all parameters of the model, given the fit's data."""
-    return fit.posterior if isinstance(fit, Ensemble) else fit.full_space.source
 
 
 def picked(ensemble: Ensemble, n: int, half: int | None = None) -> Ensemble:

@@ -16,8 +16,6 @@ from pymc_active.checking.reference import Reference, Subject, check_reference, 
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
-from pymc_active.laplace.draws.importance import pareto_k
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.smc import check_arguments
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
@@ -198,15 +196,8 @@ def _check_one(
         trace = reference.source
         groups |= {name: trace[name] for name in ("posterior", "sample_stats") if name in trace.children}
         groups["trace_diagnostics"] = trace_diagnostics(fit, trace, predictions.means)
-    if isinstance(fit, LaplaceFit):
-        groups["laplace"] = xr.Dataset(
-            {
-                "pareto_k": pareto_k(fit, random_seed=random_seed),
-                "log_evidence": fit.summed_evidence,
-                "n_modes": len(fit.modes),
-            }
-        )
-        groups["fit"] = fit.to_datatree(draws=1, random_seed=0)["fit"]
+    if isinstance(fit, Fit):
+        groups |= fit.own_checks(random_seed)
     if question is not None:
         groups["decision"] = compare_decisions(fit, question, reference, random_seed)
     tree = xr.DataTree.from_dict(groups)

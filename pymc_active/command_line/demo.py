@@ -67,7 +67,7 @@ def _worker(split: int, method: str, n_asks: int, folder: Path) -> np.ndarray:
 
 def _pictures(learner: pma.active.Learner, folder: Path) -> None:
     spectra, fat = meats()
-    assert isinstance(learner.fit, pma.ParticleFit), "one model was given"
+    assert isinstance(learner.fit, pma.Fit), "one model was given"
     asked, X = spectra.index.get_indexer(learner.asked_labels), spectra.to_numpy()
     ax: Any = new_axes(None, (7, 5.2))
     plots.plot_embedding(learner.fit, X=X, y=fat.to_numpy(), highlight=asked, ax=ax)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.resampling import systematic
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior, State
@@ -90,6 +91,11 @@ class Ensemble:
         return f"<Ensemble{models}: {len(self)} members, method {self.method}, {len(self.y)} points>"
 
     @property
+    def evidence(self) -> Evidence:
+        """The log evidence, as far as it is known."""
+        return Evidence(self.log_evidence, self.log_evidence_error, self.method)
+
+    @property
     def n_models(self) -> int:
         """Number of models."""
         return 1 + max(part.owner for part in self.parts)
@@ -98,6 +104,11 @@ class Ensemble:
     def is_gaussian(self) -> bool:
         """Whether it is a Gaussian approximation at one mode of one model, not a mixture."""
         return self.method in GAUSSIAN_METHODS and self.n_models == 1
+
+    @property
+    def has_gaussians(self) -> bool:
+        """Whether there is a Gaussian around each member, at least of one model."""
+        return any(part.local for part in self.parts)
 
     @property
     def weights(self) -> np.ndarray:

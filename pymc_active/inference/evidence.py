@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -19,3 +20,15 @@ class Evidence:
 
     def __str__(self) -> str:
         return f"{self.value:.2f} ± {self.error:.2f} nats, by {self.by}"
+
+
+class SampledEvidence(NamedTuple):
+    """An estimate of log p(y) and its standard error in nats, with (sum w)² / sum w² and the Pareto k of the weights.
+
+    Above k = 0.7 a few draws dominate, and the standard error is too small; k is NaN where there are no such weights.
+    """
+
+    log_evidence: float
+    standard_error: float
+    effective_sample_size: float
+    pareto_k: float

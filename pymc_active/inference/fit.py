@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, Seed
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.evidence import Evidence, SampledEvidence
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Fit(Summarized, ABC):
     """What :class:`~pymc_active.ParticleFit` and :class:`~pymc_active.LaplaceFit` have in common.
 
-    ``predict``, criteria, sample paths, pictures and ``check`` take any fit and see its ensemble.
+    A fit is a value: nothing changes it. ``predict``, criteria, sample paths, pictures and ``check`` take any fit and
+    see its ensemble.
 
     Attributes
     ----------
     gpm : GPModel
     X, y : ndarray, shapes (n, D) and (n,)
         The data of the fit, in the user's units, whatever the model holds now.
+    n_left_out : int
+        Points of the model that the fit does not use; see ``max_points`` of :func:`fit`.
     log_evidence, log_evidence_error : float
         log p(y) and its standard error, nats.
     diagnostics : dict
@@ -35,11 +42,36 @@ class Fit(Summarized, ABC):
     """
 
     gpm: GPModel
-    X: np.ndarray
-    y: np.ndarray
-    log_evidence: float
-    log_evidence_error: float
-    diagnostics: dict[str, Any]
+    data: tuple[np.ndarray, np.ndarray]
+    n_left_out: int = field(default=0, kw_only=True)
+
+    # The name of the group in files.
+    kind: ClassVar[str]
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs of the fit (n, D), in the user's units."""
+        return self.data[0]
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs of the fit (n,), in the user's units."""
+        return self.data[1]
+
+    @property
+    @abstractmethod
+    def log_evidence(self) -> float:
+        """Log p(y), nats."""
+
+    @property
+    @abstractmethod
+    def log_evidence_error(self) -> float:
+        """Standard error of :attr:`log_evidence`, nats; NaN if it is not known."""
+
+    @property
+    @abstractmethod
+    def diagnostics(self) -> dict[str, Any]:
+        """How the fit was made; ``warnings`` says in words what is doubtful."""
 
     @property
     @abstractmethod
@@ -65,10 +97,26 @@ class Fit(Summarized, ABC):
         """Whether the log evidence may be wrong by more than about a nat."""
         return not self.log_evidence_error <= 1
 
+    def sampled_evidence(self, draws: int = 2000, random_seed: Seed = None) -> SampledEvidence:
+        """The log evidence by draws: that of the fit, if it is made of draws."""
+        return SampledEvidence(self.log_evidence, self.log_evidence_error, len(self.ensemble), np.nan)
+
+    def reference_draws(self, random_seed: Seed = None) -> Ensemble:
+        """Draws from the posterior, as others are compared with."""
+        return self.ensemble
+
     @property
-    def summed_evidence(self) -> float:
-        """The log evidence; of a LaplaceFit summed over its modes."""
-        return self.log_evidence
+    def approximations(self) -> Mapping[str, Ensemble]:
+        """The ensembles by which predictions may be made, by name; the first is what ``predict`` uses."""
+        return {"particles": self.ensemble}
+
+    def own_checks(self, random_seed: Seed = None) -> dict[str, xr.Dataset]:
+        """Groups that :func:`pymc_active.check` adds for fits of this kind."""
+        return {}
+
+    def to_dataset(self) -> xr.Dataset:
+        """The fit as arrays, for the group :attr:`kind` of a file."""
+        raise NotImplementedError(f"files do not hold a {type(self).__name__}")
 
     @property
     @abstractmethod
@@ -79,6 +127,11 @@ class Fit(Summarized, ABC):
     @abstractmethod
     def full_space(self) -> Space:
         """A space whose source is the posterior of all parameters."""
+
+    @property
+    def posterior(self) -> Posterior:
+        """The log posterior of all parameters, given the data of the fit."""
+        return self.full_space.source
 
     @abstractmethod
     def draw(self, draws: int, random_seed: Seed = None) -> np.ndarray:
@@ -145,9 +198,13 @@ class Fit(Summarized, ABC):
             raise ValueError(f"draws must be at least 1; got {draws}")
         rng = np.random.default_rng(random_seed)
         thetas, rows = self._distinct_draws(draws, rng)
-        posterior, seed = self.full_space.source, int(rng.integers(2**31))
-        groups = arviz_groups(self.gpm, posterior, thetas, rows[None], self.X, self.y, seed)
-        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
+        seed = int(rng.integers(2**31))
+        groups = arviz_groups(self.gpm, self.posterior, thetas, rows[None], self.X, self.y, seed)
+        attrs = self._plain_diagnostics()
         logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
         groups["sample_stats"].attrs = attrs | logs
         return xr.DataTree.from_dict(groups | self._own_groups())
+
+    def _plain_diagnostics(self) -> dict[str, Any]:
+        """Diagnostics as attributes of a file."""
+        return {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, ensemble_of_draws
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.evidence import Evidence, SampledEvidence
 from pymc_active.inference.fit import Fit
+from pymc_active.laplace.draws.importance import pareto_k, sampled_evidence
 from pymc_active.laplace.draws.posterior_draws import PosteriorDraws
 from pymc_active.laplace.draws.weighted import WeightedDraws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
 from pymc_active.laplace.parameter_table import parameter_table
 from pymc_active.models.datatrees import n_affordable
-from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.summaries import Summarized, Summary
 
@@ -30,6 +30,8 @@ ILL_CONDITIONED = 1e12
 FAR_BELOW_PRIOR = 3.0
 # Beyond this many parameters no dense covariance is stored.
 _LARGEST_STORED = 1000
+# Draws with which others are compared.
+_REFERENCE_DRAWS = 400
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +53,7 @@ class Mode(Summarized):
         return Summary("Mode", facts)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class LaplaceFit(Fit):
     """A Gaussian approximation of the posterior over the hyperparameters, on the unconstrained space.
 
@@ -62,6 +65,8 @@ class LaplaceFit(Fit):
     gpm : GPModel
     X, y : ndarray, shapes (n, D) and (n,)
         The data of the fit, in the user's units, whatever the model holds now.
+    expansions : list of Expansion
+        The expansions at all modes, highest first.
     theta : ndarray, shape (P,)
         The mode in the model's unconstrained parameters, in the order of ``labels``. An embedding that learns its
         lengthscale has its mode given the lengthscale, and the lengthscale of the highest evidence.
@@ -85,20 +90,28 @@ class LaplaceFit(Fit):
         * ``warnings``: what is doubtful, in words.
     """
 
-    def __init__(
-        self,
-        gpm: GPModel,
-        data: tuple[np.ndarray, np.ndarray],
-        expansions: list[Expansion],
-        search: SearchResult = NO_SEARCH,
-        converged: bool = True,
-    ):
-        self.gpm, self._expansions = gpm, expansions
-        self.X, self.y = data
-        best = expansions[0]
-        self.log_evidence, self.log_evidence_error = best.log_evidence, np.nan
-        self.diagnostics: dict[str, Any] = {
-            "converged": converged,
+    expansions: list[Expansion]
+    search: SearchResult = NO_SEARCH
+    converged: bool = True
+
+    kind: ClassVar[str] = "modes"
+
+    @property
+    def log_evidence(self) -> float:
+        """Laplace's log p(y) of the highest mode, nats; :attr:`evidence` sums over all modes."""
+        return self.best.log_evidence
+
+    @property
+    def log_evidence_error(self) -> float:
+        """NaN: the error of Laplace's approximation is not known."""
+        return np.nan
+
+    @cached_property
+    def diagnostics(self) -> dict[str, Any]:
+        """How the search went, curvature, symmetries and numerics of the highest mode, and what is doubtful."""
+        best, search = self.best, self.search
+        found: dict[str, Any] = {
+            "converged": self.converged,
             "gradient_norm": float(np.abs(best.gradient).max(initial=0.0)),
             "n_starts": search.n_starts,
             "n_best": search.n_best,
@@ -115,7 +128,7 @@ class LaplaceFit(Fit):
             "n_duplicate_rows": _count_duplicates(self.X),
             "noise_below_prior": best.posterior.noise_below_prior(best.z),
         }
-        self.diagnostics["warnings"] = find_problems(self)
+        return found | {"warnings": find_problems(self, found)}
 
     def _summary(self) -> Summary:
         d, gpm = self.diagnostics, self.gpm
@@ -133,11 +146,6 @@ class LaplaceFit(Fit):
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
         table = parameter_table(gpm, self.best)
         return Summary(f"LaplaceFit of {gpm.description}", facts, [table] if len(table) else [], doubts)
-
-    @property
-    def expansions(self) -> Sequence[Expansion]:
-        """The expansions at all modes, highest first."""
-        return self._expansions
 
     @cached_property
     def modes(self) -> list[Mode]:
@@ -183,24 +191,43 @@ class LaplaceFit(Fit):
         """The log evidence, summed over all proper modes, and how it was obtained."""
         if not self.gpm.shapes:
             return Evidence(self.log_evidence, 0.0, "exact")
-        return Evidence(self.summed_evidence, np.nan, "laplace")
+        others = zip(self.modes[1:], self.expansions[1:], strict=True)
+        proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
+        return Evidence(float(logsumexp([self.log_evidence, *proper])), np.nan, "laplace")
 
     @property
     def is_doubtful(self) -> bool:
         """Whether the best mode is not a proper one."""
-        return not self.diagnostics["converged"] or self.diagnostics["n_floored"] > 0
+        return not self.converged or self.best.curvature.n_floored > 0
 
     @property
     def evidence_is_poor(self) -> bool:
         """Whether the data hardly determine one component of an embedding, around which Laplace's evidence fails."""
         return self.best.smallest_singular_value_is_uncertain()
 
+    def sampled_evidence(
+        self, draws: int = 2000, random_seed: int | np.random.Generator | None = None
+    ) -> SampledEvidence:
+        """The log evidence from at least 100 weighted draws around the modes, one evaluation of the posterior each."""
+        if draws < 100:
+            raise ValueError(f"draws must be at least 100; got {draws}")
+        return sampled_evidence(self.weighted_draws(draws, random_seed).log_weights)
+
+    def reference_draws(self, random_seed: int | np.random.Generator | None = None) -> Ensemble:
+        """Draws from the posterior, not from the Gaussians."""
+        return self.ensemble_by("draws", _REFERENCE_DRAWS, random_seed)
+
     @property
-    def summed_evidence(self) -> float:
-        """Laplace evidence summed over all proper modes, in nats; see :func:`pymc_active.active.model_posterior`."""
-        others = zip(self.modes[1:], self.expansions[1:], strict=True)
-        proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
-        return float(logsumexp([self.log_evidence, *proper]))
+    def approximations(self) -> Mapping[str, Ensemble]:
+        """The Gaussians at the mode and at all modes, and draws."""
+        first = ("mgp", "map", "bbq", "modes", "draws")
+        return {method: self.ensemble_by(method, random_seed=0) for method in first}
+
+    def own_checks(self, random_seed: int | np.random.Generator | None = None) -> dict[str, xr.Dataset]:
+        """How far importance weights are from one, and the group ``fit`` of :meth:`to_datatree`."""
+        k = pareto_k(self.best, random_seed=random_seed)
+        known = {"pareto_k": k, "log_evidence": self.evidence.value, "n_modes": len(self.modes)}
+        return {"laplace": xr.Dataset(known), **self._own_groups()}
 
     @property
     def best(self) -> Expansion:
@@ -230,7 +257,20 @@ class LaplaceFit(Fit):
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y)
         expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
-        return LaplaceFit(self.gpm, (X, y), expansions, converged=self.diagnostics["converged"])
+        return LaplaceFit(self.gpm, (X, y), expansions, converged=self.converged)
+
+    def to_dataset(self) -> xr.Dataset:
+        """The modes, best first, in the coordinates of their space, the number of points and how the search went."""
+        found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
+        return xr.Dataset(
+            {
+                "z": (("mode", "coordinate"), np.stack([expansion.z for expansion in self.expansions])),
+                "log_posterior": ("mode", [mode.log_posterior for mode in self.modes]),
+                "log_evidence": ("mode", [mode.log_evidence for mode in self.modes]),
+                "weight": ("mode", [mode.weight for mode in self.modes]),
+            },
+            attrs={"n_observations": len(self.y)} | {name: int(self.diagnostics[name]) for name in found},
+        )
 
     @property
     def full_space(self) -> Space:
@@ -240,16 +280,17 @@ class LaplaceFit(Fit):
     def _distinct_draws(self, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Hyperparameters (M, P), and rows (draws,) of these, which repeat if factorisations take long."""
         thetas = self.draw(min(draws, n_affordable(len(self.y))), rng)
-        rows = np.flatnonzero(np.isfinite(self.full_space.source.values(thetas)))
+        rows = np.flatnonzero(np.isfinite(self.posterior.values(thetas)))
         # The approximation may reach where K + noise is singular and the posterior density zero.
         if not len(rows):
             thetas, rows = self.theta[None], np.zeros(1, int)
         return thetas, np.resize(rows, draws)
 
     def _own_groups(self) -> dict[str, xr.Dataset]:
-        attrs = {k: int(v) if isinstance(v, bool) else v for k, v in self.diagnostics.items() if k != "warnings"}
         logs = {"log_evidence": self.log_evidence, "log_posterior": self.log_posterior}
-        fit = xr.Dataset({"mean_vector": ("rows", self.theta), **logs}, {"rows": self.labels}, attrs)
+        fit = xr.Dataset(
+            {"mean_vector": ("rows", self.theta), **logs}, {"rows": self.labels}, self._plain_diagnostics()
+        )
         if len(self.labels) <= _LARGEST_STORED:
             fit["covariance_matrix"] = (("rows", "columns"), self.covariance)
             fit["hessian"] = (("rows", "columns"), self.hessian)
@@ -334,9 +375,9 @@ def _count_duplicates(X: np.ndarray) -> int:
     return len(X) - len({row.tobytes() for row in rounded})
 
 
-def find_problems(fit: LaplaceFit) -> list[str]:
-    """What is doubtful about a fit, and what may help."""
-    d, problems = fit.diagnostics, []
+def find_problems(fit: LaplaceFit, d: Mapping[str, Any]) -> list[str]:
+    """What is doubtful about a fit with these diagnostics, and what may help."""
+    problems = []
     if not d["converged"]:
         problems.append("the mode search did not converge (raise n_restarts, or rescale X and y)")
     if d["n_floored"]:

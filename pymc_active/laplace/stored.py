@@ -1,4 +1,4 @@
-"""Convert a fit to arrays, and make it again from them without a search."""
+"""Make a fit from stored arrays, without a search."""
 
 from __future__ import annotations
 
@@ -13,22 +13,8 @@ from pymc_active.posterior.full_space import find_space
 from pymc_active.support.threads import one_blas_thread
 
 
-def fit_to_dataset(fit: LaplaceFit) -> xr.Dataset:
-    """The modes of a fit, best first, in the coordinates of its space, its points and the diagnostics of the search."""
-    found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
-    return xr.Dataset(
-        {
-            "z": (("mode", "coordinate"), np.stack([expansion.z for expansion in fit.expansions])),
-            "log_posterior": ("mode", [mode.log_posterior for mode in fit.modes]),
-            "log_evidence": ("mode", [mode.log_evidence for mode in fit.modes]),
-            "weight": ("mode", [mode.weight for mode in fit.modes]),
-        },
-        attrs={"n_observations": len(fit.y)} | {name: int(fit.diagnostics[name]) for name in found},
-    )
-
-
 def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
-    """The fit that :func:`fit_to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
+    """The fit that :meth:`LaplaceFit.to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
     counts = {name: int(value) for name, value in stored.attrs.items()}
     X, y = first_points(gpm, counts.pop("n_observations"))
     with one_blas_thread():

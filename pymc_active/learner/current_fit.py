@@ -18,7 +18,6 @@ from pymc_active.learner.models_followed import ONLY
 from pymc_active.learner.state import LearnerState
 from pymc_active.learner.verification import PLACES, regret_ratio
 from pymc_active.particles.choose import warn_of_points_left_out
-from pymc_active.particles.fit import ParticleFit
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.output_map import offer_output_map
@@ -80,9 +79,7 @@ class CurrentFit:
 
     def _warn(self, fit: Fit) -> None:
         """Say what is to be known of a fit, once a run."""
-        warnings: list[Callable[..., bool]] = [warn_of_points_left_out]
-        if isinstance(fit, ParticleFit):
-            warnings.append(warn_if_doubtful)
+        warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful]
         if fit.gpm.y_map.is_renewed:
             warnings.append(offer_output_map)
         self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
@@ -156,17 +153,14 @@ class CurrentFit:
 
     def _conditioned(self) -> Fit | ModelAverage:
         """The fit given that pending points come out as predicted."""
-        fit, subject, pending = self.verified(), self.state.subject, self.state.questions.pending
+        fit, pending = self.verified(), self.state.questions.pending
         if not pending:
             return fit
         X = np.stack([choice.x for choice in pending])
         with one_blas_thread():
             imagined = posterior_mean(fit, X)
             # A fit may use some of the data only.
-            known = fit if isinstance(fit, Fit) else subject
-            new = np.concatenate([known.X, X]), np.concatenate([known.y, imagined])
-            # Imagined outcomes say nothing about the models' probabilities.
-            return fit.given(*new, reweigh=False) if isinstance(fit, ModelAverage) else fit.given(*new)
+            return fit.given(np.concatenate([fit.X, X]), np.concatenate([fit.y, imagined]))
 
     def _look_back(self, criterion: Criterion) -> None:
         """Record the utility, judged by the longer run, of the choice that the fit it replaced would make."""

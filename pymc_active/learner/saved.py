@@ -11,8 +11,7 @@ import xarray as xr
 from pymc_active.criteria.base import is_lazy
 from pymc_active.criteria.by_name import Named
 from pymc_active.criteria.screening import AnyCriterion
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.stored import fit_from_dataset, fit_to_dataset
+from pymc_active.laplace.stored import fit_from_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
@@ -20,8 +19,7 @@ from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.fit import ParticleFit
-from pymc_active.particles.stored import particles_from_dataset, particles_to_dataset
+from pymc_active.particles.stored import particles_from_dataset
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
@@ -80,10 +78,8 @@ def to_contents(state: LearnerState) -> Contents:
     for number, (label, gpm) in enumerate(members.items()):
         assert not isinstance(subject, FirstDesign), "it has no models"
         track = subject.tracks[label]
-        if isinstance(track.last, ParticleFit):
-            groups[f"particles/{number}"] = particles_to_dataset(track.last)
-        elif isinstance(track.last, LaplaceFit):
-            groups[f"modes/{number}"] = fit_to_dataset(track.last)
+        if track.last is not None:
+            groups[f"{track.last.kind}/{number}"] = track.last.to_dataset()
         memory = {
             "last_search": track.last_search,
             "rows": None if track.rows is None else track.rows.tolist(),

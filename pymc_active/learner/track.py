@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -65,8 +66,8 @@ class Track:
             self.rows = self._informative(self.max_points, rng)
         self.n_seen = n
         with self.holding_rows():
-            last = None if anew else self.last
-            if isinstance(last, ParticleFit) and _begins_with(self.gpm.X, last.X) and _begins_with(self.gpm.y, last.y):
+            last = None if anew else cast("ParticleFit | None", self.last)
+            if last is not None and _begins_with(self.gpm.X, last.X) and _begins_with(self.gpm.y, last.y):
                 self.last = last.follow(rng, executor)
             else:
                 n_particles = default_particles(len(self.gpm.y))
@@ -74,14 +75,14 @@ class Track:
                     n_particles = min(n_particles, _PARTICLES)
                 self.last = self.renew(self.gpm, n_particles, rng, executor=executor)
         if self.rows is not None:
-            self.last.diagnostics["n_left_out"] = n - len(self.rows)
+            self.last = replace(self.last, n_left_out=n - len(self.rows))
         return self.last
 
     def take(self, other: Track) -> None:
         """The fit of the same track from another process, which has a copy of the model."""
         assert other.last is not None
-        other.last.gpm = self.gpm
-        self.last, self.last_search, self.rows, self.n_seen = other.last, other.last_search, other.rows, other.n_seen
+        self.last = replace(other.last, gpm=self.gpm)
+        self.last_search, self.rows, self.n_seen = other.last_search, other.rows, other.n_seen
 
     @property
     def renew(self) -> partial[ParticleFit]:
@@ -107,7 +108,7 @@ class Track:
         is_full, is_small = anew or n - self.last_search >= _SEARCH_EVERY, n < _SMALL
         fit = fit_laplace(
             self.gpm,
-            start=self.last if isinstance(self.last, LaplaceFit) else None,
+            start=cast("LaplaceFit | None", self.last),
             n_restarts=2 if not is_full else 6 if is_small else 12,
             population=None if is_full and not is_small else 0,
             random_seed=rng,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -78,7 +79,7 @@ def fit(
         As :func:`fit_smc`; in particular if SMC would be too expensive and importance sampling does not confirm the
         modes.
     PointsLeftOutWarning
-        If there were more than ``max_points``; ``diagnostics["n_left_out"]`` counts the others.
+        If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def check_max_points(max_points: int) -> int:
 
 def warn_of_points_left_out(fit: Fit) -> bool:
     """Warn if a fit does not use all data; whether it does not."""
-    used, left_out = len(fit.y), fit.diagnostics.get("n_left_out", 0)
+    used, left_out = len(fit.y), fit.n_left_out
     if left_out:
         warn_user(
             f"the fit and its predictions use {used} of {used + left_out} points, those that tell most about the "
@@ -142,8 +143,7 @@ def _fit_some(gpm: GPModel, max_points: int, *, random_seed: np.random.Generator
     rows = informative_rows(gpm, max_points, random_seed)
     with holding(gpm, X[rows], y[rows]):
         found = fit(gpm, random_seed=random_seed, **keywords)
-    found.diagnostics["n_left_out"] = len(y) - max_points
-    return found
+    return replace(found, n_left_out=len(y) - max_points)
 
 
 def choose(
@@ -198,8 +198,7 @@ def choose(
     if cost <= (_BESIDE if hides and trusted else _MOST):
         reason = "modes may hide from SMC, and mass away from the modes from a search: mixed by evidence"
         return combine(smc(reason), modes, rng, reason)
-    modes.diagnostics["reason"] = "SMC would be too expensive"
-    return modes
+    return replace(modes, made={**modes.made, "reason": "SMC would be too expensive"})
 
 
 def _cost(posterior: Posterior, n_particles: int) -> float:

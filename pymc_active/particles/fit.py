@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import xarray as xr
 from scipy.special import logsumexp, softmax
 
 from pymc_active.inference.annealing import Mover, Particles, effective
@@ -101,6 +103,7 @@ class Swarm:
         return swarm, mover.acceptance
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ParticleFit(Fit):
     """Draws from the posterior over the hyperparameters, with the evidence; returned by :func:`fit` and `fit_smc`.
 
@@ -124,31 +127,38 @@ class ParticleFit(Fit):
         the points, families and error of the last fit that was not an update; ``warnings``: what is doubtful, in words.
     """
 
-    def __init__(
-        self,
-        gpm: GPModel,
-        data: tuple[np.ndarray, np.ndarray],
-        swarm: Swarm,
-        diagnostics: dict[str, Any],
-        renew: Callable[..., ParticleFit],
-    ):
-        self.gpm, self.swarm = gpm, swarm
-        # Makes a fresh fit: (gpm, n_particles, rng, executor=...).
-        self.renew = renew
-        self.X, self.y = data
-        self.log_evidence, self.log_evidence_error = swarm.log_evidence, swarm.log_evidence_error
+    swarm: Swarm
+    # How the particles were made.
+    made: Mapping[str, Any]
+    # Makes a fresh fit: (gpm, n_particles, rng, executor=...).
+    renew: Callable[..., ParticleFit]
+
+    kind: ClassVar[str] = "particles"
+
+    @property
+    def log_evidence(self) -> float:
+        """Log p(y), nats."""
+        return self.swarm.log_evidence
+
+    @property
+    def log_evidence_error(self) -> float:
+        """Standard error of the log evidence, nats."""
+        return self.swarm.log_evidence_error
+
+    @cached_property
+    def diagnostics(self) -> dict[str, Any]:
+        """How the particles were made, how many they are, and what is doubtful."""
+        swarm = self.swarm
+        n_families = len(np.unique(swarm.families))
+        fresh = {"n_fresh": len(self.y), "families_fresh": n_families, "error_fresh": swarm.log_evidence_error}
         own = {
             "n_particles": len(swarm.z),
             "effective_sample_size": swarm.effective_sample_size,
-            "n_families": len(np.unique(swarm.families)),
-            # Of the last fit that was not an update.
-            "n_fresh": diagnostics.get("n_fresh", len(self.y)),
-            "families_fresh": diagnostics.get("families_fresh", len(np.unique(swarm.families))),
-            "error_fresh": diagnostics.get("error_fresh", swarm.log_evidence_error),
+            "n_families": n_families,
         }
-        self.diagnostics = diagnostics | own
-        doubts = _doubts(self.diagnostics, self.log_evidence_error)
-        self.diagnostics["warnings"] = doubts
+        # What belongs to the last fit that was not an update stays.
+        known = fresh | dict(self.made) | own
+        return known | {"warnings": _doubts(known, self.log_evidence_error)}
 
     def _summary(self) -> Summary:
         d = self.diagnostics
@@ -174,6 +184,22 @@ class ParticleFit(Fit):
         with one_blas_thread():
             found = search_and_expand(task)
         return LaplaceFit(self.gpm, (self.X, self.y), found.expansions, found.search)
+
+    def to_dataset(self) -> xr.Dataset:
+        """The particles in the coordinates of their space, and the number of points that they have seen."""
+        swarm = self.swarm
+        return xr.Dataset(
+            {
+                "z": (("particle", "coordinate"), swarm.z),
+                **{name: ("particle", getattr(swarm, name)) for name in ("log_weights", "log_likelihood", "families")},
+                **{name: float(getattr(swarm, name)) for name in ("log_evidence", "log_evidence_error", "step")},
+            },
+            attrs={
+                "n_observations": len(self.y),
+                "n_left_out": self.n_left_out,
+                "diagnostics": json.dumps(self.diagnostics),
+            },
+        )
 
     @cached_property
     def _densities(self) -> np.ndarray:

@@ -50,7 +50,7 @@ def from_modes(
     else:
         with ignoring(SamplingWarning):
             z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
-        evidence, error = fit.summed_evidence, np.inf
+        evidence, error = fit.evidence.value, np.inf
     # With many points moves cost more than the draws.
     stays = len(fit.y) > _UP_TO and confirmed and size >= _ENOUGH * n_particles
     space = fit.best.space

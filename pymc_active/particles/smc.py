@@ -145,5 +145,5 @@ def warn_if_doubtful(fit: ParticleFit) -> bool:
     """One warning with everything that is doubtful about a fit; whether there was one."""
     doubts = fit.diagnostics["warnings"]
     if doubts:
-        warn_user("the draws are doubtful: " + "; ".join(doubts), DoubtfulFitWarning)
+        warn_user("the fit is doubtful: " + "; ".join(doubts), DoubtfulFitWarning)
     return bool(doubts)

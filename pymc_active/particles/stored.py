@@ -1,4 +1,4 @@
-"""Convert particles to arrays, and make them again from them."""
+"""Make particles from stored arrays."""
 
 from __future__ import annotations
 
@@ -19,21 +19,8 @@ _COLUMNS = ("log_weights", "log_likelihood", "families")
 _NUMBERS = ("log_evidence", "log_evidence_error", "step")
 
 
-def particles_to_dataset(fit: ParticleFit) -> xr.Dataset:
-    """The particles of a fit in the coordinates of its space, with the number of points that they have seen."""
-    swarm = fit.swarm
-    return xr.Dataset(
-        {
-            "z": (("particle", "coordinate"), swarm.z),
-            **{name: ("particle", getattr(swarm, name)) for name in _COLUMNS},
-            **{name: float(getattr(swarm, name)) for name in _NUMBERS},
-        },
-        attrs={"n_observations": len(fit.y), "diagnostics": json.dumps(fit.diagnostics)},
-    )
-
-
 def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[..., ParticleFit]) -> ParticleFit:
-    """The fit that :func:`particles_to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
+    """The fit that :meth:`ParticleFit.to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
     X, y = first_points(gpm, int(stored.attrs["n_observations"]))
     with one_blas_thread():
         space = find_space(gpm.posterior().with_data(X, y), gpm.embedding_slice)
@@ -42,4 +29,5 @@ def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[...
         raise ValueError(f"the stored particles have {z.shape[1]} parameters, but the model has {n}")
     values: dict[str, Any] = {name: stored[name].to_numpy() for name in _COLUMNS}
     values |= {name: float(stored[name]) for name in _NUMBERS}
-    return ParticleFit(gpm, (X, y), Swarm(space, z, **values), json.loads(stored.attrs["diagnostics"]), renew)
+    made, n_left_out = json.loads(stored.attrs["diagnostics"]), int(stored.attrs.get("n_left_out", 0))
+    return ParticleFit(gpm, (X, y), Swarm(space, z, **values), made, renew, n_left_out=n_left_out)

@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
+from pymc_active.inference.evidence import SampledEvidence
 from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, on_inputs
-from pymc_active.laplace.draws.importance import PARETO_LIMIT, ImportanceEvidence, importance_evidence
-from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
@@ -32,7 +32,7 @@ _IMPOSSIBLE = 1e-9
 EVIDENCES = ("laplace", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
 # The estimate for a fit without a finite Laplace evidence, which leaves nothing to sample around.
-_UNKNOWN = ImportanceEvidence(np.nan, np.nan, np.nan, np.nan)
+_UNKNOWN = SampledEvidence(np.nan, np.nan, np.nan, np.nan)
 
 Fits = Mapping[Any, Fit] | Sequence[Fit]
 Prior = Mapping[Any, float] | Sequence[float] | None
@@ -99,23 +99,16 @@ def model_posterior(
     labels, members = _read_fits(fits)
     if evidence not in EVIDENCES:
         raise ValueError(f"evidence must be one of {', '.join(EVIDENCES)}; got {evidence!r}")
-    evidences = {"log_evidence": np.array([fit.summed_evidence for fit in members])}
+    evidences = {"log_evidence": np.array([fit.evidence.value for fit in members])}
     if evidence == "importance":
         estimates = [
-            _sampled(fit, draws, random_seed) if np.isfinite(own) else _UNKNOWN
+            fit.sampled_evidence(draws, random_seed) if np.isfinite(own) else _UNKNOWN
             for fit, own in zip(members, evidences["log_evidence"], strict=True)
         ]
-        evidences = dict(zip(ImportanceEvidence._fields, map(np.array, zip(*estimates, strict=True)), strict=True))
+        evidences = dict(zip(SampledEvidence._fields, map(np.array, zip(*estimates, strict=True)), strict=True))
     probability = _probabilities(labels, members, evidences, prior_weights(_own_prior(fits, prior), labels))
     _warn(probability, members)
     return probability
-
-
-def _sampled(fit: Fit, draws: int, random_seed: Any) -> ImportanceEvidence:
-    """By weighted draws around the modes of a LaplaceFit; particles have a sampled evidence already."""
-    if isinstance(fit, LaplaceFit):
-        return importance_evidence(fit, draws, random_seed)
-    return ImportanceEvidence(fit.log_evidence, fit.log_evidence_error, len(fit.ensemble), np.nan)
 
 
 def _probabilities(
@@ -300,11 +293,11 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         """Outputs of the fits, (n,), in the user's units."""
         return self.best.y
 
-    def given(self, X: np.ndarray, y: np.ndarray, *, reweigh: bool = True) -> ModelAverage:
-        """Each fit expanded for other data, without a search; see :meth:`LaplaceFit.given`.
+    def given(self, X: np.ndarray, y: np.ndarray) -> ModelAverage:
+        """Each fit conditioned on other data, such as imagined outcomes; see :meth:`Fit.given`.
 
-        ``reweigh`` updates the probabilities, by Laplace evidences. Pass False for imagined outcomes: the expected
-        probabilities are the present ones, whereas the predicted mean would favour the most certain models.
+        The probabilities stay: their expectation over imagined outcomes is what they are now, whereas the predicted
+        mean would favour the most certain models.
         """
         fits = {}
         for (label, fit), weight in zip(self._fits.items(), self.weights, strict=True):
@@ -321,10 +314,6 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
             other.probability = self.probability[kept] / self.probability[kept].sum()
             other.prior = self.prior[kept] / self.prior[kept].sum()
             other.weights = self.weights[kept] / self.weights[kept].sum()
-        if reweigh:
-            evidences = {"log_evidence": np.array([fit.summed_evidence for fit in fits.values()])}
-            other.probability = _probabilities(list(fits), list(fits.values()), evidences, other.prior)
-            other.weights = other.probability.to_numpy()
         return other
 
     def weighted(self, weights: str, negligible: float = 0.0) -> ModelAverage:

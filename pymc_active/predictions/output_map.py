@@ -86,7 +86,7 @@ class OutputMap:
         density; level and scale are profiled out. The gain is a lower bound of that of a new fit.
         """
         best = fit if isinstance(fit, Fit) else as_model_average(fit).best
-        gp = ConditionedGP(best.full_space.source, best.center)
+        gp = ConditionedGP(best.posterior, best.center)
         y = gp.to_user_y(gp.y)
         root = gp.factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))
         quartiles = np.quantile(y, [0.25, 0.5, 0.75])

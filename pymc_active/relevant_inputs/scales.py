@@ -70,7 +70,7 @@ def scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> ModelScales:
         lengthscale = np.asarray(point[name], float)
         bandwidth = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
         bandwidth = float(bandwidth) if np.ndim(bandwidth) == 0 else bandwidth
-    posterior = fit.full_space.source
+    posterior = fit.posterior
     moments = posterior.moments(posterior.state(fit.center), fit.X)
     return ModelScales(n_dims, bandwidth, float(moments.prior_variance.mean()), float(moments.noise_variance.mean()))
 

@@ -27,7 +27,6 @@ from pymc_active.laplace.draws.short_chains import particles as short_chains
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.particles.find_modes import find_modes
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
@@ -180,7 +179,7 @@ def decompose(
         names = {"probability": str(fit.gpm.expression), "probability_of_noise": "C"}
         probabilities = {what: float(probability[name]) for what, name in names.items() if name in probability}
     check_one_fit(fit, "decompose")
-    if not isinstance(posterior_of(fit), KernelPosterior):
+    if not isinstance(fit.posterior, KernelPosterior):
         raise ValueError(
             f"decompose cannot take the kernel of {fit.gpm.description} apart: it needs a fit of composite_gp or "
             "ard_gp with normal priors, and without a mean function of your own or compile_kwargs"
@@ -402,11 +401,6 @@ def _distance(thetas: np.ndarray, expansion: Expansion) -> np.ndarray:
     values, vectors = np.linalg.eigh(expansion.full_covariance)
     values = np.maximum(values, 1e-12 * values.max())
     return np.square((thetas - expansion.theta) @ vectors / np.sqrt(values)).sum(1) + np.log(values).sum()
-
-
-def posterior_of(fit: Fit) -> Posterior:
-    """The log posterior over all parameters, given the data of the fit."""
-    return fit.full_space.source
 
 
 def _part(best: Expansion, kernel: Node) -> Expansion:

@@ -12,7 +12,6 @@ import xarray as xr
 from scipy.special import softmax
 
 from pymc_active.kernels.expressions import Expression, Product, log_prior, parse
-from pymc_active.laplace.draws.importance import importance_evidence
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.composite import composite_gp
@@ -108,7 +107,7 @@ class FittedKernels:
 
     def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
         self.bics |= {label: _bic(fit) for label, fit in fits.items()}
-        self.evidences |= {label: fit.summed_evidence for label, fit in fits.items()}
+        self.evidences |= {label: fit.evidence.value for label, fit in fits.items()}
         self.sampled -= set(fits)
         # The matrices of a hundred fits are too many.
         for fit in fits.values():
@@ -127,7 +126,7 @@ class FittedKernels:
                 for label in todo:
                     fit = self.fits[label]
                     try:
-                        self.evidences[label] = importance_evidence(fit, draws, seed).log_evidence
+                        self.evidences[label] = fit.sampled_evidence(draws, seed).log_evidence
                     except ValueError:  # finite at the mode alone: doubtful, and no reason to lose the other fits
                         self.evidences[label] = -np.inf
                     for expansion in fit.expansions:

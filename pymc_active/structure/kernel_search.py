@@ -23,7 +23,7 @@ from pymc_active.kernels.expressions import (
     on_inputs,
     parse,
 )
-from pymc_active.laplace.fit import LaplaceFit, find_problems
+from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.composite import composite_gp, known_periods
 from pymc_active.predictions.model_average import ModelAverage
@@ -399,7 +399,7 @@ def _offer_another_season(result: StructureSearch, search: FittedKernels, known:
     free = composite_gp(search.X, search.y, before + "PER", **{**search.model_keywords, "period": None})
     for fit in fit_laplace_models({"": free}, start={"": best}, **keywords).values():
         cost = search.log_prior(str(before)) - search.log_prior(str(before + "PER"))
-        gain = fit.summed_evidence - best.summed_evidence - cost
+        gain = fit.evidence.value - best.evidence.value - cost
         periods = [float(value) for name, value in fit.constrained_point.items() if name.startswith("period_")]
         # A longer one is a trend.
         others = [one for one in periods if abs(np.log(one / known)) > 0.05 and one < np.ptp(best.X) / 2]
@@ -429,7 +429,7 @@ def _offer_logarithm(
             logs.fit(dict.fromkeys(batch, parent), level)
     before, by = result._best_label(n_levels), logs.ranked("evidence")[0].expression
     # Laplace's evidences of both.
-    own = result.fits[before].summed_evidence + float(result.table.log_prior.sel(model=before))
+    own = result.fits[before].evidence.value + float(result.table.log_prior.sel(model=before))
     gain = logs.best_score("evidence") - np.sum(logs.y) - own
     if gain > _LARGE_GAIN:
         warn_user(
@@ -450,7 +450,7 @@ def _warn(result: StructureSearch) -> None:
             what = f"every fit is doubtful, for example that of {top}"
         else:
             what = f"{top} has a better {result.score} than {best}, but was passed over because its fit is doubtful"
-        problems.append(f"{what}: {'; '.join(find_problems(result.fits[top]))}")
+        problems.append(f"{what}: {'; '.join(result.fits[top].diagnostics['warnings'])}")
     if result.stopped == "interrupted":
         problems.append(f"it was interrupted; the result holds the {len(result.fits)} fits made before")
     if problems:

@@ -13,7 +13,6 @@ import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
-from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
@@ -22,8 +21,6 @@ from pymc_active.support.tables import read_numbers
 
 # Singular values of a reference below this fraction of the largest span nothing.
 _RANK_TOLERANCE = 1e-5
-# Up to this many entries of R the symmetric root of their covariance is affordable.
-_DENSE = 1000
 
 
 @checked
@@ -143,8 +140,8 @@ def subspace_angles(
         As in :func:`relevance`, which has an example.
     reference : array_like, shape (d', D), optional
         Rows that span another subspace, such as a true R, for the **scaled** inputs (``x_scale``), as R itself is.
-        Multiply weights for the user's units by ``relevance(source).unit``. Default: for a LaplaceFit, R at its mode;
-        else the mean subspace of its draws (the leading d eigenvectors of the average projector).
+        Multiply weights for the user's units by ``relevance(source).unit``. Default: the mean
+        subspace of the draws (the leading d eigenvectors of the average projector).
 
     Returns
     -------
@@ -160,7 +157,7 @@ def subspace_angles(
     TypeError, ValueError
         As :func:`relevance`; for a reference of the wrong width or without a direction.
     """
-    gpm, R = embedding_draws(source, model, draws, random_seed)
+    R = embedding_draws(source, model, draws, random_seed)[1]
     rows = _orthonormal_rows(R)
     D = R.shape[2]
     what = "the reference"
@@ -169,8 +166,6 @@ def subspace_angles(
         if basis.ndim != 2 or basis.shape[1] != D or not len(basis) or not np.isfinite(basis).all():
             expected = f"a finite matrix with one row per direction and {D} columns, one per input"
             raise ValueError(f"reference must be {expected}; got shape {basis.shape}")
-    elif isinstance(source, LaplaceFit):
-        basis, what = source.point[str(gpm.embedding)], "the mode"
     else:
         what = "the mean subspace"
         basis = np.linalg.svd(rows.reshape(-1, D), full_matrices=False)[2][: R.shape[1]]
@@ -228,16 +223,7 @@ def _draws(
 ) -> tuple[GPModel, np.ndarray]:
     """The model of an embedding and draws of its parameters, (draws, P)."""
     gpm = _model_of(source, model)
-    where, shape = embedding_of(gpm)
-    if isinstance(source, LaplaceFit) and shape[0] * shape[1] <= _DENSE:
-        if draws < 1:
-            raise ValueError(f"draws must be at least 1; got {draws}")
-        # In the principal axes, by the symmetric root of the covariance: both are unique, unlike eigenvectors.
-        rotation = np.eye(len(source.theta))
-        rotation[where, where] = np.kron(principal_rotation(source), np.eye(shape[1]))
-        values, vectors = np.linalg.eigh(rotation @ source.covariance @ rotation.T)
-        noise = np.random.default_rng(random_seed).normal(size=(draws, len(values)))
-        return gpm, rotation @ source.theta + (noise @ vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    embedding_of(gpm)
     return gpm, _thetas(gpm, source, draws, random_seed)
 
 
