@@ -872,6 +872,22 @@ def test_malformed_options_are_one_line(lab, options, message):
     assert err.count("\n") == 1
 
 
+def test_a_column_of_remarks_without_any_is_no_input(lab):
+    lab.write("measurements.csv", lab.measurements().assign(remark="good"))
+    lab.write("pool.csv", POOL.assign(remark=""))
+    lab(*POOLED, *QUICK)
+    assert "2 input(s): moisture, density" in lab.err
+    assert "columns of pool.csv that are left out: remark" in lab.err
+
+
+def test_the_line_in_which_excel_names_the_separator_is_passed_over(lab):
+    for name, table in (("measurements.csv", lab.measurements()), ("pool.csv", POOL)):
+        text = "sep=;\n" + table.to_csv(index=False, sep=";", decimal=",")
+        (lab.folder / name).write_text(text, encoding="utf-8-sig")
+    lab(*POOLED, *QUICK, "--separator", ";", "--decimal", ",")
+    assert "2 input(s): moisture, density" in lab.err
+
+
 def test_a_table_in_another_notation(lab):
     table = lab.measurements()
     text = table.to_csv(index=False, sep=";", decimal=",").replace("sample", "Prüfung")

@@ -165,7 +165,10 @@ def test_the_number_of_first_points(n_inputs):
     n = min(max(4, n_inputs + 2), 20)
     x = active.ask(n - 1)
     active.tell(x, x[:, 0])
-    with pytest.raises(ValueError, match=f"there is no model yet: .* {n} points have been told, and it knows {n - 1}"):
+    with pytest.raises(
+        ValueError,
+        match=f"there is no model yet: .* {n} points have been told, failures not counted, and it knows {n - 1}",
+    ):
         _ = active.fit
     active.tell(np.full(n_inputs, 0.5), 0.5)
     assert len(active.gpm.y) == n
@@ -245,7 +248,9 @@ def test_before_there_is_a_model_it_is_said_that_there_is_none():
     active = Learner(None, "maximum", bounds=BOX, random_seed=1)
     active.ask(2)
     for what in ("fit", "gpm"):
-        with pytest.raises(ValueError, match=r"there is no model yet: .* 5 points have been told, and it knows 0"):
+        with pytest.raises(
+            ValueError, match=r"there is no model yet: .* 5 points have been told, failures not counted, and it knows 0"
+        ):
             getattr(active, what)
     for call in (active.recommend, active.optimum, active.to_datatree, active.search):
         with pytest.raises(ValueError, match="Measure the points of ask"):

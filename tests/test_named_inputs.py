@@ -110,9 +110,48 @@ def test_a_box_may_be_a_dict_by_the_names_of_the_inputs():
     gpm = pma.ard_gp(X.assign(acid=X["acid"] + 2), y, bounds=named)
     assert_array_equal(np.stack(gpm.box, axis=1), [(0, 1), (2, 3)])
     asked = pma.Learner(gpm, bounds=named, criterion="random", random_seed=1).ask(20)
-    assert ((np.array([0, 2]) <= asked) & (asked <= [1, 3])).all()
+    assert asked["heat"].between(0, 1).all()
+    assert asked["acid"].between(2, 3).all()
     with pytest.raises(ValueError, match="bounds by name must have the inputs heat, acid; got acid"):
         pma.ard_gp(X, y, bounds={"acid": (2, 3)})
+
+
+def test_a_box_with_names_asks_by_name(tmp_path):
+    """Whatever the order in which the names were given."""
+    learner = pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), "maximum", bounds={"acid": (0, 1), "heat": (0, 1)})
+    asked = learner.ask(2)
+    assert asked.columns.tolist() == ["heat", "acid"]
+    assert_array_equal(learner.pending, asked)
+    best = learner.optimum()
+    assert "recommended row" not in repr(best)
+    assert best.x.columns.tolist() == ["heat", "acid"]
+    other = pma.Learner.load(_saved(learner, tmp_path))
+    pd.testing.assert_frame_equal(other.ask(), learner.ask())
+    learner.tell(asked[["acid", "heat"]], [1.0, 2.0])
+    assert_array_equal(learner.X[-2:], asked)
+    # Without names nothing changes.
+    assert isinstance(pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), bounds=BOUNDS).ask(), np.ndarray)
+
+
+def test_bounds_lend_their_names_to_an_array():
+    gpm = pma.ard_gp(X.to_numpy(), y, bounds={"heat": (0, 1), "acid": (0, 1)})
+    assert gpm.inputs == ["heat", "acid"]
+    with pytest.raises(ValueError, match="bounds by name must have the inputs 0, 1; got heat"):
+        pma.ard_gp(X.to_numpy(), y, bounds={"heat": (0, 1)})
+
+
+def test_a_pool_that_its_owner_changes_stays_as_it_was():
+    """Users sort their tables, and add columns."""
+    gpm = pma.ard_gp(X, y, bounds=BOUNDS)
+    table, array = CANDIDATES.copy(), CANDIDATES.to_numpy().copy()
+    learners = [pma.Learner(gpm, pool=pool, criterion="random", random_seed=1) for pool in (table, CANDIDATES)]
+    of_array = pma.Learner(pma.ard_gp(X.to_numpy(), y), pool=array, criterion="random", random_seed=1)
+    table["heat"] = table["heat"].sort_values().to_numpy()
+    table["operator"] = "Max"
+    array *= 1000
+    one, other = (learner.ask(3) for learner in learners)
+    pd.testing.assert_frame_equal(one, other)
+    assert (of_array.ask(3) <= CANDIDATES.to_numpy().max()).all()
 
 
 def test_a_measurement_far_outside_the_box_is_warned_of_by_name():
@@ -144,8 +183,9 @@ def _saved(learner, folder):
 
 def test_a_run_without_data_takes_the_names_of_its_box():
     learner = pma.Learner(None, bounds={"heat": (20, 80), "acid": (1, 5)}, random_seed=0)
-    learner.run(lambda x: float(x[0, 0] + x[0, 1]), n=5, progressbar=False)
+    learner.run(lambda x: x["heat"] + x["acid"], n=5, progressbar=False)
     assert learner.gpm.inputs == ["heat", "acid"]
+    assert learner.recommend().columns.tolist() == ["heat", "acid"]
     learner.tell(pd.DataFrame({"acid": [2.0], "heat": [50.0]}), 52.0)
     assert learner.X[-1].tolist() == [50, 2]
 

@@ -1,5 +1,6 @@
 """Particles are draws from the posterior, with its evidence."""
 
+import sys
 import warnings
 from dataclasses import replace
 
@@ -11,7 +12,9 @@ from scipy.special import logsumexp
 
 import pymc_active as pma
 from pymc_active.inference.annealing import anneal
+from pymc_active.particles import choose
 from pymc_active.particles.modes import combine, from_modes
+from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
 
@@ -139,8 +142,41 @@ def test_two_estimates_are_mixed_by_their_evidences():
     assert 0.3 < both.diagnostics["share"] < 0.7
     lost = pma.ParticleFit(gpm, (gpm.X, gpm.y), replace(two.swarm, log_evidence=-100.0), two.diagnostics, two.renew)
     both = combine(one, lost, np.random.default_rng(0), "")
+    assert both.diagnostics["share"] == 1.0
+    # The mean of both estimates, which is that of the evidence without bias.
+    assert both.log_evidence == pytest.approx(one.log_evidence - np.log(2))
+    [doubt] = both.diagnostics["warnings"]
+    assert f"two runs differ by {one.log_evidence + 100:.1f} nats" in doubt
+    # Of estimates of two kinds the better counts.
+    other = replace(lost, made={**lost.made, "method": "laplace"})
+    both = combine(one, other, np.random.default_rng(0), "")
     assert both.log_evidence == one.log_evidence
     assert both.diagnostics["share"] == 1.0
+
+
+def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
+    """Whether two runs agree says more than the number of their families."""
+    gpm, runs = pma.embedding_gp(*data(12, 4), n_components=2), []
+
+    def recorded(*args, **keywords):
+        runs.append(run_smc(*args, **keywords))
+        return runs[-1]
+
+    monkeypatch.setattr(choose, "run_smc", recorded)
+    assert "apart" not in pma.fit(gpm, random_seed=1, progressbar=False).diagnostics
+    assert len(runs) == 1
+    # The package has a function of this name.
+    monkeypatch.setattr(sys.modules["pymc_active.particles.fit"], "_FEW_FAMILIES", 1000)
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    _, one, two = runs
+    assert_array_equal(one.swarm.z, runs[0].swarm.z)
+    evidences = np.array([one.log_evidence, two.log_evidence])
+    assert fit.diagnostics["apart"] == np.ptp(evidences)
+    assert fit.log_evidence == pytest.approx(logsumexp(evidences) - np.log(2))
+    assert fit.log_evidence_error < max(one.log_evidence_error, two.log_evidence_error)
+    assert len(fit.ensemble) == 256
+    # They agree, so that there is nothing to warn of.
+    assert not fit.diagnostics["warnings"]
 
 
 @pytest.mark.slow

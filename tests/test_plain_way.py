@@ -168,6 +168,32 @@ def test_one_point_and_equal_values(y):
     assert np.isfinite(fit.log_evidence)
 
 
+def test_bounds_that_span_decades_call_for_a_logarithm():
+    wide = [(0.01, 100), *BOUNDS[1:]]
+    expected = r"^input 0: from 0.01 to 100 are 4 decades, .* beyond 10. .* \(-2, 2\) as its bounds"
+    with pytest.warns(pma.InputScaleWarning, match=expected):
+        pma.ard_gp(X, Y, bounds=wide)
+    # Once in a run without data: before anything is measured.
+    with pytest.warns(pma.InputScaleWarning, match=expected):
+        learner = pma.Learner(None, bounds=wide)
+    for _ in range(learner._subject.rows.shape[0] + 1):
+        learner.tell(x := learner.ask(), x[:, 0])
+    # Zero has no logarithm, and tenfold is no reason.
+    for low in (0.0, -0.01, 1.0):
+        pma.ard_gp(X, Y, bounds=[(low, 100), *BOUNDS[1:]])
+
+
+def test_outputs_that_end_at_a_common_value_are_warned_of():
+    y = np.minimum(Y, np.sort(Y)[-6])
+    with pytest.warns(pma.ScaleWarning, match=f"6 of {len(y)} values of y are .*, the largest. If measurements end"):
+        pma.ard_gp(X, y, bounds=BOUNDS)
+    with pytest.warns(pma.ScaleWarning, match="the smallest"):
+        pma.ard_gp(X, -y, bounds=BOUNDS)
+    # Marks, counts, and a maximum that was met thrice.
+    pma.ard_gp(X, np.round(Y / np.ptp(Y) * 3), bounds=BOUNDS)
+    pma.ard_gp(X, np.minimum(Y, np.sort(Y)[-3]), bounds=BOUNDS)
+
+
 def test_units_of_y_change_nothing():
     found = [pma.fit(pma.ard_gp(X, y, bounds=BOUNDS), random_seed=3, progressbar=False) for y in (Y, 1000 * Y - 5e4)]
     one, other = (pma.predict(fit, X + 0.1) for fit in found)

@@ -137,6 +137,18 @@ def test_a_slice_says_where_it_is(ard_fit, plane_fit):
     assert plots.plot(one).get_title(loc="left") == ""
 
 
+def test_a_slice_through_a_point(ard_fit):
+    at = [5.0, 1.0, 2.0, 3.0]
+    ax = plots.plot_predictions(ard_fit, input="acid", at=at, n_points=20)
+    x, mean = line(ax, "MGP mean")
+    grid = np.tile(at, (20, 1))
+    grid[:, 1] = x
+    assert_array_equal(mean, pma.predict(ard_fit, grid).f_mean)
+    assert ax.get_title(loc="left").replace("\n", " ") == "slice at heat = 5, salt = 2, noise = 3"
+    with pytest.raises(ValueError, match="at must have 4 columns"):
+        plots.plot_predictions(ard_fit, at=[1.0])
+
+
 def test_with_a_box_the_axis_is_the_box():
     """That of the model; a learner's own comes before it, and without any its candidates are shown as well."""
     start, bounds = X[:8, :1], [(-2, 3)]

@@ -69,7 +69,9 @@ def _check_data_of_trace(fit: Subject, trace: xr.DataTree) -> None:
         )
 
 
-def make_reference(fit: Subject, reference: Any, n_particles: int | None, seed: int | None) -> Reference:
+def make_reference(
+    fit: Subject, reference: Any, n_particles: int | None, seed: int | None, progressbar: bool = False
+) -> Reference:
     """What a checked ``reference`` stands for; without one, a longer run, which may take minutes."""
     if isinstance(reference, xr.DataTree):
         space = FullSpace(fit.posterior)
@@ -77,23 +79,23 @@ def make_reference(fit: Subject, reference: Any, n_particles: int | None, seed: 
         return Reference("trace", draws, source=reference)
     kind = "run" if reference is None else "fit"
     if reference is None:
-        reference = _longer_run(fit, n_particles, np.random.default_rng(seed))
+        reference = _longer_run(fit, n_particles, np.random.default_rng(seed), progressbar)
     if isinstance(reference, Ensemble):
         return Reference(kind, reference, reference.log_evidence, reference.log_evidence_error)
     evidence, doubts = reference.evidence, tuple(reference.diagnostics["warnings"])
     return Reference(kind, reference.reference_draws(seed), evidence.value, evidence.error, doubts, reference)
 
 
-def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator) -> Subject:
+def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator, progressbar: bool) -> Subject:
     gpm = fit.gpm
     if not gpm.shapes:
         # Nothing to be averaged over: the fit is exact.
         return fit
     n = _LONGER * default_particles(len(fit.y)) if n_particles is None else n_particles
     if np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y):
-        return choose(gpm, n, rng)
+        return choose(gpm, n, rng, progressbar)
     with holding(gpm, fit.X, fit.y):
-        return choose(gpm, n, rng)
+        return choose(gpm, n, rng, progressbar)
 
 
 def picked(ensemble: Ensemble, n: int, half: int | None = None) -> Ensemble:

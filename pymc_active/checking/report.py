@@ -37,6 +37,7 @@ def check(
     n_particles: int | None = None,
     trace: Any = None,
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
 ) -> xr.DataTree:
     """Compare what is computed from a fit with a more expensive reference: predictions, decisions, evidence.
 
@@ -68,6 +69,8 @@ def check(
         Another name of ``reference``.
     random_seed : int or Generator, optional
         For the longer run, and for criteria that draw.
+    progressbar : bool
+        Show the progress of a longer run, which takes a minute for 200 points.
 
     Returns
     -------
@@ -149,7 +152,8 @@ def check(
     for label, member in members.items():
         check_reference(member, given[label])
     references = {
-        label: make_reference(member, given[label], n_particles, random_seed) for label, member in members.items()
+        label: make_reference(member, given[label], n_particles, random_seed, progressbar)
+        for label, member in members.items()
     }
     one_question = None if average else question
     trees = {

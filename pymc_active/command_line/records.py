@@ -47,12 +47,14 @@ def find_inputs(settings: Settings, measured: Table, candidates: Table | None) -
     assert candidates is not None, "there is a pool or a box"
     taken = {settings.target, settings.id}
     shared = [column for column in candidates.cells if column in measured.cells and column not in taken]
+    remarks = [column for column in shared if candidates.is_empty(column) and measured.is_text(column)]
+    shared = [column for column in shared if column not in remarks]
     if not shared:
         both = " and ".join(f"{table.name} ({listing(table.cells, 8)})" for table in (measured, candidates))
         raise ValueError(f"{both} share no column beside target and id, so there are no inputs")
     rest = {_folded(column): column for column in measured.cells if column not in {*taken, *shared}}
     for column in candidates.cells:
-        if column not in {*taken, *shared} and (like := rest.get(_folded(column))) is not None:
+        if column not in {*taken, *shared, *remarks} and (like := rest.get(_folded(column))) is not None:
             names = f"{like!r} in {measured.name} and {column!r} in {candidates.name}"
             raise ValueError(
                 f"{names} differ only by case or blanks: write them alike, or choose the inputs by --inputs"

@@ -46,6 +46,15 @@ class Table(NamedTuple):
         ]
         return np.reshape(values, cells.shape)
 
+    def is_empty(self, column: str) -> bool:
+        """Whether there are rows, and none has a value in this column."""
+        return len(self.cells) > 0 and bool(self.cells[column].map(is_missing).all())
+
+    def is_text(self, column: str) -> bool:
+        """Whether some cell of a column, or each of them, is no number."""
+        cells = [cell for cell in self.cells[column] if not is_missing(cell)]
+        return not cells or any(math.isnan(_number(cell.replace(self.decimal, "."))) for cell in cells)
+
     def _number(self, cell: str, line: object, column: object, what: str) -> float:
         if is_missing(cell):
             return math.nan
@@ -92,6 +101,8 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
     except csv.Error as error:
         raise ValueError(f"{name} is no CSV file: {error}") from None
     lines = {line: cells for line, cells in records if any(cells)}
+    # Excel's own way to name the separator.
+    lines = {line: cells for line, cells in lines.items() if not (line == 1 and cells[0].lower().startswith("sep="))}
     if not lines:
         raise ValueError(f"{name} is empty: its first line must name the columns")
     header = lines.pop(min(lines))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -75,8 +75,9 @@ class Pool:
 
     def __init__(self, pool: Any, inputs: Sequence, repeat: bool):
         pool = in_order_of(inputs, pool, "pool")
-        self.table = pool if isinstance(pool, pd.DataFrame) else None
-        self.X = read_inputs(pool, "pool", len(inputs))
+        # Copies, because users sort their tables, and add columns to them, during a run.
+        self.table = pool.copy() if isinstance(pool, pd.DataFrame) else None
+        self.X = read_inputs(pool, "pool", len(inputs)).copy()
         self.repeat = repeat
         self.offered = np.zeros(len(self.X), bool)
 
@@ -162,6 +163,8 @@ class Box:
     def __init__(self, bounds: Any, inputs: Sequence, repeat: bool):
         self.low, self.high = read_bounds(bounds, len(inputs), inputs)
         self.repeat = repeat
+        # The inputs, if the user named them: points are then shown as rows of a data frame.
+        self.names = list(inputs) if isinstance(bounds, Mapping) and all(isinstance(k, str) for k in bounds) else None
 
     def __len__(self) -> int:
         return 0
@@ -200,7 +203,8 @@ class Box:
         return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):
-        return np.reshape([choice.x for choice in choices], (-1, len(self.low)))
+        X = np.reshape([choice.x for choice in choices], (-1, len(self.low)))
+        return X if self.names is None else pd.DataFrame(X, columns=self.names)
 
     def find(self, X):
         return [-1] * len(X)

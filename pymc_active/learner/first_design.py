@@ -15,7 +15,8 @@ from pymc_active.learner.models_followed import FollowedModels, check_following,
 from pymc_active.learner.questions import Questions
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.support.tables import input_labels, read_bounds, read_inputs
+from pymc_active.support.tables import input_labels, read_bounds, read_inputs, warn_if_decades
+from pymc_active.support.user_warnings import InputScaleWarning, ignoring
 
 # Points of a Latin hypercube: two more than inputs, but at least and at most so many.
 _FEWEST, _MOST = 4, 20
@@ -52,6 +53,7 @@ class FirstDesign:
         # A column of a pool may be constant.
         high = np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))
         self.bounds, self.width = list(zip(low.tolist(), high.tolist(), strict=True)), high - low
+        warn_if_decades(low, high, inputs)
         self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
         self.X, self.y = np.empty((0, len(low))), np.empty(0)
@@ -63,7 +65,9 @@ class FirstDesign:
             return self
         is_named = self.inputs != list(range(X.shape[1]))
         table = pd.DataFrame(X, columns=self.inputs) if is_named else X
-        made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())
+        # Which has been said.
+        with ignoring(InputScaleWarning):
+            made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, 0, self.inference)
         if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
             raise ValueError("the function that makes the model must return one of the X and y that it is given")
@@ -72,8 +76,8 @@ class FirstDesign:
     def fit(self, *_: Any) -> NoReturn:
         """There is nothing to fit yet: a ValueError."""
         raise ValueError(
-            f"there is no model yet: the learner makes it when {len(self.rows)} points have been told, and it knows "
-            f"{len(self.y)}. Measure the points of ask() first"
+            f"there is no model yet: the learner makes it when {len(self.rows)} points have been told, failures not "
+            f"counted, and it knows {len(self.y)}. Measure the points of ask() first"
         )
 
     def choose(self, questions: Questions, rng: np.random.Generator) -> Choice:

@@ -436,7 +436,7 @@ class Learner(Summarized):
     ) -> None:
         """Ask and tell ``n`` times, or until :meth:`stop` says so: ``until`` is epsilon, or (epsilon, delta).
 
-        To look whether to stop takes about as long as to ask.
+        To look whether to stop takes about as long as to ask, and seconds where it is a close call.
 
         The oracle takes one point (1, D), a data frame if the pool is one, and returns its y, or NaN for an experiment
         that failed; that counts as one of n. If it raises, all told is kept and the point stays pending. With

@@ -66,9 +66,9 @@ class Optimum(Summarized):
             index=self.samples.input.to_numpy().astype(str),
         )
         facts = {
-            "recommended row": self.x.index[0] if isinstance(self.x, pd.DataFrame) else None,
+            "recommended row": self.x.index[0] if self.domain.is_pool and isinstance(self.x, pd.DataFrame) else None,
             "f there": f"{self.f_mean:.4g} ± {self.f_sd:.2g} (sd)",
-            "expected regret, to the best anywhere": f"{self.regret:.2g}",
+            f"expected regret, to the best {'candidate' if self.domain.is_pool else 'anywhere'}": f"{self.regret:.2g}",
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
         return Summary(f"Optimum: the {what} of f", facts, [table.map("{:.4g}".format)])

@@ -71,7 +71,8 @@ def to_contents(state: LearnerState) -> Contents:
             {"n_rows": len(candidates.pool)},
         )
     elif isinstance(candidates, Box):
-        groups["box"] = xr.Dataset({"low": ("input", candidates.low), "high": ("input", candidates.high)}, inputs)
+        ends = {"low": ("input", candidates.low), "high": ("input", candidates.high)}
+        groups["box"] = xr.Dataset(ends, inputs, {"is_named": int(candidates.names is not None)})
     if state.verification.verdicts:
         groups["verification"] = state.verification.dataset(not subject.are_several)
     models = []
@@ -288,8 +289,11 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
     if given is not None:
         raise ValueError("pool= is for learners of a dask array; this file holds its candidates")
     if "box" in groups:
-        ends = (groups["box"][name].to_numpy().tolist() for name in ("low", "high"))
-        return None, list(zip(*ends, strict=True))
+        box = groups["box"]
+        pairs = list(zip(*(box[name].to_numpy().tolist() for name in ("low", "high")), strict=True))
+        return None, dict(zip(box["input"].to_numpy().tolist(), pairs, strict=True)) if box.attrs.get(
+            "is_named"
+        ) else pairs
     X = np.array(groups["pool"]["X"].to_numpy(), float)
     return X if table is None else read_table(table, X), None
 

@@ -21,10 +21,20 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.scaling import Scale, fit_scale, renewed_scale
-from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs, warn_if_far_outside
+from pymc_active.support.tables import (
+    Bounds,
+    input_labels,
+    read_bounds,
+    read_inputs,
+    read_outputs,
+    warn_if_decades,
+    warn_if_far_outside,
+)
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 MEANS = ("constant", "linear", "zero")
+# Values that are equal to the largest or smallest one from which y seems to be cut off there, and their share.
+_FEWEST_CUT, _SHARE_CUT = 5, 0.2
 # Parameters of the mean.
 _OF_MEAN = ("mean_constant", "mean_slope")
 
@@ -47,15 +57,17 @@ class Blueprint(ModelSource):
         # Copies, because the user's arrays may change before the PyMC model is made.
         points = read_inputs(X).copy()
         self._data = points, read_outputs(y, len(points), X).copy()
-        self.inputs = input_labels(X, points.shape[1])
+        self.inputs = input_labels(X, points.shape[1], bounds)
         fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
             warn_if_far_outside(points, *self.box, self.inputs)
+            warn_if_decades(*self.box, self.inputs)
             x_scale = self._within(*self.box) if fills_box else x_scale
             if y_scale is None:
                 y_scale = renewed_scale(self._data[1])
                 _warn_if_equal(self._data[1])
+                _warn_if_cut_off(self._data[1])
         if mean is None:
             mean = "zero" if bounds is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
@@ -309,6 +321,20 @@ def _warn_if_equal(y: np.ndarray) -> None:
             "y_scale=(level, scale)",
             ScaleWarning,
         )
+
+
+def _warn_if_cut_off(y: np.ndarray) -> None:
+    """Warn if many values are the largest or the smallest one, and no other value is as frequent."""
+    values, counts = np.unique(y, return_counts=True)
+    for end, what in ((-1, "largest"), (0, "smallest")):
+        others = np.delete(counts, end)
+        if counts[end] >= max(_FEWEST_CUT, _SHARE_CUT * len(y)) and counts[end] >= 3 * others.max(initial=1):
+            warn_user(
+                f"{counts[end]} of {len(y)} values of y are {values[end]:g}, the {what}. If measurements end there, as "
+                "percentages and detection limits do, the model does not know it, and predicts values beyond: model a "
+                "quantity that goes on, if there is one",
+                ScaleWarning,
+            )
 
 
 def _warn_about_units(X: np.ndarray, y: np.ndarray, scaled_inputs: str, lacks_bounds: bool) -> None:

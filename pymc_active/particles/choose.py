@@ -51,7 +51,8 @@ def fit(
         ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
         this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
         modes from particles, as periods do, it also searches modes and samples around them by importance, and mixes
-        both by their evidences: each can only miss mass. With many data, where SMC is expensive, draws around the modes
+        both by their evidences: each can only miss mass. A doubtful run for an embedding is repeated, and both are
+        mixed. With many data, where SMC is expensive, draws around the modes
         suffice if importance sampling confirms them. The choice depends on the estimated number of operations and on
         effective sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs
@@ -186,9 +187,12 @@ def choose(
 
     if not hides and cost <= (_MOST if is_embedding else _CHEAP):
         annealed = smc("SMC is cheap for so few data")
-        # Around the modes of an embedding hardly any weighted draw is effective.
-        if is_embedding or not annealed.diagnostics["warnings"]:
+        if not annealed.diagnostics["warnings"]:
             return annealed
+        # Around the modes of an embedding hardly any weighted draw is effective.
+        if is_embedding:
+            reason = "SMC was uncertain, so a second run was mixed in by evidence"
+            return combine(annealed, smc(reason), rng, reason)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
         return combine(annealed, around_modes(reason), rng, reason)
     modes = around_modes("importance sampling confirms the modes, and SMC would cost more")

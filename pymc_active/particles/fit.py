@@ -37,7 +37,7 @@ _OF_MODES = frozenset(
 # Modes are searched from so many particles, the best of each family.
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
-_FEW_FAMILIES, _LOW_ACCEPTANCE, _LARGE_ERROR = 3, 0.2, 1.5
+_FEW_FAMILIES, _LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
 # When points are added: effective shares below which particles are moved, and drawn anew, which with many points takes
 # fewer evaluations than moving; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
@@ -123,7 +123,8 @@ class ParticleFit(Fit):
         ``method`` ("smc", "laplace", "smc and laplace") and ``reason``, in words; ``n_particles``,
         ``effective_sample_size``, ``n_families`` (particles at the start that have descendants), ``n_levels``,
         ``acceptance``, ``n_evaluations``; for draws around modes ``n_weighted``, the effective number of importance-
-        weighted draws, and whether these ``confirmed`` the modes; ``n_fresh``, ``families_fresh`` and ``error_fresh``,
+        weighted draws, and whether these ``confirmed`` the modes; of two runs, how far ``apart`` their log evidences
+        are; ``n_fresh``, ``families_fresh`` and ``error_fresh``,
         the points, families and error of the last fit that was not an update; ``warnings``: what is doubtful, in words.
     """
 
@@ -347,12 +348,22 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             f"importance sampling does not confirm the draws around modes: only {d['n_weighted']:.0f} are effective "
             "(pass method='smc' if you can wait)"
         )
-    if d.get("n_levels") and d["n_families"] < _FEW_FAMILIES:
+    longer = (
+        "(raise n_particles of fit, or compare with a longer run: pma.check(fit), or verify='sometimes' of a Learner)"
+    )
+    apart = d.get("apart")
+    if apart is not None and apart > 2 * LARGE_ERROR:
+        # The error of the evidence says the same.
+        is_confirmed = False
+        doubts.append(
+            f"two runs differ by {apart:.1f} nats in the log evidence, so they have not found the same explanations of "
+            f"the data {longer}"
+        )
+    elif apart is None and d.get("n_levels") and d["n_families"] < _FEW_FAMILIES:
         left = "one" if d["n_families"] == 1 else str(d["n_families"])
         doubts.append(
             f"the particles descend from {left} of {d['n_particles']} draws from the prior, so they may miss other "
-            "explanations of the data (raise n_particles of fit, or compare with a longer run: pma.check(fit), or "
-            "verify='sometimes' of a Learner)"
+            f"explanations of the data {longer}"
         )
     # Draws around modes are independent without any moves.
     if d.get("n_levels") and d.get("acceptance", 1.0) < _LOW_ACCEPTANCE:
@@ -360,7 +371,7 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
             "prior that keeps it away from zero)"
         )
-    if is_confirmed and not error <= _LARGE_ERROR:
+    if is_confirmed and not error <= LARGE_ERROR:
         known = f"has a standard error of {error:.1f} nats" if np.isfinite(error) else "is not known"
         doubts.append(f"the log evidence {known}, so do not compare models by it (raise n_particles)")
     return doubts

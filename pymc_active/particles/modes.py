@@ -11,7 +11,7 @@ from scipy.special import expit, logsumexp
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.posterior_draws import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.fit import ParticleFit, Swarm
+from pymc_active.particles.fit import LARGE_ERROR, ParticleFit, Swarm
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
@@ -73,11 +73,19 @@ def from_modes(
 
 
 def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reason: str) -> ParticleFit:
-    """Mix two estimates of one posterior in proportion to their evidences: as they fail, each can only miss mass."""
+    """Mix two estimates of one posterior in proportion to their evidences: as they fail, each can only miss mass.
+
+    Two runs of SMC are equally good. Their families, if few, say little about the error of the evidence, so a large
+    one is replaced by what the difference of both says; ``diagnostics["apart"]`` is this difference, nats.
+    """
     a, b = one.swarm, other.swarm
     errors = np.maximum([a.log_evidence_error, b.log_evidence_error], 0.01)
     apart = abs(a.log_evidence - b.log_evidence)
-    if np.isfinite(errors).all() and apart < _ERRORS * np.hypot(*errors) + _NATS:
+    are_alike = one.diagnostics["method"] == other.diagnostics["method"]
+    if are_alike:
+        evidence = float(np.logaddexp(a.log_evidence, b.log_evidence) - np.log(2))
+        error = float(max(min(np.sum(errors**-2) ** -0.5, LARGE_ERROR), apart / 2))
+    elif np.isfinite(errors).all() and apart < _ERRORS * np.hypot(*errors) + _NATS:
         weights = errors**-2 / np.sum(errors**-2)
         evidence = float(weights @ [a.log_evidence, b.log_evidence])
         error = float(max(np.sum(errors**-2) ** -0.5, apart / 2))
@@ -103,6 +111,8 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
         log_evidence_error=error,
     )
     said = {"method": "smc and laplace", "reason": reason, "share": n_first / S}
+    if are_alike:
+        said |= {"method": one.diagnostics["method"], "apart": apart}
     # Those of the mixture itself.
     known = other.diagnostics | one.diagnostics
     parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k != "confirmed"}

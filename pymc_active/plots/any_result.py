@@ -55,8 +55,9 @@ def plot(result: Any, **keywords: Any) -> Any:
     """Plot a result with the function that suits it, which takes the keywords and returns its Axes.
 
     A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions (:func:`plot_predictions`). A
-    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, and along one input with
-    failures as crosses at the bottom; with several models, their posterior over the run (:func:`plot_model_posterior`).
+    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, along one input with
+    failures as crosses at the bottom, and for the maximum through the recommended point; with several models, their
+    posterior over the run (:func:`plot_model_posterior`).
     What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
     result of a search: its own picture. For another table the TypeError names the function that draws it, if any.
     """
@@ -101,7 +102,10 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     if learner.gpm.embedding:
         return plot_embedding(learner.fit, **keywords)
     column, _ = column_of(learner.gpm.inputs, keywords.get("input", 0))
-    ax = plot_predictions(learner.fit, **{"limits": _limits(learner, column)} | keywords)
+    keywords = {"limits": _limits(learner, column)} | keywords
+    if learner.learn == "maximum":
+        keywords = {"at": learner._best().x} | keywords
+    ax = plot_predictions(learner.fit, **keywords)
     if len(learner.failures):
         style: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zorder": 5, "label": "failed"}
         heights = np.full(len(learner.failures), 0.03)

@@ -55,12 +55,14 @@ def around(values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def name_slice(ax: Axes, inputs: list, shown: Collection[int], at: np.ndarray) -> None:
-    """Say in the title where the inputs that are not shown are held; ``at`` is the median of the data (D,)."""
+def name_slice(
+    ax: Axes, inputs: list, shown: Collection[int], at: np.ndarray, what: str = "the median of the data"
+) -> None:
+    """Say in the title where the inputs that are not shown are held, ``at`` (D,); ``what`` says it for many inputs."""
     places = zip(names_of(inputs), at, strict=True)
     others = [f"{name} = {value:.4g}" for i, (name, value) in enumerate(places) if i not in shown]
     if others:
-        where = ", ".join(others) if len(others) <= _NAMED else "the median of the data in the other inputs"
+        where = ", ".join(others) if len(others) <= _NAMED else f"{what} in the other inputs"
         small_title(ax, f"slice at {where}")
 
 

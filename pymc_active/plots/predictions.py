@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
@@ -16,6 +17,7 @@ from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
+from pymc_active.support.tables import read_inputs
 
 # Models of smaller weight are not drawn: they would not show in the average either.
 _COUNTS = 0.02
@@ -26,6 +28,7 @@ def plot_predictions(
     fit: Fit | ModelAverage,
     *,
     input: Any = 0,
+    at: Any = None,
     limits: tuple[float, float] | None = None,
     n_points: int = 200,
     target: str = "f",
@@ -46,8 +49,9 @@ def plot_predictions(
     Parameters
     ----------
     input : int or label
-        The others stay at the median of the data, which are drawn faintly because they do not lie on this slice. The
-        title says where that is.
+    at : array_like, shape (D,), optional
+        Where the other inputs are held, by default at the median of the data. These are drawn faintly because they do
+        not lie on this slice; the title says where it is.
     limits, n_points
         Range (low, high) of that input, by default the model's box or, without one, a tenth beyond the data on either
         side; points of the grid.
@@ -73,7 +77,11 @@ def plot_predictions(
         limits = around(X[:, column]) if gpm.box is None else (gpm.box[0][column], gpm.box[1][column])
     if not -np.inf < limits[0] < limits[1] < np.inf:
         raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
-    grid = np.tile(np.median(X, axis=0), (count("n_points", n_points), 1))
+    if at is None:
+        held = np.median(X, axis=0)
+    else:
+        held = read_inputs(at if isinstance(at, pd.DataFrame) else np.atleast_2d(at), "at", inputs=gpm.inputs)[0]
+    grid = np.tile(held, (count("n_points", n_points), 1))
     grid[:, column] = x = np.linspace(*limits, n_points)
     exact = None if trace is None else band(trace, grid, target, model=gpm)
 
@@ -91,13 +99,13 @@ def plot_predictions(
         for end, label in zip(exact[1:], (f"MCMC, {what}", None), strict=True):
             ax.plot(x, end, color=VERMILION, lw=1.5, label=label)
     label, alpha = ("data off the slice", 0.35) if X.shape[1] > 1 else ("data", 1.0)
-    at = X[:, column]
+    places = X[:, column]
     # The frame must not clip points that lie on it.
-    clip_on = bool(((at < x[0]) | (at > x[-1])).any())
-    dots(ax, at, y, label, alpha=alpha, clip_on=clip_on)
+    clip_on = bool(((places < x[0]) | (places > x[-1])).any())
+    dots(ax, places, y, label, alpha=alpha, clip_on=clip_on)
     ax.set(xlabel=name, ylabel=gpm.name, xlim=(x[0], x[-1]))
-    ring(ax, at, y, highlight, number, clip_on)
-    name_slice(ax, gpm.inputs, [column], grid[0])
+    ring(ax, places, y, highlight, number, clip_on)
+    name_slice(ax, gpm.inputs, [column], grid[0], *([] if at is None else ["the given point"]))
     legend_above(ax)
     return ax
 

@@ -128,7 +128,7 @@ class HDSResult(Summarized):
         if s.test in ("anchored", "gpt"):
             facts["declared recovery"] = f"{self.error_rates.recovery:.3g}, if at most {s.n_active} inputs matter"
         if s.test == "bisection":
-            facts["noise variance"] = f"{s.noise_variance:.3g}, of repeats"
+            facts["noise variance"] = f"{s.noise_variance:.3g}, of repeats" if self._noise() else "none, by repeats"
         else:
             for name in ("signal_variance", "noise_variance"):
                 fitted, assumed = getattr(d, name), getattr(s, name)
@@ -144,9 +144,13 @@ class HDSResult(Summarized):
             return f"CHANGE f, too little to tell which (p = {self.check.p_value:.2g})"
         if not self.check.shows_nothing:
             return "NOT CHECKED to the end"
-        noise = np.sqrt(self._noise_variance())
-        seen = f"by clearly more than the noise, of sd {noise:.2g}, less is not seen" if noise else "visibly"
-        return f"change f at less than {self.changed_by_others:.2g} of pairs of points (95 %), {seen}"
+        unseen = f"; changes within the noise, of sd {noise:.2g}, are not seen" if (noise := self._noise()) else ""
+        return f"change f between fewer than {self.changed_by_others:.1%} of pairs of points (95 % confidence){unseen}"
+
+    def _noise(self) -> float:
+        """Sd of repeated evaluations; 0 if it is mere rounding."""
+        noise, y = np.sqrt(self._noise_variance()), self.history.y
+        return float(noise) if noise > 1e-9 * np.abs(y[np.isfinite(y)]).max(initial=0.0) else 0.0
 
     def warn(self) -> None:
         """Warn once if inputs may be missed, or found without cause."""

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_active.support.user_warnings import ScaleWarning, warn_user
+from pymc_active.support.user_warnings import InputScaleWarning, ScaleWarning, warn_user
 
 Bounds = Sequence[tuple[float, float]] | Mapping[Any, tuple[float, float]]
 # Numbers beyond this have squares that are infinite.
@@ -17,6 +17,8 @@ _LARGEST = 1e150
 # Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
 # data, relative to the larger range of the two, that is more than going on from the data.
 _FAR, _APART = 1.0, 0.5
+# Decades between positive bounds from which an input most likely acts by its logarithm.
+_DECADES = 3.0
 
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
@@ -184,6 +186,20 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
     return box[:, 0], box[:, 1]
 
 
+def warn_if_decades(low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
+    """Warn of an input whose bounds span decades: nearly all of the box is the last one."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decades = np.where(low > 0, np.log10(high / low), 0.0)
+    if (wide := np.flatnonzero(decades >= _DECADES)).size:
+        k, names = int(wide[0]), " and ".join(name_of_input(inputs[k]) for k in wide.tolist())
+        warn_user(
+            f"{names}: from {low[k]:g} to {high[k]:g} are {decades[k]:.2g} decades, but equal steps of an input count "
+            f"alike, and nine tenths of this range lie beyond {high[k] / 10:g}. If ratios matter, as with doses and "
+            f"rates, pass log10 of the input in X, and ({np.log10(low[k]):.3g}, {np.log10(high[k]):.3g}) as its bounds",
+            InputScaleWarning,
+        )
+
+
 def warn_if_far_outside(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
     """Warn of a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely."""
     away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
@@ -256,9 +272,14 @@ def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
     return X
 
 
-def input_labels(X: Any, n_inputs: int) -> list:
-    """Distinct names of the input columns: those of a data frame or DataArray, else 0, 1, ..."""
+def input_labels(X: Any, n_inputs: int, bounds: Any = None) -> list:
+    """Distinct names of the input columns: those of a data frame or DataArray, else of ``bounds`` by name, or 0, 1, ...
+
+    Columns without names are in the order of the bounds.
+    """
     labels = _column_labels(X)
+    if labels is None and isinstance(bounds, Mapping) and len(bounds) == n_inputs:
+        labels = list(bounds)
     if labels is None:
         return list(range(n_inputs))
     if len(set(labels)) != len(labels):

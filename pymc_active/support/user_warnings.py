@@ -42,6 +42,10 @@ class ScaleWarning(ActiveWarning):
     """Data or candidates are not on the scale that the priors assume."""
 
 
+class InputScaleWarning(ActiveWarning):
+    """An input spans decades, and most likely acts by its logarithm."""
+
+
 class OutputScaleWarning(ActiveWarning):
     """The outputs call for an OutputMap, such as a logarithm."""
 
