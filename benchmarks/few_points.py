@@ -19,7 +19,7 @@ import warnings
 import numpy as np
 
 PATH = Path(__file__).parent / "results" / "few_points.jsonl"
-POINTS, REPEATS, N_NEW = (2, 3, 4, 5, 8, 12), 30, 200
+POINTS, REPEATS, N_NEW = (2, 3, 4, 5, 8, 12, 20, 40), 30, 200
 
 
 def draw_of_the_priors(X, rng):

@@ -86,6 +86,15 @@ def test_bad_arguments_are_refused(fit, keywords, match):
         pma.active_subspace(fit, **keywords)
 
 
+def test_more_inputs_than_memory_are_refused():
+    X = np.random.default_rng(0).uniform(-1, 1, (8, 300))
+    point = {"log_lengthscale": np.full(300, 3.0), "log_outputscale": 0.0, "log_noise": -1.0}
+    with pytest.warns(pma.DoubtfulFitWarning, match="not a proper maximum"):
+        fit = pma.fit_laplace(pma.ard_gp(X, X[:, 0]), point=point, optimize=False)
+    with pytest.raises(ValueError, match=r"about 12 GB for 300 inputs and 128 draws: pass draws=44 or less"):
+        pma.active_subspace(fit)
+
+
 def test_other_sources_are_refused():
     with pytest.raises(TypeError, match="takes a fit or an Ensemble"):
         pma.active_subspace(pma.ard_gp(X, Y))

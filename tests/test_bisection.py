@@ -139,7 +139,7 @@ def test_p_values_of_pairs_without_effect_are_uniform():
 def test_the_bound_is_that_of_its_pairs():
     result = hds(if_then, 100, random_seed=1, **BOX)
     assert (1 - result.changed_by_others) ** result.check.n_pairs == pytest.approx(0.05)
-    assert f"{result.changed_by_others:.2g} of pairs" in repr(result)
+    assert f"{result.changed_by_others:.1%} of pairs" in repr(result)
 
 
 def test_a_budget_that_ends_before_the_check_is_a_warning():

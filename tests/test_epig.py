@@ -1,7 +1,10 @@
 """What a measurement tells about predictions elsewhere: against two-dimensional normals and brute force."""
 
+import functools
+
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytensor
 import pytest
 from differences import central_difference
@@ -116,3 +119,24 @@ def test_units_change_nothing(fit):
     one, two = (pma.active.epig(f, CANDIDATES, random_seed=0) for f in (fit, other))
     assert_allclose(one, two, rtol=1e-6)
     assert_array_equal(one, pma.active.epig(fit, CANDIDATES, X_target=CANDIDATES, random_seed=0))
+
+
+def test_a_learner_takes_targets_by_name_and_keeps_them_in_its_file(tmp_path):
+    """``functools.partial`` of the function; columns of a frame in any order."""
+    rng = np.random.default_rng(3)
+    pool = pd.DataFrame(rng.uniform(size=(30, 2)), columns=["a", "b"])
+    gpm = pma.ard_gp(pool[:6], np.sin(5 * pool["a"][:6]), bounds=[(0, 1)] * 2)
+    targets = pd.DataFrame({"b": [0.9, 0.8], "a": [0.1, 0.2]})
+    for function in (pma.active.epig, pma.active.integrated_variance):
+        criterion = functools.partial(function, X_target=targets)
+        learner = pma.Learner(gpm, pool=pool, criterion=criterion, random_seed=1)
+        assert learner.criterion_name == f"{function.__name__}(X_target=<2 points>)"
+        scores = function(learner.fit, pool[6:], X_target=targets, random_seed=0)
+        assert learner.ask().index[0] == pool.index[6:][int(scores.argmax("point"))]
+        path = tmp_path / f"{function.__name__}.nc"
+        learner.save(path)
+        other = pma.Learner.load(path)
+        pd.testing.assert_frame_equal(other.ask(), learner.ask())
+        learner.forget()
+    found = pma.check(learner.fit, learner.fit, pool=pool, criteria=[criterion])
+    assert found["decision"]["criterion"].to_numpy().tolist() == ["integrated_variance(X_target=<2 points>)"]

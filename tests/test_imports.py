@@ -89,6 +89,19 @@ def test_no_file_is_longer_than_600_lines():
     assert max(lengths.values()) <= 600, {name: n for name, n in lengths.items() if n > 600}
 
 
+def test_only_the_engines_ask_which_kind_of_fit_they_have():
+    """Everything else sees a Fit and its ensemble, so that another inference method needs no change elsewhere."""
+    asked = [
+        f"{module}, line {node.lineno}"
+        for module, path in MODULES.items()
+        if room_of(module) not in ("laplace", "particles")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass")
+        if {getattr(name, "id", "") for name in ast.walk(node.args[1])} & {"ParticleFit", "LaplaceFit"}
+    ]
+    assert not asked
+
+
 def test_what_is_at_the_bottom_can_be_imported_first():
     code = "import pymc_active.posterior.array, pymc_active.posterior.graph"
     subprocess.run([sys.executable, "-c", code], check=True)

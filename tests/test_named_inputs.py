@@ -116,6 +116,12 @@ def test_a_box_may_be_a_dict_by_the_names_of_the_inputs():
         pma.ard_gp(X, y, bounds={"acid": (2, 3)})
 
 
+def test_all_inputs_that_never_change_are_named():
+    bounds = {"heat": (0, 1), "acid": (2, 2), "salt": (5, 5)}
+    with pytest.raises(ValueError, match=r"those of acid are \(2, 2\)\. .* leave acid, salt out of X and of bounds"):
+        pma.Learner(None, bounds=bounds)
+
+
 def test_a_box_with_names_asks_by_name(tmp_path):
     """Whatever the order in which the names were given."""
     learner = pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), "maximum", bounds={"acid": (0, 1), "heat": (0, 1)})

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pymc as pm
@@ -132,6 +132,18 @@ def test_modes_and_particles_agree_where_there_is_one_narrow_mode():
     assert found.log_posterior == pytest.approx(modes.log_posterior, abs=1e-3)
     assert pma.find_modes(modes) is modes
     assert_allclose(found.theta, modes.theta, rtol=0, atol=0.01 * annealed.ensemble.thetas.std(0).min())
+
+
+def test_fits_are_values():
+    gpm = one_parameter()
+    particles, modes = (make(gpm, random_seed=1, progressbar=False) for make in (pma.fit, pma.fit_laplace))
+    known = pma.predict(particles, gpm.X)
+    particles.update([[0.5]], [1.0])
+    assert pma.predict(particles, gpm.X).identical(known)
+    assert len(gpm.y) == len(particles.y) == 8
+    for fit in (particles, modes):
+        with pytest.raises(FrozenInstanceError):
+            fit.data = (gpm.X, gpm.y + 1)
 
 
 def test_two_estimates_are_mixed_by_their_evidences():

@@ -121,9 +121,48 @@ def test_a_recipe_renews_them_too(make):
     assert again.posterior().value_and_gradient(theta)[0] == gpm.posterior().value_and_gradient(theta)[0]
 
 
+def test_a_known_noise_is_in_the_units_of_y_while_other_priors_move():
+    """The same density as that of a model made of all data at once, whose parameters have other units."""
+    gpm, at_once = (pma.ard_gp(X[:n], Y[:n], bounds=BOUNDS, priors={"noise": 3.0}) for n in (6, 14))
+    gpm.set_data(X, Y)
+    theta = 0.3 * RNG.normal(size=gpm.posterior().n_parameters)
+    for one in (gpm, at_once):
+        posterior = one.posterior()
+        assert_allclose(np.sqrt(posterior.moments(posterior.state(theta), X).noise_variance), 3.0)
+    ratio = at_once.y_map.scale / gpm.y_map.scale
+    point = gpm.unflatten(theta)
+    point["log_outputscale"] = point["log_outputscale"] - np.log(ratio)
+    level = gpm.y_map.shift + gpm.y_map.scale * point["mean_constant"]
+    point["mean_constant"] = (level - at_once.y_map.shift) / at_once.y_map.scale
+    value = at_once.posterior().value(at_once.flatten(point))
+    assert_allclose(gpm.posterior().value(theta), value - np.log(ratio), rtol=1e-12)
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")(gpm.unflatten(theta))
+    assert_allclose(logp, gpm.posterior().value(theta), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("priors", "message"),
+    [
+        ({"noise": -1.0}, "known noise: its standard deviation in units of y, a positive number; got -1"),
+        ({"noise": "3"}, "a positive number; got '3'"),
+        ({"noise": 3.0, "log_noise": 0.0}, "both noise and log_noise"),
+    ],
+)
+def test_a_noise_that_cannot_be(priors, message):
+    with pytest.raises(ValueError, match=message):
+        pma.ard_gp(X, Y, bounds=BOUNDS, priors=priors)
+
+
+def test_a_prior_of_the_noise_in_units_of_y_is_warned_of():
+    for prior in (np.log(30.0), pm.Normal.dist(np.log(30), 0.1)):
+        with pytest.warns(pma.ScaleWarning, match=r"noise has an sd of .* or more, in units of y, which varies by"):
+            pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": prior})
+    pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": pm.Normal.dist(0.0, 1.0)})
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("prior", [-1.0, pm.HalfNormal.dist(1.0)], ids=["a number", "not normal"])
-def test_other_priors_are_stated_for_the_first_data(prior):
+def test_a_prior_that_is_not_normal_is_stated_for_the_first_data():
+    prior = pm.HalfNormal.dist(1.0)
     gpm = pma.ard_gp(X[:6], Y[:6], bounds=BOUNDS, priors={"log_noise": prior})
     fixed = pma.ard_gp(
         X[:6],
@@ -131,7 +170,7 @@ def test_other_priors_are_stated_for_the_first_data(prior):
         mean="constant",
         x_scale=(gpm.x_map.shift, gpm.x_map.scale),
         y_scale="standardize",
-        priors={"log_noise": prior if isinstance(prior, float) else pm.HalfNormal.dist(1.0)},
+        priors={"log_noise": pm.HalfNormal.dist(1.0)},
     )
     for one in (gpm, fixed):
         one.set_data(X, Y)

@@ -1,5 +1,6 @@
 """``predict``: MAP, BBQ, MGP, mixtures over modes and draws, labels, and the places where V vanishes."""
 
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -430,3 +431,14 @@ def test_a_noise_of_any_prior_is_learned_beside_a_fixed_kernel():
     assert_allclose(pma.predict(heavy, NEW, method="map").f_mean, pma.predict(same, NEW, method="map").f_mean)
     # Marginal variances exceed those with the noise known by what little the noise changes.
     assert (pma.predict(heavy, NEW).f_variance > pma.predict(heavy, NEW, method="map").f_variance).all()
+
+
+def test_blocks_change_nothing(monkeypatch):
+    X = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+    fit = pma.fit(pma.ard_gp(X[:10], X[:10, 0]), random_seed=1, progressbar=False)
+    whole = pma.predict(fit, X, quantiles=(0.1, 0.9), y_new=X[:, 0])
+    monkeypatch.setattr(sys.modules["pymc_active.predictions.predict"], "_BLOCK", 2000)
+    in_blocks = pma.predict(fit, X, quantiles=(0.1, 0.9), y_new=X[:, 0])
+    xr.testing.assert_allclose(in_blocks, whole, rtol=1e-10)
+    assert in_blocks.attrs == whole.attrs
+    assert in_blocks.f_quantile.dims == ("quantile", "point")

@@ -468,3 +468,20 @@ def test_bad_calls_are_refused(fit, pool):
     ):
         with pytest.raises(error, match=message):
             call()
+
+
+# Scales.
+
+
+def test_inputs_in_other_units_are_warned_of_or_scaled_by_bounds():
+    rng = np.random.default_rng(0)
+    T = np.column_stack([rng.uniform(300, 900, 30), rng.uniform(0.1, 5, 30)])
+    labels = T[:, 0] + 50 * T[:, 1] > 700
+    with pytest.warns(pma.ScaleWarning, match=r"x_scale='box' \(X reaches"):
+        pma.probit_gp(T, labels)
+    bounds = {"heat": (300, 900), "bar": (0, 5)}
+    gp = pma.probit_gp(T, labels, bounds=bounds)
+    assert gp.inputs == ["heat", "bar"]
+    assert_allclose(gp.scale(np.array([[300.0, 5.0], [900.0, 0.0]])), [[-1, 1], [1, -1]])
+    with pytest.warns(pma.InputScaleWarning, match="bar: from 0.001 to 5"):
+        pma.probit_gp(T, labels, bounds={**bounds, "bar": (0.001, 5)})

@@ -19,6 +19,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.particles.smc import check_arguments
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
+from pymc_active.predictions.output_map import offer_output_map
 from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
@@ -113,6 +114,11 @@ def check(
         For anything but fits and references of the same model and data, points that do not match, or unknown criteria;
         all before a longer run begins.
 
+    Warns
+    -----
+    OutputScaleWarning
+        If the outputs call for a map, which no longer run would show.
+
     References
     ----------
     .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1. Vehtari et al. (2021, 2024) for R-hat and Pareto
@@ -137,6 +143,9 @@ def check(
     else:
         raise TypeError(f"check takes a fit (see pma.fit), an Ensemble or several fits; got {kind_of(fit)}")
     one = next(iter(members.values()))
+    # A longer run has the same likelihood, so that the comparison says nothing about it.
+    if isinstance(fit, Fit) and one.gpm.y_map.is_renewed:
+        offer_output_map(fit)
     inputs = one.gpm.inputs
     check_arguments(one.gpm, n_particles, "check")
     candidates = None if pool is None else read_inputs(pool, "pool", inputs=inputs)

@@ -14,11 +14,20 @@ import xarray as xr
 from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
 from pymc_active.kernels.stationary import Stationary
+from pymc_active.models.blueprint import warn_about_units
 from pymc_active.models.parameters import Parameters, Priors
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine, Scale, fit_scale
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import check_rows, input_labels, read_inputs
+from pymc_active.support.tables import (
+    Bounds,
+    check_rows,
+    input_labels,
+    read_bounds,
+    read_inputs,
+    warn_if_decades,
+    warn_if_far_outside,
+)
 
 
 @checked
@@ -30,13 +39,14 @@ def probit_gp(
     mean: str = "zero",
     priors: Priors = None,
     x_scale: Scale = None,
+    bounds: Bounds | None = None,
 ) -> ProbitGP:
     r"""A GP classifier, :math:`p(\text{yes} \mid x) = \Phi(f(x))`, with one lengthscale for each input.
 
     Parameters
     ----------
-    X, kernel, x_scale
-        As in :func:`pymc_active.ard_gp`.
+    X, kernel, x_scale, bounds
+        As in :func:`pymc_active.ard_gp`: ``bounds`` of where labels will be asked for take the box to [-1, 1].
     labels : array_like, shape (n,)
         True and False, or 1 and 0. All may be the same.
     mean : {"zero", "constant"}
@@ -49,6 +59,11 @@ def probit_gp(
     ------
     TypeError, ValueError
         For labels that are not yes or no, data that do not match, or an unknown kernel, mean or prior.
+
+    Warns
+    -----
+    ScaleWarning
+        If default priors do not suit the scale of X.
 
     Examples
     --------
@@ -69,7 +84,13 @@ def probit_gp(
     if mean not in ("constant", "zero"):
         raise ValueError(f"mean must be one of constant, zero; got {mean!r}")
     points, values = _read_data(X, labels)
-    inputs, x_map = input_labels(X, points.shape[1]), fit_scale(x_scale, points, "x_scale")
+    inputs = input_labels(X, points.shape[1], bounds)
+    if bounds is not None:
+        low, high = read_bounds(bounds, len(inputs), inputs)
+        warn_if_far_outside(points, low, high, inputs)
+        warn_if_decades(low, high, inputs)
+        x_scale = ((low + high) / 2, (high - low) / 2) if x_scale is None else x_scale
+    x_map = fit_scale(x_scale, points, "x_scale")
     parameters = Parameters({"input": inputs}, priors)
     parameters.add("log_lengthscale", 0.5 * np.log(len(inputs)), 1.0, "input")
     parameters.add_exponential("lengthscale", "log_lengthscale", x_map.scale)
@@ -77,6 +98,8 @@ def probit_gp(
     parameters.add_exponential("outputscale", "log_outputscale", 1.0)
     if mean == "constant":
         parameters.add("mean_constant", 0.0, 1.0)
+    if parameters.has_defaults:
+        warn_about_units(x_map(points), np.empty(0), "box", bounds is None)
     return ProbitGP(points, values, kernel, inputs, x_map, parameters)
 
 

@@ -60,8 +60,8 @@ CRITERIA: dict[str, Entry] = {
         Entry("moments", uncertainty, Uncertainty, _MARGINAL),
         Entry("moments", expected_improvement, ExpectedImprovement, _MARGINAL),
         Entry("moments", upper_confidence_bound, UpperConfidenceBound, ("beta", *_MARGINAL)),
-        Entry("predictions", epig, Epig, ("draws",)),
-        Entry("predictions", integrated_variance, IntegratedVariance, ("draws",)),
+        Entry("predictions", epig, Epig, ("draws", "X_target")),
+        Entry("predictions", integrated_variance, IntegratedVariance, ("draws", "X_target")),
         Entry("maximum", pes, Pes, (*_PATHS, "mixed", "boundary", "moments")),
         Entry("maximum", max_value_entropy, MaxValueEntropy, _PATHS),
         Entry("maximum", joint_entropy_search, JointEntropy, _PATHS),
@@ -98,7 +98,7 @@ class Named(NamedTuple):
     arguments: dict[str, Any]
 
     def __str__(self) -> str:
-        told = ", ".join(f'{key}="{v}"' if isinstance(v, str) else f"{key}={v!r}" for key, v in self.arguments.items())
+        told = ", ".join(f"{key}={_shown(value)}" for key, value in self.arguments.items())
         return f"{self.name}({told})" if told else self.name
 
     @classmethod
@@ -113,6 +113,12 @@ class Named(NamedTuple):
             function, arguments = criterion.func, dict(criterion.keywords)
         name = _BY_FUNCTION.get(function) if isinstance(function, Hashable) else None
         return None if name is None else cls(name, arguments)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    return repr(value) if np.ndim(value) == 0 else f"<{len(value)} points>"
 
 
 def criterion_names(*kinds: Kind) -> list[str]:
@@ -147,7 +153,9 @@ def make_criterion(
         which = f"may have the arguments {', '.join(entry.arguments)}" if entry.arguments else "has no variants"
         raise ValueError(f"the criterion {named.name} {which}; got {named}")
     if entry.kind == "predictions":
-        return entry.make(targets(), random_seed=_SEED, **named.arguments)
+        arguments = dict(named.arguments)
+        own = arguments.pop("X_target", None)
+        return entry.make(targets() if own is None else np.asarray(own, float), random_seed=_SEED, **arguments)
     if entry.kind == "maximum":
         return entry.make(domain(), minimize=minimize, random_seed=random_seed, **named.arguments)
     end = {"minimize": minimize} if "minimize" in signature(entry.make).parameters else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
-from pymc_active.support.scaling import Scale, fit_scale, renewed_scale
+from pymc_active.support.scaling import Affine, Scale, fit_scale, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
@@ -35,6 +35,8 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 MEANS = ("constant", "linear", "zero")
 # Values that are equal to the largest or smallest one from which y seems to be cut off there, and their share.
 _FEWEST_CUT, _SHARE_CUT = 5, 0.2
+# Noise in sds of y beyond which a prior of it must be in other units.
+_LARGE_NOISE = 3.0
 # Parameters of the mean.
 _OF_MEAN = ("mean_constant", "mean_slope")
 
@@ -72,6 +74,7 @@ class Blueprint(ModelSource):
             mean = "zero" if bounds is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
         self.y_map = fit_scale(y_scale, self._data[1], "y_scale")
+        priors = _with_known_noise(priors, float(self.y_map.scale))
         self.mean, self.priors = mean, _copy_arrays(priors)
         self._made: PyMCSource | None = None
         self._posterior: Posterior | None = None
@@ -82,12 +85,14 @@ class Blueprint(ModelSource):
         self.parameters.add("log_noise", *self.noise_prior)
         self.parameters.add_exponential("noise", "log_noise", self.y_map.scale)
         self.parameters.check_names()
+        _warn_of_large_noise(self.parameters, self.y_map, self._data[1])
         if self.parameters.has_defaults:
             # Bounds that scale the inputs are compared with them above.
             scaled = self._data[0][:0] if fills_box else self.x_map(self._data[0])
-            _warn_about_units(scaled, self.y_map(self._data[1]), self.scaled_inputs, bounds is None)
+            warn_about_units(scaled, self.y_map(self._data[1]), self.scaled_inputs, bounds is None)
 
-        if self.y_map.is_renewed and not all(map(self.parameters.is_normal, self._on_y)):
+        free = set(self.parameters.free)
+        if self.y_map.is_renewed and not all(self.parameters.is_normal(name) for name in self._on_y if name in free):
             self.y_map = replace(self.y_map, is_renewed=False)
         self._is_plain = isinstance(mean, str) and all(map(self.parameters.is_normal, self.parameters.free))
         context = pm.Model.get_context(error_if_none=False)
@@ -118,6 +123,11 @@ class Blueprint(ModelSource):
         """Names of all parameters whose priors depend on the scale or the level of y."""
         return [*self.outputscales, "log_noise", *(name for name in _OF_MEAN if name in self.parameters)]
 
+    def _free(self, names: Iterable[str]) -> list[str]:
+        """Those that are not fixed, whose priors move with y."""
+        free = set(self.parameters.free)
+        return [name for name in names if name in free]
+
     def _within(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shift and scale that take a box to where the default priors are stated."""
         return (low, high - low) if self.scaled_inputs == "unit" else ((low + high) / 2, (high - low) / 2)
@@ -131,7 +141,7 @@ class Blueprint(ModelSource):
         varies, level = pt.gt(scaled.std(), 0), scaled.mean()
         scale = pt.switch(varies, scaled.std(ddof=1) * pt.exp(larger), 1.0)
         renewed = {}
-        for name in self._on_y:
+        for name in self._free(self._on_y):
             mean, sd = self.parameters.normal(name)
             if name in _OF_MEAN:
                 renewed[name] = scale * mean + (level if name == "mean_constant" else 0.0), scale * sd
@@ -168,11 +178,12 @@ class Blueprint(ModelSource):
     def _array_keywords(self) -> dict[str, Any]:
         """What every array posterior is made of, besides data and kernel."""
         prior, parameters = self.parameters.gaussian_prior(), self.parameters
-        levels, slopes = (parameters.positions(name) if name in parameters else np.empty(0, int) for name in _OF_MEAN)
+        of_mean = {name: parameters.positions(name) if name in parameters else np.empty(0, int) for name in _OF_MEAN}
         renewed = None
         if self.y_map.is_renewed:
-            logs = np.array([parameters.position(name) for name in (*self.outputscales, "log_noise")])
-            renewed = RenewedPrior(prior, logs, levels, slopes)
+            logs = np.array([parameters.position(name) for name in self._free((*self.outputscales, "log_noise"))], int)
+            moving = [places if name in parameters.free else np.empty(0, int) for name, places in of_mean.items()]
+            renewed = RenewedPrior(prior, logs, *moving)
         return {
             "x_map": self.x_map,
             "y_map": self.y_map,
@@ -180,7 +191,7 @@ class Blueprint(ModelSource):
             "constants": parameters.constants,
             "prior": prior,
             "log_noise": parameters.position("log_noise"),
-            "mean_indices": np.concatenate([levels, slopes]),
+            "mean_indices": np.concatenate(list(of_mean.values())),
             "renewed_prior": renewed,
             "mean_basis": partial(_mean_basis, self.mean),
         }
@@ -301,6 +312,38 @@ class Blueprint(ModelSource):
         return pm.gp.mean.Linear(slope, intercept - pt.dot(slope, self.x_map.shift))
 
 
+def _with_known_noise(priors: Any, scale: float) -> Any:
+    """Priors with a known ``noise``, in units of y, as a fixed ``log_noise``."""
+    if not isinstance(priors, Mapping) or "noise" not in priors:
+        return priors
+    given = priors["noise"]
+    noise = float(given) if isinstance(given, int | float | np.number) else np.nan
+    if not 0 < noise < np.inf:
+        raise ValueError(
+            "priors['noise'] is the known noise: its standard deviation in units of y, a positive number; got "
+            f"{priors['noise']!r}. Give a distribution to log_noise, of the noise divided by the scale of y"
+        )
+    if "log_noise" in priors:
+        raise ValueError("priors has both noise and log_noise, which are the same: leave one out")
+    rest = {name: prior for name, prior in priors.items() if name != "noise"}
+    return rest | {"log_noise": float(np.log(noise / scale))}
+
+
+def _warn_of_large_noise(parameters: Parameters, y_map: Affine, y: np.ndarray) -> None:
+    """Warn if the user's prior of the noise leaves nothing else of y: it is in other units, most likely."""
+    least, width = parameters.least("log_noise"), float(y.std())
+    if least is None or len(y) < 3 or not width > 0:
+        return
+    noise = float(np.exp(least) * y_map.scale)
+    if noise > _LARGE_NOISE * width:
+        warn_user(
+            f"the prior of log_noise says that noise has an sd of {noise:.3g} or more, in units of y, which varies by "
+            f"{width:.3g}. log_noise is the logarithm of the noise divided by the scale of y. If you know the noise in "
+            "units of y, pass priors={'noise': its sd}",
+            ScaleWarning,
+        )
+
+
 def _copy_arrays(priors: Any) -> Any:
     if not isinstance(priors, Mapping):
         return priors
@@ -337,7 +380,7 @@ def _warn_if_cut_off(y: np.ndarray) -> None:
             )
 
 
-def _warn_about_units(X: np.ndarray, y: np.ndarray, scaled_inputs: str, lacks_bounds: bool) -> None:
+def warn_about_units(X: np.ndarray, y: np.ndarray, scaled_inputs: str, lacks_bounds: bool) -> None:
     """Warn if the default priors, which are stated for scaled data, cannot suit these scaled X and y."""
     problems = []
     # Priors for [0, 1] expect several lengthscales in it.

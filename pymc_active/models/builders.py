@@ -57,7 +57,7 @@ def ard_gp(
         Parameters left out keep defaults for scaled data; ``log`` is natural, of a length or a standard deviation:
 
         * ``log_lengthscale`` (D,): Normal(log √D, 1); ``log_outputscale``: Normal(0, 1)
-        * ``log_noise``: Normal(log 0.1, 1)
+        * ``log_noise``: Normal(log 0.1, 1); a known noise in units of y is ``noise``, its standard deviation
         * ``mean_constant``: Normal(0, 1), unless ``mean="zero"``; ``mean_slope`` (D,): Normal(0, 1), if it is "linear";
           a trace also has ``mean_constant_original_units``, the mean where scaled inputs are zero, and
           ``mean_slope_original_units``, if y or X is scaled

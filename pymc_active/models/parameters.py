@@ -104,6 +104,15 @@ class Parameters:
         assert prior is not None
         return prior
 
+    def least(self, name: str) -> float | None:
+        """The user's fixed value of a scalar parameter, or two sds below the mean of a normal prior; else None."""
+        parameter = self._parameters[name]
+        if name not in self.priors or parameter.shape:
+            return None
+        if parameter.value is not None:
+            return float(parameter.value)
+        return None if parameter.normal is None else float(parameter.normal[0] - 2 * parameter.normal[1])
+
     @property
     def has_defaults(self) -> bool:
         """Whether any parameter has its default prior."""

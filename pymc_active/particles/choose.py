@@ -132,7 +132,7 @@ def warn_of_points_left_out(fit: Fit) -> bool:
     if left_out:
         warn_user(
             f"the fit and its predictions use {used} of {used + left_out} points, those that tell most about the "
-            "function: with all points it would be more accurate, and slower (raise max_points)",
+            "function: with all points it would be more accurate (raise max_points)",
             PointsLeftOutWarning,
         )
     return left_out > 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
 from pymc_active.models.gpmodel import GPModel
@@ -16,6 +17,9 @@ from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import point_labels, read_inputs, read_numbers, read_outputs
+
+# Members times points of a block.
+_BLOCK = 5_000_000
 
 
 @checked
@@ -85,27 +89,35 @@ def predict(
     ensemble = as_ensemble(source, model=model, method=method, draws=draws, random_seed=random_seed, what="predict")
     points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
     values = None if y_new is None else read_outputs(np.atleast_1d(y_new), len(points), X_new, "y_new")
-    p = mixture(ensemble, points)
-    mean, f_variance = mixture_moments(p.means, p.variances, p.weights)
-    predicted = xr.Dataset(
-        {
-            "f_mean": ("point", mean),
-            "f_variance": ("point", f_variance),
-            "y_variance": ("point", f_variance + p.weights @ p.noises),
-        },
-        coords={"point": point_labels(X_new)},
+    # In blocks, so that large tables need little memory.
+    rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)
+    blocks = [
+        _predicted(ensemble, points[block], probabilities, None if values is None else values[block]) for block in rows
+    ]
+    found = {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
+    return xr.Dataset(
+        {name: (("quantile", "point") if value.ndim == 2 else "point", value) for name, value in found.items()},
+        coords={"point": point_labels(X_new)} | ({} if probabilities is None else {"quantile": probabilities}),
         attrs={"method": ensemble.method},
     )
+
+
+def _predicted(
+    ensemble: Ensemble, X: np.ndarray, probabilities: np.ndarray | None, y: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The variables of :func:`predict` at X (m, D), with the points last."""
+    p = mixture(ensemble, X)
+    mean, f_variance = mixture_moments(p.means, p.variances, p.weights)
+    found = {"f_mean": mean, "f_variance": f_variance, "y_variance": f_variance + p.weights @ p.noises}
     variances = p.variances + p.noises
     if probabilities is not None:
         for name, spread in (("f_quantile", p.variances), ("y_quantile", variances)):
             # A latent variance may vanish at a data point.
             spread = np.maximum(spread, np.finfo(float).tiny)
-            predicted[name] = ("quantile", "point"), mixture_quantiles(probabilities, p.means, spread, p.weights)
-        predicted = predicted.assign_coords(quantile=probabilities)
-    if values is not None:
-        predicted["y_log_density"] = "point", mixture_log_density(values, p.means, variances, p.weights)
-    return predicted
+            found[name] = mixture_quantiles(probabilities, p.means, spread, p.weights)
+    if y is not None:
+        found["y_log_density"] = mixture_log_density(y, p.means, variances, p.weights)
+    return found
 
 
 def _read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:

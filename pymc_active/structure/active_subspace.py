@@ -16,6 +16,8 @@ from pymc_active.support.tables import read_inputs
 
 # Points of a quasi-random design over the box, as a power of two.
 _LOG2_POINTS = 8
+# Features of a path, and the most that all may take.
+_FEATURES, _MOST_GIGABYTES = 500, 4.0
 # Share of the squared gradient that d directions must carry to be enough.
 _ENOUGH = 0.95
 
@@ -88,6 +90,13 @@ def active_subspace(
     if not isinstance(draws, int | np.integer) or draws < 2:
         raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
     gpm, D = source.gpm, len(source.gpm.inputs)
+    # What the paths keep for their second derivatives.
+    gigabytes = draws * _FEATURES / 2 * D**2 / 2 * 8 / 1e9
+    if gigabytes > _MOST_GIGABYTES:
+        raise ValueError(
+            f"active_subspace would take about {gigabytes:.0f} GB for {D} inputs and {draws} draws: pass draws="
+            f"{max(int(draws * _MOST_GIGABYTES / gigabytes), 2)} or less, or for an embedding use subspace_angles"
+        )
     rng = np.random.default_rng(random_seed)
     if X_target is None:
         # scipy.stats takes long to load.
@@ -97,7 +106,7 @@ def active_subspace(
         X = low + (high - low) * qmc.Sobol(D, rng=rng).random_base2(_LOG2_POINTS)
     else:
         X = read_inputs(X_target, "X_target", inputs=gpm.inputs)
-    paths = draw_paths(source, n_paths=draws, draws=draws, n_features=500, random_seed=rng)
+    paths = draw_paths(source, n_paths=draws, draws=draws, n_features=_FEATURES, random_seed=rng)
     gradients = paths.gradient(X).to_numpy() * gpm.x_map.scale
     C = np.einsum("smi,smj->sij", gradients, gradients) / len(X)
     values, vectors = np.linalg.eigh(C)

@@ -24,6 +24,9 @@ from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, DoubtfulFitWarning, ignoring, warn_user
 
+# Standard errors by which the best evidence must lead.
+_SURE = 3.0
+
 
 @dataclass(frozen=True, repr=False)
 class EmbeddingDimension(Summarized):
@@ -144,7 +147,10 @@ def embedding_dimension(
         },
         coords={dim: list(fits)},
     )
-    rough = table.n_components[table.evidence_is_poor & (table.probability > MATTERS)]
+    first, second = np.append(np.sort(table.log_evidence)[::-1], -np.inf)[:2]
+    # An error that could change which one is best.
+    is_open = ~(first - second > _SURE * table.standard_error)
+    rough = table.n_components[table.evidence_is_poor & is_open & (table.probability > MATTERS)]
     if rough.size:
         which = ", ".join(map(str, rough.to_numpy()))
         if fit_keywords is None:

@@ -180,8 +180,12 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
     if wrong.any():
         k = int(np.argmax(wrong))
         low, high = box[k]
-        advice = ". An input that never changes tells nothing: leave it out of X and of bounds" if low == high else ""
-        which = name_of_input(k if names is None else names[k])
+        labels, advice = list(range(len(box)) if names is None else names), ""
+        which = name_of_input(labels[k])
+        if low == high:
+            constant = np.flatnonzero(box[:, 0] == box[:, 1]).tolist()
+            more = "it" if len(constant) == 1 else ", ".join(str(name_of_input(labels[i])) for i in constant)
+            advice = f". An input that never changes tells nothing: leave {more} out of X and of bounds"
         raise ValueError(f"bounds must be {expected}; those of {which} are ({low:g}, {high:g}){advice}")
     return box[:, 0], box[:, 1]
 
