@@ -115,7 +115,7 @@ class Fit(Summarized, ABC):
         return {}
 
     def to_dataset(self) -> xr.Dataset:
-        """The fit as arrays, for the group :attr:`kind` of a file."""
+        """The fit as arrays, for a file."""
         raise NotImplementedError(f"files do not hold a {type(self).__name__}")
 
     @property

@@ -224,7 +224,7 @@ class LaplaceFit(Fit):
         return {method: self.ensemble_by(method, random_seed=0) for method in first}
 
     def own_checks(self, random_seed: int | np.random.Generator | None = None) -> dict[str, xr.Dataset]:
-        """How far importance weights are from one, and the group ``fit`` of :meth:`to_datatree`."""
+        """How far importance weights are from one, and the group ``fit`` of ``to_datatree``."""
         k = pareto_k(self.best, random_seed=random_seed)
         known = {"pareto_k": k, "log_evidence": self.evidence.value, "n_modes": len(self.modes)}
         return {"laplace": xr.Dataset(known), **self._own_groups()}
