@@ -149,6 +149,16 @@ def summarize(records, methods):
                     "mean_rank": float(ranks[j]),
                 }
             )
+    behind = {}
+    for measure in ("rmse", "nll"):
+        behind[measure] = []
+        for name in NAMES:
+            pairs = [
+                (records[n, methods[0], r][measure], records[n, "random", r][measure]) for n, r in common if n == name
+            ]
+            gaps = [np.mean(one[1:]) - np.mean(other[1:]) for one, other in pairs]
+            if len(gaps) > 1 and np.mean(gaps) > 2 * np.std(gaps, ddof=1) / np.sqrt(len(gaps)):
+                behind[measure].append(name)
     by_problem = {
         n: {
             m: [float(np.mean([records[n, m, r][k][-1] for name, r in common if name == n])) for k in ("rmse", "nll")]
@@ -157,7 +167,7 @@ def summarize(records, methods):
         for n in NAMES
         if any(name == n for name, _ in common)
     }
-    return {"table": rows, "by_problem": by_problem}
+    return {"table": rows, "by_problem": by_problem, "behind_random_by_two_standard_errors": behind}
 
 
 def picture(records, methods):
@@ -167,25 +177,35 @@ def picture(records, methods):
     import matplotlib.pyplot as plt
 
     names = [n for n in NAMES if (n, methods[0], 0) in records]
-    figure, axes = plt.subplots(2, len(names), figsize=(2.2 * len(names), 4.6), sharex=True, layout="constrained")
-    for column, name in enumerate(names):
+    n_columns = -(-len(names) // 2)
+    figure, axes = plt.subplots(4, n_columns, figsize=(1.7 * n_columns, 7.5), sharex=True, layout="constrained")
+    for number, name in enumerate(names):
+        half, column = divmod(number, n_columns)
         for row, measure in enumerate(("rmse", "nll")):
-            ax = axes[row, column]
+            ax = axes[2 * half + row, column]
             for k, method in enumerate(methods):
                 curves = [r[measure] for (n, m, _), r in records.items() if n == name and m == method]
                 ax.plot(N_START + np.array(SHOWN), np.mean(curves, axis=0), color=f"C{k}", label=method, lw=1.3)
             ax.spines[["top", "right"]].set_visible(False)
-        axes[0, column].set_title(name, fontsize=9)
-    axes[0, 0].set_ylabel("RMSE / sd of y")
-    axes[1, 0].set_ylabel("NLL, nats")
-    figure.supxlabel("points")
-    axes[0, -1].legend(frameon=False, fontsize=7)
+            ax.tick_params(labelsize=7)
+        axes[2 * half, column].set_title(name, fontsize=9)
+    for half in range(2):
+        axes[2 * half, 0].set_ylabel("RMSE / sd of y", fontsize=8)
+        axes[2 * half + 1, 0].set_ylabel("NLL, nats", fontsize=8)
+    figure.supxlabel("points", fontsize=9)
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        frameon=False,
+        fontsize=8,
+        ncols=len(methods),
+        loc="outside upper center",
+    )
     return figure
 
 
 def main():
     from _records import fill, load
-    from _report import parser, write
+    from _report import parser, target, write
 
     arguments = parser(__doc__)
     arguments.add_argument("--minutes", type=float, default=0.0)
@@ -204,7 +224,15 @@ def main():
     sources = sorted({record["source"] for record in records.values()})
     results = {"versions_of_the_records": sources, **found}
     figure = picture(records, options.methods)
-    write(__doc__, quick=options.quick, threads="1", targets=[], results=results, figure=figure)
+    print("behind random by more than two standard errors:", found["behind_random_by_two_standard_errors"])
+    default = {row["measure"]: row["minus_random"] for row in found["table"] if row["method"] == "uncertainty"}
+    n_behind = sum(map(len, found["behind_random_by_two_standard_errors"].values()))
+    targets = [
+        target("RMSE / sd, default less random, mean of 18, 28 and 38 points", default["rmse"], "<", 0.0),
+        target("NLL, default less random (nats)", default["nll"], "<", 0.0),
+        target("problems behind random by more than two standard errors, RMSE and NLL", n_behind, "<=", 0),
+    ]
+    write(__doc__, quick=options.quick, threads="1", targets=targets, results=results, figure=figure)
 
 
 if __name__ == "__main__":
