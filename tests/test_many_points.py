@@ -207,6 +207,7 @@ def test_a_fit_to_some_of_the_points_says_so_once_and_leaves_the_model_its_data(
     assert "25 of 60 points" in str(told.message)
     assert told.filename == __file__
     assert fit.n_left_out == 35
+    assert fit.update(X[:1] + 0.01, y[:1], random_seed=0).n_left_out == 35
     assert_array_equal(gpm.X, X)
     rows = [int(np.flatnonzero((X == x).all(1))[0]) for x in fit.X]
     assert len(set(rows)) == 25

@@ -159,6 +159,15 @@ def test_two_estimates_are_mixed_by_their_evidences():
     assert both.log_evidence == pytest.approx(one.log_evidence - np.log(2))
     [doubt] = both.diagnostics["warnings"]
     assert f"two runs differ by {one.log_evidence + 100:.1f} nats" in doubt
+    # Two runs of one family each, whose own errors are infinite, and which agree.
+    alone = [
+        replace(fit, swarm=replace(fit.swarm, families=np.zeros(256, int), log_evidence_error=np.inf))
+        for fit in (one, two)
+    ]
+    both = combine(*alone, np.random.default_rng(0), "")
+    assert both.log_evidence_error == 1.5
+    assert not both.diagnostics["warnings"]
+    assert alone[0].diagnostics["warnings"]
     # Of estimates of two kinds the better counts.
     other = replace(lost, made={**lost.made, "method": "laplace"})
     both = combine(one, other, np.random.default_rng(0), "")

@@ -102,7 +102,7 @@ class Fit(Summarized, ABC):
         return SampledEvidence(self.log_evidence, self.log_evidence_error, len(self.ensemble), np.nan)
 
     def reference_draws(self, random_seed: Seed = None) -> Ensemble:
-        """Draws from the posterior, as others are compared with."""
+        """Draws from the posterior with which other fits are compared."""
         return self.ensemble
 
     @property

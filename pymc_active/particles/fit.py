@@ -258,7 +258,7 @@ class ParticleFit(Fit):
     def given(self, X, y):
         """The same particles conditioned on other data (user's units), such as imagined outcomes."""
         swarm = in_space(self.gpm, self.swarm, X, y)
-        return ParticleFit(self.gpm, (X, y), swarm, self.diagnostics, self.renew)
+        return replace(self, data=(X, y), swarm=swarm, made=self.diagnostics)
 
     def draw(self, draws, random_seed=None):
         """Unconstrained draws from the particles, (draws, P), with repeats."""
@@ -297,7 +297,7 @@ class ParticleFit(Fit):
         added = self.log_evidence_error**2 - diagnostics["error_fresh"] ** 2
         too_few = size < (_MOVE if len(y) > MANY else _RENEW) * S
         if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:
-            return self.renew(gpm, self._n_renewed(len(y)), rng, executor=executor)
+            return self._anew(len(y), rng, executor)
         error = np.hypot(before.log_evidence_error, np.sqrt(max(1 / size - 1 / S, 0.0)))
         evidence = before.log_evidence + float(logsumexp(weights))
         swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
@@ -306,8 +306,13 @@ class ParticleFit(Fit):
                 swarm, diagnostics["acceptance"] = swarm.moved(rng, _MOVES)
             n_left = len(np.unique(swarm.families))
             if diagnostics["acceptance"] < _LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
-                return self.renew(gpm, self._n_renewed(len(y)), rng, executor=executor)
-        return ParticleFit(gpm, (X, y), swarm, diagnostics, self.renew)
+                return self._anew(len(y), rng, executor)
+        return replace(self, data=(X, y), swarm=swarm, made=diagnostics)
+
+    def _anew(self, n: int, rng: np.random.Generator, executor: Executor | None) -> ParticleFit:
+        """A fresh fit to the n points that the model holds."""
+        fresh = self.renew(self.gpm, self._n_renewed(n), rng, executor=executor)
+        return replace(fresh, n_left_out=self.n_left_out)
 
     def _n_renewed(self, n: int) -> int:
         """Particles of a fresh fit to n points: as many as now, or the default, if that is what they are."""

@@ -84,7 +84,10 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
     are_alike = one.diagnostics["method"] == other.diagnostics["method"]
     if are_alike:
         evidence = float(np.logaddexp(a.log_evidence, b.log_evidence) - np.log(2))
-        error = float(max(min(np.sum(errors**-2) ** -0.5, LARGE_ERROR), apart / 2))
+        # Runs of one family each have infinite errors.
+        precision = np.sum(errors**-2)
+        stated = precision**-0.5 if precision else np.inf
+        error = float(max(min(stated, LARGE_ERROR), apart / 2))
     elif np.isfinite(errors).all() and apart < _ERRORS * np.hypot(*errors) + _NATS:
         weights = errors**-2 / np.sum(errors**-2)
         evidence = float(weights @ [a.log_evidence, b.log_evidence])
