@@ -139,4 +139,6 @@ def test_a_learner_takes_targets_by_name_and_keeps_them_in_its_file(tmp_path):
         pd.testing.assert_frame_equal(other.ask(), learner.ask())
         learner.forget()
     found = pma.check(learner.fit, learner.fit, pool=pool, criteria=[criterion])
+    scores = pma.active.integrated_variance(learner.fit, pool, X_target=targets, random_seed=0)
+    assert_allclose(found["decision"]["score"][0], scores)
     assert found["decision"]["criterion"].to_numpy().tolist() == ["integrated_variance(X_target=<2 points>)"]

@@ -142,6 +142,10 @@ def test_a_box_with_names_asks_by_name(tmp_path):
 def test_bounds_lend_their_names_to_an_array():
     gpm = pma.ard_gp(X.to_numpy(), y, bounds={"heat": (0, 1), "acid": (0, 1)})
     assert gpm.inputs == ["heat", "acid"]
+    # Numbers are positions, in any order.
+    by_position = pma.ard_gp(X.to_numpy(), y, bounds={1: (0, 3), 0: (0, 1)})
+    assert by_position.inputs == [0, 1]
+    assert_array_equal(np.stack(by_position.box, axis=1), [(0, 1), (0, 3)])
     with pytest.raises(ValueError, match="bounds by name must have the inputs 0, 1; got heat"):
         pma.ard_gp(X.to_numpy(), y, bounds={"heat": (0, 1)})
 

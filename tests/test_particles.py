@@ -168,6 +168,12 @@ def test_two_estimates_are_mixed_by_their_evidences():
     assert both.log_evidence_error == 1.5
     assert not both.diagnostics["warnings"]
     assert alone[0].diagnostics["warnings"]
+    # A family that dies out afterwards is doubtful again, and so are moves that either run lacked.
+    gone = replace(both, swarm=replace(both.swarm, families=np.zeros(256, int)), made=both.diagnostics)
+    assert "descend from one of 256" in gone.diagnostics["warnings"][0]
+    stuck = replace(two, made={**two.made, "acceptance": 0.1})
+    for pair in ((one, stuck), (stuck, one)):
+        assert "only 10% of the moves" in combine(*pair, np.random.default_rng(0), "").diagnostics["warnings"][0]
     # Of estimates of two kinds the better counts.
     other = replace(lost, made={**lost.made, "method": "laplace"})
     both = combine(one, other, np.random.default_rng(0), "")

@@ -1,6 +1,7 @@
 """``bounds=``: no scale and no prior; x over the box, y standardised by all data that the model holds."""
 
 import json
+import pickle
 import warnings
 
 import numpy as np
@@ -155,9 +156,29 @@ def test_a_noise_that_cannot_be(priors, message):
 
 def test_a_prior_of_the_noise_in_units_of_y_is_warned_of():
     for prior in (np.log(30.0), pm.Normal.dist(np.log(30), 0.1)):
-        with pytest.warns(pma.ScaleWarning, match=r"noise has an sd of .* or more, in units of y, which varies by"):
+        with pytest.warns(
+            pma.ScaleWarning, match=r"noise that you state has an sd of .* or more, in units of y, but y itself"
+        ):
             pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": prior})
     pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": pm.Normal.dist(0.0, 1.0)})
+
+
+def test_a_fixed_mean_has_a_pymc_model():
+    gpm = pma.ard_gp(X, Y, bounds=BOUNDS, priors={"mean_constant": 0.3})
+    theta = 0.3 * RNG.normal(size=gpm.posterior().n_parameters)
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")(gpm.unflatten(theta))
+    assert_allclose(logp, gpm.posterior().value(theta), rtol=1e-11)
+
+
+def test_a_model_whose_pymc_model_was_made_goes_to_other_processes():
+    gpm = pma.ard_gp(X[:6], Y[:6], bounds=BOUNDS)
+    assert gpm.model is not None
+    gpm.set_data(X, Y)
+    fit = pma.fit_laplace(gpm, n_restarts=2, population=0, random_seed=0, progressbar=False)
+    other, fit_there = pickle.loads(pickle.dumps((gpm, fit)))
+    assert_allclose(other.X, X)
+    assert pma.predict(fit_there, X).identical(pma.predict(fit, X))
+    assert other.model is not gpm.model
 
 
 @pytest.mark.slow
@@ -217,6 +238,14 @@ def test_bounds_that_span_decades_call_for_a_logarithm():
         learner = pma.Learner(None, bounds=wide)
     for _ in range(learner._subject.rows.shape[0] + 1):
         learner.tell(x := learner.ask(), x[:, 0])
+    # The smallest of many even numbers is no bound that was chosen; most of those even in their logarithm are small.
+    even, low = (
+        np.random.default_rng(0).uniform(size=(3000, 2)),
+        10 ** np.random.default_rng(0).uniform(-4, 0, (300, 2)),
+    )
+    pma.Learner(None, pool=even)
+    with pytest.warns(pma.InputScaleWarning, match="^input 0 and input 1: from 0.0001"):
+        pma.Learner(None, pool=low)
     # Zero has no logarithm, and tenfold is no reason.
     for low in (0.0, -0.01, 1.0):
         pma.ard_gp(X, Y, bounds=[(low, 100), *BOUNDS[1:]])
@@ -228,6 +257,9 @@ def test_outputs_that_end_at_a_common_value_are_warned_of():
         pma.ard_gp(X, y, bounds=BOUNDS)
     with pytest.warns(pma.ScaleWarning, match="the smallest"):
         pma.ard_gp(X, -y, bounds=BOUNDS)
+    with pytest.warns(pma.ScaleWarning) as caught:
+        pma.ard_gp(X, np.ones(len(X)), bounds=BOUNDS)
+    assert len(caught) == 1
     # Marks, counts, and a maximum that was met thrice.
     pma.ard_gp(X, np.round(Y / np.ptp(Y) * 3), bounds=BOUNDS)
     pma.ard_gp(X, np.minimum(Y, np.sort(Y)[-3]), bounds=BOUNDS)

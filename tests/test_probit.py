@@ -1,5 +1,7 @@
 """GP classifiers: Laplace's approximation, predictions and designs."""
 
+import warnings
+
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -483,5 +485,9 @@ def test_inputs_in_other_units_are_warned_of_or_scaled_by_bounds():
     gp = pma.probit_gp(T, labels, bounds=bounds)
     assert gp.inputs == ["heat", "bar"]
     assert_allclose(gp.scale(np.array([[300.0, 5.0], [900.0, 0.0]])), [[-1, 1], [1, -1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # The bounds made the scale, however little of them the data fill.
+        pma.probit_gp(0.5 + 1e-3 * rng.uniform(size=(30, 2)), labels, bounds=[(0, 1)] * 2)
     with pytest.warns(pma.InputScaleWarning, match="bar: from 0.001 to 5"):
         pma.probit_gp(T, labels, bounds={**bounds, "bar": (0.001, 5)})

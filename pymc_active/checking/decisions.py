@@ -70,7 +70,8 @@ def read_question(
         optimum = _OPTIMUM if is_simple and not between else ()
         criteria = [*(known if between else criterion_names("moments")), *of_modes, *optimum]
     given = (criteria,) if isinstance(criteria, str) or callable(criteria) else tuple(criteria)
-    named = [one for one in map(Named.read, given) if one is not None and one.name in known]
+    read = (Named.read(one, fit.gpm.inputs) for one in given)
+    named = [one for one in read if one is not None and one.name in known]
     if not named or len(named) < len(given):
         raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, given))}")
     if any(CRITERIA[one.name].kind == "maximum" for one in named):

@@ -117,7 +117,7 @@ def check(
     Warns
     -----
     OutputScaleWarning
-        If the outputs call for a map, which no longer run would show.
+        If the outputs call for a map. A longer run would not show this.
 
     References
     ----------

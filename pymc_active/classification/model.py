@@ -84,11 +84,11 @@ def probit_gp(
     if mean not in ("constant", "zero"):
         raise ValueError(f"mean must be one of constant, zero; got {mean!r}")
     points, values = _read_data(X, labels)
-    inputs = input_labels(X, points.shape[1], bounds)
+    inputs, fills_box = input_labels(X, points.shape[1], bounds), bounds is not None and x_scale is None
     if bounds is not None:
         low, high = read_bounds(bounds, len(inputs), inputs)
         warn_if_far_outside(points, low, high, inputs)
-        warn_if_decades(low, high, inputs)
+        warn_if_decades(low, high, inputs, points)
         x_scale = ((low + high) / 2, (high - low) / 2) if x_scale is None else x_scale
     x_map = fit_scale(x_scale, points, "x_scale")
     parameters = Parameters({"input": inputs}, priors)
@@ -99,7 +99,7 @@ def probit_gp(
     if mean == "constant":
         parameters.add("mean_constant", 0.0, 1.0)
     if parameters.has_defaults:
-        warn_about_units(x_map(points), np.empty(0), "box", bounds is None)
+        warn_about_units(points[:0] if fills_box else x_map(points), np.empty(0), "box", bounds is None)
     return ProbitGP(points, values, kernel, inputs, x_map, parameters)
 
 

@@ -51,9 +51,10 @@ class Table(NamedTuple):
         return len(self.cells) > 0 and bool(self.cells[column].map(is_missing).all())
 
     def is_text(self, column: str) -> bool:
-        """Whether some cell of a column, or each of them, is no number."""
+        """Whether no cell of a column is a number."""
         cells = [cell for cell in self.cells[column] if not is_missing(cell)]
-        return not cells or any(math.isnan(_number(cell.replace(self.decimal, "."))) for cell in cells)
+        # A number with its unit is a slip, which is to be told.
+        return not any(cell[:1].isdigit() or cell[:1] in "+-." for cell in cells)
 
     def _number(self, cell: str, line: object, column: object, what: str) -> float:
         if is_missing(cell):

@@ -31,6 +31,7 @@ from pymc_active.criteria.maximum.max_value import (
     thompson,
 )
 from pymc_active.criteria.maximum.pes import Pes, pes
+from pymc_active.support.tables import read_inputs
 
 # All criteria share the draws from a fit.
 _SEED = 0
@@ -102,8 +103,11 @@ class Named(NamedTuple):
         return f"{self.name}({told})" if told else self.name
 
     @classmethod
-    def read(cls, criterion: Any) -> Self | None:
-        """What a name, a function of the registry, or a :func:`functools.partial` of one stands for; else None."""
+    def read(cls, criterion: Any, inputs: list) -> Self | None:
+        """What a name, a function of the registry, or a :func:`functools.partial` of one stands for; else None.
+
+        Targets become lists of numbers in the order of the ``inputs``, as files hold them.
+        """
         if isinstance(criterion, cls):
             return criterion
         if isinstance(criterion, str):
@@ -111,6 +115,8 @@ class Named(NamedTuple):
         function, arguments = criterion, {}
         if isinstance(criterion, partial) and not criterion.args:
             function, arguments = criterion.func, dict(criterion.keywords)
+            if arguments.get("X_target") is not None:
+                arguments["X_target"] = read_inputs(arguments["X_target"], "X_target", inputs=inputs).tolist()
         name = _BY_FUNCTION.get(function) if isinstance(function, Hashable) else None
         return None if name is None else cls(name, arguments)
 

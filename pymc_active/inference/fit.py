@@ -202,8 +202,12 @@ class Fit(Summarized, ABC):
         groups = arviz_groups(self.gpm, self.posterior, thetas, rows[None], self.X, self.y, seed)
         attrs = self._plain_diagnostics()
         logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
-        groups["sample_stats"].attrs = attrs | logs
+        groups["sample_stats"].attrs = attrs | logs | {"n_left_out": self.n_left_out}
         return xr.DataTree.from_dict(groups | self._own_groups())
+
+    def _data_shown(self) -> str:
+        more = f" of {len(self.y) + self.n_left_out}" if self.n_left_out else ""
+        return f"{len(self.y)}{more} points, {self.X.shape[1]} input(s)"
 
     def _plain_diagnostics(self) -> dict[str, Any]:
         """Diagnostics as attributes of a file."""

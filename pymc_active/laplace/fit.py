@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -135,7 +135,7 @@ class LaplaceFit(Fit):
         found = f", {d['n_best']} of {d['n_starts']} starts reached the best" if d["n_starts"] else ""
         shares = ", ".join(f"{mode.weight:.2g}" for mode in self.modes[:5]) + (", …" if len(self.modes) > 5 else "")
         facts = {
-            "data": f"{len(self.y)} points, {self.X.shape[1]} input(s)",
+            "data": self._data_shown(),
             "log evidence": f"{self.log_evidence:.2f} nats",
             "log posterior": f"{self.log_posterior:.2f} nats",
             "modes": f"{len(self.modes)}{found}",
@@ -257,7 +257,7 @@ class LaplaceFit(Fit):
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y)
         expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
-        return LaplaceFit(self.gpm, (X, y), expansions, converged=self.converged)
+        return replace(self, data=(X, y), expansions=expansions, search=NO_SEARCH)
 
     def to_dataset(self) -> xr.Dataset:
         """The modes, best first, in the coordinates of their space, the number of points and how the search went."""

@@ -11,6 +11,7 @@ import pandas as pd
 from pymc_active.criteria.base import Scorer, is_lazy
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.learner.designs import gradient_design, latin_hypercube
+from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.models_followed import FollowedModels, check_following, read_subject
 from pymc_active.learner.questions import Questions
 from pymc_active.models.builders import ard_gp
@@ -20,6 +21,8 @@ from pymc_active.support.user_warnings import InputScaleWarning, ignoring
 
 # Points of a Latin hypercube: two more than inputs, but at least and at most so many.
 _FEWEST, _MOST = 4, 20
+# Candidates that show how an input is spread.
+_PLACES = 256
 # Numbers of inputs for which hyperparameters are learned from gradients first.
 _GRADIENTS = range(8, 31)
 
@@ -53,7 +56,10 @@ class FirstDesign:
         # A column of a pool may be constant.
         high = np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))
         self.bounds, self.width = list(zip(low.tolist(), high.tolist(), strict=True)), high - low
-        warn_if_decades(low, high, inputs)
+        # The smallest of many rows is no bound that was chosen, and the points of a box say nothing.
+        is_table = len(candidates) > 0 and not isinstance(candidates, LazyPool)
+        places = candidates.places(_PLACES) if is_table else np.empty((0, len(low)))
+        warn_if_decades(low, high, inputs, places)
         self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
         self.X, self.y = np.empty((0, len(low))), np.empty(0)

@@ -291,9 +291,9 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
     if "box" in groups:
         box = groups["box"]
         pairs = list(zip(*(box[name].to_numpy().tolist() for name in ("low", "high")), strict=True))
-        return None, dict(zip(box["input"].to_numpy().tolist(), pairs, strict=True)) if box.attrs.get(
-            "is_named"
-        ) else pairs
+        if box.attrs.get("is_named"):
+            return None, dict(zip(box["input"].to_numpy().tolist(), pairs, strict=True))
+        return None, pairs
     X = np.array(groups["pool"]["X"].to_numpy(), float)
     return X if table is None else read_table(table, X), None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.options import check_flag
-from pymc_active.support.tables import read_inputs, warn_if_apart
+from pymc_active.support.tables import warn_if_apart
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 # The criterion of each goal.
@@ -128,7 +127,7 @@ def new_state(
     for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
         candidates.reserve(Choice(x, row, np.nan))
     several = learn == "model" or subject.are_several
-    named = Named.read(_with_targets(criterion, inputs))
+    named = Named.read(criterion, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
     return LearnerState(
         learn=learn,
@@ -145,14 +144,6 @@ def new_state(
         steps=[] if isinstance(subject, FirstDesign) else [len(subject.y)],
         rng=np.random.default_rng(random_seed),
     )
-
-
-def _with_targets(criterion: Any, inputs: list) -> Any:
-    """A criterion whose targets, if any, are lists of numbers in the order of the inputs, as files hold them."""
-    if not isinstance(criterion, partial) or criterion.keywords.get("X_target") is None:
-        return criterion
-    X = read_inputs(criterion.keywords["X_target"], "X_target", inputs=inputs)
-    return partial(criterion.func, *criterion.args, **criterion.keywords | {"X_target": X.tolist()})
 
 
 def _make_criterion(

@@ -64,7 +64,7 @@ class Blueprint(ModelSource):
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
             warn_if_far_outside(points, *self.box, self.inputs)
-            warn_if_decades(*self.box, self.inputs)
+            warn_if_decades(*self.box, self.inputs, points)
             x_scale = self._within(*self.box) if fills_box else x_scale
             if y_scale is None:
                 y_scale = renewed_scale(self._data[1])
@@ -98,6 +98,12 @@ class Blueprint(ModelSource):
         context = pm.Model.get_context(error_if_none=False)
         if context is not None or not self._is_plain:
             self._made = self._make(context)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the PyMC model, which cannot be pickled and is made again, unless the user changed it."""
+        if self._made is None or not self._is_plain or self._has_more:
+            return self.__dict__
+        return self.__dict__ | {"_data": tuple(map(np.array, self.data)), "_made": None}
 
     @property
     @abstractmethod
@@ -337,9 +343,9 @@ def _warn_of_large_noise(parameters: Parameters, y_map: Affine, y: np.ndarray) -
     noise = float(np.exp(least) * y_map.scale)
     if noise > _LARGE_NOISE * width:
         warn_user(
-            f"the prior of log_noise says that noise has an sd of {noise:.3g} or more, in units of y, which varies by "
-            f"{width:.3g}. log_noise is the logarithm of the noise divided by the scale of y. If you know the noise in "
-            "units of y, pass priors={'noise': its sd}",
+            f"the noise that you state has an sd of {noise:.3g} or more, in units of y, but y itself varies by "
+            f"{width:.3g} only. A prior of log_noise is of the logarithm of the noise divided by the scale of y. A "
+            "noise known in units of y is priors={'noise': its sd}",
             ScaleWarning,
         )
 
@@ -369,13 +375,15 @@ def _warn_if_equal(y: np.ndarray) -> None:
 def _warn_if_cut_off(y: np.ndarray) -> None:
     """Warn if many values are the largest or the smallest one, and no other value is as frequent."""
     values, counts = np.unique(y, return_counts=True)
+    if len(values) == 1:
+        return
     for end, what in ((-1, "largest"), (0, "smallest")):
         others = np.delete(counts, end)
         if counts[end] >= max(_FEWEST_CUT, _SHARE_CUT * len(y)) and counts[end] >= 3 * others.max(initial=1):
             warn_user(
                 f"{counts[end]} of {len(y)} values of y are {values[end]:g}, the {what}. If measurements end there, as "
                 "percentages and detection limits do, the model does not know it, and predicts values beyond: model a "
-                "quantity that goes on, if there is one",
+                "related quantity without a limit, if there is one",
                 ScaleWarning,
             )
 

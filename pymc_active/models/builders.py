@@ -71,8 +71,8 @@ def ard_gp(
         their meaning; their *priors* move with the mean and standard deviation of y. As n points do not tell how much
         y varies, the scale is taken as exp(1 / (n - 1) + ...) times the standard deviation, and its log as uncertain by
         a variance of about 1 / (n - 1), which is added to those of the log scales. If one of the priors that depend on
-        y is not normal, or is a number, y is standardised by the first data only. ``x_scale``, ``y_scale`` and
-        ``priors`` take precedence.
+        y is not normal, y is standardised by the first data only; a number stays on the scale of these. ``x_scale``,
+        ``y_scale`` and ``priors`` take precedence.
 
     Raises
     ------

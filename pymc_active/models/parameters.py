@@ -193,7 +193,8 @@ class Parameters:
         variables = {name: _register(model, name, p, renewed.get(name)) for name, p in self._parameters.items()}
         for name, (source, factor, shift, is_exponential) in self._derived.items():
             value = pt.exp(variables[source]) if is_exponential else variables[source]
-            variables[name] = pm.Deterministic(name, value * factor + shift, dims=self._parameters[source].dims or None)
+            value = pt.as_tensor_variable(value * factor + shift)
+            variables[name] = pm.Deterministic(name, value, dims=self._parameters[source].dims or None)
         return variables
 
 

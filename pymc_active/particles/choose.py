@@ -191,6 +191,8 @@ def choose(
             return annealed
         # Around the modes of an embedding hardly any weighted draw is effective.
         if is_embedding:
+            if not annealed.has_lost_families:
+                return annealed
             reason = "SMC was uncertain, so a second run was mixed in by evidence"
             return combine(annealed, smc(reason), rng, reason)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"

@@ -164,7 +164,7 @@ class ParticleFit(Fit):
     def _summary(self) -> Summary:
         d = self.diagnostics
         facts = {
-            "data": f"{len(self.y)} points, {self.X.shape[1]} input(s)",
+            "data": self._data_shown(),
             "log evidence": f"{self.log_evidence:.2f} ± {self.log_evidence_error:.2f} nats",
             "method": f"{d['method']}: {d['reason']}",
             "particles": f"{d['n_particles']}, {d['effective_sample_size']:.0f} effective, {d['n_families']} families",
@@ -217,6 +217,11 @@ class ParticleFit(Fit):
         """The log evidence, its standard error, and how it was obtained."""
         by = self.diagnostics["method"].replace("laplace", "importance")
         return Evidence(self.log_evidence, self.log_evidence_error, by)
+
+    @property
+    def has_lost_families(self) -> bool:
+        """Whether so few families are left that another run may differ."""
+        return self.diagnostics["n_families"] < _FEW_FAMILIES or not self.log_evidence_error <= LARGE_ERROR
 
     @property
     def is_doubtful(self) -> bool:
@@ -356,10 +361,10 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
     longer = (
         "(raise n_particles of fit, or compare with a longer run: pma.check(fit), or verify='sometimes' of a Learner)"
     )
-    apart = d.get("apart")
-    if apart is not None and apart > 2 * LARGE_ERROR:
-        # The error of the evidence says the same.
-        is_confirmed = False
+    # Of two runs, while no family of both together has died out since.
+    apart = d.get("apart") if d["n_families"] >= d["families_fresh"] else None
+    are_apart = apart is not None and apart > 2 * LARGE_ERROR
+    if are_apart:
         doubts.append(
             f"two runs differ by {apart:.1f} nats in the log evidence, so they have not found the same explanations of "
             f"the data {longer}"
@@ -376,7 +381,7 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
             "prior that keeps it away from zero)"
         )
-    if is_confirmed and not error <= LARGE_ERROR:
+    if is_confirmed and not are_apart and not error <= LARGE_ERROR:
         known = f"has a standard error of {error:.1f} nats" if np.isfinite(error) else "is not known"
         doubts.append(f"the log evidence {known}, so do not compare models by it (raise n_particles)")
     return doubts

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logsumexp, softmax
 
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.posterior_draws import CONFIRMING
@@ -75,8 +75,8 @@ def from_modes(
 def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reason: str) -> ParticleFit:
     """Mix two estimates of one posterior in proportion to their evidences: as they fail, each can only miss mass.
 
-    Two runs of SMC are equally good. Their families, if few, say little about the error of the evidence, so a large
-    one is replaced by what the difference of both says; ``diagnostics["apart"]`` is this difference, nats.
+    Of two runs of SMC the evidence is the mean. Few families say little about its error, which is taken to be 1.5 nats
+    at most, unless the runs are further apart; ``diagnostics["apart"]`` is their difference, nats.
     """
     a, b = one.swarm, other.swarm
     errors = np.maximum([a.log_evidence_error, b.log_evidence_error], 0.01)
@@ -84,10 +84,8 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
     are_alike = one.diagnostics["method"] == other.diagnostics["method"]
     if are_alike:
         evidence = float(np.logaddexp(a.log_evidence, b.log_evidence) - np.log(2))
-        # Runs of one family each have infinite errors.
-        precision = np.sum(errors**-2)
-        stated = precision**-0.5 if precision else np.inf
-        error = float(max(min(stated, LARGE_ERROR), apart / 2))
+        shares = softmax([a.log_evidence, b.log_evidence])
+        error = float(max(min(np.hypot(*(shares * errors)), LARGE_ERROR), apart / 2))
     elif np.isfinite(errors).all() and apart < _ERRORS * np.hypot(*errors) + _NATS:
         weights = errors**-2 / np.sum(errors**-2)
         evidence = float(weights @ [a.log_evidence, b.log_evidence])
@@ -115,7 +113,8 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
     )
     said = {"method": "smc and laplace", "reason": reason, "share": n_first / S}
     if are_alike:
-        said |= {"method": one.diagnostics["method"], "apart": apart}
+        worse = min(one.diagnostics["acceptance"], other.diagnostics["acceptance"])
+        said |= {"method": one.diagnostics["method"], "apart": apart, "acceptance": worse}
     # Those of the mixture itself.
     known = other.diagnostics | one.diagnostics
     parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k != "confirmed"}

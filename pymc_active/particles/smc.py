@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_active.inference.annealing import MOST_LEVELS, anneal
+from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.fit import FEWEST, ParticleFit, Swarm, default_particles
@@ -141,7 +142,7 @@ def _counting(advance: Callable[..., None]) -> Callable[..., None]:
     return lambda *_: advance()
 
 
-def warn_if_doubtful(fit: ParticleFit) -> bool:
+def warn_if_doubtful(fit: Fit) -> bool:
     """One warning with everything that is doubtful about a fit; whether there was one."""
     doubts = fit.diagnostics["warnings"]
     if doubts:

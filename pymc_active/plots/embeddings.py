@@ -203,7 +203,7 @@ def plot_subspace_angles(
     random_seed: int | np.random.Generator | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Certainty of the learned subspace: medians and 89 % intervals of its angles to the mode or to a reference.
+    """Certainty of the learned subspace: medians and 89 % intervals of its angles to their mean or to a reference.
 
     Grey marks are the medians for random subspaces, which is what an unknown embedding would give. Arguments are
     those of :func:`pymc_active.subspace_angles`, and ``ax`` as in :mod:`pymc_active.plots`.

@@ -128,7 +128,7 @@ class HDSResult(Summarized):
         if s.test in ("anchored", "gpt"):
             facts["declared recovery"] = f"{self.error_rates.recovery:.3g}, if at most {s.n_active} inputs matter"
         if s.test == "bisection":
-            facts["noise variance"] = f"{s.noise_variance:.3g}, of repeats" if self._noise() else "none, by repeats"
+            facts["noise variance"] = f"{s.noise_variance:.3g}, of repeats" if self._noise() else "none seen in repeats"
         else:
             for name in ("signal_variance", "noise_variance"):
                 fitted, assumed = getattr(d, name), getattr(s, name)

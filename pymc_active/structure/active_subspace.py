@@ -93,9 +93,11 @@ def active_subspace(
     # What the paths keep for their second derivatives.
     gigabytes = draws * _FEATURES / 2 * D**2 / 2 * 8 / 1e9
     if gigabytes > _MOST_GIGABYTES:
+        fewer = int(draws * _MOST_GIGABYTES / gigabytes)
+        remedy = f"pass draws={fewer} or less, or for an embedding use" if fewer > 1 else "for an embedding use"
         raise ValueError(
-            f"active_subspace would take about {gigabytes:.0f} GB for {D} inputs and {draws} draws: pass draws="
-            f"{max(int(draws * _MOST_GIGABYTES / gigabytes), 2)} or less, or for an embedding use subspace_angles"
+            f"active_subspace would take about {gigabytes:.0f} GB for {D} inputs and {draws} draws: {remedy} "
+            "subspace_angles"
         )
     rng = np.random.default_rng(random_seed)
     if X_target is None:

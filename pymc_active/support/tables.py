@@ -19,6 +19,8 @@ _LARGEST = 1e150
 _FAR, _APART = 1.0, 0.5
 # Decades between positive bounds from which an input most likely acts by its logarithm.
 _DECADES = 3.0
+# Share of a range in which most points of an input lie that is spread evenly in its logarithm.
+_LOW = 0.1
 
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
@@ -190,15 +192,21 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
     return box[:, 0], box[:, 1]
 
 
-def warn_if_decades(low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
-    """Warn of an input whose bounds span decades: nearly all of the box is the last one."""
+def warn_if_decades(low: np.ndarray, high: np.ndarray, inputs: Sequence, X: np.ndarray) -> None:
+    """Warn of an input that spans decades: nearly all of its range is the last one.
+
+    Either its lower bound was chosen, a round number, or most of the points X (n, D) lie near it. The smallest of many
+    evenly spread points, as of a pool, may be near zero as well.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         decades = np.where(low > 0, np.log10(high / low), 0.0)
-    if (wide := np.flatnonzero(decades >= _DECADES)).size:
+    is_round = np.array([float(f"{end:.2g}") == end for end in low])
+    is_low = np.median(X, axis=0) < low + _LOW * (high - low) if len(X) > 2 else np.zeros(len(low), bool)
+    if (wide := np.flatnonzero((decades >= _DECADES) & (is_round | is_low))).size:
         k, names = int(wide[0]), " and ".join(name_of_input(inputs[k]) for k in wide.tolist())
         warn_user(
             f"{names}: from {low[k]:g} to {high[k]:g} are {decades[k]:.2g} decades, but equal steps of an input count "
-            f"alike, and nine tenths of this range lie beyond {high[k] / 10:g}. If ratios matter, as with doses and "
+            f"alike, and nine tenths of this range lies beyond {high[k] / 10:g}. If ratios matter, as with doses and "
             f"rates, pass log10 of the input in X, and ({np.log10(low[k]):.3g}, {np.log10(high[k]):.3g}) as its bounds",
             InputScaleWarning,
         )
@@ -283,7 +291,8 @@ def input_labels(X: Any, n_inputs: int, bounds: Any = None) -> list:
     """
     labels = _column_labels(X)
     if labels is None and isinstance(bounds, Mapping) and len(bounds) == n_inputs:
-        labels = list(bounds)
+        # Numbers are positions, in any order.
+        labels = list(bounds) if all(isinstance(name, str) for name in bounds) else None
     if labels is None:
         return list(range(n_inputs))
     if len(set(labels)) != len(labels):
