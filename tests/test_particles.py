@@ -168,6 +168,15 @@ def test_two_estimates_are_mixed_by_their_evidences():
     assert both.log_evidence_error == 1.5
     assert not both.diagnostics["warnings"]
     assert alone[0].diagnostics["warnings"]
+    # The error of a mean of two, to first order, unless they are further apart.
+    for evidences, errors, expected in (
+        ((-5.0, -5.0), (0.3, 1.4), np.hypot(0.15, 0.7)),
+        ((-5.0, -3.0), (0.3, 0.3), 1.0),
+        ((-5.0, 0.0), (0.1, 0.2), 2.5),
+    ):
+        stated = zip((one, two), evidences, errors, strict=True)
+        pair = [replace(f, swarm=replace(f.swarm, log_evidence=e, log_evidence_error=s)) for f, e, s in stated]
+        assert combine(*pair, np.random.default_rng(0), "").log_evidence_error == pytest.approx(expected)
     # A family that dies out afterwards is doubtful again, and so are moves that either run lacked.
     gone = replace(both, swarm=replace(both.swarm, families=np.zeros(256, int)), made=both.diagnostics)
     assert "descend from one of 256" in gone.diagnostics["warnings"][0]
@@ -200,7 +209,10 @@ def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
     evidences = np.array([one.log_evidence, two.log_evidence])
     assert fit.diagnostics["apart"] == np.ptp(evidences)
     assert fit.log_evidence == pytest.approx(logsumexp(evidences) - np.log(2))
-    assert fit.log_evidence_error < max(one.log_evidence_error, two.log_evidence_error)
+    # Of a mean of two, to first order; what the runs differ by counts if it is more.
+    errors = np.array([one.log_evidence_error, two.log_evidence_error])
+    of_mean = np.sqrt(np.square(np.exp(evidences - logsumexp(evidences)) * errors).sum())
+    assert fit.log_evidence_error == pytest.approx(max(of_mean, np.ptp(evidences) / 2))
     assert len(fit.ensemble) == 256
     # They agree, so that there is nothing to warn of.
     assert not fit.diagnostics["warnings"]

@@ -92,7 +92,7 @@ class Ensemble:
 
     @property
     def evidence(self) -> Evidence:
-        """The log evidence, as far as it is known."""
+        """The log evidence, as far as it is known; ``by`` is the method of the ensemble."""
         return Evidence(self.log_evidence, self.log_evidence_error, self.method)
 
     @property
