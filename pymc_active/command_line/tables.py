@@ -51,7 +51,7 @@ class Table(NamedTuple):
         return len(self.cells) > 0 and bool(self.cells[column].map(is_missing).all())
 
     def is_text(self, column: str) -> bool:
-        """Whether no cell of a column is a number."""
+        """Whether no cell of a column begins as a number does."""
         cells = [cell for cell in self.cells[column] if not is_missing(cell)]
         # A number with its unit is a slip, which is to be told.
         return not any(cell[:1].isdigit() or cell[:1] in "+-." for cell in cells)

@@ -51,8 +51,8 @@ def fit(
         ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
         this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
         modes from particles, as periods do, it also searches modes and samples around them by importance, and mixes
-        both by their evidences: each can only miss mass. A doubtful run for an embedding is repeated, and both are
-        mixed. With many data, where SMC is expensive, draws around the modes
+        both by their evidences: each can only miss mass. A run for an embedding of which few families are left
+        is repeated, and both are mixed. With many data, where SMC is expensive, draws around the modes
         suffice if importance sampling confirms them. The choice depends on the estimated number of operations and on
         effective sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs

@@ -48,6 +48,9 @@ _MOST_MOVES, _ACCEPTED = 8, 0.4
 _GROWTH, _FAMILIES, _ADDED_ERROR = 1.5, 0.4, 0.7
 
 
+# What files hold of a swarm, besides z: by particle, and single numbers.
+COLUMNS, NUMBERS = ("log_weights", "log_likelihood", "families"), ("log_evidence", "log_evidence_error", "step")
+
 # Particles by default, up to so many points, and with many of these; the least that may be asked for.
 _USUAL, _UP_TO, _LEAST, FEWEST = 256, 300, 16, 32
 
@@ -192,8 +195,8 @@ class ParticleFit(Fit):
         return xr.Dataset(
             {
                 "z": (("particle", "coordinate"), swarm.z),
-                **{name: ("particle", getattr(swarm, name)) for name in ("log_weights", "log_likelihood", "families")},
-                **{name: float(getattr(swarm, name)) for name in ("log_evidence", "log_evidence_error", "step")},
+                **{name: ("particle", getattr(swarm, name)) for name in COLUMNS},
+                **{name: float(getattr(swarm, name)) for name in NUMBERS},
             },
             attrs={
                 "n_observations": len(self.y),

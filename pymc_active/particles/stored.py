@@ -11,12 +11,9 @@ import xarray as xr
 
 from pymc_active.laplace.stored import first_points
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.fit import ParticleFit, Swarm
+from pymc_active.particles.fit import COLUMNS, NUMBERS, ParticleFit, Swarm
 from pymc_active.posterior.full_space import find_space
 from pymc_active.support.threads import one_blas_thread
-
-_COLUMNS = ("log_weights", "log_likelihood", "families")
-_NUMBERS = ("log_evidence", "log_evidence_error", "step")
 
 
 def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[..., ParticleFit]) -> ParticleFit:
@@ -27,7 +24,7 @@ def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[...
     z = np.array(stored["z"].to_numpy(), float)
     if z.shape[1] != (n := space.posterior.n_parameters):
         raise ValueError(f"the stored particles have {z.shape[1]} parameters, but the model has {n}")
-    values: dict[str, Any] = {name: stored[name].to_numpy() for name in _COLUMNS}
-    values |= {name: float(stored[name]) for name in _NUMBERS}
+    values: dict[str, Any] = {name: stored[name].to_numpy() for name in COLUMNS}
+    values |= {name: float(stored[name]) for name in NUMBERS}
     made, n_left_out = json.loads(stored.attrs["diagnostics"]), int(stored.attrs.get("n_left_out", 0))
     return ParticleFit(gpm, (X, y), Swarm(space, z, **values), made, renew, n_left_out=n_left_out)
