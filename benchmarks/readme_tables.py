@@ -198,7 +198,7 @@ def pools() -> str:
         by_method.setdefault(r["method"], {})[r["measure"]] = r
     rows = []
     for method, of in by_method.items():
-        name = '`learn="function"`' if method == "uncertainty" else f'`criterion="{method}"`'
+        name = '`learn="function"`' if method == "integrated_variance" else f'`criterion="{method}"`'
         cells = [f"{of[m]['at_38_points']:.2f}" for m in ("rmse", "nll")]
         gaps = [f"{of[m]['minus_random']:+.3f} ± {of[m]['minus_random_se']:.3f}" for m in ("rmse", "nll")]
         is_random = method == "random"

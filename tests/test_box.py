@@ -198,10 +198,10 @@ def test_a_pending_point_is_conditioned_on(ard):
     second = active.ask()
     given = ard.given(np.concatenate([ard.X, first]), np.concatenate([ard.y, value]))
     pool = np.random.default_rng(5).uniform(-1, 1, size=(3000, 3))
-    score = Uncertainty().prepare(given).score(np.concatenate([second, pool]))
+    score = active.criterion.prepare(given).score(np.concatenate([second, pool]))
     assert score[0] >= score[1:].max()
     # Where the first one was there is little left to learn.
-    assert Uncertainty().prepare(given).score(first) < 0.6 * Uncertainty().prepare(ard).score(first)
+    assert active.criterion.prepare(given).score(first) < 0.6 * active.criterion.prepare(ard).score(first)
 
 
 @pytest.mark.parametrize("repeat", [False, True])
@@ -268,7 +268,7 @@ def test_a_model_without_gradients_is_searched_by_differences():
     fitted = fit(gpm, n_restarts=1)
     scorer = Uncertainty().prepare(fitted)
     assert scorer.gradient(gpm.X[:1]) is None
-    active = quick(Learner(gpm, bounds=[(0, 2), (0, 2)], random_seed=1), fitted)
+    active = quick(Learner(gpm, criterion="uncertainty", bounds=[(0, 2), (0, 2)], random_seed=1), fitted)
     first = active.ask()
     score = scorer.score(np.concatenate([first, np.random.default_rng(1).uniform(0, 2, size=(2000, 2))]))
     assert score[0] >= score[1:].max() - 1e-9

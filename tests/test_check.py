@@ -26,7 +26,8 @@ pytestmark = pytest.mark.slow
 NEW = np.linspace(-3, 3, 7)[:, None]
 POOL = np.linspace(-4, 4, 9)[:, None]
 # The criteria of a LaplaceFit that are checked unless others are named.
-CRITERIA = [*criterion_names("moments"), 'bald(method="draws")', 'bald(target="f")', "max_value_entropy", "pes"]
+OF_MODES = ['bald(method="draws")', 'bald(target="f")']
+CRITERIA = [*criterion_names("moments"), "integrated_variance", *OF_MODES, "max_value_entropy", "pes"]
 APPROXIMATIONS = ("mgp", "map", "bbq", "modes", "draws")
 QUICK = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
 
@@ -248,7 +249,8 @@ def test_the_fit_a_user_gets_is_compared_with_a_longer_run(particles, longer):
     decision = longer["decision"].to_dataset()
     assert_allclose(decision.score.sel(criterion="bald"), pma.active.bald(particles, POOL), rtol=1e-9)
     assert decision.criterion.to_numpy().tolist() == [
-        *("bald", "uncertainty", "expected_improvement", "upper_confidence_bound", "max_value_entropy", "pes")
+        *("bald", "uncertainty", "expected_improvement", "upper_confidence_bound", "integrated_variance"),
+        *("max_value_entropy", "pes"),
     ]
 
 
@@ -330,6 +332,7 @@ def test_scores_are_those_of_the_public_criteria_over_the_fit(fit, report):
         "uncertainty": pma.active.uncertainty(fit, POOL),
         "expected_improvement": pma.active.expected_improvement(fit, POOL),
         "upper_confidence_bound": pma.active.upper_confidence_bound(fit, POOL),
+        "integrated_variance": pma.active.integrated_variance(fit, POOL, random_seed=0),
         "max_value_entropy": pma.active.max_value_entropy(fit, POOL, random_seed=0),
         "pes": pma.active.pes(fit, POOL, random_seed=0),
     }
@@ -574,7 +577,7 @@ GOOD = {
         ({}, ["MCMC converged (largest R-hat 1.002, smallest effective sample size 900, no divergences).",
               "Predictions are as good as those of MCMC, to 0.02 nats a point (negative log density there 1.00).",
               "can be reweighed to the posterior (Pareto k 0.20",
-              "for bald): bald 1.00, uncertainty 1.00, expected_improvement 1.00",
+              "for bald): bald 1.00, integrated_variance 1.00, expected_improvement 1.00",
               "What to do: go on, the fit serves here."]),
         ({"trace_diagnostics__n_divergences": 3}, ["MCMC is rough but usable", "3 divergences"]),
         ({"trace_diagnostics__largest_rhat": 1.2}, ["MCMC has NOT converged", "What to do: sample longer"]),

@@ -705,7 +705,7 @@ DAMAGED = {
         (("learn",), "everything", "learn must be one of"),
         (("named", "name"), "os.system", "criterion must be callable or one of"),
         (("named",), None, "a file cannot hold your own criterion"),
-        (("named", "arguments"), {"os": "system"}, "may have the arguments method, draws; got"),
+        (("named", "arguments"), {"os": "system"}, "may have the arguments draws, X_target; got"),
         (("n_start",), 2, "3 observations, but 2 at the start and 0 told"),
         (("random_seed",), "__import__('os')", "invalid literal"),
         (("verify",), None, "verify must be 'never', 'sometimes' or a whole number"),

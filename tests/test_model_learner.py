@@ -149,7 +149,7 @@ def test_every_criterion_asks_for_a_candidate(criterion):
 def test_several_models_together_learn_the_function_in_a_box():
     it = learner(("SE", "LIN + PER"), learn="function", pool=None, bounds=[(0, 1)])
     it.run(truth, 3, progressbar=False)
-    assert it.criterion_name == "uncertainty"
+    assert it.criterion_name == "integrated_variance"
     assert 0 <= it.recommend().item() <= 1
 
 

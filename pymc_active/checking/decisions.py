@@ -14,7 +14,7 @@ from pymc_active.criteria.bald import bald
 from pymc_active.criteria.bams import bams
 from pymc_active.criteria.base import Criterion, MomentCriterion, relative_utility
 from pymc_active.criteria.by_name import CRITERIA, Named, criterion_names, make_criterion
-from pymc_active.criteria.epig import targets_among
+from pymc_active.criteria.epig import rows_among
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_models
@@ -24,9 +24,9 @@ from pymc_active.predictions.model_average import ModelAverage
 
 # Maxima of sample paths cost seconds; with more inputs, more.
 _MOST_INPUTS = 6
-# The criteria that are looked at unless others are named: of moments, for a fit that is one ensemble; of the maximum;
-# and between models.
-_OPTIMUM = ("max_value_entropy", "pes")
+# The criteria that are looked at unless others are named: of moments and of predictions, for a fit that is one
+# ensemble; of the maximum; and between models.
+_OF_PREDICTIONS, _OPTIMUM = ("integrated_variance",), ("max_value_entropy", "pes")
 # Variants that a Gaussian at a mode has, while particles have one answer.
 _OF_MODES = (partial(bald, method="draws"), partial(bald, target="f"))
 _BETWEEN_OF_MODES = (partial(bams, method="modes"), partial(bams, method="draws"))
@@ -49,7 +49,8 @@ class Question(NamedTuple):
     def criterion(self, named: Named, random_seed: int | None) -> Criterion:
         """One of them."""
         common: dict[str, Any] = {"minimize": self.minimize, "random_seed": random_seed, "several_models": True}
-        return make_criterion(named, domain=lambda: self.domain, targets=lambda: targets_among(self.X), **common)
+        targets = self.X[rows_among(len(self.X))]
+        return make_criterion(named, domain=lambda: self.domain, targets=lambda: targets, **common)
 
 
 def read_question(
@@ -68,7 +69,7 @@ def read_question(
         of_modes = (_BETWEEN_OF_MODES if between else _OF_MODES) if as_ensemble(fit).has_gaussians else ()
         is_simple = np.ptp(fit.y) > 0 and fit.X.shape[1] <= _MOST_INPUTS
         optimum = _OPTIMUM if is_simple and not between else ()
-        criteria = [*(known if between else criterion_names("moments")), *of_modes, *optimum]
+        criteria = [*(known if between else [*criterion_names("moments"), *_OF_PREDICTIONS]), *of_modes, *optimum]
     given = (criteria,) if isinstance(criteria, str) or callable(criteria) else tuple(criteria)
     read = (Named.read(one, fit.gpm.inputs) for one in given)
     named = [one for one in read if one is not None and one.name in known]

@@ -59,9 +59,10 @@ def check(
         Candidates for the decisions.
     criteria : sequence of str or callable, optional
         Criteria whose decisions are checked, as :class:`pymc_active.Learner` takes them. Default for one model: the
-        functions of the predictive moments (such as ``"bald"``, ``"uncertainty"`` and ``"expected_improvement"``), and
-        ``"max_value_entropy"`` and ``"pes"``, which take some seconds, if there are at most six inputs and the y
-        differ. Default for several models: ``"bams"`` and ``"committee"``. For a LaplaceFit also variants.
+        functions of the predictive moments (such as ``"bald"`` and ``"expected_improvement"``),
+        ``"integrated_variance"``, and ``"max_value_entropy"`` and ``"pes"``, which take some seconds, if there are at
+        most six inputs and the y differ. Default for several models: ``"bams"`` and ``"committee"``. For a LaplaceFit
+        also variants.
     bounds, minimize : list of (low, high), optional, and bool
         Box in which criteria such as ``"pes"`` look for the maximum (or minimum). Default: they look in the pool.
     n_particles : int, optional

@@ -28,7 +28,7 @@ CONTRADICTION = 4.0
 # A larger error of a probability changes how a sentence about the models reads.
 PROBABILITY_MATTERS = 0.1
 # Default criteria of a Learner: for hyperparameters, for the function, for the maximum.
-DEFAULTS = ("bald", "uncertainty", "expected_improvement")
+DEFAULTS = ("bald", "integrated_variance", "expected_improvement")
 
 # What a comparison of two ways to compute one posterior cannot see.
 _LIMITS = (

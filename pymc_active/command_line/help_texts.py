@@ -68,7 +68,8 @@ results
   --debug                  show where an error comes from
 
 goals (--learn)
-  function         the target everywhere: measures where the prediction is least certain. For a calibration or a map.
+  function         the target everywhere: measures what makes predictions of all candidates most certain. For a
+                   calibration or a map.
   hyperparameters  what the model leaves open: how much each input matters, on which scale the target changes, how
                    large the noise is, which combination of many inputs counts. For finding out what matters.
   model            which of several kernels is right (name them: --model SE --model 'LIN + PER * RQ' ...).
@@ -80,9 +81,9 @@ criteria (--criterion)
 units
   Inputs, target and everything printed are in your units. A number behind ± is one standard deviation (sd), in the
   table that of a measurement; bars and bands of the picture are 89 % intervals, 1.6 sd to either side.
-  A score in nats is expected information; a score in units of the target is an uncertainty or a gain; the log
-  expected improvement is the logarithm of a gain, and larger is better. Each score in a batch takes the rows above
-  it as measured.
+  A score in nats is expected information; the integrated variance is by how much the variance of predictions falls;
+  the log expected improvement is the logarithm of a gain. Larger is better. Each score in a batch takes the rows
+  above it as measured.
 
 what happens next
   Measure, write the results into measurements.csv (in any order; other measurements are welcome), and repeat the

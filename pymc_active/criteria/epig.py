@@ -213,17 +213,18 @@ class GainScorer(Scorer):
         return value, slope
 
 
-def targets_in(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Default targets of a box, (100, D) evenly spread."""
-    cube = qmc.Sobol(len(low), rng=np.random.default_rng(0)).random_base2(7)[:N_TARGETS]
-    return low + (high - low) * cube
+def targets_in(low: np.ndarray, high: np.ndarray, n: int = N_TARGETS) -> np.ndarray:
+    """Points of a box (n, D), evenly spread; always the same."""
+    cube = qmc.Sobol(len(low), rng=np.random.default_rng(0)).random_base2((n - 1).bit_length())
+    return low + (high - low) * cube[:n]
 
 
-def targets_among(X_pool: np.ndarray) -> np.ndarray:
-    """Default targets of a pool: up to 100 of its rows, at random."""
-    if len(X_pool) <= N_TARGETS:
-        return X_pool
-    return X_pool[np.random.default_rng(0).choice(len(X_pool), N_TARGETS, replace=False)]
+def rows_among(n_rows: int, n: int = N_TARGETS) -> np.ndarray:
+    """Up to n of so many rows, always the same ones, sorted."""
+    if n_rows <= n:
+        return np.arange(n_rows)
+    # At random: every k-th row of a grid may be a line through it.
+    return np.sort(np.random.default_rng(0).choice(n_rows, n, replace=False))
 
 
 def _over(
@@ -237,5 +238,6 @@ def _over(
     elif is_lazy(X_pool):
         raise ValueError("a dask pool does not say where predictions matter: pass X_target=... or bounds=...")
     else:
-        targets = targets_among(read_inputs(in_order_of(gpm.inputs, X_pool, "X_pool"), "X_pool", inputs=gpm.inputs))
+        X = read_inputs(in_order_of(gpm.inputs, X_pool, "X_pool"), "X_pool", inputs=gpm.inputs)
+        targets = X[rows_among(len(X))]
     return kind(targets, draws=draws, random_seed=seed).over(fit, X_pool, model)

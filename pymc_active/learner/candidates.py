@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.criteria.base import Scorer
+from pymc_active.criteria.epig import rows_among, targets_in
 from pymc_active.criteria.maximize_in_box import maximize
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import screened
@@ -44,7 +45,7 @@ class Candidates(Protocol):
         """How many more can be chosen."""
 
     def places(self, n: int) -> np.ndarray:
-        """About ``n`` candidates (n, D), spread over all."""
+        """At most ``n`` candidates (n, D) that stand for all, always the same."""
 
     def labels_of(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """The user's labels of rows of the pool."""
@@ -106,7 +107,7 @@ class Pool:
         return len(self.left(pending))
 
     def places(self, n):
-        return self.X[np.unique(np.linspace(0, len(self.X) - 1, n).astype(int))]
+        return self.X[rows_among(len(self.X), n)]
 
     def labels_of(self, rows):
         return self.labels[list(rows)]
@@ -181,7 +182,7 @@ class Box:
         return np.inf
 
     def places(self, n):
-        return np.random.default_rng(0).uniform(self.low, self.high, (n, len(self.low)))
+        return targets_in(self.low, self.high, n)
 
     def labels_of(self, rows):
         return np.array(rows, int)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_active.criteria.epig import rows_among
 from pymc_active.criteria.screening import screened
 from pymc_active.learner.candidates import Choice
 from pymc_active.support.tables import read_inputs
@@ -56,7 +57,7 @@ class LazyPool:
         return np.asarray(self.pool[rows].compute(), float)
 
     def places(self, n):
-        return self.read(np.unique(np.linspace(0, len(self) - 1, n).astype(int)))
+        return self.read(rows_among(len(self), n))
 
     def labels_of(self, rows):
         return np.array(rows, int)

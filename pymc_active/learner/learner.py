@@ -71,9 +71,10 @@ class Learner(Summarized):
         hypercube of D + 2 points, from 4 to 20 (of a pool, the rows nearest to it), and to learn the hyperparameters of
         8 to 30 inputs in a box the :func:`gradient_design` of D + 1 points.
     learn : {"function", "hyperparameters", "model", "maximum"}
-        The goal. It selects the criterion: :func:`uncertainty`; :func:`bald`; :func:`bams` between several models; or
-        :func:`expected_improvement` for the maximum or minimum. All are taken over the posterior that the fits
-        represent. Several models may also learn the function or its maximum: their average decides.
+        The goal. It selects the criterion: :func:`integrated_variance` at 100 of the candidates; :func:`bald`;
+        :func:`bams` between several models; or :func:`expected_improvement` for the maximum or minimum. All are taken
+        over the posterior that the fits represent. Several models may also learn the function or its maximum: their
+        average decides.
     criterion : str or callable, optional
         Another criterion, by a name that means the same for :func:`pymc_active.check` and the command line: ``"bald"``,
         ``"uncertainty"``, ``"epig"``, ``"integrated_variance"``, ``"expected_improvement"``,
@@ -539,8 +540,9 @@ class Learner(Summarized):
         probability below ``delta``, by the posterior over functions and hyperparameters. For ``learn="model"``: whether
         the most probable model is wrong with a probability below ``delta`` or no candidate tells more than ``epsilon``
         nats. For the other goals: whether the best candidate's criterion is at most ``epsilon``, the price of a
-        measurement in the criterion's units; there ``delta`` means nothing. All answers trust the model. Before there
-        is one, the answer is False.
+        measurement in the criterion's units (for ``learn="function"``, by how much it lowers the variance of
+        predictions, in units of y²); there ``delta`` means nothing. All answers trust the model. Before there is one,
+        the answer is False.
 
         References
         ----------

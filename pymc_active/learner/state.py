@@ -28,7 +28,7 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 # The criterion of each goal.
 GOALS = {
-    "function": "uncertainty",
+    "function": "integrated_variance",
     "hyperparameters": "bald",
     "model": "bams",
     "maximum": "expected_improvement",
