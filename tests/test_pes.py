@@ -221,7 +221,7 @@ def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
     # Both are averages over draws: the ratio varies by six percent from seed to seed.
     assert 0.75 < float(estimate.max() / truth.information.max()) < 1.3
     # The point that is asked is worth as much as the best one.
-    assert truth.information[int(estimate.argmax())] > 0.8 * truth.information.max()
+    assert truth.information[int(estimate.to_numpy().argmax())] > 0.8 * truth.information.max()
 
 
 class TestFallbacks:
