@@ -126,6 +126,20 @@ def test_a_slice_keeps_the_other_inputs_at_their_median(ard_fit):
     assert_array_equal(line(plots.plot_predictions(ard_fit, input=1, n_points=20), "MGP mean")[1], mean)
 
 
+@pytest.mark.parametrize("box", [None, [(0, 1)] * 6])
+def test_a_slice_is_along_the_input_that_matters_most(box):
+    """By default, of a fit and of a run; which input that is, a function of one input alone leaves no doubt."""
+    names = list("abcdef")
+    table = pd.DataFrame(np.random.default_rng(3).uniform(size=(20, 6)), columns=names)
+    gpm = pma.ard_gp(table, np.sin(4 * table["d"]), bounds=box)
+    assert plots.plot(pma.fit_laplace(gpm, **QUICK)).get_xlabel() == "d"
+    at = {"pool": table} if box is None else {"bounds": box}
+    for goal in ("function", "maximum"):
+        learner = pma.Learner(gpm, goal, inference="laplace", random_seed=1, **at)
+        assert plots.plot(learner).get_xlabel() == "d"
+        assert plots.plot(learner, input="a").get_xlabel() == "a"
+
+
 def test_a_slice_says_where_it_is(ard_fit, plane_fit):
     acid, salt, noise = np.median(10 * X, axis=0)[1:]
     title = plots.plot(ard_fit).get_title(loc="left").replace("\n", " ")

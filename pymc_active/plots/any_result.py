@@ -25,7 +25,7 @@ from pymc_active.plots.kernels import (
     plot_prior_sensitivity,
     plot_structure_search,
 )
-from pymc_active.plots.measurements import around, column_of
+from pymc_active.plots.measurements import around, column_of, steepest_input
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_predictions
 from pymc_active.plots.style import VERMILION
@@ -55,9 +55,9 @@ def plot(result: Any, **keywords: Any) -> Any:
     """Plot a result with the function that suits it, which takes the keywords and returns its Axes.
 
     A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions (:func:`plot_predictions`). A
-    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, along one input with
-    failures as crosses at the bottom, and for the maximum through the recommended point; with several models, their
-    posterior over the run (:func:`plot_model_posterior`).
+    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, failures as crosses at the
+    bottom, and for the maximum through the recommended point; with several models, their posterior over the run
+    (:func:`plot_model_posterior`).
     What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
     result of a search: its own picture. For another table the TypeError names the function that draws it, if any.
     """
@@ -101,11 +101,14 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
         keywords = {"highlight": np.arange(learner.n_start, len(learner.y)), "number": True} | keywords
     if learner.gpm.embedding:
         return plot_embedding(learner.fit, **keywords)
-    column, _ = column_of(learner.gpm.inputs, keywords.get("input", 0))
-    keywords = {"limits": _limits(learner, column)} | keywords
+    inputs, ends = learner.gpm.inputs, _ends(learner)
     if learner.learn == "maximum":
         keywords = {"at": learner._best().x} | keywords
-    ax = plot_predictions(learner.fit, **keywords)
+    if keywords.get("input") is None:
+        held = keywords.get("at", np.median(learner.X, axis=0))
+        keywords["input"] = inputs[steepest_input(learner.fit, np.asarray(held, float).reshape(-1), ends)]
+    column, _ = column_of(inputs, keywords["input"])
+    ax = plot_predictions(learner.fit, **({"limits": tuple(ends[column])} | keywords))
     if len(learner.failures):
         style: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zorder": 5, "label": "failed"}
         heights = np.full(len(learner.failures), 0.03)
@@ -114,10 +117,10 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     return ax
 
 
-def _limits(learner: Learner, column: int) -> tuple[float, float]:
-    """The learner's box, or its model's; else a tenth beyond the candidates and the data on either side."""
+def _ends(learner: Learner) -> np.ndarray:
+    """Ends (D, 2) of the learner's box, or its model's; else a tenth beyond the candidates and the data."""
     candidates = learner._questions.candidates
     box = candidates.limits if isinstance(candidates, Box) else learner.gpm.box
-    if box is None:
-        return around(np.concatenate([candidates.limits, learner.X])[:, column])
-    return box[0][column], box[1][column]
+    if box is not None:
+        return np.transpose(box)
+    return np.array([around(x) for x in np.concatenate([candidates.limits, learner.X]).T])

@@ -18,6 +18,8 @@ from pymc_active.support.tables import read_inputs, read_outputs
 
 # Points between two numbers, to the side and up: as much as one of three digits needs.
 _ROOM = (16, 11)
+# Points along an input at which its effect is looked for.
+_STEPS = 12
 # A slice through more other inputs does not name them.
 _NAMED = 3
 
@@ -53,6 +55,15 @@ def around(values: np.ndarray) -> tuple[float, float]:
     low, high = values.min(), values.max()
     margin = 0.1 * (high - low) or 1.0
     return low - margin, high + margin
+
+
+def steepest_input(fit: Fit | ModelAverage, held: np.ndarray, limits: np.ndarray) -> int:
+    """The input along which the predicted mean changes most, the others ``held`` (D,), between ``limits`` (D, 2)."""
+    D = len(held)
+    grid = np.tile(held, (D, _STEPS, 1))
+    grid[np.arange(D), :, np.arange(D)] = np.linspace(*limits.T, _STEPS, axis=1)
+    mean = predict(fit, grid.reshape(-1, D)).f_mean.to_numpy()
+    return int(np.ptp(mean.reshape(D, _STEPS), axis=1).argmax())
 
 
 def name_slice(

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_active.inference.fit import Fit
 from pymc_active.plots.axes import Axes, legend_above, new_axes
 from pymc_active.plots.marks import dots
-from pymc_active.plots.measurements import around, band, column_of, data_of, name_of, name_slice, ring
+from pymc_active.plots.measurements import around, band, column_of, data_of, name_of, name_slice, ring, steepest_input
 from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
@@ -27,7 +27,7 @@ _COUNTS = 0.02
 def plot_predictions(
     fit: Fit | ModelAverage,
     *,
-    input: Any = 0,
+    input: Any = None,
     at: Any = None,
     limits: tuple[float, float] | None = None,
     n_points: int = 200,
@@ -48,7 +48,8 @@ def plot_predictions(
 
     Parameters
     ----------
-    input : int or label
+    input : int or label, optional
+        By default the input along which the mean changes most.
     at : array_like, shape (D,), optional
         Where the other inputs are held, by default at the median of the data. These are drawn faintly because they do
         not lie on this slice; the title says where it is.
@@ -71,16 +72,16 @@ def plot_predictions(
     gpm = fit.gpm
     if trace is not None and not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
         raise ValueError("the model's data changed since this fit: fit again, or leave out the trace")
-    column, name = column_of(gpm.inputs, input)
     X, y = data_of(fit, X, y)
-    if limits is None:
-        limits = around(X[:, column]) if gpm.box is None else (gpm.box[0][column], gpm.box[1][column])
-    if not -np.inf < limits[0] < limits[1] < np.inf:
-        raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
     if at is None:
         held = np.median(X, axis=0)
     else:
         held = read_inputs(at if isinstance(at, pd.DataFrame) else np.atleast_2d(at), "at", inputs=gpm.inputs)[0]
+    ends = np.array([around(x) for x in X.T] if gpm.box is None else np.transpose(gpm.box))
+    column, name = column_of(gpm.inputs, steepest_input(fit, held, ends) if input is None else input)
+    limits = tuple(ends[column]) if limits is None else limits
+    if not -np.inf < limits[0] < limits[1] < np.inf:
+        raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
     grid = np.tile(held, (count("n_points", n_points), 1))
     grid[:, column] = x = np.linspace(*limits, n_points)
     exact = None if trace is None else band(trace, grid, target, model=gpm)
