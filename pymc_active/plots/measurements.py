@@ -61,7 +61,7 @@ def steepest_input(fit: Fit | ModelAverage, held: np.ndarray, limits: np.ndarray
     """The input along which the predicted mean changes most, the others ``held`` (D,), between ``limits`` (D, 2)."""
     D = len(held)
     grid = np.tile(held, (D, _STEPS, 1))
-    grid[np.arange(D), :, np.arange(D)] = np.linspace(*limits.T, _STEPS, axis=1)
+    grid[np.arange(D), :, np.arange(D)] = np.linspace(limits[:, 0], limits[:, 1], _STEPS, axis=1)
     mean = predict(fit, grid.reshape(-1, D)).f_mean.to_numpy()
     return int(np.ptp(mean.reshape(D, _STEPS), axis=1).argmax())
 
