@@ -14,6 +14,7 @@ from pymc_active.criteria.base import Criterion, Scorer, is_lazy
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.posterior.embedded import in_fewest_inputs
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.support.arguments import checked
@@ -118,7 +119,8 @@ class Epig(Criterion):
         ensemble = ensemble_of(source, model, draws=self.draws, random_seed=self.random_seed)
         with one_blas_thread():
             gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
-            return GainScorer(ensemble, self.units, [_at_targets(gp, self.targets) for gp in gps], self.gain)
+            parts = [_at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
+            return GainScorer(ensemble, self.units, parts, self.gain)
 
     @staticmethod
     def gain(c: np.ndarray, v: np.ndarray, at_target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -187,10 +189,11 @@ class GainScorer(Scorer):
         means, v, c = np.empty((len(self.parts), len(X))), np.zeros(len(X)), np.zeros((len(X), T))
         for s, (gp, targets, solved, _, _) in enumerate(self.parts):
             Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
-            mean, variance = gp.moments(Z)
+            cross = gp.covariance(gp.X, Z)
+            mean, variance = gp.moments(Z, cross)
             means[s] = gp.to_user_y(mean)
             v += share * unit**2 * (variance + gp.noise_variance(Z))
-            c += share * unit**2 * (gp.covariance(Z, targets) - gp.covariance(gp.X, Z).T @ solved)
+            c += share * unit**2 * (gp.covariance(Z, targets) - cross.T @ solved)
         away = means - means.mean(0)
         v += np.square(away).mean(0)
         c += share * away.T @ self._deviations
@@ -202,13 +205,14 @@ class GainScorer(Scorer):
         slope = np.zeros_like(X)
         for s, (gp, targets, solved, _, _) in enumerate(self.parts):
             Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
-            in_mean, in_variance = gp.moment_gradients(Z)
-            in_mean = unit * gp.sign * in_mean
-            part = in_v[:, None] * (unit**2 * (in_variance + gp.noise_variance_gradient(Z)))
-            part += (2 * in_v * away[s] + in_c @ self._deviations[s])[:, None] * in_mean
-            at = gp.lines(Z[:, None], targets)
-            through = [(in_c * at.along(u, None, (1, 0)).get((1, 0), 0.0)).sum(1) for u in np.eye(X.shape[1])]
-            part += unit**2 * (np.stack(through, axis=1) - gp.pull(Z, solved @ in_c.T))
+            in_mean = unit * gp.sign * (2 * in_v * away[s] + in_c @ self._deviations[s])
+            in_variance, in_covariance = unit**2 * in_v, unit**2 * in_c.T
+            part = in_mean[:, None] * gp.prior_mean(Z)[1]
+            part += in_variance[:, None] * (gp.prior_variance_gradient(Z) + gp.noise_variance_gradient(Z))
+            # All else goes through covariances with the data and the targets.
+            with_data = gp.alpha[:, None] * in_mean - 2 * in_variance * gp.factor.solve(gp.covariance(gp.X, Z))
+            weights = np.concatenate([with_data - solved @ in_covariance, in_covariance])
+            part += gp.pull(Z, weights, np.concatenate([gp.X, targets]))
             slope += share * gp.x_map.pullback(X, part)
         return value, slope
 

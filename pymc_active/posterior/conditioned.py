@@ -107,24 +107,24 @@ class ConditionedGP:
         steps = np.diag(_STEP * np.where(width > 0, width, 1.0))
         return np.stack([(function(X + h) - function(X - h)) / (2 * h[i]) for i, h in enumerate(steps)], axis=1)
 
-    def moments(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent posterior mean and variance (m,)."""
-        cross = self.covariance(self.X, X)
+    def moments(self, X: np.ndarray, cross: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Latent posterior mean and variance (m,); ``cross`` is the covariance (n, m) with the data, if it is known."""
+        cross = self.covariance(self.X, X) if cross is None else cross
         half = self.factor.half_solve(cross)
         mean = self.prior_mean(X)[0] + self.alpha @ cross
         return mean, np.maximum(self.prior_variance(X) - np.einsum("ij,ij->j", half, half), 0.0)
 
-    def pull(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Gradient of ⟨W, k(data, X)⟩ in the rows of X, (m, D); W is (n, m) or (n, 1)."""
-        at = self.lines(self.X[:, None], X)
-        columns = [np.sum(W * at.along(None, v, (0, 1)).get((0, 1), 0.0), axis=0) for v in np.eye(X.shape[1])]
-        return np.stack(columns, axis=1)
+    def pull(self, X: np.ndarray, W: np.ndarray, at: np.ndarray | None = None) -> np.ndarray:
+        """Gradient of ⟨W, k(at, X)⟩ in the rows of X, (m, D); W is (n, m) or (n, 1), and ``at`` (n, D) the data."""
+        lines = self.lines((self.X if at is None else at)[:, None], X)
+        # All axes at once.
+        slopes = lines.along(None, np.eye(X.shape[1])[:, None, None], (0, 1)).get((0, 1), 0.0)
+        return np.broadcast_to((W * slopes).sum(-2), (X.shape[1], len(X))).T
 
     def prior_variance_gradient(self, X: np.ndarray) -> np.ndarray:
         """Gradient of k(x, x) in x, (m, D): twice that in one argument."""
-        at = self.lines(X, X)
-        columns = [2 * at.along(None, v, (0, 1)).get((0, 1), np.zeros(len(X))) for v in np.eye(X.shape[1])]
-        return np.stack(np.broadcast_arrays(*columns), axis=1)
+        slopes = self.lines(X, X).along(None, np.eye(X.shape[1])[:, None], (0, 1)).get((0, 1), 0.0)
+        return 2 * np.broadcast_to(slopes, (X.shape[1], len(X))).T
 
     def moment_gradients(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradients of :meth:`moments` in the rows of X, (m, D) each."""

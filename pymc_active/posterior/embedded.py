@@ -69,3 +69,8 @@ class EmbeddedGP(ConditionedGP):
         posterior = self.posterior
         assert isinstance(posterior, EmbeddingPosterior)
         return posterior.lines_between(self.theta, a - b, lambda direction: direction)
+
+
+def in_fewest_inputs(gp: ConditionedGP) -> ConditionedGP:
+    """The process in embedded inputs, if these are fewer, else the process itself; maps lead there and back."""
+    return EmbeddedGP(gp) if EmbeddedGP.applies_to(gp) else gp

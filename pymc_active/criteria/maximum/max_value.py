@@ -115,9 +115,7 @@ def _joint_of_one(part: _Part, X_user: np.ndarray, gradient: bool) -> tuple[np.n
     w_m = -(w_a / np.sqrt(V1)).sum(0)
     w_V = 0.5 / (V + noise) + w_V1.sum(0)
     dm, dV = gp.moment_gradients(X)
-    at = gp.lines(X[:, None], places)
-    through = [(w_C.T * at.along(u, None, (1, 0)).get((1, 0), 0.0)).sum(1) for u in np.eye(X.shape[1])]
-    slope = w_m[:, None] * dm + w_V[:, None] * dV + np.stack(through, axis=1) - gp.pull(X, solved @ w_C)
+    slope = w_m[:, None] * dm + w_V[:, None] * dV + gp.pull(X, w_C, places) - gp.pull(X, solved @ w_C)
     slope += (0.5 / (V + noise) + w.sum(0))[:, None] * gp.noise_variance_gradient(X)
     return value, gp.x_map.pullback(X_user, slope)
 
