@@ -26,10 +26,12 @@ _ROUNDING = 1e-9
 _FOLLOWED, _BELIEVED = 3.0, 4.0
 # With noise, measurements of a point on the way to an input, and most of each end where a single input is confirmed.
 _FEWEST, _MOST, _MOST_AT_ENDS = 4, 16, 32
-# Pairs that show nothing are drawn until noise explains them that easily; at most four times as many as without doubt.
+# Pairs that must show nothing at the end.
+_PAIRS = 32
+# More are drawn until noise explains them that easily; at most four times as many as without doubt.
 _LIKELY, _LONGEST = 0.2, 4
 # At a p-value below this something is left.
-SURPRISING = 0.01
+_SURPRISING = 0.01
 _PERMUTATIONS = 2000
 # Pairs whose differences, the largest of those that show nothing, are measured more precisely.
 _LARGEST = 4
@@ -52,20 +54,14 @@ class Bisection:
 
     ``noise_variance``, in squared units of y, is needed only if f is rough and repeats agree: the size of changes that
     do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
-    At its end the last ``n_shown`` pairs, at least ``n_pairs``, have shown nothing, and ``p_value`` is that noise
+    At its end the last ``n_shown`` pairs, have shown nothing, and ``p_value`` is that noise
     explains them.
     """
 
-    def __init__(
-        self,
-        n_dims: int,
-        found: Iterable[int],
-        rng: np.random.Generator,
-        noise_variance: float = 0.0,
-        n_pairs: int = 32,
-    ):
-        self.n_dims, self.found, self.n_pairs = n_dims, sorted(found), n_pairs
+    def __init__(self, n_dims: int, found: Iterable[int], rng: np.random.Generator, noise_variance: float = 0.0):
+        self.n_dims, self.found = n_dims, sorted(found)
         self.p_value, self.n_shown = 1.0, 0
+        self.is_finished = False
         self._rng, self._assumed = rng, noise_variance
         self._values: dict[bytes, list[float]] = {}
         self._ends: list[np.ndarray] = []
@@ -73,16 +69,20 @@ class Bisection:
         self._squares, self._freedom = 0.0, 0
         self._low, self._high = np.inf, -np.inf
 
+    @property
+    def shows_nothing(self) -> bool | None:
+        """Whether nothing is left that would be seen; None before the end."""
+        return self.p_value > _SURPRISING if self.is_finished else None
+
     # Measuring
 
     def _measure(self, points: list[np.ndarray], n: int) -> Points:
         """Have at least n values at each point."""
         missing = [x for x in points for _ in range(n - len(self._of(x)))]
-        while missing:
+        if missing:
             y = yield np.array(missing)
-            for x, value in zip(missing, y, strict=True):
-                self._enter(self._of(x), float(value))
-            missing = []
+            for x, value in zip(missing, y.tolist(), strict=True):
+                self._enter(self._of(x), value)
         if any(np.isnan(self._of(x)).all() for x in points):
             raise _FailedError
 
@@ -140,7 +140,7 @@ class Bisection:
             pass
         self._look_for_noise()
         pairs: list[_Pair] = []
-        wanted = self.n_pairs
+        wanted = _PAIRS
         for kind in count():
             if len(self.found) == self.n_dims:
                 break
@@ -151,24 +151,25 @@ class Bisection:
                 # A pair that differs, and cannot be followed, does not count as one that shows nothing.
                 continue
             if has_found:
-                pairs, wanted = [], self.n_pairs
+                pairs, wanted = [], _PAIRS
                 continue
             pairs.append(pair)
             if len(pairs) < wanted:
                 continue
             self.p_value, self.n_shown = self._p_value(pairs), len(pairs)
-            if self.p_value > _LIKELY or wanted >= _LONGEST * self.n_pairs:
+            if self.p_value > _LIKELY or wanted >= _LONGEST * _PAIRS:
                 break
             # Single differences may be too small to be seen: the largest are measured more precisely.
-            wanted += self.n_pairs // 2
+            wanted += _PAIRS // 2
             for pair in sorted(pairs, key=lambda pair: self._difference(pair.a, pair.b)[0])[: -_LARGEST - 1 : -1]:
                 try:
                     has_found = yield from self._follow(pair, _MOST)
                 except _FailedError:
                     continue
                 if has_found:
-                    pairs, wanted = [], self.n_pairs
+                    pairs, wanted = [], _PAIRS
                     break
+        self.is_finished = True
 
     def _new_pair(self, kind: int) -> Generator[np.ndarray, np.ndarray, _Pair]:
         """A pair and its first values: with noise, two new ones at each end."""

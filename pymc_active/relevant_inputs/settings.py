@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.relevant_inputs.guarantees import threshold
-from pymc_active.relevant_inputs.likelihood_ratio import VAGUE, least_noise
 from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds, read_numbers
 
 SCALES = ("bandwidth", "signal_variance", "noise_variance")
+# With less noise, in signal variances, the covariance of the observations is singular to rounding.
+_LEAST_NOISE = 1e-10
+# Prior variance of the mean of f, in signal variances, where nothing is known about it.
+_OFFSET = 10.0
 
 
 @dataclass(frozen=True)
@@ -29,74 +31,85 @@ class Settings:
     budget: int
     retest: bool
     offset_variance: float
-    n_active: int
-    share: float
+    check: bool
     # Numbers if every input has the same interval, so that many inputs cost nothing; else (D,).
     low: Any
     high: Any
-    check: bool = False
 
     @property
     def scales(self) -> tuple[float, float, float]:
         """Bandwidth, signal and noise variance."""
         return self.bandwidth, self.signal_variance, self.noise_variance
 
-    def scale(self, unit: np.ndarray, inputs: Any = slice(None)) -> np.ndarray:
+    def scale(self, unit: np.ndarray) -> np.ndarray:
         """From the unit box to the user's."""
-        low, high = self._ends(inputs)
-        return low + (high - low) * unit
+        return self.low + (self.high - self.low) * unit
 
-    def unscale(self, X: np.ndarray, inputs: Any = slice(None)) -> np.ndarray:
-        """From the user's box to the unit box."""
-        low, high = self._ends(inputs)
-        return (X - low) / (high - low)
 
-    def _ends(self, inputs: Any) -> tuple[Any, Any]:
-        low, high = (end[inputs] if isinstance(end, np.ndarray) else end for end in (self.low, self.high))
-        return low, high
+def least_noise(signal_variance: float, noise_variance: float) -> float:
+    """The noise variance, at least 1e-10 of the signal variance."""
+    return max(noise_variance, _LEAST_NOISE * signal_variance)
+
+
+def threshold(n_dims: int, n_active: int, recovery: float) -> float:
+    r"""Log likelihood ratio (nats) at which tests accept, and reject with the other sign, by default.
+
+    By Wald's inequality a test with it errs with a probability of at most :math:`\varepsilon / (2 d (\lceil \log_2 D
+    \rceil + 1))`, with :math:`\varepsilon` = 1 - recovery: a union bound over the nodes that a search without errors
+    visits. The paper's theorem 3.2 prints :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, with which the
+    probability of finding all active inputs can be 0.
+    """
+    if not 0 < recovery < 1:
+        raise ValueError(f"recovery, a probability, must be between 0 and 1; got {recovery!r}")
+    nodes = min(n_active, n_dims) * (int(np.ceil(np.log2(n_dims))) + 1)
+    return float(np.log(2 * nodes / (1 - recovery)))
 
 
 def read_settings(
     n_dims: int,
     bounds: Any,
+    test: str | None,
     scales: tuple[Any, Any, Any],
-    levels: tuple[float | None, float | None, float],
-    test: str,
+    levels: tuple[float | None, float | None, float, int],
     budget: int,
-    n_active: int,
-    share: float,
-    retest: bool,
-    offset_variance: float,
-    check: bool,
+    retest: bool | None,
+    offset_variance: float | None,
+    check: bool | None,
 ) -> Settings:
     """Check what :class:`HDSLearner` was given, but the name of the test."""
-    n_dims, n_active = count("n_dims, the number of inputs,", n_dims), count("n_active", n_active)
+    n_dims = count("n_dims, the number of inputs,", n_dims)
     low, high = read_box(bounds, n_dims)
-    offset = not_negative("offset_variance", offset_variance)
     bandwidth, signal, noise = scales
-    if test == "bisection" and bandwidth is signal is None:
+    has_none = bandwidth is signal is None
+    # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, and is checked.
+    is_careful = test is None
+    test = test or ("bisection" if has_none else "gpt")
+    offset = 0.0
+    if test == "bisection" and has_none:
         bandwidth = signal = np.nan
         noise = np.nan if noise is None else not_negative("noise_variance", noise)
     elif missing := [name for name, value in zip(SCALES, scales, strict=True) if value is None]:
         raise ValueError(
-            f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, a fitted model as model=, "
-            "or the result of estimate_scales; or none of them, for a bisection"
+            f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, or a fitted model as "
+            "model=; or neither bandwidth nor signal_variance, for a bisection"
         )
     else:
         bandwidth, signal = relative_bandwidth(bandwidth, low, high, n_dims), positive("signal_variance", signal)
-        # The offset is part of the covariances as well.
-        noise = least_noise(max(signal, offset / VAGUE), not_negative("noise_variance", noise))
-    if not (isinstance(share, int | float | np.number) and 0 < share <= 1):
-        raise ValueError(f"share, a part of the variance, must be above 0 and at most 1; got {share!r}")
-    accept, reject, recovery = levels
-    default = threshold(n_dims, n_active, recovery)
+        offset = _OFFSET * signal if is_careful else 0.0
+    if offset_variance is not None:
+        offset = not_negative("offset_variance", offset_variance)
+    if not has_none:
+        noise = least_noise(signal + offset, not_negative("noise_variance", noise))
+    accept, reject, recovery, n_active = levels
+    default = threshold(n_dims, count("n_active", n_active), recovery)
     # NumPy's numbers may have less precision.
     accept, reject = default if accept is None else float(accept), -default if reject is None else float(reject)
     if not (0 < accept < np.inf and -np.inf < reject < 0):
         got = f"got accept={accept!r}, reject={reject!r}"
         raise ValueError(f"thresholds of the log likelihood ratio need accept > 0 > reject; {got}")
-    budget, share, retest, check = count("budget", budget), float(share), bool(retest), bool(check)
-    told = test, bandwidth, signal, noise, accept, reject, budget, retest, offset, n_active, share, low, high, check
+    retest = is_careful if retest is None else bool(retest)
+    check = test == "bisection" or (is_careful if check is None else bool(check))
+    told = test, bandwidth, signal, noise, accept, reject, count("budget", budget), retest, offset, check, low, high
     return Settings(n_dims, *told)
 
 
