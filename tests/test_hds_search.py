@@ -380,7 +380,6 @@ def result():
 def test_the_tree_and_the_history_add_up(result):
     X, settings, history = result.history.X(), result.settings, result.history
     assert X.shape == (result.n_evaluations, 40)
-    assert_allclose(history.columns([30, 7]), X[:, [30, 7]])
     assert abs(history.y - two_of(40, 7, 30, noise=0.0)(X)).max() < 0.5
     table = result.tree_table()
     assert table.n_evaluations.sum() == result.n_evaluations

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from hashlib import blake2b
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,12 +40,8 @@ class _FailedError(Exception):
     """A point has no value."""
 
 
-class _Pair(NamedTuple):
-    """Two points, and four fair values, two of each; none without noise."""
-
-    a: np.ndarray
-    b: np.ndarray
-    y: list[float]
+# Two points, and four fair values, two of each; none without noise.
+_Pair = tuple[np.ndarray, np.ndarray, list[float]]
 
 
 class Bisection:
@@ -102,9 +97,6 @@ class Bisection:
         # Points may be very long.
         return self._values.setdefault(blake2b(x.tobytes(), digest_size=16).digest(), [])
 
-    def _mean(self, x: np.ndarray) -> float:
-        return float(np.nanmean(self._of(x)))
-
     def _variance(self) -> float:
         """Of the noise, pooled."""
         return self._squares / self._freedom if self._freedom else 0.0
@@ -127,7 +119,8 @@ class Bisection:
 
     def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """Of f between two points, in size, and its standard error."""
-        return abs(self._mean(b) - self._mean(a)), self._error(len(self._of(a)), len(self._of(b)))
+        size = abs(float(np.nanmean(self._of(b))) - float(np.nanmean(self._of(a))))
+        return size, self._error(len(self._of(a)), len(self._of(b)))
 
     # The search
 
@@ -156,12 +149,12 @@ class Bisection:
             pairs.append(pair)
             if len(pairs) < wanted:
                 continue
-            self.p_value, self.n_shown = self._p_value(pairs), len(pairs)
+            self.p_value, self.n_shown = self._p_value([y for _, _, y in pairs]), len(pairs)
             if self.p_value > _LIKELY or wanted >= _LONGEST * _PAIRS:
                 break
             # Single differences may be too small to be seen: the largest are measured more precisely.
             wanted += _PAIRS // 2
-            for pair in sorted(pairs, key=lambda pair: self._difference(pair.a, pair.b)[0])[: -_LARGEST - 1 : -1]:
+            for pair in sorted(pairs, key=lambda pair: self._difference(*pair[:2])[0])[: -_LARGEST - 1 : -1]:
                 try:
                     has_found = yield from self._follow(pair, _MOST)
                 except _FailedError:
@@ -176,12 +169,12 @@ class Bisection:
         a, b = self._draw_pair(kind)
         if not self._is_noisy:
             yield from self._measure([a, b], 1)
-            return _Pair(a, b, [])
+            return a, b, []
         # Old values, for which a point was chosen, are no fair sample.
         before = len(self._of(a))
         yield from self._measure([a], before + 2)
         yield from self._measure([b], 2)
-        return _Pair(a, b, self._of(a)[before:] + self._of(b))
+        return a, b, self._of(a)[before:] + self._of(b)
 
     def _follow(self, pair: _Pair, n: int) -> Generator[np.ndarray, np.ndarray, bool]:
         """Bisect a pair if f differs, with n values at each end; whether that has found inputs, or noise."""
@@ -260,9 +253,9 @@ class Bisection:
                 return False
             n *= 2
 
-    def _p_value(self, pairs: list[_Pair]) -> float:
+    def _p_value(self, values: list[list[float]]) -> float:
         """That all pairs differ by noise alone, whatever its distribution: by permuting the four values of each."""
-        y = np.array([pair.y for pair in pairs])
+        y = np.array(values)
         y = y[np.isfinite(y).all(1)]
         if not y.size:
             return 1.0

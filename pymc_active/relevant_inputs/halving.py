@@ -45,14 +45,12 @@ class Node:
 class Trial:
     """One test of a node on a background, of this number, at which all other inputs stay.
 
-    The verdict is ``"open"``, ``"active"`` or ``"inactive"``. ``path`` is the cumulative log likelihood ratio (nats) of
-    what succeeded, y (n,), with the node's inputs at ``z``.
+    ``path`` is the cumulative log likelihood ratio (nats) of what succeeded, y (n,), with the node's inputs at ``z``.
     """
 
     number: int
     node: Node
     background: int
-    verdict: str = "open"
     z: np.ndarray = field(default_factory=lambda: np.empty(0))
     y: np.ndarray = field(default_factory=lambda: np.empty(0))
     path: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -73,6 +71,7 @@ class Halving:
         self.design: list[tuple[Trial, float]] = []
         self._test, self._rng = test, rng
         self._backgrounds: list[np.ndarray] = []
+        self._open: list[Trial] = []
 
     @property
     def found(self) -> list[int]:
@@ -82,7 +81,7 @@ class Halving:
     def run(self) -> Points:
         """All points of the search, in turn."""
         self._begin(self.nodes)
-        while trials := [trial for trial in self.trials if trial.verdict == "open"]:
+        while trials := list(self._open):
             places = [self._test.places(trial.z, trial.y, self._rng) for trial in trials]
             y = yield np.concatenate([self._points(*both) for both in zip(trials, places, strict=True)])
             ends = np.cumsum([len(z) for z in places])[:-1]
@@ -107,13 +106,15 @@ class Halving:
         for node in nodes:
             node.status = "open"
             self.trials.append(Trial(len(self.trials), node, background))
+            self._open.append(self.trials[-1])
 
     def _judge(self, trial: Trial) -> None:
         """Enter a verdict, and begin the tests that follow."""
         node, llr = trial.node, trial.path[-1]
         if self.settings.reject < llr < self.settings.accept:
             return
-        trial.verdict = node.status = "active" if llr >= self.settings.accept else "inactive"
+        self._open.remove(trial)
+        node.status = "active" if llr >= self.settings.accept else "inactive"
         if node.status == "inactive":
             self._doubt(node)
         elif node.stop - node.start > 1:

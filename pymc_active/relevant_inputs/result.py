@@ -40,7 +40,8 @@ class History(Summarized):
     is the place, from 0 to 1, of the node's inputs on the background. ``y`` is NaN where the evaluation failed.
     """
 
-    def __init__(self, answers: list[Told], design: list[tuple[int, int, int, float]]):
+    def __init__(self, n_dims: int, answers: list[Told], design: list[tuple[int, int, int, float]]):
+        self._n_dims = n_dims
         self._X, self.y = [told.point for told in answers], np.array([told.y for told in answers], float)
         *numbers, self.z = np.array(design, float).reshape(-1, 4).T
         self.node, self.trial, self.background = np.array(numbers, int)
@@ -53,12 +54,7 @@ class History(Summarized):
 
     def X(self, rows: Any = slice(None)) -> np.ndarray:
         """Points in the user's units, (k, D), of some evaluations."""
-        return np.array([self._X[row] for row in np.arange(len(self))[rows]])
-
-    def columns(self, inputs: Any) -> np.ndarray:
-        """Some inputs of all points, (n, k), without copying the others."""
-        inputs = np.asarray(inputs, int)
-        return np.array([x[inputs] for x in self._X], float).reshape(len(self), len(inputs))
+        return np.array([self._X[row] for row in np.arange(len(self))[rows]]).reshape(-1, self._n_dims)
 
 
 class HDSResult(Summarized):
@@ -68,8 +64,7 @@ class HDSResult(Summarized):
     may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input may be lost in
     them, or the last check says that one is. ``check`` is that check, a :class:`Bisection`, or None. ``stopped`` is
     ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption the ``learner`` can go on. ``history`` has
-    the ``n_evaluations`` evaluations, ``llr`` the cumulative log likelihood ratios (nats) of each node's tests, by
-    label: one path for each test.
+    the ``n_evaluations`` evaluations.
     """
 
     @checked
@@ -80,11 +75,8 @@ class HDSResult(Summarized):
         root_of_check = next((node.number for node in reversed(nodes) if node.parent is None), 0)
         design = [(t.node.number, t.number, t.background, z) for t, z in (halving.design if halving else [])]
         design += [(root_of_check, -1, -1, np.nan)] * (len(learner._planned) - len(design))
-        self.history = History(answers, [design[told.number] for told in answers])
+        self.history = History(learner.settings.n_dims, answers, [design[told.number] for told in answers])
         self.n_evaluations = len(self.history)
-        self.llr: dict[str, list[np.ndarray]] = {}
-        for trial in trials:
-            self.llr.setdefault(trial.node.label, []).append(trial.path)
         self._paths = [(trial.node.number, trial.path) for trial in trials]
         last = {number: path[-1] for number, path in self._paths if len(path)}
         rows = [
@@ -191,6 +183,14 @@ class HDSResult(Summarized):
         """
         return self._table.copy()
 
+    @property
+    def llr(self) -> dict[str, list[np.ndarray]]:
+        """Cumulative log likelihood ratios (nats) of each node's tests, by label: one path for each test."""
+        paths: dict[str, list[np.ndarray]] = {}
+        for number, path in self._paths:
+            paths.setdefault(self._table.inputs[number], []).append(path)
+        return paths
+
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """Active inputs X (n, d) in the user's units, as measured, and y (n,): all successes and data not asked for."""
         X = np.array([told.point[self.active] for told in self._told], float)
@@ -237,10 +237,11 @@ class HDSResult(Summarized):
         :meth:`tree_table` over ``node``; ``llr``, the paths over ``test`` and ``observation``, NaN after their end.
         """
         history, paths = self.history, self._paths
-        constant = xr.Dataset({"X_active": (("obs", "active_input"), history.columns(self.active))})
+        X = history.X()
+        constant = xr.Dataset({"X_active": (("obs", "active_input"), X[:, self.active])})
         constant = constant.assign_coords(active_input=np.array(self.active, int))
-        if len(history) * self.settings.n_dims <= _LARGEST_STORED:
-            constant["X"] = (("obs", "input"), history.X())
+        if X.size <= _LARGEST_STORED:
+            constant["X"] = (("obs", "input"), X)
         llr = np.full((len(paths), max((len(path) for _, path in paths), default=0)), np.nan)
         for row, (_, path) in zip(llr, paths, strict=True):
             row[: len(path)] = path

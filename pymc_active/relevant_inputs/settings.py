@@ -10,7 +10,7 @@ import numpy as np
 from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds, read_numbers
 
-SCALES = ("bandwidth", "signal_variance", "noise_variance")
+_SCALES = ("bandwidth", "signal_variance", "noise_variance")
 # With less noise, in signal variances, the covariance of the observations is singular to rounding.
 _LEAST_NOISE = 1e-10
 # Prior variance of the mean of f, in signal variances, where nothing is known about it.
@@ -56,8 +56,7 @@ def threshold(n_dims: int, n_active: int, recovery: float) -> float:
 
     By Wald's inequality a test with it errs with a probability of at most :math:`\varepsilon / (2 d (\lceil \log_2 D
     \rceil + 1))`, with :math:`\varepsilon` = 1 - recovery: a union bound over the nodes that a search without errors
-    visits. The paper's theorem 3.2 prints :math:`(\varepsilon / D)^{1 / \lceil \log D \rceil}`, with which the
-    probability of finding all active inputs can be 0.
+    visits. (With what the paper's theorem 3.2 prints, the probability of finding all active inputs can be 0.)
     """
     if not 0 < recovery < 1:
         raise ValueError(f"recovery, a probability, must be between 0 and 1; got {recovery!r}")
@@ -80,36 +79,44 @@ def read_settings(
     n_dims = count("n_dims, the number of inputs,", n_dims)
     low, high = read_box(bounds, n_dims)
     bandwidth, signal, noise = scales
-    has_none = bandwidth is signal is None
     # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, and is checked.
-    is_careful = test is None
+    is_careful, has_none = test is None, bandwidth is signal is None
     test = test or ("bisection" if has_none else "gpt")
-    offset = 0.0
+    offset = None if offset_variance is None else not_negative("offset_variance", offset_variance)
     if test == "bisection" and has_none:
         bandwidth = signal = np.nan
         noise = np.nan if noise is None else not_negative("noise_variance", noise)
-    elif missing := [name for name, value in zip(SCALES, scales, strict=True) if value is None]:
+    elif missing := [name for name, value in zip(_SCALES, scales, strict=True) if value is None]:
         raise ValueError(
             f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, or a fitted model as "
             "model=; or neither bandwidth nor signal_variance, for a bisection"
         )
     else:
         bandwidth, signal = relative_bandwidth(bandwidth, low, high, n_dims), positive("signal_variance", signal)
-        offset = _OFFSET * signal if is_careful else 0.0
-    if offset_variance is not None:
-        offset = not_negative("offset_variance", offset_variance)
-    if not has_none:
+        offset = _OFFSET * signal * is_careful if offset is None else offset
         noise = least_noise(signal + offset, not_negative("noise_variance", noise))
     accept, reject, recovery, n_active = levels
     default = threshold(n_dims, count("n_active", n_active), recovery)
     # NumPy's numbers may have less precision.
     accept, reject = default if accept is None else float(accept), -default if reject is None else float(reject)
     if not (0 < accept < np.inf and -np.inf < reject < 0):
-        got = f"got accept={accept!r}, reject={reject!r}"
-        raise ValueError(f"thresholds of the log likelihood ratio need accept > 0 > reject; {got}")
+        raise ValueError(f"thresholds need accept > 0 > reject; got accept={accept!r}, reject={reject!r}")
     retest = is_careful if retest is None else bool(retest)
     check = test == "bisection" or (is_careful if check is None else bool(check))
-    told = test, bandwidth, signal, noise, accept, reject, count("budget", budget), retest, offset, check, low, high
+    told = (
+        test,
+        bandwidth,
+        signal,
+        noise,
+        accept,
+        reject,
+        count("budget", budget),
+        retest,
+        offset or 0.0,
+        check,
+        low,
+        high,
+    )
     return Settings(n_dims, *told)
 
 
