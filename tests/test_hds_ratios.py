@@ -23,6 +23,10 @@ def covariance(test, is_active, z):
     return test.offset + test.signal * inside + test.noise * np.eye(len(z))
 
 
+def density(mean, variance):
+    return norm(mean, np.sqrt(variance))
+
+
 def test_finite_differences_agree_with_reference_numbers():
     """At a spacing of 3b the exponent is 9 and not 3, whatever b is."""
     reference, test = REFERENCE["FDT"], FDT(0.1, *SCALES[1:])
@@ -52,8 +56,8 @@ def test_the_path_is_the_ratio_of_joint_densities_and_ends_with_what_predict_say
     joint = [multivariate_normal(mean, covariance(test, which, z)).logpdf(y) for which in (False, True)]
     path = test.path(z, y)
     assert_allclose(path[-1], joint[1] - joint[0], rtol=1e-9)
-    low, high = (test.predict(which, z[:-1], y[:-1], z[-1:]) for which in (False, True))
-    step = norm(high.mean, np.sqrt(high.variance)).logpdf(y[-1]) - norm(low.mean, np.sqrt(low.variance)).logpdf(y[-1])
+    low, high = (density(*test.predict(which, z[:-1], y[:-1], z[-1:])) for which in (False, True))
+    step = high.logpdf(y[-1]) - low.logpdf(y[-1])
     assert_allclose(path[-1] - path[-2], step[0], rtol=1e-9)
 
 
@@ -62,9 +66,9 @@ def test_moments_of_the_next_observation_agree_with_monte_carlo(test):
     rng = np.random.default_rng(24)
     z, y = rng.uniform(size=(2, 6))
     new = rng.uniform(size=4)
-    low, high = (test.predict(which, z, y, new) for which in (False, True))
-    draws = rng.normal(high.mean, np.sqrt(high.variance), size=(100_000, 4))
-    llr = norm(high.mean, np.sqrt(high.variance)).logpdf(draws) - norm(low.mean, np.sqrt(low.variance)).logpdf(draws)
+    low, high = (density(*test.predict(which, z, y, new)) for which in (False, True))
+    draws = high.rvs((100_000, 4), random_state=rng)
+    llr = high.logpdf(draws) - low.logpdf(draws)
     mean, variance = test.llr_moments(z, y, new)
     assert (abs(llr.mean(0) - mean) < 4 * llr.std(0) / np.sqrt(len(llr))).all()
     spread = np.square(llr - llr.mean(0))

@@ -49,8 +49,8 @@ class Bisection:
 
     ``noise_variance``, in squared units of y, is needed only if f is rough and repeats agree: the size of changes that
     do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
-    At its end the last ``n_shown`` pairs, have shown nothing, and ``p_value`` is that noise
-    explains them.
+    At its end the last ``n_shown`` pairs have shown nothing, and ``p_value`` is that noise explains them. The number of
+    repeats behind the measured ``noise_variance`` is ``freedom``.
     """
 
     def __init__(self, n_dims: int, found: Iterable[int], rng: np.random.Generator, noise_variance: float = 0.0):
@@ -61,7 +61,7 @@ class Bisection:
         self._values: dict[bytes, list[float]] = {}
         self._ends: list[np.ndarray] = []
         self._is_noisy = False
-        self._squares, self._freedom = 0.0, 0
+        self._squares, self.freedom = 0.0, 0
         self._low, self._high = np.inf, -np.inf
 
     @property
@@ -91,22 +91,23 @@ class Bisection:
         if old:
             # How much one more value adds to the sum of squared deviations.
             self._squares += (y - float(np.mean(old))) ** 2 * len(old) / (len(old) + 1)
-            self._freedom += 1
+            self.freedom += 1
 
     def _of(self, x: np.ndarray) -> list[float]:
         # Points may be very long.
         return self._values.setdefault(blake2b(x.tobytes(), digest_size=16).digest(), [])
 
-    def _variance(self) -> float:
-        """Of the noise, pooled."""
-        return self._squares / self._freedom if self._freedom else 0.0
+    @property
+    def noise_variance(self) -> float:
+        """Of the noise, pooled over all repeats; 0 if these agree."""
+        return self._squares / self.freedom if self._is_noisy else 0.0
 
     def _rounding(self) -> float:
         """Differences that rounding makes."""
         return _ROUNDING * max(self._high - self._low, 0.0)
 
     def _look_for_noise(self) -> None:
-        self._is_noisy = self._variance() > self._rounding() ** 2
+        self._is_noisy = self._squares > self.freedom * self._rounding() ** 2
 
     def _error(self, n: int, m: int) -> float:
         """Standard error of a difference of means.
@@ -114,7 +115,7 @@ class Bisection:
         If repeats agree, a noise that is assumed all the same is a roughness of f, which they do not average out.
         """
         if self._is_noisy:
-            return float(np.sqrt(self._variance() * (1 / n + 1 / m)))
+            return float(np.sqrt(self.noise_variance * (1 / n + 1 / m)))
         return max(self._rounding(), float(np.sqrt(2 * self._assumed)))
 
     def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
@@ -216,7 +217,7 @@ class Bisection:
             return
         if self._is_noisy:
             size, error = self._difference(a, b)
-            n = int(np.clip(np.ceil(2 * self._variance() * (_BELIEVED / max(size, error)) ** 2), 2, _MOST))
+            n = int(np.clip(np.ceil(2 * self.noise_variance * (_BELIEVED / max(size, error)) ** 2), 2, _MOST))
             yield from self._measure([a, b], n)
         else:
             n = 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.linalg import lapack
 
@@ -16,11 +14,8 @@ _N_PLACES = 64
 _TIE = 1e-6
 
 
-class Moments(NamedTuple):
-    """Mean and variance, (m,) each: of the next noisy observation, or of its log likelihood ratio (nats)."""
-
-    mean: np.ndarray
-    variance: np.ndarray
+# Mean and variance, (m,) each.
+Moments = tuple[np.ndarray, np.ndarray]
 
 
 class GPT:
@@ -57,13 +52,13 @@ class GPT:
         return factor.L, factor.half_solve(factor.residual), mean
 
     def predict(self, is_active: bool, z: np.ndarray, y: np.ndarray, new: np.ndarray) -> Moments:
-        """The next observation at each new place (m,), after values y (n,) at z, under one hypothesis."""
+        """Moments of the next observation at each new place (m,), after y (n,) at z, under one hypothesis."""
         prior = self.offset + self.signal + self.noise
         if not len(y):
-            return Moments(np.zeros(len(new)), np.full(len(new), prior))
+            return np.zeros(len(new)), np.full(len(new), prior)
         L, white, mean = self._factor(is_active, z, y)
         half = lapack.dtrtrs(L, self._kernel(is_active, z, new), lower=1)[0]
-        return Moments(mean + white @ half, prior - np.square(half).sum(0))
+        return mean + white @ half, prior - np.square(half).sum(0)
 
     def llr_moments(self, z: np.ndarray, y: np.ndarray, new: np.ndarray) -> Moments:
         r"""Moments of the next observation's log likelihood ratio at each new place, if the node is active.
@@ -73,10 +68,9 @@ class GPT:
         :math:`Var = \tfrac12 (r - 1)^2 + s_1^2 m^2 / s_0^4`: the paper's shifted non-central χ², without its 0/0 where
         both variances are equal.
         """
-        inactive, active = (self.predict(which, z, y, new) for which in (False, True))
-        ratio = active.variance / inactive.variance
-        shift = np.square(active.mean - inactive.mean) / inactive.variance
-        return Moments(0.5 * (ratio - 1 - np.log(ratio) + shift), 0.5 * (ratio - 1) ** 2 + ratio * shift)
+        (low, inactive), (high, active) = (self.predict(which, z, y, new) for which in (False, True))
+        ratio, shift = active / inactive, np.square(high - low) / inactive
+        return 0.5 * (ratio - 1 - np.log(ratio) + shift), 0.5 * (ratio - 1) ** 2 + ratio * shift
 
     def places(self, z: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Where to evaluate next, (1,): where the mean plus one sd of the ratio, the paper's index, is largest."""

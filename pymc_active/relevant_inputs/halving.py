@@ -19,7 +19,9 @@ class Node:
 
     The status is ``"open"``, ``"active"``, ``"inactive"``, or ``"contradicted"`` if the node was found active but both
     halves were rejected, on two backgrounds if retests are allowed. ``was_retested`` says whether the halves were
-    tested a second time.
+    tested a second time. Of the present test, ``background`` is the number of the point at which all other inputs stay,
+    and y (n,) what succeeded with the node's inputs at ``z``. The cumulative log likelihood ratios (nats) of each test
+    are ``paths``.
     """
 
     number: int
@@ -29,6 +31,10 @@ class Node:
     children: list[Node] = field(default_factory=list)
     status: str = "open"
     was_retested: bool = False
+    background: int = -1
+    z: np.ndarray = field(default_factory=lambda: np.empty(0))
+    y: np.ndarray = field(default_factory=lambda: np.empty(0))
+    paths: list[np.ndarray] = field(default_factory=list)
 
     @property
     def depth(self) -> int:
@@ -41,37 +47,21 @@ class Node:
         return f"{self.start}-{self.stop - 1}" if self.stop - self.start > 1 else str(self.start)
 
 
-@dataclass(eq=False, repr=False)
-class Trial:
-    """One test of a node on a background, of this number, at which all other inputs stay.
-
-    ``path`` is the cumulative log likelihood ratio (nats) of what succeeded, y (n,), with the node's inputs at ``z``.
-    """
-
-    number: int
-    node: Node
-    background: int
-    z: np.ndarray = field(default_factory=lambda: np.empty(0))
-    y: np.ndarray = field(default_factory=lambda: np.empty(0))
-    path: np.ndarray = field(default_factory=lambda: np.empty(0))
-
-
 class Halving:
     """A search of the unit box, by a ``test`` of single nodes, that starts with all inputs.
 
-    :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``nodes``, ``trials`` and the
-    ``design`` grow: each point's test, and the place of the node's inputs. A block has the next evaluations of every
-    open node: all of them are needed, whatever their order, which the paper leaves to the largest index.
+    :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``nodes`` grow, and the
+    ``design``: numbers of each point's node, its test and background, and the place of the node's inputs. A block has
+    the next evaluations of every open node: all are needed, whatever their order, which the paper leaves to an index.
     """
 
     def __init__(self, settings: Settings, test: Any, rng: np.random.Generator):
         self.settings = settings
         self.nodes = [Node(0, 0, settings.n_dims)]
-        self.trials: list[Trial] = []
-        self.design: list[tuple[Trial, float]] = []
+        self.design: list[tuple[int, int, int, float]] = []
         self._test, self._rng = test, rng
         self._backgrounds: list[np.ndarray] = []
-        self._open: list[Trial] = []
+        self._open: list[Node] = []
 
     @property
     def found(self) -> list[int]:
@@ -81,21 +71,21 @@ class Halving:
     def run(self) -> Points:
         """All points of the search, in turn."""
         self._begin(self.nodes)
-        while trials := list(self._open):
-            places = [self._test.places(trial.z, trial.y, self._rng) for trial in trials]
-            y = yield np.concatenate([self._points(*both) for both in zip(trials, places, strict=True)])
+        while nodes := list(self._open):
+            places = [self._test.places(node.z, node.y, self._rng) for node in nodes]
+            y = yield np.concatenate([self._points(*both) for both in zip(nodes, places, strict=True)])
             ends = np.cumsum([len(z) for z in places])[:-1]
-            for trial, z, values in zip(trials, places, np.split(y, ends), strict=True):
+            for node, z, values in zip(nodes, places, np.split(y, ends), strict=True):
                 # Of a pair, one end says nothing. Other places take the part of those that failed.
                 if np.isfinite(values).all():
-                    trial.z, trial.y = np.append(trial.z, z), np.append(trial.y, values)
-                    trial.path = self._test.path(trial.z, trial.y)
-                    self._judge(trial)
+                    node.z, node.y = np.append(node.z, z), np.append(node.y, values)
+                    node.paths[-1] = self._test.path(node.z, node.y)
+                    self._judge(node)
 
-    def _points(self, trial: Trial, places: np.ndarray) -> np.ndarray:
-        X = np.tile(self._backgrounds[trial.background], (len(places), 1))
-        X[:, trial.node.start : trial.node.stop] = places[:, None]
-        self.design += [(trial, float(z)) for z in places]
+    def _points(self, node: Node, places: np.ndarray) -> np.ndarray:
+        X = np.tile(self._backgrounds[node.background], (len(places), 1))
+        X[:, node.start : node.stop] = places[:, None]
+        self.design += [(node.number, len(node.paths) - 1, node.background, float(z)) for z in places]
         return X
 
     def _begin(self, nodes: list[Node], background: int | None = None) -> None:
@@ -104,16 +94,16 @@ class Halving:
             background = len(self._backgrounds)
             self._backgrounds.append(self._rng.random(self.settings.n_dims))
         for node in nodes:
-            node.status = "open"
-            self.trials.append(Trial(len(self.trials), node, background))
-            self._open.append(self.trials[-1])
+            node.status, node.background, node.z, node.y = "open", background, np.empty(0), np.empty(0)
+            node.paths.append(np.empty(0))
+            self._open.append(node)
 
-    def _judge(self, trial: Trial) -> None:
+    def _judge(self, node: Node) -> None:
         """Enter a verdict, and begin the tests that follow."""
-        node, llr = trial.node, trial.path[-1]
+        llr = node.paths[-1][-1]
         if self.settings.reject < llr < self.settings.accept:
             return
-        self._open.remove(trial)
+        self._open.remove(node)
         node.status = "active" if llr >= self.settings.accept else "inactive"
         if node.status == "inactive":
             self._doubt(node)
@@ -124,7 +114,7 @@ class Halving:
                 for start, stop in ((node.start, middle), (middle, node.stop)):
                     node.children.append(Node(len(self.nodes), start, stop, node))
                     self.nodes.append(node.children[-1])
-            self._begin(node.children, trial.background)
+            self._begin(node.children, node.background)
 
     def _doubt(self, node: Node) -> None:
         """An active node whose halves are both rejected has had a wrong verdict: one of these three."""

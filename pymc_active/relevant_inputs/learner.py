@@ -33,13 +33,6 @@ _MOST_FAILURES = 20
 _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
 
 
-def describe(settings: Settings) -> str:
-    """The test and its thresholds, if it has any."""
-    if settings.test == "bisection":
-        return settings.test
-    return f"{settings.test}, thresholds {settings.accept:.3g} and {settings.reject:.3g} nats"
-
-
 class HDSLearner(Summarized):
     """Find which of very many inputs matter by hierarchical diagonal sampling, asking and telling.
 
@@ -131,7 +124,7 @@ class HDSLearner(Summarized):
         if test not in (None, "bisection", *_TESTS):
             raise ValueError(f"test must be one of bisection, {', '.join(_TESTS)}; got {test!r}")
         scales, levels = (bandwidth, signal_variance, noise_variance), (accept, reject, recovery, n_active)
-        settings = read_settings(n_dims, bounds, test, scales, levels, budget, retest, offset_variance, check)
+        settings = read_settings(n_dims, bounds, test, scales, levels, (budget, retest, offset_variance, check))
         self._begin(Log(settings, int(np.random.default_rng(random_seed).integers(2**63))))
 
     def _begin(self, log: Log) -> None:
@@ -194,9 +187,9 @@ class HDSLearner(Summarized):
         for number, asked in enumerate(log.asked):
             if number >= len(learner._planned) or not np.array_equal(asked, learner._planned[number]):
                 raise ValueError(
-                    f"point {number} of the saved search is not the one that its answers lead to: the file is damaged, "
-                    "or written by another version or on another kind of processor. What was measured is in it "
-                    "(xarray.open_datatree): tell it to a new search, whose to_model takes it as data"
+                    f"point {number} of the search is not the one that its answers lead to: the file is damaged, or of "
+                    "another version or processor. What was measured is in it (xarray.open_datatree): tell it to a new "
+                    "search, whose to_model takes it as data"
                 )
             if number in answers:
                 learner._settle(number, answers[number])
@@ -206,13 +199,12 @@ class HDSLearner(Summarized):
         return type(self)._replay, (deepcopy(self._log),)
 
     def _summary(self) -> Summary:
-        open_nodes = [node.label for node in self._nodes() if node.status == "open"]
         facts = {
             "active so far": ", ".join(map(str, self.recommend())) or "none",
-            "open nodes": ", ".join(open_nodes[:10]) or "none",
+            "open nodes": ", ".join(node.label for node in self._nodes()[-20:] if node.status == "open") or "none",
             "evaluations": f"{self.n_evaluations} of at most {self.settings.budget}",
             "asked and not told yet": len(self._waiting) or None,
-            "test": describe(self.settings),
+            "test": self.settings.test,
             "status": "finished" if self.is_finished else "goes on",
         }
         return Summary(f"HDSLearner of {self.settings.n_dims} inputs", facts)
@@ -244,14 +236,10 @@ class HDSLearner(Summarized):
         There are at most ``n``, and as many as can be evaluated at once without loss: repeats, pairs, one evaluation of
         every open node. k = 0 if the next point depends on some that are pending, or when finished.
         """
-        log, settings = self._log, self.settings
-        start = len(log.asked)
+        asked, start = self._log.asked, len(self._log.asked)
         most = len(self._planned) if n is None else count("n", n)
-        log.asked += self._planned[start : min(start + most, settings.budget)]
-        return self._stacked(log.asked[start:])
-
-    def _stacked(self, X: list[np.ndarray]) -> np.ndarray:
-        return np.array(X, float).reshape(len(X), self.settings.n_dims)
+        asked += self._planned[start : min(start + most, self.settings.budget)]
+        return np.array(asked[start:]).reshape(-1, self.settings.n_dims)
 
     @property
     def _waiting(self) -> list[int]:
@@ -261,7 +249,7 @@ class HDSLearner(Summarized):
     @property
     def pending(self) -> np.ndarray:
         """Points asked for and not told yet, (k, D)."""
-        return self._stacked([self._log.asked[number] for number in self._waiting])
+        return np.array([self._log.asked[number] for number in self._waiting]).reshape(-1, self.settings.n_dims)
 
     def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
         """Tell results. Wrong shapes, infinite y, or ``asked`` that is not pending: a ValueError, and nothing is told.
@@ -324,11 +312,11 @@ class HDSLearner(Summarized):
 
     def _find(self, X: np.ndarray) -> list[int | None]:
         """Numbers of the pending points that others answer, the nearest, each once; None for other points."""
-        left, found = self._waiting, []
+        left = self._waiting
+        found: list[int | None] = []
         for point in X:
             away = [self._distance(number, point) for number in left]
-            is_near = len(left) > 0 and min(away) < _SAME
-            found.append(left.pop(int(np.argmin(away))) if is_near else None)
+            found.append(left.pop(int(np.argmin(away))) if min(away, default=_SAME) < _SAME else None)
         return found
 
     @checked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from scipy.special import chdtri
 
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.relevant_inputs.learner import HDSLearner, describe
+from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.log import Told
 from pymc_active.relevant_inputs.settings import Settings, least_noise
 from pymc_active.support.arguments import checked
@@ -27,8 +26,6 @@ _GUESS = 0.5
 _LARGEST_STORED = 10_000_000
 # Least sd of the noise of a model of the inputs found, relative to that of the signal.
 _LEAST_NOISE = 1e-3
-# Differences of repeats that rounding makes, as a part of their size.
-_ROUNDING = 1e-9
 # Noise that is larger than assumed by this factor does no harm; p-value at which it counts as larger.
 _HARMLESS, _SURPRISING = 2.0, 1e-4
 
@@ -36,8 +33,8 @@ _HARMLESS, _SURPRISING = 2.0, 1e-4
 class History(Summarized):
     """Every evaluation that was told, in order, (n,) each.
 
-    ``node``, ``trial`` and ``background`` are numbers; -1 for the pairs of a bisection, which belong to no test. ``z``
-    is the place, from 0 to 1, of the node's inputs on the background. ``y`` is NaN where the evaluation failed.
+    ``node``, its ``trial`` (0, or 1 for a retest) and ``background`` are numbers, -1 for the pairs of a bisection. The
+    node's inputs are at ``z``, from 0 to 1, on the background. ``y`` is NaN where the evaluation failed.
     """
 
     def __init__(self, n_dims: int, answers: list[Told], design: list[tuple[int, int, int, float]]):
@@ -71,13 +68,13 @@ class HDSResult(Summarized):
     def __init__(self, learner: HDSLearner):
         self.learner, halving, answers = learner, learner._halving, learner._log.answers
         self.check, self.active = copy(learner._check), learner.recommend()
-        nodes, trials = learner._nodes(), halving.trials if halving else []
+        nodes, n_dims = learner._nodes(), learner.settings.n_dims
         root_of_check = next((node.number for node in reversed(nodes) if node.parent is None), 0)
-        design = [(t.node.number, t.number, t.background, z) for t, z in (halving.design if halving else [])]
+        design = list(halving.design) if halving else []
         design += [(root_of_check, -1, -1, np.nan)] * (len(learner._planned) - len(design))
-        self.history = History(learner.settings.n_dims, answers, [design[told.number] for told in answers])
+        self.history = History(n_dims, answers, [design[told.number] for told in answers])
         self.n_evaluations = len(self.history)
-        self._paths = [(trial.node.number, trial.path) for trial in trials]
+        self._paths = [(node.number, path) for node in nodes for path in node.paths]
         last = {number: path[-1] for number, path in self._paths if len(path)}
         rows = [
             (n.label, n.start, n.stop, n.depth, n.parent.number if n.parent else -1, n.status, last.get(n.number, 0.0))
@@ -85,8 +82,8 @@ class HDSResult(Summarized):
         ]
         names = ["inputs", "start", "stop", "depth", "parent", "status", "llr"]
         self._table = pd.DataFrame(rows, columns=names).rename_axis("node")
-        for name, of in (("n_tests", [trial.node.number for trial in trials]), ("n_evaluations", self.history.node)):
-            self._table[name] = np.bincount(np.array(of, int), minlength=len(nodes))
+        self._table["n_tests"] = [len(node.paths) for node in nodes]
+        self._table["n_evaluations"] = np.bincount(self.history.node, minlength=len(nodes))
         self.undecided, self.contradicted = (
             [node.label for node in nodes if node.status == status] for status in ("open", "contradicted")
         )
@@ -100,22 +97,10 @@ class HDSResult(Summarized):
         if not np.isnan(settings.bandwidth):
             return settings
         y = self.history.y[np.isfinite(self.history.y)]
-        noise = max(self._repeats[0], np.nan_to_num(settings.noise_variance))
+        noise = max(self.check.noise_variance if self.check else 0.0, np.nan_to_num(settings.noise_variance))
         variance = max(float(y.var()) - noise, noise) if len(y) else 0.0
         signal = variance or 1.0
         return replace(settings, bandwidth=_GUESS, signal_variance=signal, noise_variance=least_noise(signal, noise))
-
-    @cached_property
-    def _repeats(self) -> tuple[float, int]:
-        """Variance of repeated evaluations, 0 if it is mere rounding, and its degrees of freedom."""
-        found: dict[bytes, list[float]] = {}
-        for x, y in zip(self.history._X, self.history.y, strict=True):
-            if np.isfinite(y):
-                found.setdefault(x.tobytes(), []).append(float(y))
-        freedom = sum(len(y) - 1 for y in found.values())
-        variance = sum(float(np.var(y)) * len(y) for y in found.values()) / max(freedom, 1)
-        largest = np.abs(list(itertools.chain([0.0], *found.values()))).max()
-        return variance if np.sqrt(variance) > _ROUNDING * largest else 0.0, freedom
 
     @property
     def changed_by_others(self) -> float:
@@ -129,13 +114,13 @@ class HDSResult(Summarized):
         return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self.check.shows_nothing else 1.0
 
     def _summary(self) -> Summary:
-        s, noise = self.settings, self._repeats[0]
+        s, noise = self.settings, self.check.noise_variance if self.check else 0.0
         facts = {
             "active inputs": ", ".join(map(str, self.active)) or "none",
             "evaluations": f"{self.n_evaluations} of at most {s.budget}, {self.stopped}",
             "UNDECIDED nodes": ", ".join(self.undecided) or None,
             "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
-            "test": describe(s),
+            "test": s.test,
             "noise variance": f"{noise:.3g}, of repeats" if noise else "none seen in repeats",
         }
         if s.test != "bisection":
@@ -149,7 +134,7 @@ class HDSResult(Summarized):
     @property
     def doubt(self) -> str | None:
         """Why inputs may be missed, or found without cause."""
-        settings, check, (noise, freedom) = self.settings, self.check, self._repeats
+        settings, check = self.settings, self.check
         if check and check.shows_nothing is False:
             return (
                 f"inputs not found change f, too little to tell which (p = {check.p_value:.2g}). Less noise would show "
@@ -158,20 +143,20 @@ class HDSResult(Summarized):
         if self.stopped == "budget":
             return (
                 f"the budget of {settings.budget} ended before the search, so inputs may be missed: raise it. If very "
-                "many inputs matter, or noise hides them, moving one input at a time (coordinate_wise) or a model of "
-                "all evaluations (a lasso) needs fewer."
+                "many inputs matter, or noise hides them, coordinate_wise or a lasso needs fewer evaluations."
             )
         if check is None and self.contradicted:
             return (
                 f"{', '.join(self.contradicted[:3])} changed f, but neither half did, so inputs may be missed: pass "
                 "retest=True or check=True, or search without scales."
             )
-        most = max(_HARMLESS, chdtri(freedom, _SURPRISING) / max(freedom, 1)) * settings.noise_variance
-        if check and settings.test != "bisection" and noise > most:
-            return (
-                f"repeats have a variance of {noise:.3g}, and a noise variance of {settings.noise_variance:.3g} was "
-                "assumed, so inputs may be found without cause: pass a larger one, or search without scales."
-            )
+        if check and settings.test != "bisection" and check.freedom:
+            most = settings.noise_variance * max(_HARMLESS, chdtri(check.freedom, _SURPRISING) / check.freedom)
+            if check.noise_variance > most:
+                return (
+                    f"repeats have a variance of {check.noise_variance:.3g}, but {settings.noise_variance:.3g} was "
+                    "assumed, so inputs may be found without cause: pass a larger noise_variance, or no scales."
+                )
         return None
 
     def tree_table(self) -> pd.DataFrame:

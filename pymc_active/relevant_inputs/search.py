@@ -13,6 +13,7 @@ from pymc_active.relevant_inputs.evaluations import of_rows
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.scales import scales_of_model
+from pymc_active.relevant_inputs.settings import SCALES
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
@@ -67,16 +68,15 @@ def hds(
     [3, 70]
     """
     f = of_rows(f, vectorized)
-    scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
+    told = dict(zip(("n_dims", *SCALES), (n_dims, bandwidth, signal_variance, noise_variance), strict=True))
     if model is not None:
-        told = scales_of_model(model, bandwidth)
-        if n_dims is not None and n_dims != told["n_dims"]:
-            raise ValueError(f"model has {told['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
-        n_dims = told["n_dims"]
-        scales = {name: told[name] if value is None else value for name, value in scales.items()}
+        of_model = scales_of_model(model, bandwidth)
+        if n_dims not in (None, of_model["n_dims"]):
+            raise ValueError(f"model has {of_model['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
+        told = of_model | {name: value for name, value in told.items() if value is not None}
     if batch_size is not None:
         batch_size = count("batch_size", batch_size)
-    learner = HDSLearner(n_dims, **scales, random_seed=random_seed, **settings)  # type: ignore[arg-type]
+    learner = HDSLearner(**told, random_seed=random_seed, **settings)
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     if result.doubt:

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds, read_numbers
 
-_SCALES = ("bandwidth", "signal_variance", "noise_variance")
+SCALES = ("bandwidth", "signal_variance", "noise_variance")
 # With less noise, in signal variances, the covariance of the observations is singular to rounding.
 _LEAST_NOISE = 1e-10
 # Prior variance of the mean of f, in signal variances, where nothing is known about it.
@@ -68,17 +68,15 @@ def read_settings(
     n_dims: int,
     bounds: Any,
     test: str | None,
-    scales: tuple[Any, Any, Any],
-    levels: tuple[float | None, float | None, float, int],
-    budget: int,
-    retest: bool | None,
-    offset_variance: float | None,
-    check: bool | None,
+    scales: tuple[Any, ...],
+    levels: tuple[Any, ...],
+    others: tuple[Any, ...],
 ) -> Settings:
     """Check what :class:`HDSLearner` was given, but the name of the test."""
     n_dims = count("n_dims, the number of inputs,", n_dims)
     low, high = read_box(bounds, n_dims)
     bandwidth, signal, noise = scales
+    budget, retest, offset_variance, check = others
     # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, and is checked.
     is_careful, has_none = test is None, bandwidth is signal is None
     test = test or ("bisection" if has_none else "gpt")
@@ -86,7 +84,7 @@ def read_settings(
     if test == "bisection" and has_none:
         bandwidth = signal = np.nan
         noise = np.nan if noise is None else not_negative("noise_variance", noise)
-    elif missing := [name for name, value in zip(_SCALES, scales, strict=True) if value is None]:
+    elif missing := [name for name, value in zip(SCALES, scales, strict=True) if value is None]:
         raise ValueError(
             f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, or a fitted model as "
             "model=; or neither bandwidth nor signal_variance, for a bisection"
@@ -103,21 +101,8 @@ def read_settings(
         raise ValueError(f"thresholds need accept > 0 > reject; got accept={accept!r}, reject={reject!r}")
     retest = is_careful if retest is None else bool(retest)
     check = test == "bisection" or (is_careful if check is None else bool(check))
-    told = (
-        test,
-        bandwidth,
-        signal,
-        noise,
-        accept,
-        reject,
-        count("budget", budget),
-        retest,
-        offset or 0.0,
-        check,
-        low,
-        high,
-    )
-    return Settings(n_dims, *told)
+    scales, levels = (bandwidth, signal, noise), (accept, reject, count("budget", budget))
+    return Settings(n_dims, test, *scales, *levels, retest, offset or 0.0, check, low, high)
 
 
 def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:
