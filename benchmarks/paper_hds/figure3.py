@@ -7,7 +7,7 @@ Figure 3 of Chen, Castro & Krause (2012), and the sentence on b beside it: draws
 and b = 0.1, while the tests are told another σ² or b. The paper's "ratio between the mis-estimated σ and the truth"
 is taken as one of variances: with σ itself wrong by a factor of ten GPT would not work as its picture says. Pairs of
 FDT are 3 b apart, of the b that it is told, and half of the line's length at most. Thresholds (5, -10), a budget of
-2,000, 100 draws in each setting, the same for all methods. *Warned*: the share of runs in which ``hds`` said that its
+2,000, the same draws for all methods. *Warned*: the share of runs in which ``hds`` said that its
 budget ended, or that a test contradicted itself; *silent*: of wrong ones without such a warning.
 """
 

@@ -59,9 +59,9 @@ class HDSResult(Summarized):
 
     ``active`` are the inputs that matter, sorted. ``undecided`` nodes, such as ``"24-31"``, are open: inputs in them
     may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input may be lost in
-    them, or the last check says that one is. ``check`` is that check, a :class:`Bisection`, or None. ``stopped`` is
-    ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption the ``learner`` can go on. ``history`` has
-    the ``n_evaluations`` evaluations.
+    them, or the last check says that one is. ``check`` is that check, with its ``n_shown`` pairs and their ``p_value``,
+    or None. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption the ``learner`` can
+    go on. ``history`` has the ``n_evaluations`` evaluations.
     """
 
     @checked
