@@ -316,6 +316,21 @@ def test_nothing_is_lost_when_f_raises_or_is_interrupted(n, raised, kind):
         assert np.array_equal(HDSResult(learner).history.X(slice(len(seen), len(seen) + len(waiting))), waiting)
 
 
+@pytest.mark.parametrize("name", ["gpt.GPT.places", "bisection.Bisection._p_value"])
+def test_nothing_is_lost_when_the_search_itself_is_interrupted(name, monkeypatch):
+    """An exception ends a generator, and another one takes its place."""
+    whole = hds(two_of(30, 4, 20, noise=0.0), 30, random_seed=3, **SMOOTH)
+    learner = HDSLearner(30, random_seed=3, **SMOOTH)
+    learner.run(two_of(30, 4, 20, noise=0.0), 10)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"pymc_active.relevant_inputs.{name}", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(EvaluationInterrupt):
+            learner.run(two_of(30, 4, 20, noise=0.0))
+    assert not learner.is_finished
+    learner.run(two_of(30, 4, 20, noise=0.0))
+    assert np.array_equal(HDSResult(learner).history.X(), whole.history.X())
+
+
 def test_a_function_that_always_fails_ends():
     for value in (np.nan, np.inf):
         with pytest.raises(EvaluationError, match=r"NaN or infinity 20 times in a row"):

@@ -131,11 +131,11 @@ class HDSLearner(Summarized):
         self._log, self._has_warned, self._is_decided = log, False, False
         self._halving: Halving | None = None
         self._check: Bisection | None = None
-        self._questions = self._run()
+        self._questions: Points | None = None
         # All points until the answers to the last block, from this number, are needed; and the answers by number.
         self._planned: list[np.ndarray] = []
         self._block, self._answers = 0, dict[int, float]()
-        self._advance(None)
+        self._advance()
 
     def _run(self) -> Points:
         """All points of the search, in turn."""
@@ -160,23 +160,33 @@ class HDSLearner(Summarized):
             nodes += [root, *(Node(root.number + k, i, i + 1, root, status="active") for k, i in enumerate(new, 1))]
         return nodes
 
-    def _advance(self, y: np.ndarray | None) -> None:
-        """From the answers to a block, to the next block."""
-        self._block = len(self._planned)
+    def _advance(self) -> None:
+        """To the next block, if all answers to the last one are there."""
+        if self._is_decided or any(number not in self._answers for number in range(self._block, len(self._planned))):
+            return
+        # An error or an interrupt ends a generator: then another one begins with the first answer.
+        questions, self._questions = self._questions, None
         try:
             with one_blas_thread():
-                unit = next(self._questions) if y is None else self._questions.send(y)
+                if questions is None:
+                    questions, start = self._run(), 0
+                    unit = next(questions)
+                    size = len(unit)
+                else:
+                    start, size = self._block, len(self._planned) - self._block
+                while start < len(self._planned):
+                    unit = questions.send(np.array([self._answers[n] for n in range(start, start + size)]))
+                    start, size = start + size, len(unit)
         except StopIteration:
-            self._is_decided = True
-        else:
-            self._planned += list(self.settings.scale(unit))
+            self._is_decided, self._block = True, len(self._planned)
+            return
+        self._questions, self._block = questions, len(self._planned)
+        self._planned += list(self.settings.scale(unit))
 
     def _settle(self, number: int, y: float) -> None:
         """Enter the answer to a point; after the last one of a block, the search goes on."""
         self._answers[number] = y
-        block = range(self._block, len(self._planned))
-        if all(one in self._answers for one in block):
-            self._advance(np.array([self._answers[one] for one in block]))
+        self._advance()
 
     @classmethod
     def _replay(cls, log: Log) -> Self:
@@ -236,6 +246,7 @@ class HDSLearner(Summarized):
         There are at most ``n``, and as many as can be evaluated at once without loss: repeats, pairs, one evaluation of
         every open node. k = 0 if the next point depends on some that are pending, or when finished.
         """
+        self._advance()
         asked, start = self._log.asked, len(self._log.asked)
         most = len(self._planned) if n is None else count("n", n)
         asked += self._planned[start : min(start + most, self.settings.budget)]
@@ -341,6 +352,7 @@ class HDSLearner(Summarized):
         """
         if save_to is not None:
             self.save(save_to)
+        self._advance()
         stop = self.settings.budget if n is None else self.n_evaluations + n
         n_failed = 0
         while self.n_evaluations < stop and not self.is_finished:
