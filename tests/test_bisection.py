@@ -1,4 +1,4 @@
-"""Relevant inputs by bisection: of functions that no scan along a diagonal shows, with and without noise."""
+"""Relevant inputs by bisection: of functions that no line through the box shows, with and without noise."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 
 import pymc_active as pma
 from pymc_active.active import coordinate_wise, hds
-from pymc_active.hds import HDSLearner, HDSResult, estimate_scales, hds_then_optimize
 from pymc_active.relevant_inputs.bisection import Bisection
 
 BOX = {"bounds": (0, 1)}
@@ -98,39 +97,27 @@ def test_all_inputs_may_matter():
     assert result.changed_by_others == 0
 
 
-def test_the_last_check_finds_what_the_tree_missed():
+def test_the_last_check_finds_what_the_tests_missed():
     """A guess of smooth scales loses a product of signs; pairs of points find it."""
     scales = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 1e-6, **BOX}
-    with pytest.warns(UserWarning, match="inputs may be missed"):
-        alone = hds(signs, 100, check=False, random_seed=1, **scales)
-    assert alone.active != [3, 40, 77]
-    # Scales that do not fit are no reason for a warning any more.
+    assert hds(signs, 100, check=False, random_seed=1, **scales).active != [3, 40, 77]
     result = hds(signs, 100, random_seed=1, **scales)
     assert result.active == [3, 40, 77]
-    assert not result.diagnostics.is_plausible
-    assert "DOUBTFUL" not in repr(result)
+    assert result.doubt is None
 
 
-def test_noise_that_passes_for_inputs_is_a_warning():
+def test_more_noise_than_assumed_is_a_warning():
     """With a hundredth of the noise that there is, a check of the inputs *not* found is no consolation."""
     f = noisy(lambda X: 2 * np.sin(5 * X[:, 3]), 0.5)
     scales = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.0025}
-    with pytest.warns(UserWarning, match="found without cause"):
-        result = hds(f, 40, random_seed=1, **scales)
-    assert set(result.active) > {3}
+    with pytest.warns(UserWarning, match=r"found without cause|budget of 2000 ended"):
+        hds(f, 40, random_seed=1, **scales)
 
 
 def test_p_values_of_pairs_without_effect_are_uniform():
     """Whatever the distribution of the noise: the values of a pair are exchangeable."""
     rng = np.random.default_rng(0)
-    pair = type("Pair", (), {})
-    p = []
-    for _ in range(400):
-        pairs = []
-        for y in rng.lognormal(0, 1.5, (20, 4)):
-            pairs.append(pair())
-            pairs[-1].y = y.tolist()
-        p.append(Bisection(2, [], rng)._p_value(pairs))
+    p = [Bisection(2, [], rng)._p_value(rng.lognormal(0, 1.5, (20, 4)).tolist()) for _ in range(400)]
     # The standard error of a share of 400 is at most 0.025.
     for level in (0.05, 0.2, 0.5, 0.8):
         assert abs(np.mean(np.array(p) <= level) - level) < 4 * np.sqrt(level * (1 - level) / 400)
@@ -138,7 +125,7 @@ def test_p_values_of_pairs_without_effect_are_uniform():
 
 def test_the_bound_is_that_of_its_pairs():
     result = hds(if_then, 100, random_seed=1, **BOX)
-    assert (1 - result.changed_by_others) ** result.check.n_pairs == pytest.approx(0.05)
+    assert (1 - result.changed_by_others) ** result.check.n_shown == pytest.approx(0.05)
     assert f"{result.changed_by_others:.1%} of pairs" in repr(result)
 
 
@@ -159,25 +146,6 @@ def test_what_is_left_and_cannot_be_told_is_a_warning():
     assert len(result.active) < 60
 
 
-@pytest.mark.parametrize("n", [1, 30])
-@pytest.mark.parametrize("keywords", [{}, {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.01}])
-def test_a_saved_search_goes_on_bit_for_bit(n, keywords, tmp_path):
-    f = noisy(if_then, 0.05)
-    learner = HDSLearner(100, random_seed=3, **BOX, **keywords)
-    learner.run(f, n)
-    learner.ask(1)
-    learner.save(tmp_path / "search.nc")
-    other = HDSLearner.load(tmp_path / "search.nc")
-    assert_allclose(other.pending, learner.pending)
-    for one in (learner, other):
-        one.run(noisy(if_then, 0.05, 7))
-    assert_allclose(learner.pending, other.pending)
-    one, two = HDSResult(learner), HDSResult(other)
-    assert one.active == two.active
-    assert_allclose(one.history.X(), two.history.X())
-    assert_allclose(one.history.y, two.history.y)
-
-
 def test_failed_evaluations_are_passed_over():
     f = lambda X: np.where(X[:, 9] > 0.8, np.nan, signs(X))  # noqa: E731
     with pytest.warns(UserWarning, match="returned NaN"):
@@ -193,8 +161,6 @@ def test_what_follows_needs_no_scales_either():
     assert result.settings.noise_variance == pytest.approx(0.05**2, rel=0.5)
     assert "bandwidth" in result.to_datatree()["design"].attrs
     assert pma.plots.plot(result).get_title(loc="left").startswith("30 inputs")
-    with pytest.raises(ValueError, match="declares no error rates"):
-        result.error_rates  # noqa: B018
 
 
 @pytest.mark.slow
@@ -203,15 +169,9 @@ def test_a_simulator_of_one_point():
         assert x.shape == (20,)
         return 3 * x[4]
 
-    def many(X):
-        return 3 * X[:, 4]
-
     keywords = {"vectorized": False, "random_seed": 1}
     assert hds(one, 20, **keywords).active == [4]
     assert coordinate_wise(one, 20, n_pairs=2, n_active=1, **keywords).active == [4]
-    assert_allclose(estimate_scales(one, 20, **keywords).y, estimate_scales(many, 20, random_seed=1).y)
-    found = hds_then_optimize(lambda x: np.array([one(x)]), 20, n=1, criterion="expected_improvement", **keywords)
-    assert found.best[4] > 0.9
     with pytest.raises(RuntimeError, match="vectorized=False"):
         hds(lambda x: 3 * x[19], 20, random_seed=1)
     with pytest.raises(TypeError, match="vectorized must be True or False"):

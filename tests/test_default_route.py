@@ -196,7 +196,7 @@ ELSEWHERE = {
         "fit_laplace_models",
     ),
     *("fit_probit", "fit_smc", "sample", "calibrate", "bald_from_trace", "bald_probit", "pes_ground_truth"),
-    *("gradient_design", "latin_hypercube", "random_design", "hds", "hds_then_optimize", "estimate_scales"),
+    *("gradient_design", "latin_hypercube", "random_design", "hds"),
     *("coordinate_wise", "plot_check", "plot_embedding_dimension"),
     *(
         "plot_learning_curves",

@@ -213,20 +213,12 @@ def sane():
         "Learner.expect": (t.learner.expect, {"x": t.pool[:1]}),
         "Learner.stop": (t.learner.stop, {"epsilon": 0.1, "delta": 0.1}),
         "Learner.run": (t.learner.run, {"oracle": f, "n": 0, "progressbar": False, "until": None}),
-        "HDSLearner": (pma.hds.HDSLearner, {**hds, "recovery": 0.9, "n_active": 2, "share": 0.6, "test": "anchored"}),
+        "HDSLearner": (pma.hds.HDSLearner, {**hds, "recovery": 0.9, "n_active": 2, "test": "gpt"}),
         "HDSLearner.ask": (t.hds_learner.ask, {"n": 1}),
         "HDSLearner.tell": (t.hds_learner.tell, {"x": np.zeros(3), "y": 1.0, "asked": None}),
         "HDSLearner.run": (t.hds_learner.run, {"f": f, "n": 1, "batch_size": 1}),
         "HDSResult": (pma.hds.HDSResult, {"learner": t.hds_learner}),
         "hds": (active.hds, {"f": f, "batch_size": None, **hds}),
-        "hds_then_optimize": (
-            pma.hds.hds_then_optimize,
-            {"f": f, "n": 1, "criterion": "thompson", "minimize": False, **hds},
-        ),
-        "estimate_scales": (
-            pma.hds.estimate_scales,
-            {"f": f, "n_dims": 3, "n_evaluations": 16, "n_active": 1, "bounds": (-1.0, 1.0), "random_seed": 0},
-        ),
         "coordinate_wise": (
             active.coordinate_wise,
             {

@@ -209,35 +209,20 @@ def test_kernels_and_their_searches():
 
 def test_a_search_for_inputs_shows_what_it_found_and_promised(found):
     shown = text_of(found)
-    for text in ("3, 17", f"{found.n_evaluations} of at most 2000, decided", "signal variance", "0.99"):
+    for text in (
+        "3, 17",
+        f"{found.n_evaluations} of at most 2000, decided",
+        "noise variance",
+        "of pairs of points (95 %",
+    ):
         assert text in shown
     assert "3, 17" in text_of(found.learner)
-    assert "plausible" in text_of(found.diagnostics)
-    assert f"at least {found.error_rates.recovery:.3g}" in text_of(found.error_rates)
-    assert repr(found.error_rates).startswith("<ErrorRates: false active, a test at most ")
 
 
 def test_a_search_that_goes_on_shows_what_is_open():
     shown = text_of(pma.hds.HDSLearner(32, **SCALES, random_seed=0))
     for text in ("active so far none", "open nodes 0-31", "evaluations 0 of at most 2000", "goes on"):
         assert text in shown
-
-
-def test_estimated_scales():
-    scales = pma.hds.estimate_scales(waves, 32, random_seed=0)
-    assert f"{scales.bandwidth:.3g}" in repr(scales)
-    assert "X=" not in repr(scales)
-    for text in (f"{scales.signal_variance:.3g}", "48 evaluations of 32 inputs"):
-        assert text in text_of(scales)
-
-
-@pytest.mark.slow
-def test_a_search_with_an_optimum():
-    result = pma.hds.hds_then_optimize(waves, 32, n=1, **SCALES, random_seed=1)
-    place = f"input 3 = {result.best[3]:.4g}"
-    assert place in repr(result)
-    for text in (place, "input 17 = ", f"selection {result.selection.n_evaluations} evaluations, decided"):
-        assert text in text_of(result)
 
 
 def test_a_screening_shows_the_inputs_it_chose():

@@ -166,24 +166,13 @@ def problem(name, noise, seed):
     return f, D, must, set(places.tolist()) - must
 
 
-def hds(f, D, seed, **keywords):
-    import pymc_active as pma
-
-    scales = pma.hds.estimate_scales(f, D, bounds=(0, 1), random_seed=seed)
-    return pma.active.hds(f, D, **scales.keywords(), bounds=(0, 1), random_seed=seed, **keywords)
-
-
 def bisection(f, D, seed):
     import pymc_active as pma
 
     return pma.active.hds(f, D, bounds=(0, 1), random_seed=seed)
 
 
-METHODS = {
-    "anchored, unchecked": lambda f, D, seed: hds(f, D, seed, check=False),
-    "anchored": hds,
-    "bisection": bisection,
-}
+METHODS = {"bisection": bisection}
 
 
 def run(row, method, repeat):

@@ -17,9 +17,6 @@ METHODS = {
     "gpt": ("GPT", "#0072B2"),
     "fdt": ("FDT", "#E69F00"),
     "gpt_sure": ("GPT, offset and retest", "#56B4E9"),
-    "default": ("default", "#009E73"),
-    "default_share1": ("default, share=1", "#117733"),
-    "default_estimated": ("default, scales estimated", "#AA4499"),
     "cws": ("CWS, clairvoyant", "#D55E00"),
     "ard": ("ARD screening", "#CC79A7"),
     "lasso": ("lasso", "#999999"),
@@ -31,8 +28,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gpt": {"test": "gpt", **THRESHOLDS},
     "fdt": {"test": "fdt", **THRESHOLDS},
     "gpt_sure": {"test": "gpt", "accept": 10.0, "reject": -10.0, "offset_variance": 10.0, "retest": True},
-    "default": {},
-    "default_share1": {"share": 1.0},
 }
 # Trials in one record.
 BLOCK = 20
@@ -60,20 +55,16 @@ def run_hds(problem: HiddenProblem, method: str, noise_variance: float, seed: An
     """One search, told the truth but for ``told``: whether exactly the active inputs were found, and what it cost."""
     rng = np.random.default_rng(seed)
     f, D = noisy(problem.function, noise_variance, rng), len(problem.bounds)
-    budget, spent = told.pop("budget", 2000), 0
+    budget = told.pop("budget", 2000)
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if method == "default_estimated":
-            estimated = pma.hds.estimate_scales(f, D, random_seed=rng)
-            told, spent = estimated.keywords(), len(estimated.y)
-        settings = SETTINGS[method.removesuffix("_estimated")]
         # The test by itself: the last check, a search of its own, is measured in outside/screening.py.
-        keywords = SCALES | {"noise_variance": noise_variance, "check": False} | settings | told
-        result = pma.active.hds(f, D, budget=budget - spent, random_seed=rng, **keywords)
+        keywords = SCALES | {"noise_variance": noise_variance} | SETTINGS[method] | told
+        result = pma.active.hds(f, D, budget=budget, random_seed=rng, **keywords)
     return {
         "right": result.active == problem.active,
-        "evaluations": result.n_evaluations + spent,
+        "evaluations": result.n_evaluations,
         "found": len(set(result.active) & set(problem.active)),
         "false": len(set(result.active) - set(problem.active)),
         "undecided": len(result.undecided),

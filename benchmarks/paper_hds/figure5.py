@@ -13,6 +13,7 @@ paper leaves open, and how it is read here:
   in 200 evaluations.
 * β = 4 for both. Theorem 4.1's β is many times larger, and grows with the number of inputs that are searched: under
   it GP-UCB on all of them explores only.
+* HDS is GPT with the thresholds (5, -10), without a last check.
 * The horizon T = 200 counts the evaluations of the selection, which are the data that GP-UCB begins with. If no input
   is found, GP-UCB goes on with all.
 * Plain GP-UCB has the same kernel on all D inputs. The acquisition is maximised from 2,000 random places and 20
@@ -32,7 +33,7 @@ import _above  # noqa: F401
 import numpy as np
 from _records import RESULTS, Key, fill, load
 from _report import table, target, write
-from _runs import gp_problem, hidden_branin, noisy
+from _runs import THRESHOLDS, gp_problem, hidden_branin, noisy
 from gp_ucb import gp_ucb, regret
 
 import pymc_active as pma
@@ -82,7 +83,7 @@ def record(row: str, method: str, number: int) -> dict:
     elif method == "hds_ucb":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            selection = pma.active.hds(f, D, budget=HORIZON, check=False, random_seed=rng, **scales)
+            selection = pma.active.hds(f, D, test="gpt", budget=HORIZON, random_seed=rng, **THRESHOLDS, **scales)
         active, points = selection.active, selection.history.X()
     n_selection = len(points)
     if n_selection < HORIZON:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import _above  # noqa: F401
 from _runs import METHODS, plus_minus
-from variants import LABELS as VARIANTS
 
 HERE = Path(__file__).parent
 
@@ -42,59 +41,6 @@ def figure2() -> str:
         rows.append([label, *(f"{s['mean']:.1f} ± {s['standard_error']:.1f}" if s else "" for s in fitted)])
     trials = {c["accuracy"]["n"] for cells in results["cells"].values() for c in cells.values()}
     return markdown(["", *(METHODS[m][0] for m in methods)], rows) + f"\n\n{min(trials)} draws in each setting."
-
-
-def default() -> str:
-    results = load("default")["results"]
-    rows = [
-        [
-            name,
-            str(c["accuracy"]["n"]),
-            "{mean:.3f} [{low:.3f}, {high:.3f}]".format(**c["accuracy"]),
-            plus_minus(c["evaluations"]),
-            f"{c['warned']:.3f}",
-        ]
-        for name, c in results["cells"].items()
-    ]
-    table = markdown(["D = 200", "trials", "accuracy, 95 %", "evaluations", "warned"], rows)
-    rows = [
-        [
-            "yes" if run["right"][0] else "no",
-            str(run["evaluations"][0]),
-            str(run["nodes"]),
-            *("{median:.1f} ({largest:.0f})".format(**run[what]) for what in ("ask_ms", "tell_ms")),
-            f"{run['wall_seconds']:.1f}",
-            str(run["peak_memory_mb"]),
-        ]
-        for run in results["large"]
-    ]
-    header = [
-        "D = 100,000: right",
-        "evaluations",
-        "nodes",
-        "ms an ask (longest)",
-        "ms a tell",
-        "s in all",
-        "MB at most",
-    ]
-    return table + "\n\n" + markdown(header, rows)
-
-
-def variants() -> str:
-    """Methods down, settings across: evaluations (three standard errors) and accuracy."""
-    results = load("variants")["results"]
-    parts = []
-    for what, rows in (
-        ("draws, scales known", [row for row in results if row.startswith("d=")]),
-        ("raw functions, scales estimated", [row for row in results if not row.startswith("d=")]),
-    ):
-        methods = [m for m in VARIANTS if any(m in results[row] for row in rows)]
-        trials = {c["accuracy"]["n"] for row in rows for c in results[row].values()}
-        span = sorted({min(trials), max(trials)})
-        lines = [[VARIANTS[m], *(score(results[row].get(m)) for row in rows)] for m in methods]
-        names = [row.replace("noise", "σ²").removesuffix(", raw") for row in rows]
-        parts.append(markdown([what, *names], lines) + f"\n\n{' to '.join(map(str, span))} trials each.")
-    return "\n\n".join(parts)
 
 
 def table1() -> str:
@@ -138,7 +84,7 @@ def figure5() -> str:
 def main() -> None:
     page = HERE / "README.md"
     text = page.read_text()
-    for table in (figure2, default, variants, table1, figure3, figure5):
+    for table in (figure2, table1, figure3, figure5):
         if not (HERE / "results" / f"{table.__name__}.json").exists():
             continue
         marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"

@@ -51,7 +51,7 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
             ax.plot([across[row.parent], x], [y + 1, y], color=GREY, lw=0.9, zorder=1)
         share = float(np.clip(norm(row.llr), 0, 1))
         is_found = row.status == "active" and row.stop - row.start == 1
-        is_doubtful = row.status in ("open", "contradicted", "set aside")
+        is_doubtful = row.status in ("open", "contradicted")
         ax.text(
             x,
             y,

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from hashlib import blake2b
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,10 +25,12 @@ _ROUNDING = 1e-9
 _FOLLOWED, _BELIEVED = 3.0, 4.0
 # With noise, measurements of a point on the way to an input, and most of each end where a single input is confirmed.
 _FEWEST, _MOST, _MOST_AT_ENDS = 4, 16, 32
-# Pairs that show nothing are drawn until noise explains them that easily; at most four times as many as without doubt.
+# Pairs that must show nothing at the end.
+_PAIRS = 32
+# More are drawn until noise explains them that easily; at most four times as many as without doubt.
 _LIKELY, _LONGEST = 0.2, 4
 # At a p-value below this something is left.
-SURPRISING = 0.01
+_SURPRISING = 0.01
 _PERMUTATIONS = 2000
 # Pairs whose differences, the largest of those that show nothing, are measured more precisely.
 _LARGEST = 4
@@ -39,12 +40,8 @@ class _FailedError(Exception):
     """A point has no value."""
 
 
-class _Pair(NamedTuple):
-    """Two points, and four fair values, two of each; none without noise."""
-
-    a: np.ndarray
-    b: np.ndarray
-    y: list[float]
+# Two points, and four fair values, two of each; none without noise.
+_Pair = tuple[np.ndarray, np.ndarray, list[float]]
 
 
 class Bisection:
@@ -52,37 +49,35 @@ class Bisection:
 
     ``noise_variance``, in squared units of y, is needed only if f is rough and repeats agree: the size of changes that
     do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
-    At its end the last ``n_shown`` pairs, at least ``n_pairs``, have shown nothing, and ``p_value`` is that noise
-    explains them.
+    At its end the last ``n_shown`` pairs have shown nothing, and ``p_value`` is that noise explains them. The number of
+    repeats behind the measured ``noise_variance`` is ``freedom``.
     """
 
-    def __init__(
-        self,
-        n_dims: int,
-        found: Iterable[int],
-        rng: np.random.Generator,
-        noise_variance: float = 0.0,
-        n_pairs: int = 32,
-    ):
-        self.n_dims, self.found, self.n_pairs = n_dims, sorted(found), n_pairs
+    def __init__(self, n_dims: int, found: Iterable[int], rng: np.random.Generator, noise_variance: float = 0.0):
+        self.n_dims, self.found = n_dims, sorted(found)
         self.p_value, self.n_shown = 1.0, 0
+        self.is_finished = False
         self._rng, self._assumed = rng, noise_variance
         self._values: dict[bytes, list[float]] = {}
         self._ends: list[np.ndarray] = []
         self._is_noisy = False
-        self._squares, self._freedom = 0.0, 0
+        self._squares, self.freedom = 0.0, 0
         self._low, self._high = np.inf, -np.inf
+
+    @property
+    def shows_nothing(self) -> bool | None:
+        """Whether nothing is left that would be seen; None before the end."""
+        return self.p_value > _SURPRISING if self.is_finished else None
 
     # Measuring
 
     def _measure(self, points: list[np.ndarray], n: int) -> Points:
         """Have at least n values at each point."""
         missing = [x for x in points for _ in range(n - len(self._of(x)))]
-        while missing:
+        if missing:
             y = yield np.array(missing)
-            for x, value in zip(missing, y, strict=True):
-                self._enter(self._of(x), float(value))
-            missing = []
+            for x, value in zip(missing, y.tolist(), strict=True):
+                self._enter(self._of(x), value)
         if any(np.isnan(self._of(x)).all() for x in points):
             raise _FailedError
 
@@ -96,25 +91,23 @@ class Bisection:
         if old:
             # How much one more value adds to the sum of squared deviations.
             self._squares += (y - float(np.mean(old))) ** 2 * len(old) / (len(old) + 1)
-            self._freedom += 1
+            self.freedom += 1
 
     def _of(self, x: np.ndarray) -> list[float]:
         # Points may be very long.
         return self._values.setdefault(blake2b(x.tobytes(), digest_size=16).digest(), [])
 
-    def _mean(self, x: np.ndarray) -> float:
-        return float(np.nanmean(self._of(x)))
-
-    def _variance(self) -> float:
-        """Of the noise, pooled."""
-        return self._squares / self._freedom if self._freedom else 0.0
+    @property
+    def noise_variance(self) -> float:
+        """Of the noise, pooled over all repeats; 0 if these agree."""
+        return self._squares / self.freedom if self._is_noisy else 0.0
 
     def _rounding(self) -> float:
         """Differences that rounding makes."""
         return _ROUNDING * max(self._high - self._low, 0.0)
 
     def _look_for_noise(self) -> None:
-        self._is_noisy = self._variance() > self._rounding() ** 2
+        self._is_noisy = self._squares > self.freedom * self._rounding() ** 2
 
     def _error(self, n: int, m: int) -> float:
         """Standard error of a difference of means.
@@ -122,12 +115,13 @@ class Bisection:
         If repeats agree, a noise that is assumed all the same is a roughness of f, which they do not average out.
         """
         if self._is_noisy:
-            return float(np.sqrt(self._variance() * (1 / n + 1 / m)))
+            return float(np.sqrt(self.noise_variance * (1 / n + 1 / m)))
         return max(self._rounding(), float(np.sqrt(2 * self._assumed)))
 
     def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """Of f between two points, in size, and its standard error."""
-        return abs(self._mean(b) - self._mean(a)), self._error(len(self._of(a)), len(self._of(b)))
+        size = abs(float(np.nanmean(self._of(b))) - float(np.nanmean(self._of(a))))
+        return size, self._error(len(self._of(a)), len(self._of(b)))
 
     # The search
 
@@ -140,7 +134,7 @@ class Bisection:
             pass
         self._look_for_noise()
         pairs: list[_Pair] = []
-        wanted = self.n_pairs
+        wanted = _PAIRS
         for kind in count():
             if len(self.found) == self.n_dims:
                 break
@@ -151,36 +145,37 @@ class Bisection:
                 # A pair that differs, and cannot be followed, does not count as one that shows nothing.
                 continue
             if has_found:
-                pairs, wanted = [], self.n_pairs
+                pairs, wanted = [], _PAIRS
                 continue
             pairs.append(pair)
             if len(pairs) < wanted:
                 continue
-            self.p_value, self.n_shown = self._p_value(pairs), len(pairs)
-            if self.p_value > _LIKELY or wanted >= _LONGEST * self.n_pairs:
+            self.p_value, self.n_shown = self._p_value([y for _, _, y in pairs]), len(pairs)
+            if self.p_value > _LIKELY or wanted >= _LONGEST * _PAIRS:
                 break
             # Single differences may be too small to be seen: the largest are measured more precisely.
-            wanted += self.n_pairs // 2
-            for pair in sorted(pairs, key=lambda pair: self._difference(pair.a, pair.b)[0])[: -_LARGEST - 1 : -1]:
+            wanted += _PAIRS // 2
+            for pair in sorted(pairs, key=lambda pair: self._difference(*pair[:2])[0])[: -_LARGEST - 1 : -1]:
                 try:
                     has_found = yield from self._follow(pair, _MOST)
                 except _FailedError:
                     continue
                 if has_found:
-                    pairs, wanted = [], self.n_pairs
+                    pairs, wanted = [], _PAIRS
                     break
+        self.is_finished = True
 
     def _new_pair(self, kind: int) -> Generator[np.ndarray, np.ndarray, _Pair]:
         """A pair and its first values: with noise, two new ones at each end."""
         a, b = self._draw_pair(kind)
         if not self._is_noisy:
             yield from self._measure([a, b], 1)
-            return _Pair(a, b, [])
+            return a, b, []
         # Old values, for which a point was chosen, are no fair sample.
         before = len(self._of(a))
         yield from self._measure([a], before + 2)
         yield from self._measure([b], 2)
-        return _Pair(a, b, self._of(a)[before:] + self._of(b))
+        return a, b, self._of(a)[before:] + self._of(b)
 
     def _follow(self, pair: _Pair, n: int) -> Generator[np.ndarray, np.ndarray, bool]:
         """Bisect a pair if f differs, with n values at each end; whether that has found inputs, or noise."""
@@ -222,7 +217,7 @@ class Bisection:
             return
         if self._is_noisy:
             size, error = self._difference(a, b)
-            n = int(np.clip(np.ceil(2 * self._variance() * (_BELIEVED / max(size, error)) ** 2), 2, _MOST))
+            n = int(np.clip(np.ceil(2 * self.noise_variance * (_BELIEVED / max(size, error)) ** 2), 2, _MOST))
             yield from self._measure([a, b], n)
         else:
             n = 1
@@ -259,9 +254,9 @@ class Bisection:
                 return False
             n *= 2
 
-    def _p_value(self, pairs: list[_Pair]) -> float:
+    def _p_value(self, values: list[list[float]]) -> float:
         """That all pairs differ by noise alone, whatever its distribution: by permuting the four values of each."""
-        y = np.array([pair.y for pair in pairs])
+        y = np.array(values)
         y = y[np.isfinite(y).all(1)]
         if not y.size:
             return 1.0

@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pymc_active.support.options import check_flag
-from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 _HINT = " (if f takes a single point, pass vectorized=False)"
-# A search ends after this number of failed evaluations in a row.
-MOST_FAILURES = 20
 
 
-class _Keeps:
+class EvaluationError(RuntimeError):
+    """The search cannot go on; ``learner``, an :class:`HDSLearner`, holds everything observed before, and can go on."""
+
     learner: Any = None
-    selection: Any = None
 
 
-class EvaluationError(_Keeps, RuntimeError):
-    """The search cannot go on; the error keeps everything observed before.
+class EvaluationInterrupt(KeyboardInterrupt):
+    """An interrupt with the ``learner`` of :class:`EvaluationError`; at a prompt, it is ``sys.last_value``."""
 
-    ``learner`` holds everything told, and can go on: an :class:`HDSLearner`, or in the search for the maximum of
-    :func:`hds_then_optimize` a :class:`Learner`. ``selection``, an :class:`HDSResult`, is what that search followed.
-    """
+    learner: Any = None
 
 
-class EvaluationInterrupt(_Keeps, KeyboardInterrupt):
-    """An interrupt with the attributes of :class:`EvaluationError`; at a prompt, it is ``sys.last_value``."""
-
-
-@contextmanager
-def keeping(observed: Callable[[], dict[str, Any]]) -> Iterator[None]:
-    """Context whose errors, an EvaluationError or EvaluationInterrupt, keep what ``observed`` returns as attributes."""
-    try:
-        yield
-    except (EvaluationError, EvaluationInterrupt) as error:
-        vars(error).update(observed())
-        raise
-    except (Exception, KeyboardInterrupt) as error:
-        kept = observed()
+def keeping(learner: Any, error: BaseException) -> EvaluationError | EvaluationInterrupt:
+    """The error itself, or one that stands for it, with the learner."""
+    if not isinstance(error, EvaluationError):
         kind = EvaluationInterrupt if isinstance(error, KeyboardInterrupt) else EvaluationError
         what = f"{type(error).__name__}{': ' if str(error) else ''}{error}"
-        failed = kind(f"the search ended with {what}. Nothing is lost: see error.{', error.'.join(kept)}")
-        vars(failed).update(kept)
-        raise failed from error
+        error = kind(f"the search ended with {what}. Nothing is lost: see error.learner")
+    error.learner = learner
+    return error
 
 
 def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.ndarray], Any]:
@@ -73,10 +57,3 @@ def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") ->
             f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}{_HINT}"
         )
     return np.where(np.isfinite(values), values, np.nan)
-
-
-def warn_of_failures(y: np.ndarray) -> None:
-    """One warning if any evaluation failed."""
-    if n_failed := int(np.isnan(y).sum()):
-        message = f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place"
-        warn_user(message, EvaluationWarning)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
 
-from pymc_active.relevant_inputs import saved
-from pymc_active.relevant_inputs.by_name import node_test_of
-from pymc_active.relevant_inputs.evaluations import MOST_FAILURES, EvaluationError, evaluate, keeping, warn_of_failures
-from pymc_active.relevant_inputs.last_check import LastCheck
+from pymc_active.relevant_inputs.bisection import Bisection
+from pymc_active.relevant_inputs.evaluations import EvaluationError, evaluate, keeping
+from pymc_active.relevant_inputs.fdt import FDT
+from pymc_active.relevant_inputs.gpt import GPT
+from pymc_active.relevant_inputs.halving import Halving, Node, Points
+from pymc_active.relevant_inputs.log import Log, Told
 from pymc_active.relevant_inputs.settings import Settings, read_settings
-from pymc_active.relevant_inputs.state import SAME, Evaluation, HDSState, Trial
-from pymc_active.relevant_inputs.verdicts import NextTests, conclude
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
@@ -23,13 +24,13 @@ from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 _REMEDY = "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to skip them."
-
-
-def describe(settings: Settings) -> str:
-    """The test and its thresholds, if it has any."""
-    if settings.test == "bisection":
-        return settings.test
-    return f"{settings.test}, thresholds {settings.accept:.3g} and {settings.reject:.3g} nats"
+# Points are the same if they differ by less, in every input and as a part of its interval: they went through a file or
+# single precision.
+_SAME = 1e-6
+# A run ends after this number of failed evaluations in a row.
+_MOST_FAILURES = 20
+# The tests of nodes by name.
+_TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
 
 
 class HDSLearner(Summarized):
@@ -43,17 +44,14 @@ class HDSLearner(Summarized):
     ----------
     n_dims : int
         D, the number of inputs.
-    test : {"anchored", "bisection", "gpt", "fdt"}, optional
+    test : {"bisection", "gpt", "fdt"}, optional
         ``"bisection"``, the default without scales, needs none and finds inputs of any function: between two points at
         which f differs it goes half way until a single input makes the difference, which new measurements confirm. It
         ends when dozens of pairs of points, the last that differ in all inputs not found, show no change.
-        ``"anchored"``, the default with scales, is more reliable than the paper's GP test ``"gpt"``, at a third of the
-        cost: all nodes share the scan of a random diagonal of the box, and move away from it, mostly from where f is
-        farthest from its mean. Contradictions are retested on another diagonal. A node whose sibling is active is set
-        aside on little evidence, and a final test in ever new directions rejects all inputs not found at once. Then
-        come the pairs of points of a bisection. With ``check=False`` a search takes half as many evaluations if f is
-        smooth and noisy, but inputs of other functions may be missed without a warning.
-        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests on a random background.
+        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests of sets of inputs on a random background, by Gaussian
+        processes and by finite differences. They trust the scales: f should resemble a draw of the process. With scales
+        and without a name the test is ``"gpt"``, by default with ``retest``, ``check`` and an ``offset_variance`` of
+        ten signal variances; with a name it is the paper's.
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. If b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
@@ -67,23 +65,15 @@ class HDSLearner(Summarized):
         that keep ``recovery``.
     budget : int
         Largest number of evaluations.
-    recovery : float
-        Declared probability of finding all active inputs and no others.
-    n_active : int
-        A guess of how many inputs matter, rather high: for the default thresholds, the declared probability, and how
-        quickly f changes along the diagonal of the anchored test.
-    share : float
-        For the anchored test: the part of f's variance, at most 1, that a relevant input should account for. 1 takes up
-        to a fifth fewer evaluations, but misses inputs of functions that are like sums over more than two of them.
+    recovery, n_active : float, int
+        For the default thresholds: the probability of finding all active inputs and no others if f is a draw of the
+        assumed Gaussian process, and a guess of how many inputs matter, rather high.
     retest : bool, optional
-        If both halves of an active node, or the root, are rejected, test them on a new background. By default only with
-        ``test="anchored"``; without retests it sets no node aside, at up to three times the cost.
-    offset_variance : float
-        κ² of ``test="gpt"``: prior variance of f's mean in both kernels; 0 in the paper, for outputs without an offset.
-        Ten signal variances, with retests, cost a quarter more evaluations.
+        If both halves of an active node, or the root, are rejected, test them on a new background.
+    offset_variance : float, optional
+        κ² of ``"gpt"``: prior variance of f's mean in both kernels. 0, as in the paper, is for outputs of mean 0.
     check : bool, optional
-        After another test, bisect pairs of points that differ in all inputs not found, and add what makes f differ. By
-        default after the anchored test.
+        After another test, bisect pairs of points that differ in all inputs not found, and add what makes f differ.
     bounds : (low, high) or list of (low, high)
         One interval for all inputs, by default [-1, 1] as in the paper, or one for each.
     random_seed : int or Generator, optional
@@ -103,15 +93,13 @@ class HDSLearner(Summarized):
     Examples
     --------
     >>> import numpy as np
-    >>> learner = HDSLearner(100, bandwidth=0.5, signal_variance=1.0, noise_variance=0.01, random_seed=1)
+    >>> learner = HDSLearner(100, random_seed=1)
     >>> while not learner.is_finished:
     ...     x = learner.ask()
     ...     learner.tell(x, 2 * np.sin(4 * x[:, 17]))
     >>> learner.recommend()
     [17]
     """
-
-    _check: LastCheck | None
 
     @checked
     def __init__(
@@ -127,47 +115,106 @@ class HDSLearner(Summarized):
         budget: int = 2000,
         recovery: float = 0.99,
         n_active: int = 4,
-        share: float = 0.6,
         retest: bool | None = None,
-        offset_variance: float = 0.0,
+        offset_variance: float | None = None,
         check: bool | None = None,
         bounds: Any = None,
         random_seed: int | np.random.Generator | None = None,
     ):
-        if test is None:
-            test = "bisection" if bandwidth is signal_variance is None else "anchored"
-        kind, scales = node_test_of(test), (bandwidth, signal_variance, noise_variance)
-        levels = accept, reject, recovery
-        retest, check = kind.retests if retest is None else retest, kind.checks if check is None else check
-        settings = read_settings(
-            n_dims, bounds, scales, levels, test, budget, n_active, share, retest, offset_variance, check
-        )
-        self._go_on_from(HDSState(settings, np.random.default_rng(random_seed)))
-        root = self._state.add_node(0, settings.n_dims)
-        if settings.test == "bisection":
-            self._check = LastCheck(self._state)
-        else:
-            self._start(NextTests([root]))
+        if test not in (None, "bisection", *_TESTS):
+            raise ValueError(f"test must be one of bisection, {', '.join(_TESTS)}; got {test!r}")
+        scales, levels = (bandwidth, signal_variance, noise_variance), (accept, reject, recovery, n_active)
+        settings = read_settings(n_dims, bounds, test, scales, levels, (budget, retest, offset_variance, check))
+        self._begin(Log(settings, int(np.random.default_rng(random_seed).integers(2**63))))
 
-    def _go_on_from(self, state: HDSState) -> None:
-        self._state, self._test = state, node_test_of(state.settings.test)(state.settings)
-        self._has_warned = False
-        is_checking = state.check is not None and not state.check.is_finished
-        self._check = LastCheck(state) if is_checking else None
+    def _begin(self, log: Log) -> None:
+        self._log, self._has_warned, self._is_decided = log, False, False
+        self._halving: Halving | None = None
+        self._check: Bisection | None = None
+        self._questions: Points | None = None
+        # All points until the answers to the last block, from this number, are needed; and the answers by number.
+        self._planned: list[np.ndarray] = []
+        self._block, self._answers = 0, dict[int, float]()
+        self._advance()
+
+    def _run(self) -> Points:
+        """All points of the search, in turn."""
+        settings, rng = self.settings, np.random.default_rng(self._log.seed)
+        if settings.test in _TESTS:
+            test = _TESTS[settings.test](*settings.scales, settings.offset_variance)
+            self._halving = Halving(settings, test, rng)
+            yield from self._halving.run()
+        if settings.check:
+            noise = float(np.nan_to_num(settings.noise_variance))
+            self._check = Bisection(settings.n_dims, self.recommend(), rng, noise)
+            yield from self._check.run()
+
+    def _nodes(self) -> list[Node]:
+        """Those of the tests; and of the last check, all inputs, with those that it found below."""
+        halving, check = self._halving, self._check
+        nodes = list(halving.nodes) if halving else []
+        if check:
+            new = sorted({*check.found} - {*(halving.found if halving else [])})
+            status = {None: "open", False: "contradicted", True: "active" if new else "inactive"}[check.shows_nothing]
+            root = Node(len(nodes), 0, self.settings.n_dims, status=status)
+            nodes += [root, *(Node(root.number + k, i, i + 1, root, status="active") for k, i in enumerate(new, 1))]
+        return nodes
+
+    def _advance(self) -> None:
+        """To the next block, if all answers to the last one are there."""
+        if self._is_decided or any(number not in self._answers for number in range(self._block, len(self._planned))):
+            return
+        # An error or an interrupt ends a generator: then another one begins with the first answer.
+        questions, self._questions = self._questions, None
+        try:
+            with one_blas_thread():
+                if questions is None:
+                    questions, start = self._run(), 0
+                    unit = next(questions)
+                    size = len(unit)
+                else:
+                    start, size = self._block, len(self._planned) - self._block
+                while start < len(self._planned):
+                    unit = questions.send(np.array([self._answers[n] for n in range(start, start + size)]))
+                    start, size = start + size, len(unit)
+        except StopIteration:
+            self._is_decided, self._block = True, len(self._planned)
+            return
+        self._questions, self._block = questions, len(self._planned)
+        self._planned += list(self.settings.scale(unit))
+
+    def _settle(self, number: int, y: float) -> None:
+        """Enter the answer to a point; after the last one of a block, the search goes on."""
+        self._answers[number] = y
+        self._advance()
+
+    @classmethod
+    def _replay(cls, log: Log) -> Self:
+        """The search that has this log: its answers determine all questions."""
+        learner = cls.__new__(cls)
+        learner._begin(log)
+        answers = {told.number: told.y for told in log.answers}
+        for number, asked in enumerate(log.asked):
+            if number >= len(learner._planned) or not np.array_equal(asked, learner._planned[number]):
+                raise ValueError(
+                    f"point {number} of the search is not the one that its answers lead to: the file is damaged, or of "
+                    "another version or processor. What was measured is in it (xarray.open_datatree): tell it to a new "
+                    "search, whose to_model takes it as data"
+                )
+            if number in answers:
+                learner._settle(number, answers[number])
+        return learner
 
     def __reduce__(self) -> Any:
-        return type(self).from_state, (self.state(),)
+        return type(self)._replay, (deepcopy(self._log),)
 
     def _summary(self) -> Summary:
-        labels = [trial.node.label for trial in self._state.open]
-        if self._check and not self.is_finished:
-            labels = ["the last check"]
         facts = {
             "active so far": ", ".join(map(str, self.recommend())) or "none",
-            "open nodes": (", ".join(labels[:10]) or "none") + (f" of {len(labels)}" if len(labels) > 10 else ""),
+            "open nodes": ", ".join(node.label for node in self._nodes()[-20:] if node.status == "open") or "none",
             "evaluations": f"{self.n_evaluations} of at most {self.settings.budget}",
-            "asked and not told yet": len(self._state.asked) or None,
-            "test": describe(self.settings),
+            "asked and not told yet": len(self._waiting) or None,
+            "test": self.settings.test,
             "status": "finished" if self.is_finished else "goes on",
         }
         return Summary(f"HDSLearner of {self.settings.n_dims} inputs", facts)
@@ -175,50 +222,45 @@ class HDSLearner(Summarized):
     @property
     def settings(self) -> Settings:
         """What the search was given, checked."""
-        return self._state.settings
+        return self._log.settings
 
     @property
     def n_evaluations(self) -> int:
         """Evaluations that were asked for and told, failed ones included."""
-        return len(self._state.told)
+        return len(self._log.answers)
 
     @property
     def is_finished(self) -> bool:
         """Whether every visited node is decided, or the budget is used up."""
-        return not (self._state.asked or self._can_ask)
-
-    @property
-    def _can_ask(self) -> bool:
-        state = self._state
-        needed = 1 if state.queue else self._test.n_together
-        return state.room >= needed and bool(state.queue or state.open)
+        return not self._waiting and (self._is_decided or len(self._log.asked) >= self.settings.budget)
 
     def recommend(self) -> list[int]:
         """Inputs found active so far, sorted."""
-        return self._state.active()
+        found = self._check or self._halving
+        return list(found.found) if found else []
 
     @checked
     def ask(self, n: int | None = None) -> np.ndarray:
-        """The next points to evaluate, (k, D) in the user's units; k = 0 when finished. They stay pending until told.
+        """The next points to evaluate, (k, D) in the user's units. They stay pending until told.
 
-        There are at most ``n``, and fewer if the budget ends or nothing is left to test. By default as many as belong
-        together and lose nothing by being evaluated at once: a scan, repeats, a pair, or one point.
+        There are at most ``n``, and as many as can be evaluated at once without loss: repeats, pairs, one evaluation of
+        every open node. k = 0 if the next point depends on some that are pending, or when finished.
         """
-        state, n_before = self._state, len(self._state.asked)
-        most = state.room if n is None else count("n", n)
-        with one_blas_thread():
-            while len(state.asked) - n_before < most and self._can_ask:
-                if not state.queue:
-                    if n is None and len(state.asked) > n_before:
-                        break
-                    self._test.plan(state)
-                state.asked.append(state.queue.pop(0))
-        return state.points(state.asked[n_before:])
+        self._advance()
+        asked, start = self._log.asked, len(self._log.asked)
+        most = len(self._planned) if n is None else count("n", n)
+        asked += self._planned[start : min(start + most, self.settings.budget)]
+        return np.array(asked[start:]).reshape(-1, self.settings.n_dims)
+
+    @property
+    def _waiting(self) -> list[int]:
+        """Numbers of the points asked for and not told yet; those of former blocks have been told."""
+        return [number for number in range(self._block, len(self._log.asked)) if number not in self._answers]
 
     @property
     def pending(self) -> np.ndarray:
         """Points asked for and not told yet, (k, D)."""
-        return self._state.points(self._state.asked)
+        return np.array([self._log.asked[number] for number in self._waiting]).reshape(-1, self.settings.n_dims)
 
     def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
         """Tell results. Wrong shapes, infinite y, or ``asked`` that is not pending: a ValueError, and nothing is told.
@@ -234,7 +276,7 @@ class HDSLearner(Summarized):
             The pending points that x answers, if settings were rounded or missed. The tests take y for the value there,
             so x should be near; :meth:`HDSResult.to_model` gets the point measured.
         """
-        state = self._state
+        log = self._log
         X = self._read_points(x, "x")
         values = read_numbers(y, "y")
         values = values.reshape(-1) if values.ndim < 2 else np.empty(0)
@@ -243,70 +285,50 @@ class HDSLearner(Summarized):
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
                 f"failed; got {y!r}"
             )
-        answered = state.find_asked(X) if asked is None else self._find_pending(asked)
-        if len(answered) != len(X):
-            raise ValueError(f"asked must have a row for each point told; got {len(answered)} row(s) for {len(X)}")
-        if None in answered and state.asked and not self._has_warned:
+        places = X if asked is None else self._read_points(asked, "asked")
+        if len(places) != len(X):
+            raise ValueError(f"asked must have a row for each point told; got {len(places)} row(s) for {len(X)}")
+        answered, waiting = self._find(places), self._waiting
+        if None in answered and asked is not None:
+            row = answered.index(None)
+            raise ValueError(
+                f"asked must be among the {len(waiting)} point(s) asked and not told yet, learner.pending; "
+                f"row {row}, {np.array2string(places[row], threshold=5)}, is not"
+            )
+        if None in answered and waiting and not self._has_warned:
             self._has_warned = True
             warn_user(
-                f"{answered.count(None)} of the point(s) told were not asked for, while {len(state.asked)} others are "
-                "pending: they enter no test. If they answer pending points, pass those as asked=",
+                f"{answered.count(None)} of the point(s) told were not asked for, while {len(waiting)} others "
+                "are pending: they enter no test. If they answer pending points, pass those as asked=",
                 EvaluationWarning,
             )
-        known = state.told_before() if None in answered else set()
-        with one_blas_thread():
-            for point, value, at in zip(X, values, answered, strict=True):
-                told = (point.tobytes(), float(value))
-                if at is not None:
-                    if asked is not None and state.distance(at, point) > SAME:
-                        at.point = point.copy()
-                    self._settle(at, float(value))
-                elif np.isfinite(value) and told not in known:
-                    state.foreign.append((point.copy(), float(value)))
-                known.add(told)
+        # Told once more, they would pass for repeats without noise.
+        known = {(told.point.tobytes(), told.y) for told in log.told} if None in answered else set()
+        for point, value, number in zip(X, values.tolist(), answered, strict=True):
+            if number is not None:
+                is_elsewhere = asked is not None and self._distance(number, point) > _SAME
+                log.told.append(Told(number, point.copy() if is_elsewhere else log.asked[number], value))
+                self._settle(number, value)
+            elif np.isfinite(value) and (point.tobytes(), value) not in known:
+                log.told.append(Told(-1, point.copy(), value))
+            known.add((point.tobytes(), value))
 
     def _read_points(self, x: Any, what: str) -> np.ndarray:
         return read_inputs(np.atleast_2d(read_numbers(x, what)), what, width=self.settings.n_dims)
 
-    def _find_pending(self, asked: Any) -> list[Evaluation | None]:
-        """Evaluations of points that must all be pending."""
-        X = self._read_points(asked, "asked")
-        found = self._state.find_asked(X)
-        if None in found:
-            row = found.index(None)
-            raise ValueError(
-                f"asked must be among the {len(self._state.asked)} point(s) asked and not told yet, learner.pending; "
-                f"row {row}, {np.array2string(X[row], threshold=5)}, is not"
-            )
+    def _distance(self, number: int, point: np.ndarray) -> float:
+        """Of a point from one asked for: the largest over the inputs, in parts of the input's interval."""
+        settings = self.settings
+        return float((np.abs(self._log.asked[number] - point) / (settings.high - settings.low)).max())
+
+    def _find(self, X: np.ndarray) -> list[int | None]:
+        """Numbers of the pending points that others answer, the nearest, each once; None for other points."""
+        left = self._waiting
+        found: list[int | None] = []
+        for point in X:
+            away = [self._distance(number, point) for number in left]
+            found.append(left.pop(int(np.argmin(away))) if min(away, default=_SAME) < _SAME else None)
         return found
-
-    def _settle(self, at: Evaluation, y: float) -> None:
-        """Enter a result: from the evaluation to the ratio, its verdict, and the tests that follow."""
-        state = self._state
-        state.enter_result(at, y)
-        if at.background is None:
-            assert self._check is not None
-            self._check.advance(state)
-            return
-        if np.isnan(y):
-            self._test.replace(state, at)
-        elif at.trial and at.trial.verdict == "open":
-            verdict = self._test.update(state, at.trial, at)
-            self._start(conclude(state, at.trial, verdict, self._test.set_aside()))
-        self._test.advance(state, at.background)
-        if state.settings.check and state.check is None and not (state.open or state.queue):
-            self._check = LastCheck(state)
-
-    def _start(self, tests: NextTests) -> None:
-        """Open tests of some nodes."""
-        state = self._state
-        if not tests.nodes:
-            return
-        background = tests.background or self._test.new_background(state)
-        for node in tests.nodes:
-            state.trials.append(Trial(len(state.trials), node, background))
-        if tests.background is None:
-            self._test.begin(state, background)
 
     @checked
     def run(
@@ -330,33 +352,29 @@ class HDSLearner(Summarized):
         """
         if save_to is not None:
             self.save(save_to)
+        self._advance()
         stop = self.settings.budget if n is None else self.n_evaluations + n
-        seen = [np.empty(0)]
+        n_failed = 0
         while self.n_evaluations < stop and not self.is_finished:
-            with keeping(lambda: {"learner": self}):
-                X = self.pending if self._state.asked else self.ask(batch_size)
+            try:
+                X = self.pending if self._waiting else self.ask(batch_size)
                 X = X[: stop - self.n_evaluations]
-                seen.append(evaluate(f, X, _REMEDY))
+                y = evaluate(f, X, _REMEDY)
                 # An answer that settles nothing is refused, or this would go on for ever.
-                self.tell(X, seen[-1], asked=X)
+                self.tell(X, y, asked=X)
+            except (Exception, KeyboardInterrupt) as error:
+                if (kept := keeping(self, error)) is error:
+                    raise
+                raise kept from error
             if save_to is not None:
                 self.save(save_to)
-            if self._state.n_failures >= MOST_FAILURES:
-                error = EvaluationError(f"f returned NaN or infinity {self._state.n_failures} times in a row")
-                error.learner = self
-                raise error
-        warn_of_failures(np.concatenate(seen))
-
-    def state(self) -> HDSState:
-        """Everything needed to go on, as data of its own."""
-        return self._state.copy()
-
-    @classmethod
-    def from_state(cls, state: HDSState) -> Self:
-        """The learner in a given state; it asks the same next points, bit for bit."""
-        learner = cls.__new__(cls)
-        learner._go_on_from(state.copy())
-        return learner
+            n_failed += int(np.isnan(y).sum())
+            last = [told.y for told in self._log.answers[-_MOST_FAILURES:]]
+            if len(last) == _MOST_FAILURES and np.isnan(last).all():
+                raise keeping(self, EvaluationError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row"))
+        if n_failed:
+            message = f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place"
+            warn_user(message, EvaluationWarning)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write everything that :meth:`load` needs, bit for bit, as netCDF.
@@ -365,9 +383,9 @@ class HDSLearner(Summarized):
         FileNotFoundError without the folder, FileExistsError if the file holds a search that this learner neither wrote
         nor loaded.
         """
-        saved.save(path, self._state)
+        self._log.save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
         """The search of a file; ValueError for one of something else, of another version, or damaged."""
-        return cls.from_state(saved.load(path))
+        return cls._replay(Log.load(path))

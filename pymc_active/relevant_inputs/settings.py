@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.relevant_inputs.guarantees import threshold
-from pymc_active.relevant_inputs.likelihood_ratio import VAGUE, least_noise
 from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds, read_numbers
 
 SCALES = ("bandwidth", "signal_variance", "noise_variance")
+# With less noise, in signal variances, the covariance of the observations is singular to rounding.
+_LEAST_NOISE = 1e-10
+# Prior variance of the mean of f, in signal variances, where nothing is known about it.
+_OFFSET = 10.0
 
 
 @dataclass(frozen=True)
@@ -29,75 +31,78 @@ class Settings:
     budget: int
     retest: bool
     offset_variance: float
-    n_active: int
-    share: float
+    check: bool
     # Numbers if every input has the same interval, so that many inputs cost nothing; else (D,).
     low: Any
     high: Any
-    check: bool = False
 
     @property
     def scales(self) -> tuple[float, float, float]:
         """Bandwidth, signal and noise variance."""
         return self.bandwidth, self.signal_variance, self.noise_variance
 
-    def scale(self, unit: np.ndarray, inputs: Any = slice(None)) -> np.ndarray:
+    def scale(self, unit: np.ndarray) -> np.ndarray:
         """From the unit box to the user's."""
-        low, high = self._ends(inputs)
-        return low + (high - low) * unit
+        return self.low + (self.high - self.low) * unit
 
-    def unscale(self, X: np.ndarray, inputs: Any = slice(None)) -> np.ndarray:
-        """From the user's box to the unit box."""
-        low, high = self._ends(inputs)
-        return (X - low) / (high - low)
 
-    def _ends(self, inputs: Any) -> tuple[Any, Any]:
-        low, high = (end[inputs] if isinstance(end, np.ndarray) else end for end in (self.low, self.high))
-        return low, high
+def least_noise(signal_variance: float, noise_variance: float) -> float:
+    """The noise variance, at least 1e-10 of the signal variance."""
+    return max(noise_variance, _LEAST_NOISE * signal_variance)
+
+
+def threshold(n_dims: int, n_active: int, recovery: float) -> float:
+    r"""Log likelihood ratio (nats) at which tests accept, and reject with the other sign, by default.
+
+    By Wald's inequality a test with it errs with a probability of at most :math:`\varepsilon / (2 d (\lceil \log_2 D
+    \rceil + 1))`, with :math:`\varepsilon` = 1 - recovery: a union bound over the nodes that a search without errors
+    visits. (With what the paper's theorem 3.2 prints, the probability of finding all active inputs can be 0.)
+    """
+    if not 0 < recovery < 1:
+        raise ValueError(f"recovery, a probability, must be between 0 and 1; got {recovery!r}")
+    nodes = min(n_active, n_dims) * (int(np.ceil(np.log2(n_dims))) + 1)
+    return float(np.log(2 * nodes / (1 - recovery)))
 
 
 def read_settings(
     n_dims: int,
     bounds: Any,
-    scales: tuple[Any, Any, Any],
-    levels: tuple[float | None, float | None, float],
-    test: str,
-    budget: int,
-    n_active: int,
-    share: float,
-    retest: bool,
-    offset_variance: float,
-    check: bool,
+    test: str | None,
+    scales: tuple[Any, ...],
+    levels: tuple[Any, ...],
+    others: tuple[Any, ...],
 ) -> Settings:
     """Check what :class:`HDSLearner` was given, but the name of the test."""
-    n_dims, n_active = count("n_dims, the number of inputs,", n_dims), count("n_active", n_active)
+    n_dims = count("n_dims, the number of inputs,", n_dims)
     low, high = read_box(bounds, n_dims)
-    offset = not_negative("offset_variance", offset_variance)
     bandwidth, signal, noise = scales
-    if test == "bisection" and bandwidth is signal is None:
+    budget, retest, offset_variance, check = others
+    # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, and is checked.
+    is_careful, has_none = test is None, bandwidth is signal is None
+    test = test or ("bisection" if has_none else "gpt")
+    offset = None if offset_variance is None else not_negative("offset_variance", offset_variance)
+    if test == "bisection" and has_none:
         bandwidth = signal = np.nan
         noise = np.nan if noise is None else not_negative("noise_variance", noise)
     elif missing := [name for name, value in zip(SCALES, scales, strict=True) if value is None]:
         raise ValueError(
-            f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, a fitted model as model=, "
-            "or the result of estimate_scales; or none of them, for a bisection"
+            f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, or a fitted model as "
+            "model=; or neither bandwidth nor signal_variance, for a bisection"
         )
     else:
         bandwidth, signal = relative_bandwidth(bandwidth, low, high, n_dims), positive("signal_variance", signal)
-        # The offset is part of the covariances as well.
-        noise = least_noise(max(signal, offset / VAGUE), not_negative("noise_variance", noise))
-    if not (isinstance(share, int | float | np.number) and 0 < share <= 1):
-        raise ValueError(f"share, a part of the variance, must be above 0 and at most 1; got {share!r}")
-    accept, reject, recovery = levels
-    default = threshold(n_dims, n_active, recovery)
+        offset = _OFFSET * signal * is_careful if offset is None else offset
+        noise = least_noise(signal + offset, not_negative("noise_variance", noise))
+    accept, reject, recovery, n_active = levels
+    default = threshold(n_dims, count("n_active", n_active), recovery)
     # NumPy's numbers may have less precision.
     accept, reject = default if accept is None else float(accept), -default if reject is None else float(reject)
     if not (0 < accept < np.inf and -np.inf < reject < 0):
-        got = f"got accept={accept!r}, reject={reject!r}"
-        raise ValueError(f"thresholds of the log likelihood ratio need accept > 0 > reject; {got}")
-    budget, share, retest, check = count("budget", budget), float(share), bool(retest), bool(check)
-    told = test, bandwidth, signal, noise, accept, reject, budget, retest, offset, n_active, share, low, high, check
-    return Settings(n_dims, *told)
+        raise ValueError(f"thresholds need accept > 0 > reject; got accept={accept!r}, reject={reject!r}")
+    retest = is_careful if retest is None else bool(retest)
+    check = test == "bisection" or (is_careful if check is None else bool(check))
+    scales, levels = (bandwidth, signal, noise), (accept, reject, count("budget", budget))
+    return Settings(n_dims, test, *scales, *levels, retest, offset or 0.0, check, low, high)
 
 
 def read_box(bounds: Any, n_dims: int) -> tuple[Any, Any]:
