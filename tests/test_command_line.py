@@ -695,6 +695,13 @@ def test_a_report_says_what_a_logarithm_is_of(lab):
     assert re.search(r"the best candidate scores \S+ by log expected improvement \(larger is better\)\n", lab.report())
 
 
+def test_a_report_says_how_good_predictions_are(lab):
+    lab.begin("-n", "0", "--criterion", "integrated_variance")
+    said = r"predictions have an sd of (\S+) \(fat\) on average, which the best candidate lowers to (\S+)\n"
+    now, then = map(float, re.search(said, lab.report()).groups())
+    assert 0 < then < now
+
+
 def test_a_report_says_whether_it_is_worth_going_on(lab):
     lab("--target", "fat", "--bounds", "moisture=40:75", "--learn", "maximum", "-n", "1", "--state", "run.nc")
     assert "is it worth going on? the best fat anywhere may exceed the one predicted above, by " in lab.report()

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_active.command_line.output import Console, score_title
 from pymc_active.command_line.state import as_set, load_run, name_of_point, open_suggestions
 from pymc_active.command_line.tables import listing
+from pymc_active.criteria.epig import IntegratedVariance
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.parameter_table import table_of_draws
 from pymc_active.learner.learner import Learner
@@ -63,6 +64,10 @@ def _outlook(learner: Learner, target: str) -> str:
     if learner.criterion is None:
         return "random points cannot tell"
     score, units = learner.best_score()
+    if isinstance(learner.criterion, IntegratedVariance):
+        variance = float(predict(learner.fit, learner.criterion.targets).f_variance.mean())
+        now, then = np.sqrt(variance), np.sqrt(max(variance - score, 0.0))
+        return f"predictions have an sd of {now:.3g} ({target}) on average, which the best candidate lowers to {then:.3g}"
     return f"the best candidate scores {score:.2g} by {score_title(learner.criterion_name, units, target)}"
 
 
