@@ -251,8 +251,8 @@ def warn_if_box_is_empty(X: np.ndarray, low: np.ndarray, high: np.ndarray, input
             remedy = "bounds are a pair (low, high) for each input, not two corners: write list(zip(*corners))"
     first, last = X[:, k].min(), X[:, k].max()
     warn_user(
-        f"all {len(X)} points have {name_of_input(inputs[k])} from {first:.12g} to {last:.12g}, within {share[k]:.1g} of "
-        f"its bounds, {low[k]:.12g} to {high[k]:.12g}: {remedy}",
+        f"all {len(X)} points have {name_of_input(inputs[k])} from {first:.12g} to {last:.12g}, within {share[k]:.1g} "
+        f"of its bounds, {low[k]:.12g} to {high[k]:.12g}: {remedy}",
         ScaleWarning,
     )
 
