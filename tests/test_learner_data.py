@@ -1,5 +1,7 @@
 """What a learner is told belongs to it, by its names and labels."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,3 +122,26 @@ def test_hasattr_says_which_learners_have_a_history_of_models():
 def test_without_a_seed_runs_differ_and_tell_their_seed():
     learners = [pma.active.Learner(pma.ard_gp([[0.0], [1.0]], [0.0, 1.0]), bounds=[(0, 1)]) for _ in range(2)]
     assert learners[0].random_seed != learners[1].random_seed
+
+
+def test_answers_close_to_pending_points_are_warned_of():
+    """As of a place that was missed by a little; points elsewhere, rows of the pool and ``asked=`` are no mistake."""
+    where = {"pool": np.linspace(0, 1, 400)[:, None]}, {"bounds": [(0.0, 1.0)]}
+    for candidates in where:
+        X = np.array([[0.1], [0.5], [0.8]])
+        active = pma.Learner(pma.ard_gp(X, np.sin(3 * X[:, 0]), bounds=[(0, 1)]), random_seed=0, **candidates)
+        x = active.ask()
+        with pytest.warns(
+            pma.EvaluationWarning, match=r"1 of 1 point\(s\) told, first row 0 of x, are close to pending"
+        ):
+            active.tell(x + 1e-4, [0.5])
+        assert len(active.pending) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            active.tell((x + 0.31234) % 1, [0.6])
+            active.tell(x + 2e-4, [0.5], asked=x)
+    active = pma.Learner(pma.ard_gp(X, np.sin(3 * X[:, 0]), bounds=[(0, 1)]), random_seed=0, **where[0])
+    row = int(np.flatnonzero(where[0]["pool"] == active.ask())[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        active.tell(where[0]["pool"][[row - 1]], [0.5])

@@ -95,7 +95,7 @@ def test_several_at_once_are_distinct_and_those_asked_one_after_another():
 def test_points_nobody_asked_for_are_welcome():
     active = learner()
     active.ask()
-    active.tell([[0.7], [-1.4]], wave([[0.7], [-1.4]]))
+    active.tell([[0.6], [-1.4]], wave([[0.6], [-1.4]]))
     assert len(active.y) == 6
     assert is_inside(active.ask())
 
@@ -405,6 +405,14 @@ def test_other_goals_stop_when_no_candidate_is_worth_its_price():
     assert active.stop(1.1 * largest)
     with pytest.raises(ValueError, match="no criterion to stop by"):
         Learner(model(), "function", criterion="random", pool=GRID).stop(0.1)
+
+
+def test_equal_values_never_stop_a_run():
+    """They do not tell how much y varies."""
+    gpm = model()
+    gpm.set_data(gpm.X, np.full(len(gpm.y), 7.0))
+    for goal in ("function", "hyperparameters", "maximum"):
+        assert not Learner(gpm, goal, pool=GRID, random_seed=1).stop(1e6)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 0.05), (np.nan, 0.05), (0.1, 0.0), (0.1, 1.0)])

@@ -308,3 +308,38 @@ def test_a_saved_run_goes_on_with_the_same_question(tmp_path):
 def test_bad_bounds(bounds):
     with pytest.raises(ValueError, match="bounds must"):
         pma.ard_gp(X, Y, bounds=bounds)
+
+
+FIELD = np.random.default_rng(0).uniform([432000, 5412000], [432300, 5412200], (12, 2))
+
+
+def test_corners_in_place_of_bounds_are_warned_of():
+    """Of a map with large coordinates both corners are valid pairs (low, high)."""
+    corners = [(432000, 5412000), (432300, 5412200)]
+    with pytest.warns(
+        pma.ScaleWarning, match=r"within \S+ of its bounds, .*: bounds are .* not two corners: write list"
+    ):
+        pma.ard_gp(FIELD, FIELD[:, 0], bounds=corners)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pma.ard_gp(FIELD, FIELD[:, 0], bounds=list(zip(*corners, strict=True)))
+
+
+def test_data_that_hardly_fill_their_bounds_are_warned_of():
+    X = np.random.default_rng(0).uniform(size=(5, 2))
+    with pytest.warns(pma.ScaleWarning, match="have input 1 from .* give both in the same unit"):
+        pma.ard_gp(X, X[:, 0], bounds=[(0, 1), (0, 2000)])
+    X[:, 1] = 0.5  # The same value everywhere is a choice.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pma.ard_gp(X, X[:, 0], bounds=[(0, 1), (0, 2000)])
+
+
+def test_predictions_far_outside_the_bounds_are_warned_of():
+    bounds = [(432000, 432300), (5412000, 5412200)]
+    fit = pma.fit_laplace(pma.ard_gp(FIELD, np.sin(FIELD[:, 0]), bounds=bounds), random_seed=0, progressbar=False)
+    with pytest.warns(pma.ScaleWarning, match="12 of 12 rows of X_new have .* columns in the same order"):
+        pma.predict(fit, FIELD[:, ::-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pma.predict(fit, FIELD + 100)

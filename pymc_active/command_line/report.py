@@ -67,7 +67,8 @@ def _outlook(learner: Learner, target: str) -> str:
     if isinstance(learner.criterion, IntegratedVariance):
         variance = float(predict(learner.fit, learner.criterion.targets).f_variance.mean())
         now, then = np.sqrt(variance), np.sqrt(max(variance - score, 0.0))
-        return f"predictions have an sd of {now:.3g} ({target}) on average, which the best candidate lowers to {then:.3g}"
+        average = f"predictions have an sd of {now:.3g} ({target}) on average"
+        return f"{average}, which the best candidate lowers to {then:.3g}"
     return f"the best candidate scores {score:.2g} by {score_title(learner.criterion_name, units, target)}"
 
 

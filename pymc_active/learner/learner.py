@@ -390,8 +390,8 @@ class Learner(Summarized):
 
         NaN is an experiment that failed: the point joins :attr:`failures` instead of the model's data and, unless
         ``repeat``, is not asked for again. ``asked`` (shaped as x) are the pending points that these answer, if the
-        settings were rounded or missed; the model learns x. Results told together are one step for the fit, which is
-        faster than telling them one by one.
+        settings were rounded or missed; the model learns x. An EvaluationWarning says so of points that are close to
+        pending ones. Results told together are one step for the fit, which is faster than telling them one by one.
 
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and a TypeError for None;
         nothing is added then.
@@ -412,6 +412,7 @@ class Learner(Summarized):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
         if not isinstance(asked_for.candidates, LazyPool):
             warn_if_far_outside(X, *asked_for.candidates.limits, asked_for.inputs)
+            asked_for.warn_if_near(X, positions)
         if not failed.all():
             self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
             self._fits.refit()
@@ -547,7 +548,7 @@ class Learner(Summarized):
         nats. For the other goals: whether the best candidate's criterion is at most ``epsilon``, the price of a
         measurement in the criterion's units (for ``learn="function"``, by how much it lowers the variance of
         predictions, in units of y²); there ``delta`` means nothing. All answers trust the model. Before there is one,
-        the answer is False.
+        and while all y are equal, the answer is False.
 
         References
         ----------
@@ -555,7 +556,8 @@ class Learner(Summarized):
         """
         if not epsilon >= 0 or not 0 < delta < 1:
             raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon:g} and {delta:g}")
-        if isinstance(self._subject, FirstDesign):
+        # Equal values do not tell how much y varies.
+        if isinstance(self._subject, FirstDesign) or not np.ptp(self.y):
             return False
         if self.learn == "maximum":
             rest = self.domain, self._fits.success(), self.minimize, epsilon, delta, self.random_seed

@@ -12,6 +12,10 @@ import xarray as xr
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.tables import read_inputs
+from pymc_active.support.user_warnings import EvaluationWarning, warn_user
+
+# Points are close to each other if they differ by less, in every input and as a part of its range.
+_NEAR = 0.005
 
 
 class Questions:
@@ -71,6 +75,22 @@ class Questions:
                 )
             positions.append(i)
         return positions
+
+    def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
+        """Warn of points (k, D) that nobody asked for, close to pending ones, which they may answer."""
+        low, high = self.candidates.limits
+        pending, width = self.matrix(self.pending), np.where(high > low, high - low, np.inf)
+        rows = [row for row, i in enumerate(positions) if i is None]
+        # Other rows of a pool are points of their own.
+        rows = [row for row, found in zip(rows, self.candidates.find(X[rows]), strict=True) if found < 0]
+        near = [row for row in rows if (np.abs(pending - X[row]) < _NEAR * width).all(1).any()]
+        if near:
+            warn_user(
+                f"{len(near)} of {len(X)} point(s) told, first row {near[0]} of x, are close to pending ones but not "
+                "equal, so these stay pending. If they are the answers, tell(x, y, asked=...) with the points asked; "
+                "else forget() what will not be measured",
+                EvaluationWarning,
+            )
 
     def ask(self, choice: Choice) -> None:
         """Add a pending point."""

@@ -28,6 +28,7 @@ from pymc_active.support.tables import (
     read_bounds,
     read_inputs,
     read_outputs,
+    warn_if_box_is_empty,
     warn_if_decades,
     warn_if_far_outside,
 )
@@ -66,6 +67,7 @@ class Blueprint(ModelSource):
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
             warn_if_far_outside(points, *self.box, self.inputs)
+            warn_if_box_is_empty(points, *self.box, self.inputs)
             warn_if_decades(*self.box, self.inputs, points)
             x_scale = self._within(*self.box) if fills_box else x_scale
             if y_scale is None:

@@ -16,7 +16,7 @@ from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.arguments import checked
-from pymc_active.support.tables import point_labels, read_inputs, read_numbers, read_outputs
+from pymc_active.support.tables import point_labels, read_inputs, read_numbers, read_outputs, warn_if_far_outside
 
 # Members times points of a block.
 _BLOCK = 5_000_000
@@ -76,6 +76,11 @@ def predict(
         For an unknown method, points of the wrong width or with NaN, probabilities outside (0, 1), ``y_new`` of another
         length, or a trace without ``model``.
 
+    Warns
+    -----
+    ScaleWarning
+        If points lie far outside the ``bounds`` of the model.
+
     Examples
     --------
     >>> import numpy as np
@@ -88,6 +93,9 @@ def predict(
     probabilities = _read_probabilities(quantiles)
     ensemble = as_ensemble(source, model=model, method=method, draws=draws, random_seed=random_seed, what="predict")
     points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
+    if ensemble.gpm.box is not None:
+        lost = "there the model knows no more than its prior"
+        warn_if_far_outside(points, *ensemble.gpm.box, ensemble.gpm.inputs, "X_new", lost)
     values = None if y_new is None else read_outputs(np.atleast_1d(y_new), len(points), X_new, "y_new")
     # In blocks, so that large tables need little memory.
     rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)

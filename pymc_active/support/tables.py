@@ -18,6 +18,8 @@ _LARGEST = 1e150
 # Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
 # data, relative to the larger range of the two, that is more than going on from the data.
 _FAR, _APART = 1.0, 0.5
+# Part of the bounds of an input that data hardly fill.
+_EMPTY = 1e-3
 # Decades between positive bounds from which an input most likely acts by its logarithm.
 _DECADES = 3.0
 # Share of a range in which most points of an input lie that is spread evenly in its logarithm.
@@ -214,7 +216,14 @@ def warn_if_decades(low: np.ndarray, high: np.ndarray, inputs: Sequence, X: np.n
         )
 
 
-def warn_if_far_outside(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
+def warn_if_far_outside(
+    X: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    inputs: Sequence,
+    what: str = "X",
+    result: str = "the model learns from it",
+) -> None:
     """Warn of a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely."""
     away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
     if away.max(initial=0.0) > _FAR:
@@ -223,12 +232,32 @@ def warn_if_far_outside(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs
         first, last, x = (coordinate(value, high[k] - low[k]) for value in (low[k], high[k], X[row, k]))
         where = f"far outside {first} to {last}, where measurements are made"
         if n_far == 1:
-            what, remedy = f"row {row} of X has {name} = {x}, {where}", "if it is a slip, correct it, since "
-            remedy += "the model learns from it"
+            found = f"row {row} of {what} has {name} = {x}, {where}"
+            remedy = f"if it is a slip, correct it, since {result}"
         else:
-            what = f"{n_far} of {len(X)} rows of X have {name} {where}, such as {x}"
-            remedy = "give both in the same unit"
-        warn_user(f"{what}: {remedy}", ScaleWarning)
+            found = f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {x}"
+            remedy = "give both in the same unit, and columns in the same order"
+        warn_user(f"{found}: {remedy}", ScaleWarning)
+
+
+def warn_if_box_is_empty(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
+    """Warn if all points (n, D) lie within a thousandth of the bounds of an input, without being equal there."""
+    share = np.ptp(X, axis=0) / (high - low)
+    tiny = np.flatnonzero((share > 0) & (share < _EMPTY))
+    if len(X) < 3 or not tiny.size:
+        return
+    k, remedy = int(tiny[0]), "give both in the same unit"
+    # Of two inputs, corners (x, y) of a map look like pairs (low, high).
+    if len(low) == 2 and (np.diff([low, high]) > 0).all():
+        ends = np.array([low, high])
+        if ((ends[:, 0] <= X) & (ends[:, 1] >= X)).all():
+            remedy = "bounds are a pair (low, high) for each input, not two corners: write list(zip(*corners))"
+    first, last = X[:, k].min(), X[:, k].max()
+    warn_user(
+        f"all {len(X)} points have {name_of_input(inputs[k])} from {first:.12g} to {last:.12g}, within {share[k]:.1g} "
+        f"of its bounds, {low[k]:.12g} to {high[k]:.12g}: {remedy}",
+        ScaleWarning,
+    )
 
 
 def warn_if_apart(limits: tuple[np.ndarray, np.ndarray], X: np.ndarray, box: Any, inputs: Sequence) -> bool:
@@ -286,7 +315,8 @@ def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
         unknown = [name for name in labels if name not in inputs]
         differences = {"missing": missing, "unknown": unknown, "twice": [n for n in inputs if labels.count(n) > 1]}
         found = "; ".join(f"{word}: {', '.join(names[:5])}" for word, names in differences.items() if names)
-        raise ValueError(f"{what} must have the model's inputs as columns, in any order ({found})")
+        remedy = f": write {what}[{inputs}]" if not missing and len(inputs) <= 5 else ""
+        raise ValueError(f"{what} must have the model's inputs as columns, in any order ({found}){remedy}")
     return X
 
 
