@@ -202,14 +202,12 @@ class Learner(Summarized):
     def _summary(self) -> Summary:
         # Showing a learner must not fit it.
         fit, start = self._fits.known, max(self.n_start, len(self.y) - _SHOWN)
-        candidates = self._questions.candidates
-        # Rows of a pool are shown as the user wrote them.
+        candidates = self._questions.candidates  # rows of a pool are shown as the user wrote them
         widths = np.zeros(self.X.shape[1]) if len(candidates) else np.subtract(*reversed(candidates.limits))
-        shown = zip(self.X[start:, :_SHOWN].T, widths, strict=False)
-        columns = [[coordinate(x, width) for x in column] for column, width in shown]
+        columns = [[coordinate(x, w) for x in X] for X, w in zip(self.X[start:].T, widths, strict=True)]
         inputs = [str(name) for name in self._questions.inputs[:_SHOWN]]
         output = next((gpm.output for gpm in self.models.values()), "y")
-        values = np.transpose([*columns, [f"{y:.6g}" for y in self.y[start:]]])
+        values = np.transpose([*columns[:_SHOWN], [f"{y:.6g}" for y in self.y[start:]]])
         told = pd.DataFrame(values, columns=[*inputs, output], index=np.arange(start, len(self.y)) + 1)
         facts = {
             "goal": self.learn,

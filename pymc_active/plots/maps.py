@@ -81,7 +81,7 @@ def plot_map(
     style: dict[str, Any] = {"s": 42, "edgecolors": INK, "linewidths": 0.9, "zorder": 3, "label": "data"}
     left.scatter(*X.T, c=y, cmap=drawn.cmap, norm=drawn.norm, clip_on=clip_on, **style)
     dots(right, *X.T, ms=3.5, clip_on=clip_on)
-    for ax, what in ((left, "posterior mean of f"), (right, "posterior standard deviation of f")):
+    for ax, what in ((left, "posterior mean of f"), (right, "posterior sd of f")):
         ax.set(**dict(zip(("xlabel", "ylabel"), names_of(inputs), strict=True)))
         small_title(ax, what)
     ring(left, X[:, 0], X[:, 1], highlight, number, clip_on)
@@ -105,7 +105,9 @@ def draw_map(
     # Pale enough for what is drawn on it.
     pale = mpl.colors.ListedColormap(mpl.colormaps[cmap](np.linspace(0.02, 0.72, 256)))
     table, everything = values.reshape(len(sides[1]), len(sides[0])), np.concatenate([values, others])
-    levels = mpl.ticker.MaxNLocator(12).tick_values(everything.min(), everything.max())
+    # A dozen of the map itself, unless others span far more.
+    n_levels = int(12 * min(np.ptp(everything) / max(np.ptp(values), 1e-300), 3.0))
+    levels = mpl.ticker.MaxNLocator(n_levels, steps=[1, 2, 2.5, 5, 10]).tick_values(everything.min(), everything.max())
     filled = ax.contourf(*sides, table, levels=levels, cmap=pale, vmin=levels[0], vmax=levels[-1])
     bar = color_bar(ax, filled, label)
     # Others may span more than the map: without any level in its range Matplotlib warns.
