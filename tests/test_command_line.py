@@ -240,6 +240,12 @@ def test_a_lost_sheet_of_open_suggestions_can_be_written_again(lab):
     assert "-n 0 shows them again" in lab.err
 
 
+def test_a_sheet_of_points_in_a_box_wants_their_names(lab):
+    """Which --id says to be in a column, and no candidate has."""
+    lab(*BOX, "--id", "sample", "-n", "1", "--output", "next.csv")
+    assert "next.csv has these rows: fill in sample, a name for each, and fat, and add them to " in lab.err
+
+
 def test_a_map_of_the_target_is_advised_in_terms_of_tables(lab):
     x = np.linspace(0.02, 0.97, 14)
     lab.write("own.csv", pd.DataFrame({"x": x, "y": np.exp(8 * x).round(4)}))

@@ -221,7 +221,10 @@ def _show(call: _Call, found: list[Suggestion], learner: Learner | None) -> None
         show(found, settings, learner, console)
     if given.output and found:
         write_sheet(given.output, settings, measured, candidates, found)
-        console.note(f"{given.output} has these rows: fill in {settings.target} and add them to {measured.name}")
+        wanted = settings.target
+        if settings.id is not None and settings.bounds is not None:
+            wanted = f"{settings.id}, a name for each, and {wanted}"
+        console.note(f"{given.output} has these rows: fill in {wanted}, and add them to {measured.name}")
     elif found and len(settings.inputs or ()) > SHOWN:
         console.note("their inputs are too many to be shown here: --output next.csv writes them")
     if given.plot and learner is not None:
