@@ -368,7 +368,7 @@ def test_a_slip_is_named_by_its_line_before_any_advice_on_a_map(lab, level):
         "note: fat = 4900 in 005 (line 7) is far from all other values. If it is a slip, correct it."
     )
     assert told.endswith(", and name that one as the --target")
-    assert "logarithm" not in told or not level
+    assert "its logarithm" not in told or not level
 
 
 def test_the_first_points_come_without_any_measurement(lab):
