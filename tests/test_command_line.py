@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from numpy.testing import assert_array_equal
 import pymc_active as pma
 from pymc_active.__main__ import main
 from pymc_active.active import Learner
+from pymc_active.command_line import picture
 from pymc_active.command_line.options import Settings
 from pymc_active.command_line.state import turn
 from pymc_active.learner import verification
@@ -366,7 +368,7 @@ def test_a_slip_is_named_by_its_line_before_any_advice_on_a_map(lab, level):
         "note: fat = 4900 in 005 (line 7) is far from all other values. If it is a slip, correct it."
     )
     assert told.endswith(", and name that one as the --target")
-    assert "logarithm" not in told or not level
+    assert "its logarithm" not in told or not level
 
 
 def test_the_first_points_come_without_any_measurement(lab):
@@ -670,10 +672,33 @@ def test_pictures_are_drawn(lab, options):
 
 
 def test_spreads_say_what_they_are(lab):
-    lab(*POOLED, *QUICK, "--plot", str(lab.folder / "picture.svg"))
+    lab("--target", "fat", "--bounds", "moisture=40:75", *QUICK, "--plot", str(lab.folder / "picture.svg"))
     # Texts are drawn as paths, each with itself as a comment.
     assert "<!-- suggested, bars: 89 % -->" in (lab.folder / "picture.svg").read_text(encoding="utf-8")
     assert "A number behind ± is one standard deviation (sd)" in help_of(lab.capsys, "suggest")
+
+
+@pytest.mark.parametrize("where", [(*POOLED, *QUICK), BOX])
+def test_two_inputs_are_a_map_with_the_suggestions(lab, where, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(picture, "pyplot", lambda: SimpleNamespace(close=drawn.append))
+    monkeypatch.setattr(picture, "check_picture", lambda path: None)
+    suggested = lab(*where, "-n", "2", "--plot", "picture.png")
+    left, right, *bars = drawn[0].axes
+    assert [bar.get_ylabel() for bar in bars] == ["fat", "sd of fat"]
+    for ax in (left, right):
+        [marks] = [artist for artist in ax.lines if artist.get_label() == "suggested"]
+        points = [list(map(float, row[1:3] if where is BOX else row[2:4])) for row in suggested]
+        assert_array_equal(np.transpose(marks.get_data()), points)
+        assert [text.get_text() for text in ax.texts] == ["1", "2"]
+
+
+def test_large_coordinates_are_printed_in_full(lab):
+    pool = POOL.assign(moisture=5_412_000 + POOL.moisture)
+    lab.write("pool.csv", pool)
+    lab.write("measurements.csv", pool.iloc[START].assign(fat=[1.0, 2.0, 3.0, 2.0, 1.5]))
+    [row] = lab(*POOLED, *QUICK, "-n", "1")
+    assert row[2] == f"{pool.set_index('sample').moisture[row[1]]:.1f}".removesuffix(".0")
 
 
 def test_an_unknown_kind_of_picture_is_refused_at_once(lab):

@@ -128,6 +128,7 @@ OF_FIT = {
         c.fit, {label: f for label, f in c.fit.items()} if c.is_several else c.fit, pool=c.pool, **SMALL
     ),
     "plot": lambda c: plots.plot(c.fit),
+    "plot_map": lambda c: plots.plot_map(c.fit),
     "plot_predictions": lambda c: plots.plot_predictions(c.fit, input=0),
     "plot_utility": lambda c: plots.plot_utility(active.uncertainty(c.fit, c.pool), c.pool),
 }
@@ -180,6 +181,7 @@ REFUSED = {
         ("relevance", "plot_relevance"),
         (("composite", "user", "models"), "relevance needs an embedding or a variable .lengthscale.*Pass var_name="),
     ),
+    "plot_map": (("embedding", "wide"), "draws models with two inputs; this one has"),
     "search": (("ard", "embedding", "wide", "composite", "user"), "is for learners of several models"),
     "model_history": (("ard", "embedding", "wide", "composite", "user"), "is for learners of several models"),
 }

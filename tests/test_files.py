@@ -537,6 +537,16 @@ def test_a_kernel_made_again_still_varies(tmp_path):
     assert_array_equal(again.posterior().prior.mean, gpm.with_expression("RQ").posterior().prior.mean)
 
 
+def test_the_name_of_the_output_comes_back(tmp_path):
+    named = pd.Series(truth(START), name="log lead")
+    learner = Learner(pma.ard_gp(START, named), criterion="random", pool=GRID, random_seed=1)
+    learner.tell([[2.9]], 7.0)
+    other = reopened(learner, tmp_path)
+    assert other.gpm.output == "log lead"
+    assert "log lead" in repr(other)
+    assert pma.composite_gp(START, named, "SE").with_expression("RQ").output == "log lead"
+
+
 def test_a_model_of_the_users_own_is_passed(tmp_path):
     active = Learner(user_model(), pool=GRID, criterion="random", random_seed=1)
     active.tell([[0.1]], 1.0)

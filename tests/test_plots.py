@@ -143,7 +143,7 @@ def test_a_slice_is_along_the_input_that_matters_most(box):
 def test_a_slice_says_where_it_is(ard_fit, plane_fit):
     acid, salt, noise = np.median(10 * X, axis=0)[1:]
     title = plots.plot(ard_fit).get_title(loc="left").replace("\n", " ")
-    assert title == f"slice at acid = {acid:.4g}, salt = {salt:.4g}, noise = {noise:.4g}"
+    assert title == f"slice at acid = {acid:.3f}, salt = {salt:.3f}, noise = {noise:.3f}"
     inputs = np.column_stack([X, X[:, 0] ** 2])
     many = pma.fit_laplace(pma.ard_gp(inputs, Y), **QUICK)
     assert plots.plot(many).get_title(loc="left") == "slice at the median of the data in the other inputs"
@@ -230,6 +230,140 @@ def test_an_average_is_shown_as_its_mixture_with_the_members_that_count(curve_fi
         plots.plot_predictions(average, trace=curve_fit.to_datatree(5))
     far = pma.ModelAverage({"smooth": curve_fit, "rough": other}, prior=[1, 0])
     assert not [artist for artist in plots.plot_predictions(far).lines if "rough" in str(artist.get_label())]
+
+
+# Two inputs are coordinates of a field, in metres.
+FIELD = [(432_000.0, 432_750.0), (5_412_000.0, 5_412_500.0)]
+CELLS = pd.DataFrame(
+    [(x, y) for y in np.arange(5_412_012.5, 5_412_500, 25) for x in np.arange(432_012.5, 432_750, 25)],
+    columns=["x (m)", "y (m)"],
+)
+
+
+def lead(cells):
+    u, v = (np.asarray(cells, float) - np.transpose(FIELD)[0]).T / 500
+    return pd.Series(3 + np.sin(4 * u) - v, cells.index, name="log lead")
+
+
+@pytest.fixture(scope="module")
+def field_fit():
+    start = CELLS.sample(9, random_state=1)
+    return pma.fit_laplace(pma.ard_gp(start, lead(start), bounds=FIELD), **QUICK)
+
+
+def field_learner(learn="function", **keywords):
+    start = CELLS.sample(9, random_state=1)
+    keywords = {"pool": CELLS, "criterion": "random", "inference": "laplace", "random_seed": 1} | keywords
+    learner = pma.Learner(pma.ard_gp(start, lead(start), bounds=FIELD), learn, **keywords)
+    for row in (100, 200):
+        learner.tell(CELLS.iloc[[row]], lead(CELLS.iloc[[row]]))
+    learner.tell(CELLS.iloc[[300]], np.nan)
+    return learner
+
+
+def contours(monkeypatch):
+    """What is given to ``contourf`` from now on."""
+    drawn, contourf = [], plt.Axes.contourf
+    monkeypatch.setattr(plt.Axes, "contourf", lambda ax, *args, **kw: drawn.append(args) or contourf(ax, *args, **kw))
+    return drawn
+
+
+def scattered(ax, label):
+    [found] = [part for part in ax.collections if part.get_label() == label]
+    return found
+
+
+def test_a_map_shows_what_predict_returns(field_fit, monkeypatch):
+    drawn = contours(monkeypatch)
+    left, right = plots.plot(field_fit, n_points=7)
+    for (x, y, table), name in zip(drawn, ("f_mean", "f_variance"), strict=True):
+        assert_array_equal(x, np.linspace(*FIELD[0], 7))
+        assert_array_equal(y, np.linspace(*FIELD[1], 7))
+        for i, j in [(0, 0), (2, 5), (6, 1)]:
+            expected = float(pma.predict(field_fit, [[x[i], y[j]]])[name][0])
+            assert table[j, i] == pytest.approx(expected if name == "f_mean" else np.sqrt(expected))
+    shown = scattered(left, "data")
+    assert_array_equal(shown.get_offsets(), field_fit.X)
+    assert_array_equal(shown.get_array(), field_fit.y)
+    assert_array_equal(np.transpose(line(right, "data")), field_fit.X)
+    # One scale for the mean and the data, which spans both.
+    filled = next(part for part in left.collections if hasattr(part, "levels"))
+    assert shown.norm is filled.norm
+    everything = np.append(drawn[0][2].ravel(), field_fit.y)
+    assert shown.norm.vmin <= everything.min() < everything.max() <= shown.norm.vmax
+    for ax in (left, right):
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("x (m)", "y (m)")
+        assert (ax.get_xlim(), ax.get_ylim()) == tuple(FIELD)
+    assert [ax.get_ylabel() for ax in left.figure.axes[2:]] == ["log lead", "sd of log lead"]
+
+
+def test_limits_points_and_axes_of_a_map():
+    gpm = pma.ard_gp(X[:9, :2], Y[:9])
+    fit = pma.fit_laplace(gpm, **QUICK)
+    span = np.ptp(X[:9, 0])
+    assert_allclose(plots.plot_map(fit)[1].get_xlim(), [X[:9, 0].min() - span / 10, X[:9, 0].max() + span / 10])
+    given = plt.subplots(2)[1]
+    keywords = {"X": X[:4, :2], "y": Y[:4], "highlight": [3, 1], "number": True, "limits": [(0, 1), (-1, 3)]}
+    axes = plots.plot_map(fit, axes=given, **keywords)
+    assert (axes == given).all()
+    assert [axes[0].get_xlim(), axes[0].get_ylim()] == [(0, 1), (-1, 3)]
+    assert_array_equal(scattered(axes[0], "data").get_array(), Y[:4])
+    assert_array_equal(scattered(axes[0], "asked").get_offsets(), X[[3, 1], :2])
+    rough = pma.fit_laplace(pma.ard_gp(X[:9, :2], Y[:9], kernel="Matern12"), **QUICK)
+    assert plots.plot_map(pma.ModelAverage({"smooth": fit, "rough": rough})).shape == (2,)
+
+
+def test_data_far_from_the_map_draw_no_warning(field_fit):
+    """A range without any contour of the mean."""
+    far = np.append(field_fit.y[1:], 1e4)
+    assert plots.plot_map(field_fit, X=field_fit.X, y=far)[0].get_title(loc="left") == "posterior mean of f"
+
+
+@pytest.mark.parametrize("size", [(10.5, 4.3), (7, 3), (16, 9)])
+@pytest.mark.parametrize("columns", [["x (m)", "y (m)"], ["y (m)", "x (m)"]])
+def test_ticks_of_large_coordinates_are_whole_and_apart(size, columns):
+    start = CELLS.sample(9, random_state=1)
+    fit = pma.fit_laplace(pma.ard_gp(start[columns], lead(start), x_scale="box"), **QUICK)
+    for ax in plots.plot_map(fit, figsize=size):
+        ax.figure.canvas.draw()
+        for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            every = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+            ticks = [(at, text) for at, text in every if low <= at <= high]
+            assert len(ticks) >= 2
+            assert all(float(text.get_text()) == at for at, text in ticks)
+            boxes = [text.get_window_extent() for _, text in ticks]
+            assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+            assert axis.get_offset_text().get_text() == ""
+
+
+def test_a_run_with_two_inputs_is_a_map_with_what_was_asked_and_what_failed():
+    learner = field_learner()
+    left, _ = plots.plot(learner)
+    assert_array_equal(scattered(left, "asked").get_offsets(), CELLS.iloc[[100, 200]])
+    assert [text.get_text() for text in left.texts] == ["1", "2"]
+    assert_array_equal(np.ravel(line(left, "failed")), CELLS.iloc[300])
+    assert not [artist for artist in left.lines if artist.get_label() == "recommended"]
+    assert not plots.plot(learner, highlight=[])[0].texts
+    inside = [(432_100, 432_400), (5_412_100, 5_412_300)]
+    assert plots.plot(field_learner(bounds=inside, pool=None))[0].get_xlim() == inside[0]
+    ax = plots.plot(learner, input="x (m)")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x (m)", "log lead")
+    middle = np.median(learner.X[:, 1])
+    assert ax.get_title(loc="left") == f"slice at y (m) = {middle:.12g}"
+
+
+def test_a_map_of_a_maximum_has_the_recommended_point():
+    learner = field_learner("maximum")
+    left, _ = plots.plot(learner)
+    assert_array_equal(line(left, "recommended"), np.asarray(learner.recommend()).T)
+
+
+def test_several_models_of_a_function_have_one_map():
+    start = CELLS.sample(9, random_state=1)
+    models = {kernel: pma.ard_gp(start, lead(start), kernel=kernel, bounds=FIELD) for kernel in ("ExpQuad", "Matern12")}
+    keywords = {"pool": CELLS, "criterion": "random", "inference": "laplace", "random_seed": 1}
+    assert plots.plot(pma.Learner(models, "function", **keywords)).shape == (2,)
+    assert plots.plot(pma.Learner(models, "model", **keywords)).get_ylabel() != "log lead"
 
 
 def utility(values, name="bald", units="nats"):
@@ -657,7 +791,7 @@ def test_wrong_objects_are_refused(name):
         getattr(plots, name)(pma.ard_gp(X, Y))
 
 
-def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
+def test_bad_arguments_say_what_to_do(curve_fit, plane_fit, field_fit):
     cases = [
         (lambda: plots.plot_predictions(curve_fit, target="x"), "target must be 'f' or 'y'"),
         (lambda: plots.plot_predictions(curve_fit, input=3), "input must be one of 0 or a position"),
@@ -665,6 +799,13 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit):
         (lambda: plots.plot_predictions(curve_fit, limits=(3, 3)), "limits must be two finite numbers, the lower"),
         (lambda: plots.plot_predictions(curve_fit, trace=xr.DataTree()), "no group 'posterior'"),
         (lambda: plots.plot_predictions(curve_fit, highlight=[9]), "rows of X, 0 to 8"),
+        (lambda: plots.plot_map(curve_fit), "two inputs; this one has 1: plot_predictions"),
+        (lambda: plots.plot_map(field_fit, limits=(0, 1)), "limits must be two pairs of finite numbers"),
+        (lambda: plots.plot_map(field_fit, limits=[(0, 1), (2, 2)]), "low < high"),
+        (lambda: plots.plot_map(field_fit, X=CELLS), "both X and y"),
+        (lambda: plots.plot_map(field_fit, highlight=[9]), "rows of X, 0 to 8"),
+        (lambda: plots.plot_map(field_fit, n_points=1), "n_points must be at least 2"),
+        (lambda: plots.plot_map(field_fit, axes=plt.subplots(3)[1]), "needs 2 Axes"),
         (lambda: plots.plot_embedding(curve_fit), "no embedding"),
         (lambda: plots.plot_embedding(plane_fit, y=Y), "both X and y"),
         (lambda: plots.plot_relevance(plane_fit, labels=["a"]), "must name the 4 inputs; got 1"),

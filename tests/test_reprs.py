@@ -11,6 +11,7 @@ import pytest
 import pymc_active as pma
 from pymc_active.laplace.parameter_table import parameter_table
 from pymc_active.posterior.row_space import RowSpace
+from pymc_active.support.numbers import coordinate
 from pymc_active.support.summaries import Summary
 
 RNG = np.random.default_rng(20260401)
@@ -180,6 +181,28 @@ def test_an_optimum_shows_the_place_and_how_sure_it_is():
     shown = text_of(optimum)
     for text in (*NAMES, f"{optimum.f_mean:.4g}", optimum.x.index[0], "expected regret", "30 sample paths"):
         assert text in shown
+
+
+def test_coordinates_are_told_apart():
+    """As many digits as their range needs, and a pool's rows as the user wrote them."""
+    assert [coordinate(5412135.04, 600), coordinate(0.00123, 0.002), coordinate(-1e-7, 1)] == [
+        "5412135",
+        "0.00123",
+        "0",
+    ]
+    assert [coordinate(3e-9, 1e-8), coordinate(1e20, 1e20), coordinate(123456.7, 1e6)] == ["3e-09", "1e+20", "123457"]
+    assert coordinate(5412135.25) == "5412135.25"
+    field = pd.DataFrame({"easting": [432012.5, 432137.5, 432262.5], "northing": [5412012.5, 5412013.5, 5412387.5]})
+    for where in ({"pool": field}, {"bounds": [(432_000, 432_750), (5_412_000, 5_412_500)]}):
+        gpm = pma.ard_gp(field, [1.0, 2.0, 3.0], x_scale="box")
+        learner = pma.Learner(gpm, "maximum", criterion="random", inference="laplace", random_seed=1, **where)
+        learner.tell(field.iloc[[1]], 2.5)
+        for text in ("432137.5", "5412013.5"):
+            assert text in text_of(learner)
+        best = learner.optimum(4)
+        for value, width in zip(np.ravel(best.x), (0, 0) if "pool" in where else (750, 500), strict=True):
+            assert coordinate(value, width) in text_of(best)
+            assert float(coordinate(value, width)) == pytest.approx(value, abs=0.06)
 
 
 def test_paths_say_how_many_there_are(fit):

@@ -63,7 +63,7 @@ run
 
 results
   --output next.csv        write the suggestions as rows to fill in
-  --plot picture.png       draw what is known (needs the extra 'plots')
+  --plot picture.png       draw what is known, two inputs as a map (needs the extra 'plots')
   --quiet                  print the table without notes
   --debug                  show where an error comes from
 

@@ -43,7 +43,7 @@ def make_models(
         )
         raise ValueError(f"{told} not tell its scale: {advice}")
     scale = settings.target_scale or [float(y.mean()), float(y.std())]
-    made = {}
+    made, named = {}, pd.Series(y, X.index, name=settings.target)
     for text in settings.models or ():
         is_kernel = text not in ("ard", "embedding")
         bounds = _bounds(settings, X.to_numpy(), pool, is_kernel)
@@ -53,11 +53,11 @@ def make_models(
             # Each model needs a distribution of its own.
             options["priors"] = {"log_noise": pm.Normal.dist(np.log(settings.noise / scale[1]), _NOISE_SD)}
         if text == "ard":
-            made[text] = ard_gp(X, y, **options)
+            made[text] = ard_gp(X, named, **options)
         elif is_kernel:
-            made[text] = composite_gp(X, y, _by_position(text, list(X.columns)), **options)
+            made[text] = composite_gp(X, named, _by_position(text, list(X.columns)), **options)
         elif 1 <= (d := settings.components) <= X.shape[1]:
-            made[text] = embedding_gp(X, y, n_components=d, **options)
+            made[text] = embedding_gp(X, named, n_components=d, **options)
         else:
             raise ValueError(f"--components must be between 1 and the number of inputs, {X.shape[1]}; got {d}")
     return made if len(made) > 1 else next(iter(made.values()))

@@ -17,7 +17,7 @@ from pymc_active.command_line.state import Suggestion
 from pymc_active.command_line.tables import Table, is_missing, read_table, write_number, write_table
 from pymc_active.criteria.base import Criterion
 from pymc_active.learner.learner import Learner
-from pymc_active.support.numbers import plus_minus
+from pymc_active.support.numbers import coordinate, plus_minus
 
 # With more inputs a table is too wide to read.
 SHOWN = 6
@@ -67,7 +67,7 @@ def show(found: Sequence[Suggestion], settings: Settings, learner: Learner | Non
     if settings.bounds is None:
         columns[settings.id or LINE] = [one.name for one in found]
     if len(inputs) <= SHOWN:
-        columns |= {name: [f"{one.x[i]:g}" for one in found] for i, name in enumerate(inputs)}
+        columns |= {name: [coordinate(one.x[i]) for one in found] for i, name in enumerate(inputs)}
     if learner is not None:
         columns[f"predicted {settings.target} ± 1 sd"] = [plus_minus(one.mean, one.sd, digits=2) for one in found]
     if learner is not None and learner.criterion is not None:

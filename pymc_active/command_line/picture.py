@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pymc_active.command_line.options import Settings
 from pymc_active.command_line.state import Suggestion
 from pymc_active.learner.learner import Learner
-from pymc_active.plots.any_result import plot
+from pymc_active.plots.any_result import learner_map, plot
 from pymc_active.plots.axes import legend_above, new_axes, pyplot
-from pymc_active.plots.marks import dots, note
-from pymc_active.plots.measurements import band
+from pymc_active.plots.marks import dots, note, note_on_map
+from pymc_active.plots.measurements import around, band
 from pymc_active.plots.style import BLUE, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 
 # Candidates of a large pool that are drawn, evenly spread over it.
 _MOST = 2000
+_SUGGESTED: dict[str, Any] = {"ms": 6, "color": VERMILION}
 
 
 def check_picture(path: str | os.PathLike) -> None:
@@ -35,11 +37,29 @@ def check_picture(path: str | os.PathLike) -> None:
 def save_picture(path: str | os.PathLike, learner: Learner, settings: Settings, found: Sequence[Suggestion]) -> None:
     """Draw probabilities of models if these are compared, else the measurements, with the suggestions in red.
 
-    Along a single input, among candidates in the order of their predictions, or in a box one after the other.
+    Along a single input, on a map of two, else among candidates in the order of their predictions, or in a box one
+    after the other.
     """
-    ax = plot(learner) if settings.learn == "model" else _measurements(learner, settings, found)
+    if settings.learn == "model":
+        ax = plot(learner)
+    else:
+        ax = (_map if learner.X.shape[1] == 2 else _measurements)(learner, settings, found)
     ax.figure.savefig(path, dpi=150)
     pyplot().close(ax.figure)
+
+
+def _map(learner: Learner, settings: Settings, found: Sequence[Suggestion]):
+    # What a model of a pool takes for its box may leave out the edges of the pool.
+    everything = learner.X if learner.domain.pool is None else np.concatenate([learner.domain.pool, learner.X])
+    limits = [around(x) for x in everything.T] if settings.bounds is None else [end[1:] for end in settings.bounds]
+    axes = learner_map(learner, limits=limits)
+    for ax in axes if found else ():
+        rim = {"mec": "white", "mew": 0.8, "zorder": 6, "clip_on": False}
+        ax.plot(*np.transpose([one.x for one in found]), "D", label="suggested", **_SUGGESTED, **rim)
+        for number, one in enumerate(found, start=1):
+            note_on_map(ax, str(number), tuple(one.x), (6, 4))
+        legend_above(ax)
+    return axes[0]
 
 
 def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggestion]):
@@ -70,7 +90,7 @@ def _measurements(learner: Learner, settings: Settings, found: Sequence[Suggesti
     dots(ax, place[:n], learner.y, "measured")
     if found:
         at, mean, half = place[n : n + len(found)], [one.mean for one in found], [Z89 * one.sd for one in found]
-        ax.errorbar(at, mean, half, fmt="D", ms=5, color=VERMILION, lw=1.3, capsize=2, label="suggested, bars: 89 %")
+        ax.errorbar(at, mean, half, fmt="D", lw=1.3, capsize=2, **_SUGGESTED, label="suggested, bars: 89 %")
         for number, where in enumerate(zip(at, mean, strict=True), start=1):
             note(ax, str(number), where, (6, 4), color=VERMILION)
     ax.set_ylabel(settings.target)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from pymc_active.command_line.options import Settings
 from pymc_active.command_line.tables import Table, is_missing, listing
+from pymc_active.support.numbers import coordinate
 
 # Spreadsheets drop digits: numbers that differ by less than this part of a column's range are the same.
 _SAME = 1e-6
@@ -115,8 +116,8 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
             continue
         if not is_close.all():
             column = int(np.argmin(is_close))
-            here = f"{measured.names[i]} has {pool.columns[column]} = {x[column]:.6g}"
-            there = f"but the candidate of that id has {values[row, column]:.6g}"
+            here = f"{measured.names[i]} has {pool.columns[column]} = {coordinate(x[column])}"
+            there = f"but the candidate of that id has {coordinate(values[row, column])}"
             raise ValueError(f"{here}, {there}: give a row measured elsewhere another id")
         X[i] = values[row]
     return measured._replace(X=X)
@@ -156,7 +157,7 @@ def find_new_failures(known: np.ndarray, failed: Measurements) -> tuple[np.ndarr
     close = _SAME * _span(np.concatenate([known, failed.X])) if len(known) else np.zeros(failed.X.shape[1])
     same = (np.abs(failed.X[:, None] - known) <= close).all(2)
     gone = known[~same.any(0)]
-    problems = [f"the failure at ({', '.join(f'{value:.6g}' for value in x)}) is gone" for x in gone]
+    problems = [f"the failure at ({', '.join(map(coordinate, x))}) is gone" for x in gone]
     return failed.X[~same.any(1)], problems
 
 

@@ -16,6 +16,7 @@ from pymc_active.command_line.options import Settings
 from pymc_active.command_line.records import labelled
 from pymc_active.learner.learner import Learner
 from pymc_active.support.locks import locked
+from pymc_active.support.numbers import coordinate
 
 # Which of the learner's notes are the command line's own.
 _KEY = "command_line"
@@ -106,7 +107,7 @@ def open_suggestions(learner: Learner) -> list[Suggestion]:
 
 def name_of_point(x: np.ndarray) -> str:
     """Coordinates, for a point without a label."""
-    return "(" + ", ".join(f"{value:g}" for value in x) + ")"
+    return f"({', '.join(map(coordinate, x))})"
 
 
 def as_set(learner: Learner, x: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.arguments import checked
 from pymc_active.support.files import read, write
+from pymc_active.support.numbers import coordinate
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_outputs, warn_if_far_outside
@@ -201,9 +202,12 @@ class Learner(Summarized):
     def _summary(self) -> Summary:
         # Showing a learner must not fit it.
         fit, start = self._fits.known, max(self.n_start, len(self.y) - _SHOWN)
-        values = np.column_stack([self.X[start:, :_SHOWN], self.y[start:]])
+        candidates = self._questions.candidates  # rows of a pool are shown as the user wrote them
+        widths = np.zeros(self.X.shape[1]) if len(candidates) else np.subtract(*reversed(candidates.limits))
+        columns = [[coordinate(x, w) for x in X] for X, w in zip(self.X[start:].T, widths, strict=True)]
         inputs = [str(name) for name in self._questions.inputs[:_SHOWN]]
-        output = next((gpm.name for gpm in self.models.values()), "y")
+        output = next((gpm.output for gpm in self.models.values()), "y")
+        values = np.transpose([*columns[:_SHOWN], [f"{y:.6g}" for y in self.y[start:]]])
         told = pd.DataFrame(values, columns=[*inputs, output], index=np.arange(start, len(self.y)) + 1)
         facts = {
             "goal": self.learn,
@@ -212,10 +216,9 @@ class Learner(Summarized):
             "told after the start": len(self._questions.told),
             "failed": len(self._questions.failed) or None,
             "asked and not told yet": len(self._questions.pending) or None,
-            "candidates": repr(self._questions.candidates),
+            "candidates": repr(candidates),
             "fit": None if fit is None else type(fit).__name__,
         }
-        told = told.map("{:.6g}".format)
         if self.X.shape[1] > _SHOWN:
             told.insert(_SHOWN, "…", "…")
         return Summary("Learner", facts, [told] if len(told) else [])

@@ -20,6 +20,7 @@ from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.support.numbers import coordinate
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
@@ -57,11 +58,15 @@ class Optimum(Summarized):
 
     def _summary(self) -> Summary:
         what, places = "minimum" if self.minimize else "maximum", self.samples.x.to_numpy()
+        pool = self.domain.pool
+        widths = self.domain.high - self.domain.low if pool is None else np.ptp(pool, axis=0)
+        # A row of a pool is shown as the user wrote it.
+        of_recommended = widths if pool is None else np.zeros(len(widths))
         table = pd.DataFrame(
             {
-                "recommended": np.asarray(self.x, float)[0],
-                f"place of the {what}, median": np.median(places, axis=0),
-                "its sd": places.std(0),
+                "recommended": list(map(coordinate, np.asarray(self.x, float)[0], of_recommended)),
+                f"place of the {what}, median": list(map(coordinate, np.median(places, axis=0), widths)),
+                "its sd": list(map(coordinate, places.std(0), widths)),
             },
             index=self.samples.input.to_numpy().astype(str),
         )
@@ -71,7 +76,7 @@ class Optimum(Summarized):
             f"expected regret, to the best {'candidate' if self.domain.is_pool else 'anywhere'}": f"{self.regret:.2g}",
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
-        return Summary(f"Optimum: the {what} of f", facts, [table.map("{:.4g}".format)])
+        return Summary(f"Optimum: the {what} of f", facts, [table])
 
     def probability_within(self, radius: Any) -> float:
         """Probability that the maximum is within ``radius`` of ``x`` in each input; one radius or one per input."""

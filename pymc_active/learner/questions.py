@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.learner.candidates import Box, Candidates, Choice
+from pymc_active.support.numbers import coordinate
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
@@ -67,7 +68,7 @@ class Questions:
         positions = []
         for row, i in enumerate(self.find(X, labels)):
             if i is None:
-                point = ", ".join(f"{value:g}" for value in X[row])
+                point = ", ".join(map(coordinate, X[row]))
                 raise ValueError(
                     f"{what} must be among the {len(self.pending)} pending point(s), learner.pending; row {row}, "
                     f"({point}), is not"

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
@@ -61,6 +62,7 @@ class Blueprint(ModelSource):
         points = read_inputs(X).copy()
         self._data = points, read_outputs(y, len(points), X).copy()
         self.inputs = input_labels(X, points.shape[1], bounds)
+        self.label = _label_of(y, self.inputs)
         fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
@@ -291,7 +293,9 @@ class Blueprint(ModelSource):
         if self._has_more:
             raise ValueError("its PyMC model has more in it than the builder put there")
         maps = self.x_map, self.y_map
-        return write_recipe(self.builder, self.options, self.mean, self.priors, self.inputs, *maps, self.box)
+        return write_recipe(
+            self.builder, self.options, self.mean, self.priors, self.inputs, self.label, *maps, self.box
+        )
 
     def _add_mean_parameters(self) -> None:
         if isinstance(self.mean, pm.gp.mean.Mean):
@@ -318,6 +322,12 @@ class Blueprint(ModelSource):
             return pm.gp.mean.Constant(intercept)
         slope = scale * variables["mean_slope"] / self.x_map.scale
         return pm.gp.mean.Linear(slope, intercept - pt.dot(slope, self.x_map.shift))
+
+
+def _label_of(y: Any, inputs: list) -> str | None:
+    """The name of a Series. That of an input, as of ``np.sin(table["x"])``, does not tell what y is."""
+    name = y.name if isinstance(y, pd.Series) else None
+    return name if isinstance(name, str) and name not in inputs else None
 
 
 def _with_known_noise(priors: Any, scale: float) -> Any:

@@ -46,7 +46,8 @@ def ard_gp(
     X : array_like, DataFrame or DataArray, shape (n, D)
         Inputs in your units. Column names become the coordinate ``input``.
     y : array_like, shape (n,)
-        Outputs in your units. If X and y are pandas objects with labels, these must agree row by row.
+        Outputs in your units. If X and y are pandas objects with labels, these must agree row by row. The name of a
+        Series labels the output in pictures and summaries.
     kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
         ``"ExpQuad"`` for smooth functions, ``"Matern52"`` for functions with two derivatives, and so on down.
     mean : {"zero", "constant", "linear"} or pm.gp.mean.Mean, optional
@@ -280,6 +281,7 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
     # The user was warned when the model was made first.
     with ignoring(ScaleWarning):
         gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)
+    gpm.source.label = recipe.get("label")
     if recipe["box"] is not None:
         low, high = np.array(recipe["box"], float).reshape(2, len(columns))
         gpm.source.box = low, high

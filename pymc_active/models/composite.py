@@ -174,7 +174,7 @@ class _Composite(Blueprint):
         scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map}
         scales |= {"mean": self.mean, "priors": priors, "period": self.period}
         other = _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
-        other.box = self.box
+        other.box, other.label = self.box, self.label
         return other
 
     def _by_parameter(self, priors):

@@ -42,11 +42,16 @@ class GPModel(Summarized):
         sizes = {name: " × ".join(map(str, self.shapes[name])) for name in self.shapes}
         facts = {
             "data": f"{len(y)} points, {X.shape[1]} input(s): {named}",
-            "output": f"{self.name}, {y.min():.4g} to {y.max():.4g}",
+            "output": f"{self.output}, {y.min():.4g} to {y.max():.4g}",
             "kernel": self.expression,
             "free parameters": ", ".join(f"{name} ({size})" if size else name for name, size in sizes.items()),
         }
         return Summary(f"GPModel {self.description}", facts)
+
+    @property
+    def output(self) -> str:
+        """What pictures and summaries call y: the name of the Series that a builder was given, else :attr:`name`."""
+        return self.source.label or self.name
 
     @property
     def model(self) -> pm.Model:

@@ -32,6 +32,7 @@ def write_recipe(
     mean: Any,
     priors: Any,
     inputs: list,
+    label: str | None,
     x_map: Affine,
     y_map: Affine,
     box: tuple[np.ndarray, np.ndarray] | None,
@@ -48,7 +49,8 @@ def write_recipe(
     scales: dict[str, Any] = {"x_scale": _write_scale(x_map), "y_scale": _write_scale(y_map)}
     scales["is_renewed"] = y_map.is_renewed
     scales["box"] = None if box is None else [end.tolist() for end in box]
-    return {"builder": builder, "options": options, "mean": mean, "priors": priors, "inputs": labels, **scales}
+    names = {"inputs": labels, "label": label}
+    return {"builder": builder, "options": options, "mean": mean, "priors": priors, **names, **scales}
 
 
 def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:

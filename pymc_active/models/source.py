@@ -30,6 +30,8 @@ class ModelSource(ABC):
     """What a :class:`GPModel` is made of, with attributes like its own; data are checked and in the user's units."""
 
     name: str
+    # What the user calls y, if that is known.
+    label: str | None = None
     inputs: list
     x_map: Affine
     y_map: Affine

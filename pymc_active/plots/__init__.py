@@ -37,6 +37,7 @@ from pymc_active.plots.kernels import (
     plot_prior_sensitivity,
     plot_structure_search,
 )
+from pymc_active.plots.maps import plot_map
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.parameters import plot_parameters
 from pymc_active.plots.predictions import plot_predictions
@@ -52,6 +53,7 @@ __all__ = [
     "plot_evidence",
     "plot_learning_curves",
     "plot_loadings",
+    "plot_map",
     "plot_model_posterior",
     "plot_optimum",
     "plot_parameters",

@@ -25,6 +25,7 @@ from pymc_active.plots.kernels import (
     plot_prior_sensitivity,
     plot_structure_search,
 )
+from pymc_active.plots.maps import plot_map, reach_beyond
 from pymc_active.plots.measurements import around, column_of, steepest_input
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_predictions
@@ -47,6 +48,7 @@ _DRAWN_BY = {
     "method": "plot_learning_curves draws learning curves",
     "point": "plot_utility(utility, X) draws the utility of candidates",
 }
+_FAILED: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zorder": 5, "label": "failed"}
 
 
 @singledispatch
@@ -54,10 +56,12 @@ _DRAWN_BY = {
 def plot(result: Any, **keywords: Any) -> Any:
     """Plot a result with the function that suits it, which takes the keywords and returns its Axes.
 
-    A fit: the learned plane of an embedding (:func:`plot_embedding`), else predictions (:func:`plot_predictions`). A
-    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, failures as crosses at the
-    bottom, and for the maximum through the recommended point; with several models, their posterior over the run
-    (:func:`plot_model_posterior`).
+    A fit: the learned plane of an embedding (:func:`plot_embedding`), else a map of two inputs (:func:`plot_map`), and
+    otherwise, or with ``input=``, predictions along one (:func:`plot_predictions`). A
+    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, and failures as crosses,
+    in a slice at the bottom; for the maximum a map has the recommended point as a star, and a slice goes through it.
+    With several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where
+    the function or the maximum of two inputs is learned.
     What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
     result of a search: its own picture. For another table the TypeError names the function that draws it, if any.
     """
@@ -85,7 +89,9 @@ plot.register(xr.DataTree, plot_check)
 
 @plot.register
 def _fit(fit: Fit, **keywords: Any) -> Any:
-    return (plot_embedding if fit.gpm.embedding else plot_predictions)(fit, **keywords)
+    if fit.gpm.embedding:
+        return plot_embedding(fit, **keywords)
+    return (plot_map if len(fit.gpm.inputs) == 2 and "input" not in keywords else plot_predictions)(fit, **keywords)
 
 
 @plot.register
@@ -95,12 +101,15 @@ def _average(average: ModelAverage, **keywords: Any) -> Any:
 
 @plot.register
 def _learner(learner: Learner, **keywords: Any) -> Any:
-    if isinstance(learner.fit, ModelAverage):
+    has_map = len(learner.gpm.inputs) == 2 and "input" not in keywords
+    if isinstance(learner.fit, ModelAverage) and (learner.learn == "model" or not has_map):
         return plot_model_posterior(learner.model_history, **keywords)
     if "X" not in keywords:
         keywords = {"highlight": np.arange(learner.n_start, len(learner.y)), "number": True} | keywords
-    if learner.gpm.embedding:
+    if isinstance(learner.fit, Fit) and learner.gpm.embedding:
         return plot_embedding(learner.fit, **keywords)
+    if has_map:
+        return learner_map(learner, **keywords)
     inputs, ends = learner.gpm.inputs, _ends(learner)
     if learner.learn == "maximum":
         keywords = {"at": learner._best().x} | keywords
@@ -110,11 +119,24 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     column, _ = column_of(inputs, keywords["input"])
     ax = plot_predictions(learner.fit, **({"limits": tuple(ends[column])} | keywords))
     if len(learner.failures):
-        style: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zorder": 5, "label": "failed"}
         heights = np.full(len(learner.failures), 0.03)
-        ax.plot(learner.failures[:, column], heights, "x", transform=ax.get_xaxis_transform(), **style)
+        ax.plot(learner.failures[:, column], heights, "x", transform=ax.get_xaxis_transform(), **_FAILED)
         legend_above(ax)
     return ax
+
+
+def learner_map(learner: Learner, **keywords: Any) -> np.ndarray:
+    """The map of a learner's fit to two inputs, with failures and, for the maximum, the recommended point."""
+    axes = plot_map(learner.fit, **({"limits": _ends(learner)} | keywords))
+    ax, failed = axes[0], learner.failures
+    if len(failed):
+        ax.plot(*failed.T, "x", **_FAILED | {"clip_on": reach_beyond(ax, failed)})
+    if learner.learn == "maximum":
+        best = learner._best().x
+        style: dict[str, Any] = {"ms": 15, "color": VERMILION, "mec": "white", "mew": 1.0, "zorder": 5}
+        ax.plot(*best[:, None], "*", label="recommended", clip_on=reach_beyond(ax, best), **style)
+    legend_above(ax)
+    return axes
 
 
 def _ends(learner: Learner) -> np.ndarray:

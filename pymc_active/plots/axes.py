@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_active.plots.style import INK, LEGEND
+from pymc_active.support.numbers import coordinate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +102,22 @@ def log_axis(ax: Axes, which: str) -> None:
     if decades <= 6:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def coordinate_axis(ax: Axes, which: str) -> None:
+    """An axis of an input, its limits set: numbers in full, such as 5412135, and no more of them than have room."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis = getattr(ax, f"{which}axis")
+
+    def text(x: float, _: Any = None) -> str:
+        return coordinate(x, np.ptp(axis.get_view_interval())).replace("-", "\N{MINUS SIGN}")
+
+    # In letters, 6.5 points wide, with two between numbers; above one another numbers need the room of five.
+    size = (ax.bbox.width if which == "x" else ax.bbox.height) * 72 / ax.figure.dpi / 6.5
+    room = max(len(text(end)) for end in axis.get_view_interval()) + 2 if which == "x" else 5
+    axis.set_major_locator(MaxNLocator(int(np.clip(size / room, 2, 8)), steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(text))
 
 
 def nats_axis(ax: Axes, which: str, low: float) -> None:

@@ -70,7 +70,7 @@ def plot_probability(
     ax.plot(x[fit.labels], heights[fit.labels], marker="o", color=VERMILION, mec="white", label="yes", **style)
     ax.plot(x[~fit.labels], heights[~fit.labels], marker="s", mfc="white", mec=INK, label="no", **style)
     ax.set_xlim(axes[0][0], axes[0][-1])
-    name_slice(ax, names, columns, grid[0])
+    name_slice(ax, names, columns, grid[0], np.array([around(x) for x in fit.X.T]))
     legend_above(ax)
     return ax
 

@@ -66,7 +66,7 @@ def plot_embedding(
         ax.plot(grid, mean, color=BLUE, lw=1.8, label=f"{name_of(fit)} mean")
         dots(ax, u[:, 0], y)
         ring(ax, u[:, 0], y, highlight, number)
-        ax.set(xlabel="learned component u", ylabel=fit.gpm.name)
+        ax.set(xlabel="learned component u", ylabel=fit.gpm.output)
         legend_above(ax)
         return ax
     ax = new_axes(ax, (6.4, 4.8))
@@ -74,7 +74,7 @@ def plot_embedding(
     if y is None:
         ax.scatter(u[:, 0], u[:, 1], color=GREY, **style)
     else:
-        color_bar(ax, ax.scatter(u[:, 0], u[:, 1], c=y, cmap="viridis", **style), fit.gpm.name)
+        color_bar(ax, ax.scatter(u[:, 0], u[:, 1], c=y, cmap="viridis", **style), fit.gpm.output)
     # One unit is one lengthscale in both directions; a thin cloud would be no more than a line.
     spans = np.ptp(u[:, :2], axis=0)
     if spans.max() < 3 * spans.min():

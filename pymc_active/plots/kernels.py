@@ -83,7 +83,7 @@ def plot_decomposition(
     what = f"Residuals, {inside} of {len(residual)} inside the band, where 89 % of the noise falls"
     finish(n + 1, f"{what} (sd {decomposition.noise})", residual, shown=True)
     for panel, ax in enumerate(axes):
-        ax.set_ylabel(y_unit or fit.gpm.name)
+        ax.set_ylabel(y_unit or fit.gpm.output)
         if panel > 0:
             ax.axhline(0, color=GREY, lw=0.6, zorder=0)
         if panel == n + 1 or not is_shared:

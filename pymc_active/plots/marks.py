@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 
 from pymc_active.plots.axes import Axes
-from pymc_active.plots.style import BLUE, DOT, NOTE, PAPER, RESULT
+from pymc_active.plots.style import BLUE, DOT, NOTE, PAPER, RESULT, VERMILION
 
 
 def note(ax: Axes, text: str, at: tuple[Any, Any], offset: tuple[float, float] = (0, 0), **style: Any) -> Any:
     """Text at a point of the data, moved by an offset in points."""
     return ax.annotate(text, at, xytext=offset, textcoords="offset points", **NOTE | style)
+
+
+def note_on_map(ax: Axes, text: str, at: tuple[Any, Any], offset: tuple[float, float], **style: Any) -> None:
+    """A red note with a white rim, legible on all colours of a map."""
+    from matplotlib.patheffects import withStroke
+
+    rim = [withStroke(linewidth=2, foreground="white")]
+    note(ax, text, at, offset, **{"color": VERMILION, "path_effects": rim, "zorder": 7} | style)
 
 
 def note_in_row(ax: Axes, text: str, x: float, y: Any, **style: Any) -> None:

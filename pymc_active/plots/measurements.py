@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from pymc_active.inference.fit import Fit
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, small_title
-from pymc_active.plots.marks import note
+from pymc_active.plots.marks import note_on_map
 from pymc_active.plots.style import QUANTILES, VERMILION
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
+from pymc_active.support.numbers import coordinate
 from pymc_active.support.tables import read_inputs, read_outputs
 
 # Points between two numbers, to the side and up: as much as one of three digits needs.
@@ -57,6 +59,11 @@ def around(values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+def box_of(gpm: GPModel, X: np.ndarray) -> np.ndarray:
+    """Ends (D, 2) of what a picture shows: the model's box, else a tenth beyond X (n, D)."""
+    return np.array([around(x) for x in X.T] if gpm.box is None else np.transpose(gpm.box), float)
+
+
 def steepest_input(fit: Fit | ModelAverage, held: np.ndarray, limits: np.ndarray) -> int:
     """The input along which the predicted mean changes most, the others ``held`` (D,), between ``limits`` (D, 2)."""
     D = len(held)
@@ -67,11 +74,19 @@ def steepest_input(fit: Fit | ModelAverage, held: np.ndarray, limits: np.ndarray
 
 
 def name_slice(
-    ax: Axes, inputs: list, shown: Collection[int], at: np.ndarray, what: str = "the median of the data"
+    ax: Axes,
+    inputs: list,
+    shown: Collection[int],
+    at: np.ndarray,
+    limits: np.ndarray,
+    what: str = "the median of the data",
 ) -> None:
-    """Say in the title where the inputs that are not shown are held, ``at`` (D,); ``what`` says it for many inputs."""
-    places = zip(names_of(inputs), at, strict=True)
-    others = [f"{name} = {value:.4g}" for i, (name, value) in enumerate(places) if i not in shown]
+    """Say in the title where the inputs that are not shown are held, ``at`` (D,), in a box of ``limits`` (D, 2).
+
+    ``what`` says it for many inputs.
+    """
+    places = zip(names_of(inputs), map(coordinate, at, np.ptp(limits, axis=1)), strict=True)
+    others = [f"{name} = {value}" for i, (name, value) in enumerate(places) if i not in shown]
     if others:
         where = ", ".join(others) if len(others) <= _NAMED else f"{what} in the other inputs"
         small_title(ax, f"slice at {where}")
@@ -118,4 +133,4 @@ def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool, c
                 shown.append(i)
         for i in reversed(shown):
             # Above the ring: neighbours of an optimum are beside it.
-            note(ax, str(i + 1), (x[rows[i]], y[rows[i]]), (0, 7), ha="center", fontsize=8, color=VERMILION, zorder=5)
+            note_on_map(ax, str(i + 1), (x[rows[i]], y[rows[i]]), (0, 7), ha="center", fontsize=8)

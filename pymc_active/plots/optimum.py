@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pymc_active.learner.optimum import Optimum
-from pymc_active.plots.axes import check_result, color_bar, legend_above, name_rows, new_grid, read_axes
+from pymc_active.plots.axes import check_result, coordinate_axis, legend_above, name_rows, new_grid, read_axes
+from pymc_active.plots.maps import draw_map, grid_of
 from pymc_active.plots.marks import dots
 from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
@@ -60,7 +61,7 @@ def plot_optimum(
     if n_points is not None and (not isinstance(n_points, int | np.integer) or n_points < 2):
         raise ValueError(f"n_points must be a whole number of at least 2; got {n_points!r}")
     names = _axis_labels(optimum.samples.input.to_numpy().tolist(), units)
-    height = optimum.fit.gpm.name + (f" ({y_unit})" if y_unit else "")
+    height = optimum.fit.gpm.output + (f" ({y_unit})" if y_unit else "")
     if optimum.domain.is_pool:
         return _plot_pool(optimum, height, labels, n_candidates, axes, figsize)
     if labels is not None:
@@ -108,6 +109,8 @@ def _plot_lines(
         xlim = (low[d] - margin, high[d] + margin)
         upper.set(xlim=xlim, ylim=(bottom - above, top + above))
         lower.set(xlim=xlim, ylim=(0, None), xlabel=names[d])
+        for ax in (upper, lower):
+            coordinate_axis(ax, "x")
         upper.tick_params(axis="x", labelbottom=False)
         if d % _ACROSS == 0:
             upper.set_ylabel(height)
@@ -127,20 +130,11 @@ def _plot_map(
     optimum: Optimum, names: list[str], height: str, n_points: int, axes: Any, figsize: tuple[float, float] | None
 ) -> np.ndarray:
     """The posterior mean over two inputs, with the possible places."""
-    import matplotlib as mpl
-
     axes = new_grid((1, 1), figsize or (6.4, 4.8)) if axes is None else read_axes(axes, (1, 1))
     ax = axes[0, 0]
     low, high = optimum.domain.low, optimum.domain.high
-    sides = [np.linspace(a, b, n_points) for a, b in zip(low, high, strict=True)]
-    grid = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
-    mean = _moments(optimum, grid)[0].reshape(n_points, n_points).T
-    # Pale enough for what is drawn on it.
-    pale = mpl.colors.ListedColormap(mpl.colormaps["Blues"](np.linspace(0.02, 0.72, 256)))
-    levels = mpl.ticker.MaxNLocator(12).tick_values(mean.min(), mean.max())
-    filled = ax.contourf(*sides, mean, levels=levels, cmap=pale)
-    lines = ax.contour(*sides, mean, levels=levels, colors="white", linewidths=0.6)
-    color_bar(ax, filled, f"posterior mean of {height}").add_lines(lines)
+    sides, grid = grid_of(np.stack([low, high], axis=1), n_points)
+    draw_map(ax, sides, _moments(optimum, grid)[0], f"posterior mean of {height}")
     places, at = optimum.samples.x.to_numpy(), np.asarray(optimum.x, float)[0]
     # The frame must not clip points that lie on it.
     shown: dict[str, Any] = {"clip_on": False}
@@ -151,7 +145,7 @@ def _plot_map(
     dots(ax, *X[inside].T, zorder=4, **shown)
     best = f"recommended: {optimum.f_mean:.4g} ± {Z89 * optimum.f_sd:.2g} (89 %)"
     ax.plot(*at[:, None], "*", ms=15, color=VERMILION, mec="white", mew=1.0, label=best, zorder=5, **shown)
-    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=names[0], ylabel=names[1])
+    ax.set(xlabel=names[0], ylabel=names[1])
     legend_above(ax)
     return axes
 

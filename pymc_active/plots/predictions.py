@@ -9,9 +9,9 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.plots.axes import Axes, legend_above, new_axes
+from pymc_active.plots.axes import Axes, coordinate_axis, legend_above, new_axes
 from pymc_active.plots.marks import dots
-from pymc_active.plots.measurements import around, band, column_of, data_of, name_of, name_slice, ring, steepest_input
+from pymc_active.plots.measurements import band, box_of, column_of, data_of, name_of, name_slice, ring, steepest_input
 from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
@@ -77,7 +77,7 @@ def plot_predictions(
         held = np.median(X, axis=0)
     else:
         held = read_inputs(at if isinstance(at, pd.DataFrame) else np.atleast_2d(at), "at", inputs=gpm.inputs)[0]
-    ends = np.array([around(x) for x in X.T] if gpm.box is None else np.transpose(gpm.box))
+    ends = box_of(gpm, X)
     column, name = column_of(gpm.inputs, steepest_input(fit, held, ends) if input is None else input)
     limits = tuple(ends[column]) if limits is None else limits
     if not -np.inf < limits[0] < limits[1] < np.inf:
@@ -104,9 +104,10 @@ def plot_predictions(
     # The frame must not clip points that lie on it.
     clip_on = bool(((places < x[0]) | (places > x[-1])).any())
     dots(ax, places, y, label, alpha=alpha, clip_on=clip_on)
-    ax.set(xlabel=name, ylabel=gpm.name, xlim=(x[0], x[-1]))
+    ax.set(xlabel=name, ylabel=gpm.output, xlim=(x[0], x[-1]))
+    coordinate_axis(ax, "x")
     ring(ax, places, y, highlight, number, clip_on)
-    name_slice(ax, gpm.inputs, [column], grid[0], *([] if at is None else ["the given point"]))
+    name_slice(ax, gpm.inputs, [column], grid[0], ends, *([] if at is None else ["the given point"]))
     legend_above(ax)
     return ax
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.axes import Axes, color_bar, legend_above, name_rows, new_axes
+from pymc_active.plots.axes import Axes, color_bar, coordinate_axis, legend_above, name_rows, new_axes
 from pymc_active.plots.marks import note
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
@@ -143,6 +143,8 @@ def _plot_map(
         ax.plot(x, y, "v", ms=11, color=VERMILION, mec="white", mew=1.0, label=_pick_label(picks), zorder=5, **shown)
         _number(ax, x, y, is_ordered)
     ax.set(xlabel=names[0], ylabel=names[1])
+    for which in "xy":
+        coordinate_axis(ax, which)
     legend_above(ax)
     return ax
 

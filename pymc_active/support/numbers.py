@@ -1,4 +1,4 @@
-"""Numbers with their uncertainty as text."""
+"""Numbers as text: coordinates, and values with their uncertainty."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ import numpy as np
 
 def _two_digits(value: float) -> str:
     return np.format_float_positional(float(f"{value:.2g}"), trim="-")
+
+
+def coordinate(value: float, width: float = 0.0) -> str:
+    """A coordinate to about 1e-4 of the ``width`` of its range, whole numbers in full; to 12 digits without a width.
+
+    Examples
+    --------
+    >>> coordinate(5412135.04, 600), coordinate(0.00123, 0.002), coordinate(3.14159, 10), coordinate(5412135.25)
+    ('5412135', '0.00123', '3.142', '5412135.25')
+    """
+    if not width > 0:
+        return f"{value:.12g}"
+    # Adding zero takes the sign from -0.
+    return f"{round(float(value), max(0, 4 - round(np.log10(width)))) + 0.0:.15g}"
 
 
 def plus_minus(value: float, sd: float, digits: int = 1) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_active.support.numbers import coordinate
 from pymc_active.support.user_warnings import InputScaleWarning, ScaleWarning, warn_user
 
 Bounds = Sequence[tuple[float, float]] | Mapping[Any, tuple[float, float]]
@@ -184,13 +185,14 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
     if wrong.any():
         k = int(np.argmax(wrong))
         low, high = box[k]
+        ends = f"({coordinate(low)}, {coordinate(high)})"
         labels, advice = list(range(len(box)) if names is None else names), ""
         which = name_of_input(labels[k])
         if low == high:
             constant = np.flatnonzero(box[:, 0] == box[:, 1]).tolist()
             more = "it" if len(constant) == 1 else ", ".join(str(name_of_input(labels[i])) for i in constant)
             advice = f". An input that never changes tells nothing: leave {more} out of X and of bounds"
-        raise ValueError(f"bounds must be {expected}; those of {which} are ({low:g}, {high:g}){advice}")
+        raise ValueError(f"bounds must be {expected}; those of {which} are {ends}{advice}")
     return box[:, 0], box[:, 1]
 
 
@@ -227,12 +229,13 @@ def warn_if_far_outside(
     if away.max(initial=0.0) > _FAR:
         row, k = divmod(int(np.argmax(away)), away.shape[1])
         name, n_far = name_of_input(inputs[k]), int((away[:, k] > _FAR).sum())
-        where = f"far outside {low[k]:g} to {high[k]:g}, where measurements are made"
+        first, last, x = (coordinate(value, high[k] - low[k]) for value in (low[k], high[k], X[row, k]))
+        where = f"far outside {first} to {last}, where measurements are made"
         if n_far == 1:
-            found = f"row {row} of {what} has {name} = {X[row, k]:g}, {where}"
+            found = f"row {row} of {what} has {name} = {x}, {where}"
             remedy = f"if it is a slip, correct it, since {result}"
         else:
-            found = f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {X[row, k]:g}"
+            found = f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {x}"
             remedy = "give both in the same unit, and columns in the same order"
         warn_user(f"{found}: {remedy}", ScaleWarning)
 
@@ -269,10 +272,13 @@ def warn_if_apart(limits: tuple[np.ndarray, np.ndarray], X: np.ndarray, box: Any
     if len(X) < 2 or not (gap > (_APART if box is None else 0.0)).any():
         return False
     k = int(np.argmax(gap))
+    here, there = (
+        f"from {coordinate(a[k], b[k] - a[k])} to {coordinate(b[k], b[k] - a[k])}"
+        for a, b in ((low, high), (first, last))
+    )
     warn_user(
-        f"the candidates have {name_of_input(inputs[k])} from {low[k]:g} to {high[k]:g}, the "
-        f"{'data' if box is None else 'data and bounds'} of the model from {first[k]:g} to {last[k]:g}: give both in "
-        "the same unit, and inputs in the same order",
+        f"the candidates have {name_of_input(inputs[k])} {here}, the {'data' if box is None else 'data and bounds'} of "
+        f"the model {there}: give both in the same unit, and inputs in the same order",
         ScaleWarning,
     )
     return True
