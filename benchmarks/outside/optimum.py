@@ -238,7 +238,7 @@ def ask_ours(name, criterion, repeat):
 
 
 def ask_mapped(name, repeat):
-    """The default, of outputs that are mapped by the power of Yeo & Johnson that suits all so far, for each question."""
+    """The default, of outputs mapped anew for each question, by the power of Yeo & Johnson that suits them best."""
     from scipy.stats import yeojohnson
 
     import pymc_active as pma
