@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.criteria.by_name import CRITERIA, criterion_names
+from pymc_active.support.numbers import coordinate
 
 pytestmark = pytest.mark.slow
 
@@ -315,7 +316,8 @@ def test_the_optimum_prints_what_a_reader_wants():
     _, optimum = after_a_few()
     shown = repr(optimum)
     assert shown.startswith(f"<Optimum: the maximum of f: f there {optimum.f_mean:.4g}")
-    assert f"{optimum.x[0, 0]:.4g}" in shown.splitlines()[-1]
+    [width] = optimum.domain.high - optimum.domain.low
+    assert f" {coordinate(optimum.x[0, 0], width)} " in shown.splitlines()[-1]
     _, optimum = after_a_few(True)
     assert repr(optimum).startswith("<Optimum: the minimum of f")
 
