@@ -137,7 +137,8 @@ def curves_figure(results: xr.Dataset) -> Any:
 
 def _table(results: xr.Dataset) -> None:
     shown = [n for n in REPORTED if n in results.n]
-    for metric, title in (("rmse", "RMSE, % fat"), ("nll", "Negative log likelihood, nats")):
+    titles = "RMSE, % fat", "Negative log likelihood, nats", "Share inside the 90 % interval"
+    for metric, title in zip(METRICS, titles, strict=True):
         found = results[metric].sel(n=shown).transpose("method", "n", "split")
         cells = [[f"{of_n.mean():.2f} ± {of_n.std():.2f}" for of_n in row] for row in found.to_numpy()]
         Console().table(
