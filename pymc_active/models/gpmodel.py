@@ -50,7 +50,7 @@ class GPModel(Summarized):
 
     @property
     def output(self) -> str:
-        """What pictures and summaries call y: the name of the Series that a builder was given, else :attr:`name`."""
+        """What pictures and summaries call y: the name of the Series that a builder was given, else ``name``."""
         return self.source.label or self.name
 
     @property
