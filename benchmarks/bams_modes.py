@@ -141,7 +141,9 @@ def warm(repeats: int) -> list[dict]:
             for gpm in models.values():
                 gpm.set_data(X, values)
             start = time.process_time()
-            new = fit_laplace_models(models, start=fits, n_restarts=1, random_seed=(seed, n), progressbar=False)
+            new = fit_laplace_models(
+                models, start=fits, n_restarts=1, random_seed=np.random.default_rng((seed, n)), progressbar=False
+            )
             total += time.process_time() - start
             for m in models:
                 path[m].append(summed(new[m]))

@@ -71,7 +71,7 @@ def run(row, method, repeat):
             K = np.exp(-0.5 * np.square(U[:, None] - U).sum(-1)) + 1e-8 * np.eye(len(U))
             f = np.linalg.cholesky(K) @ rng.normal(size=len(U))
         else:
-            problem = random_embedding_problem(D, d, random_seed=(D, d, repeat))
+            problem = random_embedding_problem(D, d, random_seed=np.random.default_rng((D, d, repeat)))
             f = problem.function(both)
         y = f + NOISE * rng.normal(size=len(f))
         make = pma.ard_gp if d is None else pma.embedding_gp

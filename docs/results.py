@@ -317,6 +317,18 @@ def many_points():
     }
 
 
+def stopping():
+    runs = {row["runs"]: row for row in load("outside/results/stopping")["results"]["table"]}
+    every, loud = runs["all"], runs["noise 10%"]
+    return {
+        "n": every["n"],
+        "stopped": every["stopped"],
+        "kept": f"{every['kept_promise']:.0%}",
+        "asked": f"{every['median_asked']:.0f}",
+        "loud": f"{loud['stopped']} of {loud['n']}",
+    }
+
+
 NUMBERS = {
     "asking": asking(),
     "calibration": calibration(),
@@ -331,6 +343,7 @@ NUMBERS = {
     "hds": hds(),
     "many_points": many_points(),
     "screening": screening(),
+    "stopping": stopping(),
     "maximum": maximum(),
     "first_designs": first_designs(),
     "tables": {

@@ -73,7 +73,12 @@ def find_truth(n: int, repeat: int) -> dict:
     gpm = known_gpm(*draw_data(n, repeat))
     halves = [
         pma.active.pes_ground_truth(
-            gpm, bounds=BOUNDS, point=POINT, n_grid=GRID, draws=HALF, random_seed=(n, repeat, half)
+            gpm,
+            bounds=BOUNDS,
+            point=POINT,
+            n_grid=GRID,
+            draws=HALF,
+            random_seed=np.random.default_rng((n, repeat, half)),
         )
         for half in range(2)
     ]
