@@ -118,7 +118,7 @@ def picture(table):
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     shown = {"error": "error of hyperparameters / that of random points", "rmse": "RMSE", "nll": "NLL (nats)"}
     rows = list(dict.fromkeys(e["row"] for e in table))
-    colors = dict(zip(rows, (BLUE, ORANGE, GREY, "black", "#3a8f5c", "#a0519f"), strict=False))
+    colors = dict(zip(rows, (BLUE, ORANGE, GREY, "black", "#3a8f5c", "#a0519f", "#b3412b"), strict=False))
     for ax, (name, title) in zip(axes, shown.items(), strict=True):
         for i, row in enumerate(rows):
             some = [e for e in table if e["row"] == row]
