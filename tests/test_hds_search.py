@@ -1,5 +1,6 @@
 """Hierarchical diagonal sampling as a whole: what it finds, what it costs, and what it survives."""
 
+import contextlib
 import pickle
 
 import matplotlib as mpl
@@ -12,6 +13,8 @@ from pymc_active.active import hds
 from pymc_active.hds import EvaluationError, EvaluationInterrupt, HDSLearner, HDSResult
 from pymc_active.plots.hierarchy import plot_search_tree
 from pymc_active.problems import gp_draw
+from pymc_active.relevant_inputs.bisection import Bisection
+from pymc_active.relevant_inputs.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -448,3 +451,49 @@ def test_tree_shows_every_node_once(result):
     mpl.pyplot.close("all")
     with pytest.raises(TypeError, match="result of hds"):
         plot_search_tree(3)
+
+
+@pytest.mark.parametrize("where", ["the test of a pair", "the next points", "the log"])
+def test_an_interrupt_inside_the_library_changes_nothing(monkeypatch, tmp_path, where):
+    """Wherever it comes: the search goes on as if it had not been interrupted, and its file can be loaded."""
+
+    def f(X):
+        return 3 * X[:, 1] + X[:, 2] ** 2
+
+    undisturbed = pma.hds.HDSLearner(60, random_seed=0)
+    undisturbed.run(f)
+    owner, name = {
+        "the test of a pair": (Bisection, "_is_followed"),
+        "the next points": (Settings, "scale"),
+        "the log": (pma.hds.HDSLearner, "_advance"),
+    }[where]
+    original = getattr(owner, name)
+    for call in range(2, 60, 7):
+        calls = iter(range(1000))
+
+        def interrupted(self, *arguments, original=original, calls=calls, call=call):
+            if next(calls, -1) == call:
+                raise KeyboardInterrupt
+            return original(self, *arguments)
+
+        learner = pma.hds.HDSLearner(60, random_seed=0)
+        monkeypatch.setattr(owner, name, interrupted)
+        with contextlib.suppress(KeyboardInterrupt):
+            learner.run(f)
+        monkeypatch.setattr(owner, name, original)
+        learner.run(f)
+        assert learner.recommend() == undisturbed.recommend() == [1, 2]
+        assert learner.n_evaluations == undisturbed.n_evaluations
+        learner.save(tmp_path / f"{call}.nc")
+        assert pma.hds.HDSLearner.load(tmp_path / f"{call}.nc").recommend() == [1, 2]
+
+
+def test_values_whose_squares_are_infinite_are_failures_of_f_and_refused_by_tell():
+    learner = pma.hds.HDSLearner(5, random_seed=0)
+    x = learner.ask()
+    with pytest.raises(ValueError, match=r"at most 1e\+150 in size"):
+        learner.tell(x, np.full(len(x), 1e308))
+    assert learner.n_evaluations == 0
+    with pytest.warns(pma.EvaluationWarning, match="NaN or infinity"):
+        found = pma.active.hds(lambda X: np.where(X[:, 0] > 0.9, 1e308, X[:, 1]), 5, random_seed=0)
+    assert found.active == [1]

@@ -9,6 +9,8 @@ import numpy as np
 
 from pymc_active.support.options import check_flag
 
+# Numbers beyond this have squares that are infinite.
+LARGEST = 1e150
 _HINT = " (if f takes a single point, pass vectorized=False)"
 
 
@@ -56,4 +58,4 @@ def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") ->
         raise EvaluationError(
             f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}{_HINT}"
         )
-    return np.where(np.isfinite(values), values, np.nan)
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_active.relevant_inputs.bisection import Bisection
-from pymc_active.relevant_inputs.evaluations import EvaluationError, evaluate, keeping
+from pymc_active.relevant_inputs.evaluations import LARGEST, EvaluationError, evaluate, keeping
 from pymc_active.relevant_inputs.fdt import FDT
 from pymc_active.relevant_inputs.gpt import GPT
 from pymc_active.relevant_inputs.halving import Halving, Node, Points
@@ -135,11 +135,15 @@ class HDSLearner(Summarized):
         # All points until the answers to the last block, from this number, are needed; and the answers by number.
         self._planned: list[np.ndarray] = []
         self._block, self._answers = 0, dict[int, float]()
+        # How much of the log is among the answers.
+        self._n_entered = 0
         self._advance()
 
     def _run(self) -> Points:
         """All points of the search, in turn."""
         settings, rng = self.settings, np.random.default_rng(self._log.seed)
+        # After an interrupt nothing of what was found before may decide.
+        self._halving = self._check = None
         if settings.test in _TESTS:
             test = _TESTS[settings.test](*settings.scales, settings.offset_variance)
             self._halving = Halving(settings, test, rng)
@@ -161,7 +165,8 @@ class HDSLearner(Summarized):
         return nodes
 
     def _advance(self) -> None:
-        """To the next block, if all answers to the last one are there."""
+        """To the next block, if all answers to the last one are there. An interrupt at any line loses nothing."""
+        self._enter()
         if self._is_decided or any(number not in self._answers for number in range(self._block, len(self._planned))):
             return
         # An error or an interrupt ends a generator: then another one begins with the first answer.
@@ -180,20 +185,21 @@ class HDSLearner(Summarized):
         except StopIteration:
             self._is_decided, self._block = True, len(self._planned)
             return
-        self._questions, self._block = questions, len(self._planned)
-        self._planned += list(self.settings.scale(unit))
+        new = list(self.settings.scale(unit))
+        self._planned += new
+        self._block, self._questions = len(self._planned) - len(new), questions
 
-    def _settle(self, number: int, y: float) -> None:
-        """Enter the answer to a point; after the last one of a block, the search goes on."""
-        self._answers[number] = y
-        self._advance()
+    def _enter(self) -> None:
+        """Enter what the log has and the answers do not have yet."""
+        told = self._log.told
+        self._answers |= {one.number: one.y for one in told[self._n_entered :] if one.number >= 0}
+        self._n_entered = len(told)
 
     @classmethod
     def _replay(cls, log: Log) -> Self:
         """The search that has this log: its answers determine all questions."""
         learner = cls.__new__(cls)
         learner._begin(log)
-        answers = {told.number: told.y for told in log.answers}
         for number, asked in enumerate(log.asked):
             if number >= len(learner._planned) or not np.array_equal(asked, learner._planned[number]):
                 raise ValueError(
@@ -201,8 +207,7 @@ class HDSLearner(Summarized):
                     "another version or processor. What was measured is in it (xarray.open_datatree): tell it to a new "
                     "search, whose to_model takes it as data"
                 )
-            if number in answers:
-                learner._settle(number, answers[number])
+            learner._advance()
         return learner
 
     def __reduce__(self) -> Any:
@@ -255,6 +260,7 @@ class HDSLearner(Summarized):
     @property
     def _waiting(self) -> list[int]:
         """Numbers of the points asked for and not told yet; those of former blocks have been told."""
+        self._enter()
         return [number for number in range(self._block, len(self._log.asked)) if number not in self._answers]
 
     @property
@@ -280,10 +286,10 @@ class HDSLearner(Summarized):
         X = self._read_points(x, "x")
         values = read_numbers(y, "y")
         values = values.reshape(-1) if values.ndim < 2 else np.empty(0)
-        if values.shape != (len(X),) or np.isinf(values).any():
+        if values.shape != (len(X),) or (np.abs(values) > LARGEST).any():
             raise ValueError(
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
-                f"failed; got {y!r}"
+                f"failed, and at most {LARGEST:g} in size; got {y!r}"
             )
         places = X if asked is None else self._read_points(asked, "asked")
         if len(places) != len(X):
@@ -308,7 +314,7 @@ class HDSLearner(Summarized):
             if number is not None:
                 is_elsewhere = asked is not None and self._distance(number, point) > _SAME
                 log.told.append(Told(number, point.copy() if is_elsewhere else log.asked[number], value))
-                self._settle(number, value)
+                self._advance()
             elif np.isfinite(value) and (point.tobytes(), value) not in known:
                 log.told.append(Told(-1, point.copy(), value))
             known.add((point.tobytes(), value))
