@@ -59,7 +59,7 @@ def with_entry(array, index, value):
         (X, np.ma.masked_array(y, np.arange(8) == 3), ValueError, "y must be finite: 1 .* first at position 3"),
         (pd.DataFrame(X).convert_dtypes().replace(X[2, 1], pd.NA), y, ValueError, "X must be finite: 1 .* row 2"),
         ([[1.0, 2.0], [3.0]], [1.0, 2.0], TypeError, "X must hold numbers"),
-        (None, y, ValueError, "X must be a matrix"),
+        (None, y, TypeError, "X must hold numbers"),
         (pd.DataFrame(X).assign(day=pd.date_range("2026-01-01", periods=8)), y, TypeError, "dates are not numbers"),
         (np.datetime64("2026-01-01") + np.arange(8)[:, None], y, TypeError, "dates are not numbers"),
         (pd.DataFrame(X).assign(operator="Ann"), y, TypeError, r"'Ann' \(see operator: leave .* pd.get_dummies\)"),

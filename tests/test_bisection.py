@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import pymc_active as pma
 from pymc_active.active import coordinate_wise, hds
+from pymc_active.hds import EvaluationError
 from pymc_active.relevant_inputs.bisection import Bisection
 
 BOX = {"bounds": (0, 1)}
@@ -90,6 +91,44 @@ def test_constants_and_noise_alone_have_no_inputs():
         assert (result.active, result.stopped) == ([], "decided")
 
 
+def last_digits(X):
+    return 1e6 * (X.sum(1) + 100) / (X.sum(1) + 100)
+
+
+def solver(X):
+    """Converged to a relative 1e-10."""
+    return signs(X) * X[:, 5] + 1e-10 * np.sin(1e6 * X.sum(1))
+
+
+def cancelled(X):
+    return (X.sum(1) + 100) + signs(X) - X.sum(1) - 100
+
+
+@pytest.mark.parametrize(
+    ("f", "active"),
+    [
+        (lambda X: np.where(X[:, 9] > 0.4, 1e20, signs(X)), [3, 9, 40, 77]),
+        (lambda X: np.where(X[:, 9] > 0.4, 1e9, X[:, 5]), [5, 9]),
+        (lambda X: 1e8 + 1e-4 * X[:, 5], [5]),
+        (last_digits, []),
+        (cancelled, [3, 40, 77]),
+        (solver, [3, 5, 40, 77]),
+    ],
+    ids=["penalty 1e20", "penalty 1e9", "offset", "last digits", "cancelled", "solver"],
+)
+def test_what_counts_as_rounding_depends_on_the_values_that_are_compared(f, active):
+    for seed in range(3):
+        assert hds(f, 100, random_seed=seed, **BOX).active == active
+
+
+@pytest.mark.parametrize("seed", [25, 45, 60, 67, 102, 164, 181, 258])
+def test_readings_rounded_to_ten_times_their_noise(seed):
+    """Repeats agree by chance at first: what was found before noise was seen is confirmed anew."""
+    rng = np.random.default_rng(seed)
+    f = lambda X: np.round(2 * (2 * np.sin(5 * X[:, 3]) + X[:, 11] + rng.normal(0, 0.05, len(X)))) / 2  # noqa: E731
+    assert hds(f, 60, random_seed=seed).active == [3, 11]
+
+
 def test_all_inputs_may_matter():
     assert hds(lambda X: X[:, 0], 1, random_seed=1).active == [0]
     result = hds(lambda X: X.sum(1), 5, random_seed=1)
@@ -148,9 +187,19 @@ def test_what_is_left_and_cannot_be_told_is_a_warning():
 
 def test_failed_evaluations_are_passed_over():
     f = lambda X: np.where(X[:, 9] > 0.8, np.nan, signs(X))  # noqa: E731
-    with pytest.warns(UserWarning, match="returned NaN"):
+    with pytest.warns(UserWarning, match="a search of lambda X: numpy.isnan"):
         result = hds(f, 100, random_seed=1, **BOX)
     assert result.active == [3, 40, 77]
+    assert hds(lambda X: np.isnan(f(X)), 100, random_seed=1, **BOX).active == [9]
+
+
+def test_masked_values_are_failures_and_what_is_no_number_is_refused():
+    with pytest.warns(UserWarning, match="returned NaN"):
+        result = hds(lambda X: np.ma.masked_array(signs(X), X[:, 9] > 0.8), 100, random_seed=1, **BOX)
+    assert result.active == [3, 40, 77]
+    for f, found in [(lambda X: None, "no numbers"), (lambda X: X[:, 0] + 1j, "complex numbers")]:
+        with pytest.raises(EvaluationError, match=f"what f returns must hold numbers; .*{found}"):
+            hds(f, 100, random_seed=1)
 
 
 def test_what_follows_needs_no_scales_either():

@@ -228,9 +228,9 @@ def test_points_that_nobody_asked_for_are_data_and_warned_of_once_while_others_a
     learner.tell(x[:3].round(2), np.ones(3))
     assert len(learner.pending) == 8
     # Each of the four points is asked twice; those told twice are kept once.
-    assert len(HDSResult(learner).data()[1]) == 1 + 4 + 2
+    assert len(HDSResult(learner).data()[1]) == 1 + 4 + 3
     learner.tell(x[0].round(3), 0.5)
-    assert len(HDSResult(learner).data()[1]) == 8
+    assert len(HDSResult(learner).data()[1]) == 9
 
 
 def test_what_is_answered_must_be_pending():

@@ -9,6 +9,7 @@ input counts once new measurements confirm it. The search ends when many pairs i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Iterable
 from hashlib import blake2b
 from itertools import count
@@ -19,8 +20,8 @@ Points = Generator[np.ndarray, np.ndarray, None]
 
 # Points that are measured twice at first, to see whether there is noise.
 _REPEATED = 4
-# Differences that rounding makes, as a part of the range of y.
-_ROUNDING = 1e-9
+# What a number of double precision does not have, and differences that rounding or a solver makes, as a part of y.
+_DIGITS, _ROUNDING = 4e-15, 1e-9
 # Standard errors at which a difference is worth following, and at which a single input is believed.
 _FOLLOWED, _BELIEVED = 3.0, 4.0
 # With noise, measurements of a point on the way to an input, and most of each end where a single input is confirmed.
@@ -60,9 +61,13 @@ class Bisection:
         self._rng, self._assumed = rng, noise_variance
         self._values: dict[bytes, list[float]] = {}
         self._ends: list[np.ndarray] = []
+        # Inputs that were confirmed by repeats without noise, and their ends.
+        self._unsure: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._is_noisy = False
         self._squares, self.freedom = 0.0, 0
-        self._low, self._high = np.inf, -np.inf
+        # Different values, sorted, and the number of all.
+        self._levels: list[float] = []
+        self._n_values = 0
 
     @property
     def shows_nothing(self) -> bool | None:
@@ -73,7 +78,8 @@ class Bisection:
 
     def _measure(self, points: list[np.ndarray], n: int) -> Points:
         """Have at least n values at each point."""
-        missing = [x for x in points for _ in range(n - len(self._of(x)))]
+        # Repeats last: then the range of y tells what is rounding.
+        missing = [x for k in range(n) for x in points if k >= len(self._of(x))]
         if missing:
             y = yield np.array(missing)
             for x, value in zip(missing, y.tolist(), strict=True):
@@ -87,11 +93,15 @@ class Bisection:
         values.append(y)
         if not np.isfinite(y):
             return
-        self._low, self._high = min(self._low, y), max(self._high, y)
+        self._n_values += 1
+        place = bisect_left(self._levels, y)
+        if y not in self._levels[place : place + 1]:
+            self._levels.insert(place, y)
         if old:
             # How much one more value adds to the sum of squared deviations.
             self._squares += (y - float(np.mean(old))) ** 2 * len(old) / (len(old) + 1)
             self.freedom += 1
+            self._is_noisy = self._is_noisy or abs(y - old[0]) > self._rounding(max(abs(y), abs(old[0])))
 
     def _of(self, x: np.ndarray) -> list[float]:
         # Points may be very long.
@@ -102,26 +112,27 @@ class Bisection:
         """Of the noise, pooled over all repeats; 0 if these agree."""
         return self._squares / self.freedom if self._is_noisy else 0.0
 
-    def _rounding(self) -> float:
-        """Differences that rounding makes."""
-        return _ROUNDING * max(self._high - self._low, 0.0)
-
-    def _look_for_noise(self) -> None:
-        self._is_noisy = self._squares > self.freedom * self._rounding() ** 2
+    def _rounding(self, size: float) -> float:
+        """Differences that rounding makes of values of a size; a penalty elsewhere must not hide what happens here."""
+        levels = self._levels
+        if not levels:
+            return 0.0
+        part = max(size, float(np.median(np.abs(levels))))
+        return max(_DIGITS * size, _ROUNDING * min(part, levels[-1] - levels[0]))
 
     def _error(self, n: int, m: int) -> float:
-        """Standard error of a difference of means.
+        """Standard error of a difference of means of noisy values."""
+        return float(np.sqrt(self.noise_variance * (1 / n + 1 / m)))
+
+    def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+        """Of f between two points, in size, and its standard error.
 
         If repeats agree, a noise that is assumed all the same is a roughness of f, which they do not average out.
         """
+        one, other = (float(np.nanmean(self._of(x))) for x in (a, b))
         if self._is_noisy:
-            return float(np.sqrt(self.noise_variance * (1 / n + 1 / m)))
-        return max(self._rounding(), float(np.sqrt(2 * self._assumed)))
-
-    def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-        """Of f between two points, in size, and its standard error."""
-        size = abs(float(np.nanmean(self._of(b))) - float(np.nanmean(self._of(a))))
-        return size, self._error(len(self._of(a)), len(self._of(b)))
+            return abs(other - one), self._error(len(self._of(a)), len(self._of(b)))
+        return abs(other - one), max(self._rounding(max(abs(one), abs(other))), float(np.sqrt(2 * self._assumed)))
 
     # The search
 
@@ -132,13 +143,14 @@ class Bisection:
             yield from self._measure(first, 2)
         except _FailedError:
             pass
-        self._look_for_noise()
         pairs: list[_Pair] = []
         wanted = _PAIRS
         for kind in count():
             if len(self.found) == self.n_dims:
                 break
             try:
+                if self._is_noisy:
+                    yield from self._confirm_anew()
                 pair = yield from self._new_pair(kind)
                 has_found = yield from self._follow(pair, _FEWEST)
             except _FailedError:
@@ -214,6 +226,8 @@ class Bisection:
             if (yield from self._is_confirmed(a, b)):
                 self.found = sorted({*self.found, int(moved[0])})
                 self._ends += [a, b]
+                if not self._is_noisy:
+                    self._unsure[int(moved[0])] = a, b
             return
         if self._is_noisy:
             size, error = self._difference(a, b)
@@ -233,13 +247,15 @@ class Bisection:
     def _is_confirmed(self, a: np.ndarray, b: np.ndarray) -> Generator[np.ndarray, np.ndarray, bool]:
         """Whether new measurements confirm that f differs between two points."""
         first = len(self._of(a)), len(self._of(b))
-        n = 1 if not self._is_noisy else 4
+        n = 1
+        if self._is_noisy:
+            # A few readings that were rounded, or counts, agree by chance.
+            n = 8 if len(self._levels) < self._n_values / 2 else 4
         while True:
             yield from self._measure([a], first[0] + n)
             yield from self._measure([b], first[1] + n)
             if not self._is_noisy:
-                self._look_for_noise()
-                return not self._is_noisy and self._is_followed(a, b)
+                return self._is_followed(a, b)
             new = [np.array(self._of(x)[k:]) for x, k in zip((a, b), first, strict=True)]
             new = [y[np.isfinite(y)] for y in new]
             if min(map(len, new)) < 2:
@@ -253,6 +269,13 @@ class Bisection:
             if size < error or n >= _MOST_AT_ENDS:
                 return False
             n *= 2
+
+    def _confirm_anew(self) -> Points:
+        """Drop inputs found before any repeat differed, unless they are confirmed with noise."""
+        while self._unsure:
+            i, (a, b) = self._unsure.popitem()
+            if not (yield from self._is_confirmed(a, b)):
+                self.found.remove(i)
 
     def _p_value(self, values: list[list[float]]) -> float:
         """That all pairs differ by noise alone, whatever its distribution: by permuting the four values of each."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from pymc_active.support.options import check_flag
+from pymc_active.support.tables import LARGEST, read_numbers
 
-# Numbers beyond this have squares that are infinite.
-LARGEST = 1e150
 _HINT = " (if f takes a single point, pass vectorized=False)"
 
 
@@ -49,10 +48,14 @@ def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") ->
     """Values (k,) of f at points (k, D), NaN if an evaluation failed; an f that raises is an EvaluationError."""
     try:
         # A copy: an f that writes into it must not change what was asked.
-        y = np.asarray(f(X.copy()), float)
+        y = f(X.copy())
     except Exception as error:
         hint = _HINT if isinstance(error, IndexError | ValueError | TypeError) else ""
         raise EvaluationError(f"f raised {type(error).__name__}: {error}{hint}{remedy and '. '}{remedy}") from error
+    try:
+        y = read_numbers(y, "what f returns")
+    except TypeError as error:
+        raise EvaluationError(f"{error}{remedy and '. '}{remedy}") from None
     values = np.atleast_1d(np.squeeze(y))
     if values.shape != (len(X),):
         raise EvaluationError(

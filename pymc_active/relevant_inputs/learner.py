@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_active.relevant_inputs.bisection import Bisection
-from pymc_active.relevant_inputs.evaluations import LARGEST, EvaluationError, evaluate, keeping
+from pymc_active.relevant_inputs.evaluations import EvaluationError, evaluate, keeping
 from pymc_active.relevant_inputs.fdt import FDT
 from pymc_active.relevant_inputs.gpt import GPT
 from pymc_active.relevant_inputs.halving import Halving, Node, Points
@@ -19,7 +19,7 @@ from pymc_active.relevant_inputs.settings import Settings, read_settings
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_numbers
+from pymc_active.support.tables import LARGEST, read_inputs, read_numbers
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
@@ -379,8 +379,11 @@ class HDSLearner(Summarized):
             if len(last) == _MOST_FAILURES and np.isnan(last).all():
                 raise keeping(self, EvaluationError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row"))
         if n_failed:
-            message = f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place"
-            warn_user(message, EvaluationWarning)
+            warn_user(
+                f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place. Inputs that "
+                "only decide whether f fails are not looked for: a search of lambda X: numpy.isnan(f(X)) finds them",
+                EvaluationWarning,
+            )
 
     def save(self, path: str | os.PathLike) -> None:
         """Write everything that :meth:`load` needs, bit for bit, as netCDF.

@@ -14,7 +14,7 @@ from pymc_active.support.user_warnings import InputScaleWarning, ScaleWarning, w
 
 Bounds = Sequence[tuple[float, float]] | Mapping[Any, tuple[float, float]]
 # Numbers beyond this have squares that are infinite.
-_LARGEST = 1e150
+LARGEST = 1e150
 # Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
 # data, relative to the larger range of the two, that is more than going on from the data.
 _FAR, _APART = 1.0, 0.5
@@ -53,8 +53,8 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     if width is not None and values.shape[1] != width:
         raise ValueError(f"{what} must have {width} columns, one for each input; got shape {values.shape}")
     # Comparing the extremes first takes no memory beside a large pool.
-    if not -_LARGEST <= values.min() <= values.max() <= _LARGEST:
-        bad = ~(np.abs(values) <= _LARGEST)
+    if not -LARGEST <= values.min() <= values.max() <= LARGEST:
+        bad = ~(np.abs(values) <= LARGEST)
         row, column = np.argwhere(bad)[0]
         where = f"{bad.sum()} value(s) are {_kind(values[bad])}, the first at row {row}, column {column}"
         raise ValueError(f"{what} must be finite: {where}. Drop or impute these rows.")
@@ -62,7 +62,7 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
 
 
 def _kind(bad: np.ndarray) -> str:
-    return "NaN or infinite" if not np.isfinite(bad).all() else f"beyond {_LARGEST:g}, whose squares are infinite"
+    return "NaN or infinite" if not np.isfinite(bad).all() else f"beyond {LARGEST:g}, whose squares are infinite"
 
 
 def _without_numbers(X: Any) -> str:
@@ -88,8 +88,8 @@ def as_floats(values: Any) -> np.ndarray:
         return np.ma.filled(values.astype(float), np.nan)
     if isinstance(values, xr.DataArray):
         values = values.to_numpy()
-    if np.iscomplexobj(values):
-        raise TypeError("complex numbers")
+    if values is None or np.iscomplexobj(values):
+        raise TypeError("no numbers" if values is None else "complex numbers")
     try:
         return np.asarray(values, dtype=float)
     except OverflowError:
@@ -130,7 +130,7 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
         raise ValueError(
             f"X and {name} must have equally many points; got {n} row(s) of X and {len(values)} value(s) of {name}"
         )
-    bad = ~(np.abs(values) <= _LARGEST)
+    bad = ~(np.abs(values) <= LARGEST)
     if may_fail:
         bad &= ~np.isnan(values)
     if bad.any():
@@ -181,7 +181,7 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
         raise ValueError(f"bounds must be {expected}{hint}; got {bounds!r}")
     if width is not None and len(box) != width:
         raise ValueError(f"bounds must have {width} pairs, one for each input of the model; got {len(box)}")
-    wrong = ~((np.abs(box) <= _LARGEST).all(1) & (box[:, 0] < box[:, 1]))
+    wrong = ~((np.abs(box) <= LARGEST).all(1) & (box[:, 0] < box[:, 1]))
     if wrong.any():
         k = int(np.argmax(wrong))
         low, high = box[k]
