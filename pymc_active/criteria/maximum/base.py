@@ -58,6 +58,18 @@ def sample_optima(
     return found
 
 
+class OfOneGP(NamedTuple):
+    """A criterion given one GP, and its weight among several.
+
+    ``evaluate`` takes points (m, D) in the kernel's units and whether to compute the gradient, and returns values (m,)
+    and derivatives (m, D), or None for these.
+    """
+
+    gp: ConditionedGP
+    weight: float
+    evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
+
+
 class OptimumCriterion(Criterion):
     """A criterion of the place or height of the maximum in a domain, averaged over hyperparameters.
 
@@ -111,7 +123,7 @@ class OptimumCriterion(Criterion):
         """Raise for models that the criterion does not support; by default none."""
 
     @abstractmethod
-    def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> OptimumScorer:
+    def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> Scorer:
         """Draw paths and find their maxima."""
 
     def sample_optima(self, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> list[OptimizedPaths]:
@@ -121,15 +133,14 @@ class OptimumCriterion(Criterion):
 
 @dataclass(eq=False)
 class OptimumScorer(Scorer):
-    """A criterion of the maximum for one ensemble; the places of ``optima`` are its seeds.
+    """A criterion of the maximum for one ensemble, the mean over ``parts``; the places of ``optima`` are its seeds.
 
-    ``evaluate`` takes points (m, D) in the user's units and whether to compute the gradient, and returns values (m,)
-    and derivatives (m, D). ``width`` is the size of the arrays that one candidate needs.
+    ``width`` is the size of the arrays that one candidate needs.
     """
 
     ensemble: Ensemble
     optima: list[OptimizedPaths]
-    evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
+    parts: list[OfOneGP]
     units: str
     width: int
     diagnostics: dict[str, Any]
@@ -138,7 +149,16 @@ class OptimumScorer(Scorer):
     @property
     @override
     def seeds(self):
-        return places(self.optima)
+        return np.concatenate([o.gp.to_user(o.maxima.X) for o in self.optima])
+
+    def evaluate(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """Values (m,) at points in the user's units, and derivatives (m, D) or None."""
+
+        def of_one(part: OfOneGP) -> tuple[np.ndarray, np.ndarray | None, float]:
+            value, slope = part.evaluate(part.gp.x_map(X), gradient)
+            return value, None if slope is None else part.gp.x_map.pullback(X, slope), part.weight
+
+        return mean_over(map(of_one, self.parts))
 
     @override
     def score(self, X):
@@ -154,11 +174,6 @@ class OptimumScorer(Scorer):
             values, slopes = self.evaluate(X, True)
         assert slopes is not None
         return values, slopes
-
-
-def places(optima: Sequence[OptimizedPaths]) -> np.ndarray:
-    """The maxima found (S, D), in the user's units."""
-    return np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
 
 
 def score_or_maximize(
