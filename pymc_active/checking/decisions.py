@@ -102,7 +102,7 @@ class _Truth:
         key = criterion.name, getattr(criterion, "with_noise", None)
         if key not in self.known:
             pairs = zip(self.ensembles, self.mixtures, strict=True)
-            whole, one, other = (criterion.bind(ensemble).mixture_value(p) for ensemble, p in pairs)
+            whole, one, other = (criterion.bind(ensemble).value(p) for ensemble, p in pairs)
             self.known[key] = whole, (one, other)
         return self.known[key]
 

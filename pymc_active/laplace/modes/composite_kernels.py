@@ -9,16 +9,14 @@ mode found before, whose base kernels are redrawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from functools import partial
 
 import numpy as np
 
 from pymc_active.laplace.like_terms import same_place
 from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
-from pymc_active.laplace.modes.search import MOST_MODES, Found, Searcher, SearchResult, distinct, weighty
+from pymc_active.laplace.modes.search import MOST_MODES, Found, Searcher, SearchResult, Work, distinct, weighty
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.support.workers import run_calls
 
 # Additional noise of the short ladder, as fractions of the sd of y.
 _LADDER = (0.6, 0.3, 0.15)
@@ -37,8 +35,7 @@ def structured_search(
     rng: np.random.Generator,
     starts: Sequence[np.ndarray],
     n_restarts: int,
-    executor: Executor | None = None,
-    advance: Callable[..., None] = lambda *args: None,
+    work: Work,
 ) -> SearchResult:
     """Unpolished modes of a ``KernelPosterior``, from warm starts (best first) and fresh ones."""
     follows = bool(len(starts)) and n_restarts <= FOLLOW
@@ -52,25 +49,17 @@ def structured_search(
     turn = int(rng.integers(len(_KINDS)))
     # Each start has its own seed, so that an executor changes nothing.
     seeds = rng.integers(2**63, size=n_restarts)
-    run = partial(run_calls, executor)
-    found: list[Found] = []
     is_near = same_place(searcher.posterior, _NEAR)
-
-    def collect(climbs) -> None:
-        for mode in climbs:
-            found.append(mode)
-            advance()
-
-    collect(run(partial(searcher.climb, iterations=_ROUGH), starts))
+    found = list(work.steps(partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
     kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS  # type: ignore[arg-type]
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
-    collect(run(partial(_fresh, searcher), fresh, seeds[:n_new]))
+    found += work.steps(partial(_fresh, searcher), fresh, seeds[:n_new])
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
         best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
-            collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
+            found += work.steps(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part)
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
     kept = weighty(distinct(found, _ALIKE, is_near))

@@ -5,9 +5,8 @@ With much noise the surface is smooth, and good regions stay good as the noise i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +57,23 @@ class SearchResult(NamedTuple):
     n_evaluations: int = 0
     n_best: int = 0
     used_population: bool = False
+
+
+class Work(NamedTuple):
+    """Who runs the climbs of a search, and what is called after each of its steps."""
+
+    executor: Executor | None = None
+    advance: Callable[..., None] = lambda *args: None
+
+    def run(self, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
+        """``map(climb, *columns)``."""
+        return run_calls(self.executor, climb, *columns)
+
+    def steps(self, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
+        """The same, each climb being a step."""
+        for mode in self.run(climb, *columns):
+            yield mode
+            self.advance()
 
 
 # Of a fit that was not searched for.
@@ -152,13 +168,12 @@ def search(
     searcher: Searcher,
     rng: np.random.Generator,
     *,
-    starts: Sequence[np.ndarray] = (),
-    n_restarts: int = 12,
-    n_climbs: int = 0,
-    n_particles: int | None = None,
-    agreement: float = 2 / 3,
-    executor: Executor | None = None,
-    advance: Callable[..., None] = lambda *args: None,
+    starts: Sequence[np.ndarray],
+    n_restarts: int,
+    n_climbs: int,
+    n_particles: int | None,
+    agreement: float,
+    work: Work,
 ) -> SearchResult:
     """Search by warm starts, a noise ladder and plain climbs, then by a population if these disagree.
 
@@ -174,12 +189,8 @@ def search(
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)
     uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
-    run = partial(run_calls, executor)
-    found: list[Found] = []
-    for mode in run(searcher.ladder, draws):
-        found.append(mode)
-        advance()
-    found += run(searcher.climb, [*starts, *(searcher.center + searcher.sd * ndtri(uniform))])
+    found = list(work.steps(searcher.ladder, draws))
+    found += work.run(searcher.climb, [*starts, *(searcher.center + searcher.sd * ndtri(uniform))])
 
     def count_best(modes: list[Found]) -> int:
         best = max((mode.log_posterior for mode in found), default=-np.inf)
@@ -193,14 +204,14 @@ def search(
     n_evaluations = 0
     if used_population:
         before = searcher.n_evaluations
-        particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
+        particles, families = population(searcher, rng, n_particles=wanted, advance=work.advance)
         n_evaluations = searcher.n_evaluations - before
         for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
             found.append(searcher.climb(rough.z))
         # The best particle at the lowest level need not lead to the best mode.
-        found += run(searcher.climb, particles[: 3 * _FAMILIES])
+        found += work.run(searcher.climb, particles[: 3 * _FAMILIES])
     if not found:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
     n_evaluations += sum(mode.n_evaluations for mode in found)

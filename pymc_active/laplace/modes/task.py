@@ -20,6 +20,7 @@ from pymc_active.laplace.modes.search import (
     Found,
     Searcher,
     SearchResult,
+    Work,
     anywhere,
     distinct,
     follow,
@@ -74,17 +75,17 @@ def search_and_expand(
 
     Calls ``advance`` after every step. Limit BLAS to one thread around it, as workers do.
     """
-    posterior = task.posterior
+    posterior, work = task.posterior, Work(executor, advance)
     if not learns_lengthscale(posterior):
-        return _search(task, executor, advance)
+        return _search(task, work)
     given = GivenLengthscale(posterior)  # type: ignore[arg-type]
     first = given.mean
     starts = [given.start(start, first) for start in task.starts]
-    found = _search(task._replace(posterior=given.posterior(first), starts=starts), executor, advance)
+    found = _search(task._replace(posterior=given.posterior(first), starts=starts), work)
 
     def modes_at(log_lengthscale: float, starts: list[np.ndarray]) -> list[Expansion]:
         known = SearchTask(given.posterior(log_lengthscale), task.embedding, starts, 0, 0, 0)
-        return _search(known).expansions
+        return _search(known, Work()).expansions
 
     best = given.most_probable(found.expansions[0].theta, modes_at)
     starts = [given.start(expansion.theta, best) for expansion in found.expansions]
@@ -93,30 +94,22 @@ def search_and_expand(
     return found._replace(expansions=expansions)
 
 
-def _search(
-    task: SearchTask, executor: Executor | None = None, advance: Callable[..., None] = lambda *args: None
-) -> FoundModes:
+def _search(task: SearchTask, work: Work) -> FoundModes:
     if int(task.n_restarts) != task.n_restarts or task.n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {task.n_restarts!r}")
     space = find_space(task.posterior, task.embedding)
     task = task._replace(starts=[space.shrink(start) for start in task.starts])
-    return _search_in(space, task, np.random.default_rng(task.random_seed), executor, advance)
+    return _search_in(space, task, np.random.default_rng(task.random_seed), work)
 
 
-def _search_in(
-    space: Space,
-    task: SearchTask,
-    rng: np.random.Generator,
-    executor: Executor | None,
-    advance: Callable[..., None],
-) -> FoundModes:
+def _search_in(space: Space, task: SearchTask, rng: np.random.Generator, work: Work) -> FoundModes:
     """Search in the coordinates of a space, which are those of the starts; with many points first on some of them."""
     posterior, n = space.posterior, len(space.posterior.y)
     some = space.subset(rng.choice(n, max(n // _SHARE, _FEWEST), replace=False)) if n > MANY else None
     if some is None:
-        result = _search_anew(space, task, rng, executor, advance)
+        result = _search_anew(space, task, rng, work)
     else:
-        result = _follow(posterior, task.starts, _search_in(some, task, rng, executor, advance))
+        result = _follow(posterior, task.starts, _search_in(some, task, rng, work))
     if not result.modes:
         raise NoFiniteStartError(_NOT_FINITE)
     sd = posterior.prior_scale()[1]
@@ -135,21 +128,16 @@ def _is_structured(posterior: Posterior, task: SearchTask) -> TypeGuard[KernelPo
     return isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not task.population
 
 
-def _search_anew(
-    space: Space,
-    task: SearchTask,
-    rng: np.random.Generator,
-    executor: Executor | None,
-    advance: Callable[..., None],
-) -> SearchResult:
+def _search_anew(space: Space, task: SearchTask, rng: np.random.Generator, work: Work) -> SearchResult:
     """Unpolished modes, by the search that suits the posterior."""
     _, _, starts, n_restarts, population, _ = task
     posterior, embedding = space.posterior, space.embedding
-    # Compiled functions can neither be pickled nor be used by two threads at once.
-    executor = executor if isinstance(posterior, ArrayPosterior) else None
+    if not isinstance(posterior, ArrayPosterior):
+        # Compiled functions can neither be pickled nor be used by two threads at once.
+        work = work._replace(executor=None)
     searcher = Searcher(posterior, *posterior.prior_scale(), posterior.noise_unit)
     if _is_structured(posterior, task):
-        return structured_search(searcher, rng, starts, n_restarts, executor, advance)
+        return structured_search(searcher, rng, starts, n_restarts, work)
     return search(
         searcher,
         rng,
@@ -160,8 +148,7 @@ def _search_anew(
         # Most ladder starts may agree on a wrong mode of an embedding. Only the population can tell, unless all of them
         # reach the mode of an earlier search.
         agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
-        executor=executor,
-        advance=advance,
+        work=work,
     )
 
 
