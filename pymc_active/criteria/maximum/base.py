@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, override
 
@@ -95,6 +95,7 @@ class OptimumCriterion(Criterion):
                 raise ValueError(f"{name} must be a positive whole number; got {value!r}")
         self.domain, self.minimize = domain, minimize
         self.n_optima, self.n_features, self.n_hyperparameters = n_optima, n_features, n_hyperparameters
+        self._n_gps = min(n_hyperparameters, n_optima)
         self.method = method
         # A fixed number, so that the same question has the same answer.
         if random_seed is None or isinstance(random_seed, np.random.Generator):
@@ -110,10 +111,6 @@ class OptimumCriterion(Criterion):
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
         with one_blas_thread():
             return self.set_up(ensemble, gps, rng)
-
-    @property
-    def _n_gps(self) -> int:
-        return min(self.n_hyperparameters, self.n_optima)
 
     def ensemble(self, source: Source, model: GPModel | None) -> Ensemble:
         """The ensemble from which the criterion takes its draws."""
@@ -153,12 +150,12 @@ class OptimumScorer(Scorer):
 
     def evaluate(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
         """Values (m,) at points in the user's units, and derivatives (m, D) or None."""
-
-        def of_one(part: OfOneGP) -> tuple[np.ndarray, np.ndarray | None, float]:
-            value, slope = part.evaluate(part.gp.x_map(X), gradient)
-            return value, None if slope is None else part.gp.x_map.pullback(X, slope), part.weight
-
-        return mean_over(map(of_one, self.parts))
+        weights = np.array([part.weight for part in self.parts])
+        weights = weights / weights.sum()
+        values, slopes = zip(*(part.evaluate(part.gp.x_map(X), gradient) for part in self.parts), strict=True)
+        pairs = zip(self.parts, slopes, strict=True)
+        slopes = [part.gp.x_map.pullback(X, slope) for part, slope in pairs if slope is not None]
+        return np.einsum("k,km->m", weights, values), np.einsum("k,kmd->md", weights, slopes) if slopes else None
 
     @override
     def score(self, X):
@@ -216,11 +213,3 @@ def named_source(source: Any, model: GPModel | None, named: dict[str, Any]) -> t
     elif source is None:
         raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got None")
     return named[given[0]], source
-
-
-def mean_over(parts: Iterator[tuple[np.ndarray, np.ndarray | None, float]]) -> tuple[np.ndarray, np.ndarray | None]:
-    """Weighted mean of values and gradients."""
-    values, gradients, shares = zip(*parts, strict=True)
-    weights = np.array(shares) / np.sum(shares)
-    known = [gradient for gradient in gradients if gradient is not None]
-    return np.einsum("k,km->m", weights, values), np.einsum("k,kmd->md", weights, known) if known else None

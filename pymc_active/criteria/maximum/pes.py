@@ -19,7 +19,7 @@ from pymc_active.criteria.maximum.base import (
 )
 from pymc_active.criteria.maximum.constraints import Boundary, GPGivenMaxima, Mixed, MomentMethod
 from pymc_active.criteria.maximum.domain import best_inside
-from pymc_active.criteria.maximum.embedded_maxima import Frames, frames
+from pymc_active.criteria.maximum.embedded_maxima import frames
 from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.max_value import scorer_of_heights
 from pymc_active.inference.ensemble import Ensemble
@@ -152,7 +152,7 @@ class Pes(OptimumCriterion):
             values = hessian[:, *np.triu_indices(D, 1)]
         # Mixed derivatives are those in the inputs.
         in_inputs = self.domain.is_pool or self.mixed != "free"
-        gp, maxima, directions = Frames(optima.gp, optima.maxima, None) if in_inputs else frames(optima)
+        gp, maxima, directions = (optima.gp, optima.maxima, None) if in_inputs else frames(optima)
         return GPGivenMaxima(
             gp,
             maxima,
