@@ -94,7 +94,6 @@ FAMILIES = {
 def run_one(make: Callable, seed: int) -> dict:
     gpm, truth = make(seed)
     posterior = gpm.posterior()
-    center, sd = posterior.prior_scale()
     record: dict = {"seed": seed, "n_parameters": gpm.n_parameters}
     found: dict[str, float] = {}
 
@@ -115,30 +114,21 @@ def run_one(make: Callable, seed: int) -> dict:
         return fit.log_posterior, {k: fit.diagnostics[k] for k in keys}
 
     def ladder():
-        searcher, rng = (
-            Searcher(posterior, center, sd, posterior.noise_unit),
-            np.random.default_rng((seed, 1)),
-        )
+        searcher, rng = Searcher(posterior), np.random.default_rng((seed, 1))
         values = [searcher.ladder(searcher.draw(rng, 0.3)).log_posterior for _ in range(12)]
         return max(values), {"values": values, "n_evaluations": searcher.n_evaluations}
 
     def plain():
-        searcher, rng = (
-            Searcher(posterior, center, sd, posterior.noise_unit),
-            np.random.default_rng((seed, 2)),
-        )
+        searcher, rng = Searcher(posterior), np.random.default_rng((seed, 2))
         values = [searcher.climb(searcher.draw(rng, 1.0)).log_posterior for _ in range(12)]
         return max(values), {"values": values, "n_evaluations": searcher.n_evaluations}
 
     def from_truth():
-        searcher = Searcher(posterior, center, sd, posterior.noise_unit)
+        searcher = Searcher(posterior)
         return searcher.climb(truth).log_posterior, {}
 
     def very_long():
-        searcher, rng = (
-            Searcher(posterior, center, sd, posterior.noise_unit),
-            np.random.default_rng((seed, 3)),
-        )
+        searcher, rng = Searcher(posterior), np.random.default_rng((seed, 3))
         best = -np.inf
         for _ in range(36):
             best = max(best, searcher.ladder(searcher.draw(rng, rng.choice([0.3, 1.0]))).log_posterior)

@@ -62,8 +62,8 @@ def entropy_of(p):
 def test_information_of_reference_mixtures(case):
     reference = CASES[case]
     p = gaussians(reference["mu"], reference["var"], reference["w"])
-    assert_allclose(Bams().mixture_value(p), reference["mi"], rtol=0, atol=1e-7)
-    assert_allclose(Committee().mixture_value(p), reference["mixture_entropy"], rtol=0, atol=1e-6)
+    assert_allclose(Bams().value(p), reference["mi"], rtol=0, atol=1e-7)
+    assert_allclose(Committee().value(p), reference["mixture_entropy"], rtol=0, atol=1e-6)
 
 
 def hard_mixtures():
@@ -84,7 +84,7 @@ def test_information_of_hard_mixtures_is_that_of_monte_carlo(case):
     y = means[k] + np.sqrt(variances[k]) * rng.normal(size=n)
     densities = norm.pdf(y[:, None], means, np.sqrt(variances))
     gains = np.log(densities[np.arange(n), k]) - np.log(densities @ weights)
-    information = Bams().mixture_value(gaussians(*case))[0]
+    information = Bams().value(gaussians(*case))[0]
     assert abs(information - gains.mean()) < 4 * gains.std() / np.sqrt(n)
     assert 0 <= information <= entropy_of(weights) + 1e-6
 
@@ -97,19 +97,19 @@ def test_entropy_of_ordinary_mixtures_is_right_to_1e_6(monkeypatch):
     variances, weights = np.square(sds), np.array([0.4, 0.3, 0.3])
     found = mixture_entropy(means, variances, weights)
     nodes = np.polynomial.legendre.leggauss(24)
-    for name, value in {"_LENGTH": 1.0, "_N_NODES": 24, "_NODES": nodes[0], "_WEIGHTS": nodes[1], "_REACH": 9}.items():
+    for name, value in {"_LENGTH": 1.0, "N_NODES": 24, "_NODES": nodes[0], "_WEIGHTS": nodes[1], "_REACH": 9}.items():
         monkeypatch.setattr(entropy, name, value)
     assert_allclose(found, mixture_entropy(means, variances, weights), rtol=0, atol=1e-6)
 
 
 def test_nothing_is_learned_where_models_agree():
     p = gaussians([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [0.2, 0.3, 0.5])
-    assert Bams().mixture_value(p)[0] < 1e-9
+    assert Bams().value(p)[0] < 1e-9
     # Models that differ in nothing but the order of their modes agree as well.
     means, variances = np.array([[0.0], [3.0], [3.0], [0.0]]), np.array([[1.0], [0.2], [0.2], [1.0]])
     swapped = Mixture(means, variances, variances, 0 * means, np.array([0.12, 0.28, 0.42, 0.18]), np.repeat([0, 1], 2))
-    assert Bams().mixture_value(swapped)[0] < 1e-9
-    assert Bams().mixture_value(swapped._replace(owner=np.arange(4)))[0] > 0.3
+    assert Bams().value(swapped)[0] < 1e-9
+    assert Bams().value(swapped._replace(owner=np.arange(4)))[0] > 0.3
 
 
 def test_information_is_bounded_by_what_is_unknown(fits, average):

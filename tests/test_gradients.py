@@ -253,7 +253,7 @@ def test_a_coarse_gradient_is_that_of_the_first_draws():
     value, got = scorer.coarse(32).gradient(X)
 
     def of_the_first(Z):
-        return Bald(method="draws").mixture_value(mixture(first, Z))
+        return Bald(method="draws").value(mixture(first, Z))
 
     assert_allclose(value, of_the_first(X), rtol=1e-12)
     assert_same_gradient(got, differentiate(of_the_first, fit, X), 1e-4)

@@ -11,12 +11,13 @@ from test_pes import criterion, problem
 
 import pymc_active as pma
 from pymc_active.criteria.improvement import ExpectedImprovement
-from pymc_active.criteria.maximum.base import mean_over
+from pymc_active.criteria.maximum.base import OfOneGP, OptimumScorer
 from pymc_active.criteria.maximum.domain import Domain, read_domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch, _Representers
 from pymc_active.criteria.maximum.max_value import JointEntropy, MaxValueEntropy, Thompson
 from pymc_active.learner.optimum import find_optimum
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.predictions.ensembles import as_ensemble
 
 T = np.random.default_rng(9).uniform(size=(6, 2))
 BOX = [(0, 1), (0, 1)]
@@ -78,7 +79,7 @@ def by_hand(kind, scorer, X):
         return optima.paths.value(X)[0], 1e-10
     if kind is EntropySearch:
         # Single precision may settle a tie the other way.
-        return counted(scorer.evaluate.args[0][0], X), 5e-3
+        return counted(scorer.parts[0].evaluate, X), 5e-3
     mean, variance = dense(gp, X)
     if kind is MaxValueEntropy:
         sd = np.sqrt(variance)
@@ -222,7 +223,7 @@ class TestEntropySearch:
     def test_it_counts_as_a_loop_would(self):
         gpm, point = problem()
         made = criterion(gpm, point, kind=EntropySearch)
-        [part] = made.evaluate.args[0]
+        part = made.parts[0].evaluate
         # Single precision may settle a tie the other way.
         assert_allclose(made.score(T), counted(part, T), atol=5e-3)
 
@@ -230,7 +231,7 @@ class TestEntropySearch:
         """By fresh draws from the representers' Gaussian, given each outcome."""
         gpm, point = problem()
         made = criterion(gpm, point, kind=EntropySearch)
-        part = made.evaluate.args[0][0]
+        part = made.parts[0].evaluate
         x, R, rng = T[:1], part.X, np.random.default_rng(0)
 
         def entropy(model):
@@ -393,11 +394,18 @@ class TestGroundTruth:
 
 
 def test_a_mean_over_parts_is_weighted():
-    parts = [(np.array([1.0, 2.0]), np.ones((2, 1)), 1.0), (np.array([5.0, 2.0]), np.zeros((2, 1)), 3.0)]
-    value, slope = mean_over(iter(parts))
+    def fixed(weight, values, slope):
+        return OfOneGP(gp, weight, lambda X, gradient: (np.array(values), np.full((2, 1), slope) if gradient else None))
+
+    gpm, point = problem(D=1)
+    gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
+    parts = [fixed(1.0, [1.0, 2.0], 1.0), fixed(3.0, [5.0, 2.0], 0.0)]
+    made = OptimumScorer(as_ensemble(point, model=gpm), [], parts, "nats", 1, {})
+    value, slope = made.gradient(T[:2, :1])
     assert_allclose(value, [4.0, 2.0])
     assert_allclose(slope, [[0.25], [0.25]])
-    assert mean_over((value, None, weight) for value, _, weight in parts)[1] is None
+    assert_allclose(made.score(T[:2, :1]), value)
+    assert made.evaluate(T[:2, :1], False)[1] is None
 
 
 def test_an_optimum_says_how_much_is_known():

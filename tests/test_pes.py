@@ -15,12 +15,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import spearmanr
 
 import pymc_active as pma
-from pymc_active.criteria.maximum import pes as pes_module
+from pymc_active.criteria.maximum import max_value as max_value_module
 from pymc_active.criteria.maximum.constraints import GPGivenMaxima
 from pymc_active.criteria.maximum.domain import Domain, best_inside, read_domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch
 from pymc_active.criteria.maximum.expectation_propagation import propagate
-from pymc_active.criteria.maximum.log_improvement import log_expected_improvement
 from pymc_active.criteria.maximum.max_value import JointEntropy
 from pymc_active.criteria.maximum.pes import Pes, PlaceInformation, pes
 from pymc_active.paths import PathMaxima
@@ -271,7 +270,7 @@ class TestFallbacks:
 
     def test_then_the_expected_improvement(self, monkeypatch):
         self.fail(monkeypatch)
-        monkeypatch.setattr(pes_module, "max_value", lambda optima, X, gradient: (np.full(len(X), np.nan), None))
+        monkeypatch.setattr(max_value_module, "_max_value", lambda optima, X, gradient: (np.full(len(X), np.nan), None))
         result = self.score()
         assert result.attrs["constraints"] == "none (expected_improvement)"
         assert result.attrs["units"] == "log of units of y"
@@ -295,19 +294,6 @@ class TestFallbacks:
         assert result.attrs["n_dropped"] == 3
         assert result.attrs["constraints"] == "C1, C2 and C3"
         assert np.isfinite(result).all()
-
-
-def test_improvement_at_several_hyperparameters_is_their_mean_with_its_gradient():
-    gpm, point = problem(x_scale="unit", y_scale="standardize")
-    others = {**point, "log_lengthscale": np.log([0.5, 0.2])}
-    gps = [ConditionedGP(gpm.posterior(), gpm.flatten(p)) for p in (point, others)]
-    T = np.random.default_rng(5).uniform(size=(4, 2))
-    value, slope = log_expected_improvement(gps, T, True)
-    each = [log_expected_improvement([gp], T, False)[0] for gp in gps]
-    assert_allclose(np.exp(value), np.exp(each).mean(0))
-    for i, x in enumerate(T):
-        numeric = central_difference(lambda z: log_expected_improvement(gps, z[None], False)[0][0], x)
-        assert_allclose(slope[i], numeric, rtol=1e-6, atol=1e-7)
 
 
 class TestEdges:

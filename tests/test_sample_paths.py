@@ -190,7 +190,7 @@ def test_the_prior_variance_of_a_stationary_kernel_is_exact_with_one_frequency()
     [term] = found = gp.posterior.kernel.terms(gp.theta, 1)
     features = spread(found, 2, np.random.default_rng(1), np.zeros(1), np.ones(1))
     assert [len(each.frequencies) for each in features] == [1]
-    [waves] = draw_waves(features, 200_000, np.random.default_rng(2)).parts
+    [waves], _ = draw_waves(features, 200_000, np.random.default_rng(2))
     variance = waves.value(np.array([[0.3], [5.0]])).var(0)
     assert_allclose(variance, term.variance, rtol=4 * np.sqrt(2 / 200_000))
 
@@ -255,7 +255,7 @@ def test_a_basis_that_misses_much_says_so_once():
 
 def test_a_basis_of_a_smooth_kernel_is_small_and_misses_nothing():
     gp = conditioned("ExpQuad", D=1, lengthscale=0.4)
-    diagnostics = draw_on_basis(gp, 1, 1000, np.random.default_rng(1), np.zeros(1), np.ones(1)).diagnostics
+    _, diagnostics = draw_on_basis(gp, 1, 1000, np.random.default_rng(1), np.zeros(1), np.ones(1))
     assert diagnostics["n_features"] < 25
     assert diagnostics["missed_variance"] < 1e-8
 

@@ -7,9 +7,8 @@ from typing import Literal
 
 import numpy as np
 import xarray as xr
-from scipy.stats import norm
 
-from pymc_active.inference.fit import Fit
+from pymc_active.information.mixture_quantiles import mixture_cdf
 from pymc_active.models.datatrees import simulate, to_dataset
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior, draw_prior
@@ -96,7 +95,8 @@ def calibrate(
             with ignoring(DoubtfulFitWarning):
                 found = fit(gpm, method=method, n_particles=n_particles, random_seed=rng, progressbar=False)
             ranks[i] = np.sum(found.draw(draws, rng) < truth, axis=0)
-            quantiles[i] = _quantile(found, points[-1:], y[-1])
+            p = mixture(found.ensemble, points[-1:])
+            quantiles[i] = mixture_cdf(y[-1:], p.means, p.variances + p.noises, p.weights)[0]
             n_doubtful += bool(found.diagnostics["warnings"])
             advance()
     # Within its step of 1 / (draws + 1), a rank may be anywhere.
@@ -113,9 +113,3 @@ def calibrate(
     tree = xr.DataTree.from_dict(made)
     tree.attrs = {"n_simulations": n_simulations, "draws": draws, "n_doubtful": n_doubtful}
     return tree
-
-
-def _quantile(found: Fit, x: np.ndarray, y: float) -> float:
-    """Probability of less than y at x (1, D)."""
-    p = mixture(found.ensemble, x)
-    return float(p.weights @ norm.cdf(y, p.means[:, 0], np.sqrt(p.variances + p.noises)[:, 0]))

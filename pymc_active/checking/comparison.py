@@ -17,11 +17,6 @@ from pymc_active.predictions.mixtures import Mixture, mixture
 _COMPONENTS = 400
 
 
-def approximations_of(fit: Subject) -> dict[str, Ensemble]:
-    """The ensembles that a fit predicts with, by name; the first one is what ``predict`` uses."""
-    return {fit.method: fit} if isinstance(fit, Ensemble) else dict(fit.approximations)
-
-
 def compare_predictions(
     fit: Subject, X: np.ndarray, labels: np.ndarray, p: Mixture, observed: np.ndarray | None
 ) -> xr.Dataset:
@@ -31,7 +26,7 @@ def compare_predictions(
     thin = systematic(p.weights, min(_COMPONENTS, len(p.weights)))
     equal = np.full(len(thin), 1 / len(thin))
     y = _outcomes(p, thin) if observed is None else observed[None]
-    approximations = approximations_of(fit)
+    approximations = {fit.method: fit} if isinstance(fit, Ensemble) else fit.approximations
     rows: dict[str, list[np.ndarray]] = {}
     for ensemble in approximations.values():
         q = mixture(ensemble, X)

@@ -27,13 +27,15 @@ def trace_diagnostics(fit: Subject, trace: xr.DataTree, means: np.ndarray) -> xr
     for name, function, worst in (("rhat", rhat, "max"), ("ess_bulk", ess, "min")):
         values = function(parts)
         table[name] = np.array([float(getattr(values[v], worst)()) for v in shown])
+    stats: Any = trace.children.get("sample_stats", {})
     counts = np.array([name not in symmetric for name in shown])
     return xr.Dataset(
         {
             **{name: ("variable", values) for name, values in table.items()},
             "largest_rhat": np.nan if np.isnan(table["rhat"][counts]).all() else np.nanmax(table["rhat"][counts]),
             "smallest_ess": np.nanmin(table["ess_bulk"][counts]),
-            "n_divergences": _divergences(trace),
+            # Samplers that do not report them have none.
+            "n_divergences": int(stats["diverging"].sum()) if "diverging" in stats else 0,
             "n_draws": len(means),
             "n_chains": shape[0],
         },
@@ -50,9 +52,3 @@ def symmetric_variables(fit: Subject) -> set[str]:
     owner = np.concatenate([np.full(int(np.prod(shape)), k) for k, shape in enumerate(fit.gpm.shapes.values())])
     names = [variable.name for variable in fit.gpm.model.free_RVs]
     return {names[k] for k in np.unique(owner[moved])}
-
-
-def _divergences(trace: xr.DataTree) -> int:
-    """Divergent transitions after tuning; 0 for samplers that do not report them."""
-    stats: Any = trace.children.get("sample_stats", {})
-    return int(stats["diverging"].sum()) if "diverging" in stats else 0

@@ -81,29 +81,25 @@ def read_question(
 
 
 class Row(NamedTuple):
-    """Our scores, the true utility, and the true one by each half of the reference, (m,) each."""
+    """Our scores (m,), and the true utilities by the reference and by each half of it, (m,) each."""
 
     score: np.ndarray
-    utility: np.ndarray
-    halves: tuple[np.ndarray, np.ndarray]
+    true: Sequence[np.ndarray]
     units: str
 
 
 class _Truth:
-    """True utilities of functions of the predictive moments: over the reference, and over each half of it."""
+    """True utilities of functions of the predictive mixture: over the reference, and over each half of it."""
 
-    def __init__(self, whole: Ensemble, halves: Sequence[Ensemble], X: np.ndarray):
-        self.ensembles = (whole, *halves)
-        self.mixtures = [mixture(ensemble, X) for ensemble in self.ensembles]
-        self.known: dict[tuple, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = {}
+    def __init__(self, ensembles: Sequence[Ensemble], X: np.ndarray):
+        self.pairs = [(ensemble, mixture(ensemble, X)) for ensemble in ensembles]
+        self.known: dict[tuple, list[np.ndarray]] = {}
 
-    def __call__(self, criterion: MomentCriterion) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    def __call__(self, criterion: MomentCriterion) -> list[np.ndarray]:
         # How a criterion marginalises a fit has nothing to do with the truth.
         key = criterion.name, getattr(criterion, "with_noise", None)
         if key not in self.known:
-            pairs = zip(self.ensembles, self.mixtures, strict=True)
-            whole, one, other = (criterion.bind(ensemble).mixture_value(p) for ensemble, p in pairs)
-            self.known[key] = whole, (one, other)
+            self.known[key] = [criterion.bind(ensemble).value(p) for ensemble, p in self.pairs]
         return self.known[key]
 
 
@@ -116,17 +112,18 @@ def compare_decisions(fit: Subject, question: Question, reference: Reference, ra
     """The group ``decision`` of :func:`pymc_active.check`."""
     rows: dict[str, Row] = {}
     left_out = {}
-    whole, *halves = _parts(reference.ensemble, _DRAWS)
-    truth = _Truth(whole, halves, question.X)
+    truth = _Truth(_parts(reference.ensemble, _DRAWS), question.X)
     for named in question.criteria:
         name, ours = str(named), question.criterion(named, random_seed)
         try:
             if isinstance(ours, Thompson):
                 raise ValueError("a single sample path has no utility that another source could judge")
             scorer = ours.prepare(fit)
-            known = truth(ours) if isinstance(ours, MomentCriterion) else None
-            utility, parts = known or _by_halves(named, question, reference, random_seed)
-            rows[name] = Row(scorer.score(question.X), utility, parts, scorer.units)
+            if isinstance(ours, MomentCriterion):
+                true = truth(ours)
+            else:
+                true = _by_halves(named, question, reference, random_seed)
+            rows[name] = Row(scorer.score(question.X), true, scorer.units)
         except (ValueError, NotImplementedError) as error:
             # A kernel without derivatives must not cost what the reference has cost.
             left_out[name] = str(error)
@@ -135,9 +132,7 @@ def compare_decisions(fit: Subject, question: Question, reference: Reference, ra
     return to_dataset(rows, question.labels).assign_attrs({f"left_out_{k}": text for k, text in left_out.items()})
 
 
-def _by_halves(
-    named: Named, question: Question, reference: Reference, random_seed: int | None
-) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+def _by_halves(named: Named, question: Question, reference: Reference, random_seed: int | None) -> list[np.ndarray]:
     """True utilities of a criterion that takes long: the mean over both halves of the reference, and each."""
     seeds = np.random.SeedSequence(random_seed).generate_state(2)
     halves = []
@@ -148,7 +143,7 @@ def _by_halves(
         else:
             truth = question.criterion(named, None)
         halves.append(truth.prepare(picked(reference.ensemble, 2 * _TRUE_DRAWS, half)).score(question.X))
-    return 0.5 * (halves[0] + halves[1]), (halves[0], halves[1])
+    return [0.5 * (halves[0] + halves[1]), *halves]
 
 
 def decide_between(
@@ -161,8 +156,7 @@ def decide_between(
         used = np.flatnonzero(weights > _NEGLIGIBLE)
         shares = weights[used] / weights[used].sum()
         columns = zip(*(some[k] for k in used), strict=True)
-        whole, *halves = (ensemble_of_models(members, shares, 0) for members in columns)
-        return _Truth(whole, halves, question.X)
+        return _Truth([ensemble_of_models(members, shares, 0) for members in columns], question.X)
 
     by_probability = truth(true)
     equally = truth(np.where(true > 0, 1.0, 0.0) / np.count_nonzero(true))
@@ -171,8 +165,8 @@ def decide_between(
         criterion = question.criterion(named, None)
         assert isinstance(criterion, MomentCriterion)
         scorer = criterion.prepare(average)
-        utility, halves = (equally if named.name == "committee" else by_probability)(criterion)
-        rows[str(named)] = Row(scorer.score(question.X), utility, halves, scorer.units)
+        true_utilities = (equally if named.name == "committee" else by_probability)(criterion)
+        rows[str(named)] = Row(scorer.score(question.X), true_utilities, scorer.units)
     return to_dataset(rows, question.labels)
 
 
@@ -181,16 +175,16 @@ def to_dataset(rows: dict[str, Row], labels: np.ndarray) -> xr.Dataset:
     picks = [int(np.argmax(row.score)) for row in rows.values()]
     split = [
         0.5 * (relative_utility(name, a, int(np.argmax(b))) + relative_utility(name, b, int(np.argmax(a))))
-        for name, (_, _, (a, b), _) in rows.items()
+        for name, (_, (_, a, b), _) in rows.items()
     ]
-    ratio = [relative_utility(name, row.utility, pick) for (name, row), pick in zip(rows.items(), picks, strict=True)]
+    ratio = [relative_utility(name, row.true[0], pick) for (name, row), pick in zip(rows.items(), picks, strict=True)]
     both = ("criterion", "candidate")
     return xr.Dataset(
         {
-            "true_utility": (both, np.stack([row.utility for row in rows.values()])),
+            "true_utility": (both, np.stack([row.true[0] for row in rows.values()])),
             "score": (both, np.stack([row.score for row in rows.values()])),
             "pick": ("criterion", picks),
-            "best": ("criterion", [int(np.argmax(row.utility)) for row in rows.values()]),
+            "best": ("criterion", [int(np.argmax(row.true[0])) for row in rows.values()]),
             "regret_ratio": ("criterion", ratio),
             "split_half": ("criterion", split),
         },

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import softmax
 
 from pymc_active.checking.reference import Reference, Subject
-from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.model_average import ModelAverage, log_weights
 
 ESTIMATORS = ("fit", "reference")
 
@@ -51,6 +51,7 @@ def compare_models(average: ModelAverage, trees: Mapping[Any, xr.DataTree]) -> x
 
 def _probabilities(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """Models without an evidence get zero; all are NaN if no model has one."""
-    with np.errstate(divide="ignore"):
-        weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
-    return softmax(weights) if np.isfinite(weights).any() else np.full(len(prior), np.nan)
+    try:
+        return softmax(log_weights(log_evidence, prior))
+    except ValueError:
+        return np.full(len(prior), np.nan)

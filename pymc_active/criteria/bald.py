@@ -7,7 +7,7 @@ from typing import Any, Literal, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.criteria.base import MatchedCriterion, MomentCriterion, rounding
 from pymc_active.inference.ensemble import MIXTURE_METHODS, Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.models.gpmodel import GPModel
@@ -83,27 +83,17 @@ class Bald(MomentCriterion):
         super().__init__(method, draws, random_seed)
         self.with_noise = float(target == "y")
 
-    @override
-    def value(self, p):
-        noise = self.with_noise * p.noise
-        return 0.5 * np.log((p.variance + noise) / (p.plug_in + noise))
-
-    @override
-    def partials(self, p):
-        noise = self.with_noise * p.noise
-        return np.zeros_like(p.mean), 0.5 / (p.variance + noise), -0.5 / (p.plug_in + noise)
-
     def _variances(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         noise, floor = self.with_noise * p.noises, rounding(p)
         return np.maximum(p.variances + noise, floor), np.maximum(p.conditional + noise, floor)
 
     @override
-    def mixture_value(self, p):
+    def value(self, p):
         variances, conditional = self._variances(p)
         return mixture_entropy(p.means, variances, p.weights) - p.weights @ gaussian_entropy(conditional)
 
     @override
-    def mixture_partials(self, p):
+    def partials(self, p):
         variances, conditional = self._variances(p)
         return *mixture_entropy_gradient(p.means, variances, p.weights), -0.5 * p.weights[:, None] / conditional
 
@@ -141,15 +131,12 @@ def uncertainty(
     return Uncertainty(method, draws, random_seed).over(fit, X_pool, model)
 
 
-class Uncertainty(MomentCriterion):
+class Uncertainty(MatchedCriterion):
     """:func:`uncertainty` as a criterion with a gradient."""
 
     name, units = "uncertainty", "units of y"
 
     @override
-    def value(self, p):
-        return np.sqrt(p.variance)
-
-    @override
-    def partials(self, p):
-        return np.zeros_like(p.mean), 0.5 / np.sqrt(p.variance), np.zeros_like(p.mean)
+    def of_moments(self, mean, variance):
+        sd = np.sqrt(variance)
+        return sd, np.zeros_like(mean), 0.5 / sd

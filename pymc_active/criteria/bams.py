@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
 from pymc_active.inference.ensemble import Seed
-from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
+from pymc_active.information.mixture_entropy import mixture_entropy, mixture_entropy_gradient
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
 from pymc_active.support.arguments import checked
@@ -118,24 +118,15 @@ class Bams(MomentCriterion):
 
     @override
     def value(self, p):
-        # A single model leaves nothing to learn.
-        return np.zeros_like(p.mean)
-
-    @override
-    def partials(self, p):
-        return (np.zeros_like(p.mean),) * 3
-
-    @override
-    def mixture_value(self, p):
         variances = _of_observations(p)
         information = mixture_entropy(p.means, variances, p.weights)
         for share, rows in _by_model(p):
-            information -= share * _model_entropy(p.means[rows], variances[rows], p.weights[rows] / share)
+            information -= share * mixture_entropy(p.means[rows], variances[rows], p.weights[rows] / share)
         # Only quadrature errors make it negative.
         return np.maximum(information, 0.0)
 
     @override
-    def mixture_partials(self, p):
+    def partials(self, p):
         variances = _of_observations(p)
         in_mean, in_variance = mixture_entropy_gradient(p.means, variances, p.weights)
         for share, rows in _by_model(p):
@@ -156,18 +147,10 @@ class Committee(MomentCriterion):
 
     @override
     def value(self, p):
-        return gaussian_entropy(p.variance + p.noise)
-
-    @override
-    def partials(self, p):
-        return np.zeros_like(p.mean), 0.5 / (p.variance + p.noise), np.zeros_like(p.mean)
-
-    @override
-    def mixture_value(self, p):
         return mixture_entropy(p.means, _of_observations(p), p.weights)
 
     @override
-    def mixture_partials(self, p):
+    def partials(self, p):
         in_mean, in_variance = mixture_entropy_gradient(p.means, _of_observations(p), p.weights)
         return in_mean, in_variance, np.zeros_like(in_variance)
 
@@ -181,7 +164,3 @@ def _by_model(p: Mixture) -> Iterator[tuple[float, np.ndarray]]:
     for k in np.unique(p.owner):
         rows = np.flatnonzero(p.owner == k)
         yield p.weights[rows].sum(), rows
-
-
-def _model_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return gaussian_entropy(variances[0]) if len(means) == 1 else mixture_entropy(means, variances, weights)

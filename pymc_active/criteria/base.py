@@ -18,7 +18,6 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import Mixture, mixture, mixture_gradients
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.moments import PredictiveMoments, marginal_gradients, marginal_moments
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
@@ -70,7 +69,7 @@ class Criterion(ABC):
 
 
 class MomentCriterion(Criterion):
-    """A function of the predictive moments at one point.
+    """A function of the predictive mixture at one point.
 
     ``method``, ``draws`` and ``random_seed`` say how to marginalise a fit, as in :func:`pymc_active.predict`: without a
     method over the particles of a ParticleFit, and as ``"mgp"`` for a LaplaceFit.
@@ -97,27 +96,35 @@ class MomentCriterion(Criterion):
         return self
 
     @abstractmethod
-    def value(self, p: PredictiveMoments) -> np.ndarray:
+    def value(self, p: Mixture) -> np.ndarray:
         """At m points, (m,)."""
 
     @abstractmethod
-    def partials(self, p: PredictiveMoments) -> Partials:
-        """Derivatives of ``value`` in mean, variance and plug-in variance, (m,) each."""
-
-    def mixture_value(self, p: Mixture) -> np.ndarray:
-        """As ``value``, for a mixture: by default of its mean and variance."""
-        return self.value(_matched(p))
-
-    def mixture_partials(self, p: Mixture) -> Partials:
+    def partials(self, p: Mixture) -> Partials:
         """Derivatives in the components' means, variances and conditional variances, (S, m) each."""
-        q = _matched(p)
-        in_mean, in_variance, in_plug_in = self.partials(q)
-        in_variance = p.weights[:, None] * (in_variance + in_plug_in)
-        return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - q.mean), in_variance, 0 * in_variance
+
+
+class MatchedCriterion(MomentCriterion):
+    """A function of the mixture's mean and variance."""
+
+    @abstractmethod
+    def of_moments(self, mean: np.ndarray, variance: np.ndarray) -> Partials:
+        """Value, and its derivatives in mean and variance, (m,) each."""
+
+    @override
+    def value(self, p):
+        return self.of_moments(*mixture_moments(p.means, p.variances, p.weights))[0]
+
+    @override
+    def partials(self, p):
+        mean, variance = mixture_moments(p.means, p.variances, p.weights)
+        _, in_mean, in_variance = self.of_moments(mean, variance)
+        in_variance = p.weights[:, None] * in_variance
+        return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - mean), in_variance, 0 * in_variance
 
 
 class MomentScorer(Scorer):
-    """A function of predictive moments over one ensemble."""
+    """A function of the predictive mixture of one ensemble."""
 
     def __init__(self, criterion: MomentCriterion, ensemble: Ensemble):
         self.criterion, self.ensemble = criterion.bind(ensemble), ensemble
@@ -125,32 +132,18 @@ class MomentScorer(Scorer):
 
     @override
     def score(self, X):
-        criterion, ensemble = self.criterion, self.ensemble
-        if ensemble.is_gaussian:
-            [part] = ensemble.parts
-            return criterion.value(marginal_moments(part.local[0], X, part.rule))
-        block = _BLOCK // ensemble.n_models
-        parts = np.array_split(X, -(-len(X) // block))
-        return np.concatenate([criterion.mixture_value(mixture(ensemble, part)) for part in parts])
+        parts = np.array_split(X, -(-len(X) // (_BLOCK // self.ensemble.n_models)))
+        return np.concatenate([self.criterion.value(mixture(self.ensemble, part)) for part in parts])
 
     @override
     def gradient(self, X):
-        criterion, ensemble = self.criterion, self.ensemble
         with one_blas_thread():
-            if ensemble.is_gaussian:
-                [part] = ensemble.parts
-                one = marginal_gradients(part.local[0], X, part.rule)
-                if one is None:
-                    return None
-                p, inputs = one
-                pairs = zip(criterion.partials(p), inputs, strict=True)
-                return criterion.value(p), sum(w[:, None] * g for w, g in pairs)
-            several = mixture_gradients(ensemble, X)
-            if several is None:
+            found = mixture_gradients(self.ensemble, X)
+            if found is None:
                 return None
-            mixed, inputs = several
-            pairs = zip(criterion.mixture_partials(mixed), inputs, strict=True)
-            return criterion.mixture_value(mixed), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
+            p, inputs = found
+            pairs = zip(self.criterion.partials(p), inputs, strict=True)
+            return self.criterion.value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 
     @override
     def coarse(self, n):
@@ -163,12 +156,6 @@ class MomentScorer(Scorer):
 def rounding(p: Mixture) -> np.ndarray:
     """Variances below these (m,) are rounding errors; latent variances may vanish at a data point."""
     return 1e-10 * (p.variances + p.noises).max(0) + np.finfo(float).tiny
-
-
-def _matched(p: Mixture) -> PredictiveMoments:
-    """One Gaussian with a mixture's mean and variance."""
-    mean, variance = mixture_moments(p.means, p.variances, p.weights)
-    return PredictiveMoments(mean, variance, variance, p.weights @ p.noises)
 
 
 def is_lazy(X_pool: Any) -> bool:

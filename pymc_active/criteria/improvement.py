@@ -9,12 +9,12 @@ import numpy as np
 import xarray as xr
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
-from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.criteria.base import MatchedCriterion, rounding
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.predictions.ensembles import Source
-from pymc_active.predictions.mixtures import Mixture, mixture
+from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.predict import posterior_mean
 from pymc_active.support.arguments import checked
 from pymc_active.support.threads import one_blas_thread
@@ -90,7 +90,7 @@ def upper_confidence_bound(
     return UpperConfidenceBound(beta, minimize, method, draws, random_seed).over(fit, X_pool, model)
 
 
-class ExpectedImprovement(MomentCriterion):
+class ExpectedImprovement(MatchedCriterion):
     """:func:`expected_improvement` as a criterion with a gradient."""
 
     name, units = "expected_improvement", "log of units of y"
@@ -98,7 +98,7 @@ class ExpectedImprovement(MomentCriterion):
     def __init__(self, minimize: bool = False, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         super().__init__(method, draws, random_seed)
         self.sign = -1.0 if minimize else 1.0
-        # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S,).
+        # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S, 1).
         self.best = np.array(np.nan)
 
     @override
@@ -108,42 +108,39 @@ class ExpectedImprovement(MomentCriterion):
             if ensemble.method in GAUSSIAN_METHODS:
                 bound.best = np.max(self.sign * posterior_mean(ensemble, ensemble.X))
             else:
-                bound.best = (self.sign * mixture(ensemble, ensemble.X).means).max(1)
+                bound.best = (self.sign * mixture(ensemble, ensemble.X).means).max(1, keepdims=True)
         return bound
+
+    def _improvement(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sd, standardised mean and log improvement."""
+        sd = np.sqrt(variance)
+        z = (self.sign * mean - self.best) / sd
+        return sd, z, np.log(sd) + log_h(z)
+
+    def _slopes(self, share: Any, sd: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of a share of the log improvement in mean and variance."""
+        slope = np.exp(log_ndtr(z) - log_h(z))
+        return share * self.sign * slope / sd, share * (0.5 - 0.5 * z * slope) / (sd * sd)
+
+    @override
+    def of_moments(self, mean, variance):
+        sd, z, each = self._improvement(mean, variance)
+        return each, *self._slopes(1.0, sd, z)
 
     @override
     def value(self, p):
-        sd = np.sqrt(p.variance)
-        return np.log(sd) + log_h((self.sign * p.mean - self.best) / sd)
+        if not self.best.ndim:
+            return super().value(p)
+        _, _, each = self._improvement(p.means, np.maximum(p.variances, rounding(p)))
+        return logsumexp(each, axis=0, b=p.weights[:, None])
 
     @override
     def partials(self, p):
-        sd = np.sqrt(p.variance)
-        z = (self.sign * p.mean - self.best) / sd
-        slope = np.exp(log_ndtr(z) - log_h(z))
-        return self.sign * slope / sd, (0.5 - 0.5 * z * slope) / p.variance, np.zeros_like(sd)
-
-    def _components(self, p: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sd, standardised mean and log improvement of each component, (S, m)."""
-        sd = np.sqrt(np.maximum(p.variances, rounding(p)))
-        z = (self.sign * p.means - self.best[:, None]) / sd
-        return sd, z, np.log(sd) + log_h(z)
-
-    @override
-    def mixture_value(self, p):
         if not self.best.ndim:
-            return super().mixture_value(p)
-        return logsumexp(self._components(p)[2], axis=0, b=p.weights[:, None])
-
-    @override
-    def mixture_partials(self, p):
-        if not self.best.ndim:
-            return super().mixture_partials(p)
-        sd, z, each = self._components(p)
+            return super().partials(p)
+        sd, z, each = self._improvement(p.means, np.maximum(p.variances, rounding(p)))
         share = p.weights[:, None] * np.exp(each - logsumexp(each, axis=0, b=p.weights[:, None]))
-        slope = np.exp(log_ndtr(z) - log_h(z))
-        in_variance = share * (0.5 - 0.5 * z * slope) / (sd * sd)
-        return share * self.sign * slope / sd, in_variance, np.zeros_like(sd)
+        return *self._slopes(share, sd, z), np.zeros_like(sd)
 
 
 def log_h(z: np.ndarray) -> np.ndarray:
@@ -160,7 +157,7 @@ def log_h(z: np.ndarray) -> np.ndarray:
     return np.where(z > -1, near, log_phi + tail)
 
 
-class UpperConfidenceBound(MomentCriterion):
+class UpperConfidenceBound(MatchedCriterion):
     """:func:`upper_confidence_bound` as a criterion with a gradient; ``beta=0`` is the posterior mean."""
 
     name, units = "upper_confidence_bound", "units of y"
@@ -179,9 +176,6 @@ class UpperConfidenceBound(MomentCriterion):
         self.width, self.sign = float(np.sqrt(beta)), -1.0 if minimize else 1.0
 
     @override
-    def value(self, p):
-        return self.sign * p.mean + self.width * np.sqrt(p.variance)
-
-    @override
-    def partials(self, p):
-        return np.full_like(p.mean, self.sign), 0.5 * self.width / np.sqrt(p.variance), np.zeros_like(p.mean)
+    def of_moments(self, mean, variance):
+        sd = np.sqrt(variance)
+        return self.sign * mean + self.width * sd, np.full_like(mean, self.sign), 0.5 * self.width / sd

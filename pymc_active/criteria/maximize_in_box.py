@@ -37,6 +37,11 @@ class LocalMaxima(NamedTuple):
     values: np.ndarray
 
 
+def _sorted(X: np.ndarray, values: np.ndarray) -> LocalMaxima:
+    order = np.argsort(-values, kind="stable")
+    return LocalMaxima(X[order], values[order])
+
+
 def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> LocalMaxima:
     """Local maxima of a criterion in the box from ``low`` to ``high``, (D,) each."""
     width = high - low
@@ -66,34 +71,39 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
             options={"maxiter": max_iterations, "maxcor": 20},
         )
         found = np.concatenate([np.clip(result.x.reshape(starts.shape), 0.0, 1.0), starts])
-        reached = np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf)
-        order = np.argsort(-reached, kind="stable")
-        return LocalMaxima(found[order], reached[order])
+        return _sorted(found, np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf))
 
     seeds = _seeds(scorer.ensemble, low, high, rng)
     seeds = np.concatenate([seeds, np.clip((scorer.seeds - low) / width, 0.0, 1.0)])
     values = np.nan_to_num(score(seeds), nan=-np.inf, posinf=-np.inf)
     if not np.isfinite(values).any():
         raise ValueError("the criterion is not finite at any point of the box")
-    best_first = seeds[np.argsort(-values, kind="stable")]
-    maxima = climb(_apart(best_first, _STARTS if rough is None else 2 * _STARTS), _MAXITER)
+    n_starts = _STARTS if rough is None else 2 * _STARTS
+    starts = _sorted(seeds, values).X
+    rows = _distinct(starts, lambda a, b: np.sqrt(np.mean((a - b) ** 2)) > _APART, n_starts)
+    maxima = climb(starts[rows], _MAXITER)
     # Only the best maxima are polished: with draws from the posterior all draws count here, which is expensive.
     better = climb(maxima.X[:_POLISHED], 2 * _MAXITER if rough is None else _POLISH, all_draws=True)
-    both = LocalMaxima(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
-    order = np.argsort(-both.values, kind="stable")
-    maxima = LocalMaxima(both.X[order], both.values[order])
+    maxima = _sorted(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
     return LocalMaxima(np.clip(low + width * maxima.X, low, high), maxima.values)
 
 
 def distinct_maxima(maxima: LocalMaxima) -> LocalMaxima:
     """The maxima without repetitions, best first."""
     width = np.ptp(maxima.X, axis=0)
-    Z = maxima.X / np.where(width > 0, width, 1.0)
-    chosen: list[int] = []
+    rows = _distinct(
+        maxima.X / np.where(width > 0, width, 1.0), lambda a, b: np.abs(a - b).max() > _SAME, len(maxima.X)
+    )
+    return LocalMaxima(maxima.X[rows], maxima.values[rows])
+
+
+def _distinct(Z: np.ndarray, are_apart: Callable[[np.ndarray, np.ndarray], np.bool_], n: int) -> list[int]:
+    """The first n rows that lie apart from each other."""
+    rows: list[int] = []
     for i, z in enumerate(Z):
-        if all(np.abs(z - Z[j]).max() > _SAME for j in chosen):
-            chosen.append(i)
-    return LocalMaxima(maxima.X[chosen], maxima.values[chosen])
+        if len(rows) < n and all(are_apart(z, Z[j]) for j in rows):
+            rows.append(i)
+    return rows
 
 
 def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -120,17 +130,6 @@ def extreme_corners(R: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
     """
     w = rng.normal(size=(n, len(R)))
     return np.unique((w @ R > 0).astype(float), axis=0)
-
-
-def _apart(Z: np.ndarray, n: int) -> np.ndarray:
-    """The first n rows that lie apart from each other."""
-    chosen: list[np.ndarray] = []
-    for z in Z:
-        if all(np.sqrt(np.mean((z - other) ** 2)) > _APART for other in chosen):
-            chosen.append(z)
-            if len(chosen) == n:
-                break
-    return np.stack(chosen)
 
 
 def _differences(score: Callable[[np.ndarray], np.ndarray], Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol, override
+from typing import Protocol, override
 
 import numpy as np
 
@@ -30,14 +30,8 @@ class LogProbability(Protocol):
         """The same, and its derivatives in the inputs (m, D)."""
 
 
-class _Weighed(NamedTuple):
-    """A weighed score (m,), and its derivatives in the score and in the log probability."""
-
-    value: np.ndarray
-    in_score: np.ndarray
-    in_log: np.ndarray
-
-
+# A weighed score (m,), and its derivatives in the score and in the log probability.
+type _Weighed = tuple[np.ndarray, np.ndarray, np.ndarray]
 type Rule = Callable[[np.ndarray, np.ndarray], _Weighed]
 
 
@@ -50,7 +44,7 @@ class WeightedScorer(Scorer):
 
     @override
     def score(self, X):
-        return self.rule(self.scorer.score(X), self.success(X)).value
+        return self.rule(self.scorer.score(X), self.success(X))[0]
 
     @override
     def gradient(self, X):
@@ -59,8 +53,8 @@ class WeightedScorer(Scorer):
             return None
         score, slope = found
         log, log_slope = self.success.gradient(X)
-        weighed = self.rule(score, log)
-        return weighed.value, weighed.in_score[:, None] * slope + weighed.in_log[:, None] * log_slope
+        value, in_score, in_log = self.rule(score, log)
+        return value, in_score[:, None] * slope + in_log[:, None] * log_slope
 
     @override
     def coarse(self, n):
@@ -97,14 +91,14 @@ def likely(scorer: Scorer, success: LogProbability, places: np.ndarray) -> Weigh
 
 def _log(score: np.ndarray, log: np.ndarray) -> _Weighed:
     one = np.ones_like(score)
-    return _Weighed(score + log, one, one)
+    return score + log, one, one
 
 
 def _gain(zero: float, score: np.ndarray, log: np.ndarray) -> _Weighed:
     gain = score - zero
     weight = np.exp(np.where(gain < 0, -log, log))
-    return _Weighed(zero + weight * gain, weight, weight * np.abs(gain))
+    return zero + weight * gain, weight, weight * np.abs(gain)
 
 
 def _likely(price: float, score: np.ndarray, log: np.ndarray) -> _Weighed:
-    return _Weighed(score + price * np.minimum(log - LIKELY, 0.0), np.ones_like(score), price * (log < LIKELY))
+    return score + price * np.minimum(log - LIKELY, 0.0), np.ones_like(score), price * (log < LIKELY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +12,10 @@ from pymc_active.posterior.factor import LOG_2PI
 # Components are cut off this many sds from their means, which leaves out 8e-11 of their mass.
 _REACH = 6.5
 # Panels over a component are at most this many of its sds long and have this many Gauss-Legendre nodes.
-_LENGTH, _N_NODES = 3.0, 12
+_LENGTH, N_NODES = 3.0, 12
 # A panel is split into at most this many parts at a time: the finest component may reach into only one of them.
 _LARGEST_SPLIT = 8
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(N_NODES)
 # Numbers in the arrays of components of one block, and in the arrays of densities of one piece.
 _BLOCK, _PIECE = 200_000, 100_000
 _TINY = np.finfo(float).tiny
@@ -42,34 +42,42 @@ def quadrature(means: np.ndarray, variances: np.ndarray) -> Quadrature:
     """
     sd = np.sqrt(variances)
     low, high = means - _REACH * sd, means + _REACH * sd
+    return gauss_legendre(*halves(np.arange(means.shape[1]), low.min(0), high.max(0), finest(low, high, _LENGTH * sd)))
+
+
+# The longest panel allowed, given owners, lower and upper ends.
+type Longest = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def finest(low: np.ndarray, high: np.ndarray, length: np.ndarray) -> Longest:
+    """The smallest ``length`` of the components that reach into a panel, from low to high (S, m each); 0 if none."""
 
     def longest(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         touches = (low[:, owner] < b) & (high[:, owner] > a)
-        finest = np.where(touches, sd[:, owner], np.inf).min(0)
-        return np.where(np.isfinite(finest), _LENGTH * finest, 0.0)
+        smallest = np.where(touches, length[:, owner], np.inf).min(0)
+        return np.where(np.isfinite(smallest), smallest, 0.0)
 
-    owner, a, b = joined(halves(np.arange(means.shape[1]), low.min(0), high.max(0), longest))
+    return longest
+
+
+def gauss_legendre(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> Quadrature:
+    """Twelve nodes in each panel from a to b."""
     half = 0.5 * (b - a)[:, None]
     y = 0.5 * (a + b)[:, None] + half * _NODES
-    return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, _N_NODES))
+    return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, N_NODES))
 
 
-def halves(
-    owner: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    longest: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
-    whole: bool = False,
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def halves(owner: np.ndarray, a: np.ndarray, b: np.ndarray, longest: Longest, whole: bool = False) -> list[np.ndarray]:
     """Split owners' intervals [a, b) until none is longer than ``longest(owner, a, b)``; drop those with a limit of 0.
 
-    With ``whole``, they are only split at whole numbers.
+    With ``whole``, they are only split at whole numbers. Returns owners, lower and upper ends.
     """
+    found = []
     while len(owner):
         allowed, width = longest(owner, a, b), b - a
         # Without the tolerance, rounding could split a panel of the right length for ever.
         fine = width <= (1 + 1e-9) * allowed
-        yield owner[fine], a[fine], b[fine]
+        found.append((owner[fine], a[fine], b[fine]))
         split = ~fine & (allowed > 0)
         owner, a, width, allowed = owner[split], a[split], width[split], allowed[split]
         parts = np.clip(np.ceil(width / allowed), 2, _LARGEST_SPLIT).astype(int)
@@ -78,11 +86,7 @@ def halves(
         edges = [index * width / parts, (index + 1) * width / parts]
         low, high = (np.floor(edge) for edge in edges) if whole else edges
         a, b = a + low, a + high
-
-
-def joined(panels: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> list[np.ndarray]:
-    """All intervals from :func:`halves`: owners, lower and upper ends."""
-    return [np.concatenate(part) for part in zip(*panels, strict=True)]
+    return [np.concatenate(part) for part in zip(*found, strict=True)]
 
 
 class _Components:
@@ -119,6 +123,8 @@ def _integrate(integrand: Callable[[np.ndarray], np.ndarray], means: np.ndarray,
 
 def mixture_entropy(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Differential entropy (m,), nats, within 1e-6, of mixtures with means and variances (S, m) and weights (S,)."""
+    if len(means) == 1:
+        return gaussian_entropy(variances[0])
 
     def integrand(terms: np.ndarray) -> np.ndarray:
         # At least one component reaches each node, so p does not underflow.
@@ -132,6 +138,8 @@ def mixture_entropy_gradient(
     means: np.ndarray, variances: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Derivatives of :func:`mixture_entropy` in each mean and variance, (S, m) each."""
+    if len(means) == 1:
+        return np.zeros_like(means), 0.5 / variances
     q = quadrature(means, variances)
     components = _Components(means, variances)
     densities = np.exp(components.log_densities(q.y, q.owner)) * weights

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaln, gammaln, rel_entr, stdtrit
 
-from pymc_active.information.mixture_entropy import Quadrature, halves, joined, quadrature
+from pymc_active.information.mixture_entropy import N_NODES, Quadrature, finest, gauss_legendre, halves, quadrature
 from pymc_active.posterior.factor import LOG_2PI
 
 # Numbers in the arrays of components of one block, and in the arrays of log densities of one piece.
@@ -21,8 +21,6 @@ _BLOCK, _PIECE = 200_000, 100_000
 # Smaller probabilities count as exp(-800): an infinite logarithm would give 0 * inf.
 _LOWEST = -800.0
 _TINY = np.finfo(float).tiny
-_N_NODES = 12
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
 # Mass of each tail of a Student-t beyond the quadrature, and the largest distance, whose square must not overflow.
 _TAIL, _FARTHEST = 1e-8, 1e150
 # Length of a panel in the tails of a Student-t, in distances from its centre.
@@ -61,48 +59,37 @@ def bernoulli(p: np.ndarray) -> Divergences:
 def normal(mu: np.ndarray, sigma: np.ndarray) -> Divergences:
     """Normal distributions, (S, m) each; by the quadrature of :mod:`pymc_active.information.mixture_entropy`."""
 
-    def nodes(block: slice) -> Quadrature:
-        return quadrature(mu[:, block], np.square(sigma[:, block]))
-
     def log_density(y: np.ndarray, mu: np.ndarray, precision: np.ndarray, log_height: np.ndarray) -> np.ndarray:
         return log_height - 0.5 * np.square((y - mu) * precision)
 
-    return _integrate(nodes, log_density, mu, 1 / sigma, -np.log(sigma) - 0.5 * LOG_2PI)
+    own = mu, 1 / sigma, -np.log(sigma) - 0.5 * LOG_2PI
+    return _integrate(lambda mu, sigma: quadrature(mu, np.square(sigma)), (mu, sigma), log_density, own)
 
 
 def student_t(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray) -> Divergences:
     """Student-t distributions with nu degrees of freedom, (S, m) each; however heavy their tails."""
-    reach = np.minimum(-stdtrit(nu, _TAIL) * sigma, _FARTHEST)
-
-    def nodes(block: slice) -> Quadrature:
-        return _student_t_nodes(nu[:, block], mu[:, block], sigma[:, block], reach[:, block])
 
     def log_density(y: np.ndarray, mu: np.ndarray, scale: np.ndarray, power: np.ndarray, log_height: np.ndarray):
         return log_height - power * np.log1p(np.square((y - mu) * scale))
 
     log_height = -betaln(0.5, nu / 2) - 0.5 * np.log(nu) - np.log(sigma)
-    return _integrate(nodes, log_density, mu, 1 / (np.sqrt(nu) * sigma), 0.5 * (nu + 1), log_height)
+    own = mu, 1 / (np.sqrt(nu) * sigma), 0.5 * (nu + 1), log_height
+    return _integrate(_student_t_nodes, (nu, mu, sigma), log_density, own)
 
 
 def poisson(mu: np.ndarray) -> Divergences:
     """Poisson counts with means (S, m); six digits for means up to about 1e8."""
 
-    def nodes(block: slice) -> Quadrature:
-        mean = mu[:, block]
-        return _count_nodes(mean, mean, np.full(mean.shape, np.inf))
-
     def log_probability(y: np.ndarray, mu: np.ndarray, log_mu: np.ndarray) -> np.ndarray:
         return y * log_mu - mu - gammaln(y + 1)
 
-    return _integrate(nodes, log_probability, mu, _log(mu))
+    return _integrate(
+        lambda mu: _count_nodes(mu, mu, np.full(mu.shape, np.inf)), (mu,), log_probability, (mu, _log(mu))
+    )
 
 
 def binomial(n: np.ndarray, p: np.ndarray) -> Divergences:
     """Successes in n trials, (S, m) each; n may differ between candidates."""
-
-    def nodes(block: slice) -> Quadrature:
-        trials, chance = n[:, block], p[:, block]
-        return _count_nodes(trials * chance, trials * chance * (1 - chance), trials)
 
     def log_probability(y: np.ndarray, n: np.ndarray, log_p: np.ndarray, log_q: np.ndarray) -> np.ndarray:
         failures = n - y
@@ -111,7 +98,8 @@ def binomial(n: np.ndarray, p: np.ndarray) -> Divergences:
 
     # n is nearly always the same in all draws.
     trials = n[:1] if (n == n[:1]).all() else n
-    return _integrate(nodes, log_probability, trials, _log(p), _log(1 - p))
+    own = trials, _log(p), _log(1 - p)
+    return _integrate(lambda n, p: _count_nodes(n * p, n * p * (1 - p), n), (n, p), log_probability, own)
 
 
 def _log(values: np.ndarray) -> np.ndarray:
@@ -133,21 +121,24 @@ OUTCOMES: dict[str, Outcome] = {
 
 
 def _integrate(
-    nodes: Callable[[slice], Quadrature], log_density: Callable[..., np.ndarray], *parameters: np.ndarray
+    nodes: Callable[..., Quadrature],
+    parameters: tuple[np.ndarray, ...],
+    log_density: Callable[..., np.ndarray],
+    own: tuple[np.ndarray, ...],
 ) -> Divergences:
     """Divergences from log densities at the nodes of a quadrature or sum, in blocks of candidates.
 
-    ``nodes`` takes a slice of the candidates; ``log_density`` takes y (N, 1) and the parameters of the candidate of
-    each node. Parameters are (S, m) for all and (N, S) at nodes, or (1, m) and (N, 1) if all draws share them.
+    ``nodes`` takes the ``parameters`` (S, m) of a block; ``log_density`` takes y (N, 1) and its ``own`` parameters of
+    the candidate of each node, (N, S), or (N, 1) for those that are (1, m) because all draws share them.
     """
-    S, m = (max(sizes) for sizes in zip(*(values.shape for values in parameters), strict=True))
+    S, m = parameters[0].shape
     # Gathering whole rows is several times faster than gathering single numbers.
-    rows = [np.ascontiguousarray(values.T) for values in parameters]
+    rows = [np.ascontiguousarray(values.T) for values in own]
     kl, square = np.zeros((m, S)), np.zeros(m)
     # Make the nodes of many candidates at once, but use them in pieces that stay in the processor's cache.
     many, few = max(1, _BLOCK // S), max(64, _PIECE // S)
     for start in range(0, m, many):
-        q = nodes(slice(start, start + many))
+        q = nodes(*(values[:, start : start + many] for values in parameters))
         order = np.argsort(q.owner, kind="stable")
         for first in range(0, len(order), few):
             piece = order[first : first + few]
@@ -166,12 +157,13 @@ def _integrate(
     return Divergences(kl.T, square - 1)
 
 
-def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: np.ndarray) -> Quadrature:
+def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray) -> Quadrature:
     """Gauss-Legendre panels: fine at every centre, growing in proportion to the distance from all of them.
 
     A Student-t density is analytic except at mu ± i sigma sqrt(nu), so a panel converges if it is not much longer
     than its distance from these points.
     """
+    reach = np.minimum(-stdtrit(nu, _TAIL) * sigma, _FARTHEST)
     near = np.minimum(5.0, 2.2 * np.sqrt(nu)) * sigma
 
     def longest(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -189,10 +181,7 @@ def _student_t_nodes(nu: np.ndarray, mu: np.ndarray, sigma: np.ndarray, reach: n
     edges = np.concatenate([left, right])
     a, b = edges[:-1].ravel(), edges[1:].ravel()
     owner = np.tile(np.arange(mu.shape[1]), len(edges) - 1)
-    owner, a, b = joined(halves(owner[a < b], a[a < b], b[a < b], longest))
-    half = 0.5 * (b - a)[:, None]
-    y = 0.5 * (a + b)[:, None] + half * _NODES
-    return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, _N_NODES))
+    return gauss_legendre(*halves(owner[a < b], a[a < b], b[a < b], longest))
 
 
 def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadrature:
@@ -205,28 +194,22 @@ def _count_nodes(mean: np.ndarray, variance: np.ndarray, n: np.ndarray) -> Quadr
     # By Bernstein's inequality, which holds for both distributions.
     reach = _LOG_TAIL / 3 + np.sqrt(_LOG_TAIL**2 / 9 + 2 * _LOG_TAIL * variance)
     low, high = np.floor(np.maximum(mean - reach, 0)), np.minimum(np.ceil(mean + reach), n) + 1
-    sd = np.sqrt(variance)
-
-    def longest(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        touches = (low[:, owner] < b) & (high[:, owner] > a)
-        finest = np.where(touches, np.maximum(_COUNT_LENGTH * sd[:, owner], _N_NODES), np.inf).min(0)
-        return np.where(np.isfinite(finest), finest, 0.0)
-
-    owner, a, b = joined(halves(np.arange(mean.shape[1]), low.min(0), high.max(0), longest, whole=True))
+    longest = finest(low, high, np.maximum(_COUNT_LENGTH * np.sqrt(variance), N_NODES))
+    owner, a, b = halves(np.arange(mean.shape[1]), low.min(0), high.max(0), longest, whole=True)
     lengths, which = np.unique(b - a, return_inverse=True)
     rules = [_sum_rule(int(N)) for N in lengths]
     offsets, weights = (np.stack(part)[which] for part in zip(*rules, strict=True))
     used = weights.ravel() > 0
     y = (a[:, None] + offsets).ravel()
-    return Quadrature(y[used], weights.ravel()[used], np.repeat(owner, _N_NODES)[used])
+    return Quadrature(y[used], weights.ravel()[used], np.repeat(owner, N_NODES)[used])
 
 
 def _sum_rule(N: int) -> tuple[np.ndarray, np.ndarray]:
     """12 nodes and weights for sums over 0, 1, ..., N - 1; surplus nodes have weight zero."""
-    if N <= _N_NODES:
-        return np.arange(_N_NODES), (np.arange(_N_NODES) < N).astype(float)
+    if N <= N_NODES:
+        return np.arange(N_NODES), (np.arange(N_NODES) < N).astype(float)
     # Golub-Welsch, with the recurrence of the discrete Chebyshev polynomials.
-    k = np.arange(1.0, _N_NODES)
+    k = np.arange(1.0, N_NODES)
     beside = 0.5 * k * np.sqrt((N - k) * (N + k) / (4 * k * k - 1))
     nodes, vectors = np.linalg.eigh(np.diag(beside, 1) + np.diag(beside, -1))
     return nodes + 0.5 * (N - 1), N * np.square(vectors[0])

@@ -20,14 +20,17 @@ LARGEST_DENSE = 5000
 class Expansion:
     """Log posterior, gradient, exact Hessian, covariance and Laplace evidence at one point z (P',).
 
-    All are in the coordinates of ``space``; ``theta`` and ``full_...`` are in the model's own parameters.
-    ``log_evidence`` includes ``log_multiplicity`` (see :mod:`pymc_active.laplace.like_terms`).
+    All are in the coordinates of ``space``; ``theta`` and ``full_...`` are in the model's own parameters. ``posterior``
+    is that over z; ``embedding`` says where in z an embedding matrix sits, and its shape; ``root`` (P', r) is a square
+    root of the covariance of z. ``log_evidence`` includes ``log_multiplicity`` (see
+    :mod:`pymc_active.laplace.like_terms`).
     """
 
     def __init__(self, space: Space, z: np.ndarray):
         P = len(z)
         _check_dense(P)
         self.space, self.z = space, z
+        self.posterior, self.full_posterior, self.embedding = space.posterior, space.source, space.embedding
         posterior = space.posterior
         state = self.state
         prior, prior_gradient = posterior.prior_value_and_gradient(z)
@@ -39,6 +42,7 @@ class Expansion:
         )
         null = self.symmetry.directions.reshape(len(self.symmetry.directions), P)
         self.curvature: Curvature = invert(self.hessian, null, -posterior.prior_hessian(z))
+        self.root = self.curvature.root
         self.log_multiplicity = log_multiplicity(posterior, z)
         if self.log_multiplicity:
             self.log_multiplicity += log_separation(posterior, z, self.curvature.root)
@@ -60,25 +64,10 @@ class Expansion:
         self.__dict__.pop("state", None)
         self.posterior.forget()
 
-    @property
-    def posterior(self) -> Posterior:
-        """The posterior over z."""
-        return self.space.posterior
-
-    @property
-    def embedding(self) -> EmbeddingSlice | None:
-        """Where in z an embedding matrix sits, and its shape."""
-        return self.space.embedding
-
     @cached_property
     def state(self) -> State:
         """The posterior's factorisation at z."""
         return self.posterior.state(self.z)
-
-    @property
-    def root(self) -> np.ndarray:
-        """Square root of the covariance of z, (P', r)."""
-        return self.curvature.root
 
     @cached_property
     def covariance(self) -> np.ndarray:
@@ -90,11 +79,6 @@ class Expansion:
         """Matrix (r, P') that maps draws from the Gaussian, centred at z, to standard normal numbers."""
         # The columns of the root are orthogonal.
         return (self.root / np.square(self.root).sum(0)).T
-
-    @property
-    def full_posterior(self) -> Posterior:
-        """The posterior over the model's own parameters."""
-        return self.space.source
 
     @cached_property
     def theta(self) -> np.ndarray:

@@ -11,18 +11,20 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, ensemble_of_draws
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, Seed, ensemble_of_draws
 from pymc_active.inference.evidence import Evidence, SampledEvidence
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.draws.importance import pareto_k, sampled_evidence
-from pymc_active.laplace.draws.posterior_draws import PosteriorDraws
-from pymc_active.laplace.draws.weighted import WeightedDraws
+from pymc_active.laplace.draws.short_chains import particles
+from pymc_active.laplace.draws.weighted import CONFIRMING, WeightedDraws, prior_for_few_data, weighted_draws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
 from pymc_active.laplace.parameter_table import parameter_table
 from pymc_active.models.datatrees import n_affordable
+from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
 # Beyond this condition number half of the digits of a prediction are noise.
 ILL_CONDITIONED = 1e12
@@ -32,6 +34,10 @@ FAR_BELOW_PRIOR = 3.0
 _LARGEST_STORED = 1000
 # Draws with which others are compared.
 _REFERENCE_DRAWS = 400
+# Weighted draws to resample from, and their effective sample size below which short chains are better.
+_WEIGHTED, _ENOUGH = 2000, 10
+# MCMC draws around which others are proposed.
+_AROUND = 64
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,17 +73,6 @@ class LaplaceFit(Fit):
         The data of the fit, in the user's units, whatever the model holds now.
     expansions : list of Expansion
         The expansions at all modes, highest first.
-    theta : ndarray, shape (P,)
-        The mode in the model's unconstrained parameters, in the order of ``labels``. An embedding that learns its
-        lengthscale has its mode given the lengthscale, and the lengthscale of the highest evidence.
-    log_posterior : float
-        log p(y | theta) + log p(theta) (+ log Jacobian) at the mode, all normalised, nats.
-    log_evidence, log_evidence_error : float
-        Laplace's log p(y) of this mode, nats; NaN, since its error is not known. The orbit of an embedding's rotations
-        (for d = 1 the factor 2 of ±R) is integrated exactly, and copies of the mode under exchanges of like kernel
-        terms (``SE + SE``) are counted.
-    modes : list of Mode
-        Distinct modes found within 10 nats, best first, weighted by their Laplace evidence.
     diagnostics : dict
         * Search: ``converged``, ``gradient_norm``, ``n_starts``, ``n_best`` (starts that reached the mode),
           ``n_evaluations``, ``used_population``.
@@ -98,7 +93,11 @@ class LaplaceFit(Fit):
 
     @property
     def log_evidence(self) -> float:
-        """Laplace's log p(y) of the highest mode, nats; :attr:`evidence` sums over all modes."""
+        """Laplace's log p(y) of the highest mode, nats; :attr:`evidence` sums over all modes.
+
+        The orbit of an embedding's rotations (for d = 1 the factor 2 of ±R) is integrated exactly, and copies of the
+        mode under exchanges of like kernel terms (``SE + SE``) are counted.
+        """
         return self.best.log_evidence
 
     @property
@@ -157,13 +156,13 @@ class LaplaceFit(Fit):
             for e, w in zip(self.expansions, weights, strict=True)
         ]
 
-    @cached_property
-    def _posterior_draws(self) -> PosteriorDraws:
-        return PosteriorDraws(self.expansions)
-
     @property
     def theta(self) -> np.ndarray:
-        """The mode in the model's unconstrained parameters (P,), in the order of ``labels``."""
+        """The mode in the model's unconstrained parameters (P,), in the order of ``labels``.
+
+        An embedding that learns its lengthscale has its mode given the lengthscale, and the lengthscale of the highest
+        evidence.
+        """
         return self.best.theta
 
     @property
@@ -205,15 +204,13 @@ class LaplaceFit(Fit):
         """Whether the data hardly determine one component of an embedding, around which Laplace's evidence fails."""
         return self.best.smallest_singular_value_is_uncertain()
 
-    def sampled_evidence(
-        self, draws: int = 2000, random_seed: int | np.random.Generator | None = None
-    ) -> SampledEvidence:
+    def sampled_evidence(self, draws: int = 2000, random_seed: Seed = None) -> SampledEvidence:
         """The log evidence from at least 100 weighted draws around the modes, one evaluation of the posterior each."""
         if draws < 100:
             raise ValueError(f"draws must be at least 100; got {draws}")
         return sampled_evidence(self.weighted_draws(draws, random_seed).log_weights)
 
-    def reference_draws(self, random_seed: int | np.random.Generator | None = None) -> Ensemble:
+    def reference_draws(self, random_seed: Seed = None) -> Ensemble:
         """Draws from the posterior, not from the Gaussians."""
         return self.ensemble_by("draws", _REFERENCE_DRAWS, random_seed)
 
@@ -223,7 +220,7 @@ class LaplaceFit(Fit):
         first = ("mgp", "map", "bbq", "modes", "draws")
         return {method: self.ensemble_by(method, random_seed=0) for method in first}
 
-    def own_checks(self, random_seed: int | np.random.Generator | None = None) -> dict[str, xr.Dataset]:
+    def own_checks(self, random_seed: Seed = None) -> dict[str, xr.Dataset]:
         """How far importance weights are from one, and the group ``fit`` of ``to_datatree``."""
         k = pareto_k(self.best, random_seed=random_seed)
         known = {"pareto_k": k, "log_evidence": self.evidence.value, "n_modes": len(self.modes)}
@@ -302,12 +299,7 @@ class LaplaceFit(Fit):
         """The modes with their Gaussians, weighted by evidence."""
         return self.ensemble_by("modes")
 
-    def ensemble_by(
-        self,
-        method: str | None = None,
-        draws: int | None = None,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> Ensemble:
+    def ensemble_by(self, method: str | None = None, draws: int | None = None, random_seed: Seed = None) -> Ensemble:
         """The hyperparameters that predictions and criteria average over.
 
         Parameters
@@ -345,10 +337,10 @@ class LaplaceFit(Fit):
             axes = np.sqrt(best.root.shape[1]) * best.root.T
             z = np.concatenate([best.z + axes, best.z - axes])
         else:
-            z = self._posterior_draws.take(draws, random_seed)
+            z = self._take(draws, random_seed)
         return ensemble_of_draws(self.gpm, data, best.space, z, method, **known)
 
-    def weighted_draws(self, draws: int = 2000, random_seed: int | np.random.Generator | None = None) -> WeightedDraws:
+    def weighted_draws(self, draws: int = 2000, random_seed: Seed = None) -> WeightedDraws:
         """Draws with importance weights: around all modes, around MCMC draws and, with few data, from the prior.
 
         With fewer than 30 observations, twice as many are added from the prior, if it is normal and there is no
@@ -356,9 +348,44 @@ class LaplaceFit(Fit):
         a tenth of these is effective. ``z`` (S, P') is in the coordinates of ``best.space``; the exponentials of
         ``log_weights`` (S,) average to the evidence; ``resample(draws, rng)`` gives equally weighted draws.
         """
-        return self._posterior_draws.weighted(draws, random_seed)
+        best, rng = self.best, np.random.default_rng(random_seed)
+        if len(best.posterior.y) > MANY:
+            # MCMC would take more evaluations than the weighted draws, and the posterior is nearly Gaussian.
+            found = weighted_draws(self.expansions, np.empty((0, len(best.z))), draws, rng)
+            if found.effective_sample_size >= CONFIRMING * len(found.z):
+                return found
+        return weighted_draws(self.expansions, self._centers, draws, rng)
 
-    def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
+    @cached_property
+    def _centers(self) -> np.ndarray:
+        # The weights correct for poor mixing.
+        with ignoring(SamplingWarning):
+            return particles(self.expansions, _AROUND, np.random.default_rng(0))
+
+    @cached_property
+    def _taken(self) -> dict[tuple[int, int], np.ndarray]:
+        return {}
+
+    def _take(self, n: int, random_seed: Seed) -> np.ndarray:
+        """Equally weighted draws z (n, P') from the posterior; the same array again for the same int."""
+        if not isinstance(n, int | np.integer) or n < 2:
+            raise ValueError(f"draws must be a whole number from 2; got {n!r}")
+        if not isinstance(random_seed, int | np.integer):
+            return self._draw_anew(n, np.random.default_rng(random_seed))
+        key = int(n), int(random_seed)
+        if key not in self._taken:
+            self._taken[key] = self._draw_anew(n, np.random.default_rng(random_seed))
+        return self._taken[key]
+
+    def _draw_anew(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        # The modes may miss much of the posterior, and the prior can be drawn from.
+        if self.best.posterior.hides_modes and prior_for_few_data(self.best) is not None:
+            weighted = self.weighted_draws(max(_WEIGHTED, 10 * n), rng)
+            if weighted.effective_sample_size > _ENOUGH:
+                return weighted.resample(n, rng)
+        return particles(self.expansions, n, rng)
+
+    def draw(self, draws: int, random_seed: Seed = None) -> np.ndarray:
         """Unconstrained draws from the Gaussians at all modes, by their weights, (draws, P)."""
         rng, weights = np.random.default_rng(random_seed), [mode.weight for mode in self.modes]
         if len(weights) == 1:

@@ -10,7 +10,8 @@ import numpy as np
 
 from pymc_active.laplace.expansion import expand
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.modes.task import SearchTask, search_and_expand
+from pymc_active.laplace.modes.search import SearchTask
+from pymc_active.laplace.modes.task import search_and_expand
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior

@@ -10,7 +10,8 @@ import numpy as np
 
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import Start, read_starts
-from pymc_active.laplace.modes.task import FoundModes, SearchTask, search_and_expand
+from pymc_active.laplace.modes.search import SearchTask
+from pymc_active.laplace.modes.task import FoundModes, search_and_expand
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError

@@ -20,7 +20,8 @@ from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.modes.task import SearchTask, search_and_expand
+from pymc_active.laplace.modes.search import SearchTask
+from pymc_active.laplace.modes.task import search_and_expand
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY

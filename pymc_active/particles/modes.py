@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from pymc_active.laplace.draws.importance import pareto_shape
-from pymc_active.laplace.draws.posterior_draws import CONFIRMING
+from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.fit import LARGE_ERROR, ParticleFit, Swarm
 from pymc_active.support.threads import one_blas_thread

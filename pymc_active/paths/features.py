@@ -129,11 +129,8 @@ class Features(NamedTuple):
     amplitudes: np.ndarray
 
 
-class Prior(NamedTuple):
-    """Draws from a prior with mean zero, the sum of ``parts``; see :class:`~pymc_active.paths.Paths`."""
-
-    parts: list[Functions]
-    diagnostics: dict[str, float]
+# Draws from a prior with mean zero, the sum of parts, and their diagnostics; see ``Paths``.
+type Prior = tuple[list[Functions], dict[str, float]]
 
 
 def draw_prior(
@@ -154,7 +151,7 @@ def draw_prior(
         return draw_on_basis(gp, n_paths, n_features, rng, low, high)
     sizes = np.diff(np.linspace(0, n_paths, -(-n_paths // _GROUP) + 1).round().astype(int)).tolist()
     priors = [draw_waves(spread(found, n_features, rng, low, high), size, rng) for size in sizes]
-    return Prior([Groups([prior.parts for prior in priors], sizes)], priors[0].diagnostics)
+    return [Groups([parts for parts, _ in priors], sizes)], priors[0][1]
 
 
 def spread(
@@ -181,7 +178,7 @@ def draw_waves(features: list[Features], n_paths: int, rng: np.random.Generator)
     for factors, frequencies, amplitudes in features:
         cosine, sine = rng.normal(size=(2, n_paths, len(frequencies))) * amplitudes
         parts.append(Waves(factors, frequencies, cosine, sine))
-    return Prior(parts, {"n_features": 2 * sum(len(each.frequencies) for each in features)})
+    return parts, {"n_features": 2 * sum(len(each.frequencies) for each in features)}
 
 
 def _square(factors: Factors, X: np.ndarray) -> np.ndarray:
@@ -239,4 +236,4 @@ def draw_on_basis(
             SamplingWarning,
         )
     weights = solve_triangular(L, rng.normal(size=(rank, n_paths)), lower=True, trans="T").T
-    return Prior([KernelSums(gp, Z, weights)], {"n_features": rank, "missed_variance": missed})
+    return [KernelSums(gp, Z, weights)], {"n_features": rank, "missed_variance": missed}

@@ -57,61 +57,43 @@ class KernelSums:
         # Arrays stay in the cache; a compiled graph is called as seldom as possible.
         known = isinstance(self.gp.posterior, ArrayPosterior)
         for rows in cache_blocks(m, self.Z.size if known else self.Z.size // 16):
-            near, weights = self._near(X[rows]), self.weights[which[rows]]
-            for whole, part in zip(out, (np.einsum("ij,ij->i", weights, near.K), *near.sums(weights)), strict=True):
+            between, weights = self.gp.lines(X[rows][:, None], self.Z), self.weights[which[rows]]
+            if isinstance(between, RadialLines):
+                parts = _radial_sums(between, weights, D)
+            else:
+                parts = _sums_along_axes(between, weights, D)
+            for whole, part in zip(out, parts, strict=True):
                 whole[rows] = part
         return out
 
-    def _near(self, X: np.ndarray) -> Near:
-        between, D = self.gp.lines(X[:, None], self.Z), X.shape[1]
-        return _Radial(between, D) if isinstance(between, RadialLines) else _AlongAxes(between, D)
+
+# Both return value (m,), gradient (m, D) and Hessian (m, D, D), in the points, of sums over n with weights (m, n).
+def _radial_sums(between: RadialLines, weights: np.ndarray, D: int) -> Derivatives:
+    """Of g(|turn x - z|²): the chain rule."""
+    g, first, second = between.derivatives(2)
+    difference, turn = between.difference, between.turn(np.eye(D))
+    first, second = weights * (2 * first), weights * (4 * second)
+    gradient = (first[:, None] @ difference)[:, 0]
+    hessian = difference.swapaxes(1, 2) @ (second[..., None] * difference)
+    d = turn.shape[1]
+    hessian[:, range(d), range(d)] += first.sum(1)[:, None]
+    return np.einsum("ij,ij->i", weights, g), gradient @ turn.T, turn @ hessian @ turn.T
 
 
-class Near(Protocol):
-    """A kernel K (m, n) between m points and n rows, with its derivatives in the points."""
+def _sums_along_axes(between: Lines, weights: np.ndarray, D: int) -> Derivatives:
+    """Of any kernel, expanded along the axes and the diagonals between two axes."""
+    m, axes = len(weights), np.eye(D)
+    gradient, hessian = np.empty((m, D)), np.empty((m, D, D))
+    K = between.along(None, None, (0, 0))[0, 0]
 
-    K: np.ndarray
+    def coefficients(direction: np.ndarray) -> list[np.ndarray]:
+        p = between.along(direction, None, (2, 0))
+        return [(weights * p.get((k, 0), 0.0)).sum(1) for k in (1, 2)]
 
-    def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient (m, D) and Hessian (m, D, D) of the sum over n with weights (m, n)."""
-
-
-class _Radial:
-    """g(|turn x - z|²): the chain rule."""
-
-    def __init__(self, between: RadialLines, n_inputs: int):
-        g, first, second = between.derivatives(2)
-        self.K, self.first, self.second = g, 2 * first, 4 * second
-        self.difference, self.turn = between.difference, between.turn(np.eye(n_inputs))
-
-    def sums(self, weights):
-        first, second = weights * self.first, weights * self.second
-        gradient = (first[:, None] @ self.difference)[:, 0]
-        hessian = self.difference.swapaxes(1, 2) @ (second[..., None] * self.difference)
-        d = self.turn.shape[1]
-        hessian[:, range(d), range(d)] += first.sum(1)[:, None]
-        return gradient @ self.turn.T, self.turn @ hessian @ self.turn.T
-
-
-class _AlongAxes:
-    """Any kernel, expanded along the axes and the diagonals between two axes."""
-
-    def __init__(self, between: Lines, n_inputs: int):
-        self.between, self.axes = between, np.eye(n_inputs)
-        self.K = between.along(None, None, (0, 0))[0, 0]
-
-    def sums(self, weights):
-        m, D = len(weights), len(self.axes)
-        gradient, hessian = np.empty((m, D)), np.empty((m, D, D))
-
-        def coefficients(direction: np.ndarray) -> list[np.ndarray]:
-            p = self.between.along(direction, None, (2, 0))
-            return [(weights * p.get((k, 0), 0.0)).sum(1) for k in (1, 2)]
-
-        for i in range(D):
-            gradient[:, i], half = coefficients(self.axes[i])
-            hessian[:, i, i] = 2 * half
-        for i, j in combinations(range(D), 2):
-            _, half = coefficients(self.axes[i] + self.axes[j])
-            hessian[:, i, j] = hessian[:, j, i] = half - 0.5 * (hessian[:, i, i] + hessian[:, j, j])
-        return gradient, hessian
+    for i in range(D):
+        gradient[:, i], half = coefficients(axes[i])
+        hessian[:, i, i] = 2 * half
+    for i, j in combinations(range(D), 2):
+        _, half = coefficients(axes[i] + axes[j])
+        hessian[:, i, j] = hessian[:, j, i] = half - 0.5 * (hessian[:, i, i] + hessian[:, j, j])
+    return np.einsum("ij,ij->i", weights, K), gradient, hessian

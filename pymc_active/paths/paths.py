@@ -52,11 +52,10 @@ class Paths:
         self.low = gp.X.min(0) if low is None else np.asarray(low, float)
         self.high = gp.X.max(0) if high is None else np.asarray(high, float)
         with one_blas_thread():
-            prior = draw_prior(gp, n_paths, n_features, rng, self.low, self.high)
-            self.diagnostics = prior.diagnostics
-            seen = sum(part.value(gp.X) for part in prior.parts) + _noise(gp, n_paths, rng)
+            prior, self.diagnostics = draw_prior(gp, n_paths, n_features, rng, self.low, self.high)
+            seen = sum(part.value(gp.X) for part in prior) + _noise(gp, n_paths, rng)
             weights = gp.factor.solve((gp.y - gp.prior_mean(gp.X)[0] - seen).T).T
-        self._parts: list[Functions] = [*prior.parts, KernelSums(gp, gp.X, np.ascontiguousarray(weights))]
+        self._parts: list[Functions] = [*prior, KernelSums(gp, gp.X, np.ascontiguousarray(weights))]
 
     def value(self, X: np.ndarray) -> np.ndarray:
         """All paths at all points, (S, m)."""

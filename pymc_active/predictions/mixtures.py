@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.inference.ensemble import Ensemble, Part
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.predictions.moments import (
     Gradients,
     PredictiveMoments,
@@ -35,64 +35,38 @@ class Mixture(NamedTuple):
 
 def mixture(ensemble: Ensemble, X_new: np.ndarray) -> Mixture:
     """The predictive mixture at points (m, D) in the user's units."""
-    return _joined(ensemble, [_components(part, X_new) for part in ensemble.parts])
+    found = []
+    for part in ensemble.parts:
+        if part.local:
+            found += [marginal_moments(one, X_new, part.rule) for one in part.local]
+        else:
+            means, variances, noises = draw_moments(part.space.posterior, part.z, X_new)
+            found.append(PredictiveMoments(means, variances, variances, noises))
+    return _joined(ensemble, found)
 
 
 def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, Gradients] | None:
     """:func:`mixture` with derivatives in the inputs, (S, m, D) each; None if a model has no formulas for them."""
-    found = []
+    found, gradients = [], []
     for part in ensemble.parts:
-        known = _component_gradients(part, X_new)
-        if known is None:
-            return None
-        found.append(known)
-    components, gradients = zip(*found, strict=True)
-    return _joined(ensemble, list(components)), Gradients(*map(np.concatenate, zip(*gradients, strict=True)))
+        several = [marginal_gradients(one, X_new, part.rule) for one in part.local]
+        for known in several or [draw_gradients(part.space.posterior, part.z, X_new)]:
+            if known is None:
+                return None
+            found.append(known[0])
+            gradients.append([slope.reshape(-1, *X_new.shape) for slope in known[1]])
+    mean, variance, plug_in = map(np.concatenate, zip(*gradients, strict=True))
+    return _joined(ensemble, found), Gradients(mean, variance, _left(ensemble)[:, None, None] * plug_in)
 
 
-# Means, variances, conditional and noise variances of the members of a part, (k, m) each.
-type _Components = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def _joined(ensemble: Ensemble, components: list[_Components]) -> Mixture:
+def _joined(ensemble: Ensemble, found: list[PredictiveMoments]) -> Mixture:
     owner = np.repeat([part.owner for part in ensemble.parts], [len(part.z) for part in ensemble.parts])
-    means, variances, conditional, noises = map(np.concatenate, zip(*components, strict=True))
-    return Mixture(means, variances, conditional, noises, ensemble.weights, owner)
+    means, variances, plug_in, noises = map(np.vstack, zip(*found, strict=True))
+    return Mixture(means, variances, _left(ensemble)[:, None] * plug_in, noises, ensemble.weights, owner)
 
 
-def _components(part: Part, X_new: np.ndarray) -> _Components:
-    if part.local:
-        return _of_gaussians([marginal_moments(one, X_new, part.rule) for one in part.local], part.rule)
-    means, variances, noises = draw_moments(part.space.posterior, part.z, X_new)
-    return means, variances, variances, noises
-
-
-def _component_gradients(part: Part, X_new: np.ndarray) -> tuple[_Components, Gradients] | None:
-    if not part.local:
-        found = draw_gradients(part.space.posterior, part.z, X_new)
-        if found is None:
-            return None
-        (means, variances, noises), gradients = found
-        return (means, variances, variances, noises), gradients
-    known = []
-    for one in part.local:
-        both = marginal_gradients(one, X_new, part.rule)
-        if both is None:
-            return None
-        known.append(both)
-    inputs = [Gradients(g.mean, g.variance, _floor(part.rule) * g.plug_in) for _, g in known]
-    return _of_gaussians([p for p, _ in known], part.rule), Gradients(*map(np.stack, zip(*inputs, strict=True)))
-
-
-def _floor(rule: str) -> float:
-    # The factor in eq. 19 of Garnett et al. remains even when the hyperparameters are known.
-    return 4 / 3 if rule == "mgp" else 1.0
-
-
-def _of_gaussians(parts: list[PredictiveMoments], rule: str) -> _Components:
-    return (
-        np.stack([p.mean for p in parts]),
-        np.stack([p.variance for p in parts]),
-        np.stack([_floor(rule) * p.plug_in for p in parts]),
-        np.stack([p.noise for p in parts]),
-    )
+def _left(ensemble: Ensemble) -> np.ndarray:
+    """The variance left once a component and its hyperparameters are known, over the plug-in variance, (S,)."""
+    # In a mixture the factor in eq. 19 of Garnett et al. remains even when the hyperparameters are known.
+    factors = [4 / 3 if part.rule == "mgp" and not ensemble.is_gaussian else 1.0 for part in ensemble.parts]
+    return np.repeat(factors, [len(part.z) for part in ensemble.parts])

@@ -117,7 +117,7 @@ def _probabilities(
     log_evidence = evidences["log_evidence"]
     doubtful = [fit.is_doubtful for fit in members]
     return xr.DataArray(
-        softmax(_log_weights(log_evidence, prior)),
+        softmax(log_weights(log_evidence, prior)),
         dims="model",
         coords={
             "model": labels,
@@ -130,7 +130,7 @@ def _probabilities(
     )
 
 
-def _log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
+def log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """Log posterior weights up to a constant; -inf for excluded models."""
     with np.errstate(divide="ignore"):
         weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
@@ -324,11 +324,11 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         """
         if weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
-        log_weights = _log_weights(self.probability.log_evidence.values, self.prior)
+        logs = log_weights(self.probability.log_evidence.values, self.prior)
         power = {"posterior": 1.0, "tempered": 0.5, "uniform": 0.0}[weights]
-        kept = np.isfinite(log_weights)
+        kept = np.isfinite(logs)
         values = np.zeros(len(self))
-        values[kept] = softmax(power * log_weights[kept])
+        values[kept] = softmax(power * logs[kept])
         values[values < negligible * np.sort(values)[-2]] = 0.0
         other = copy(self)
         other.weights = values / values.sum()
@@ -338,7 +338,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         """The same models and evidences with other prior weights (dict or sequence); repeats the warnings."""
         other = copy(self)
         other.prior = prior_weights(prior, list(self))
-        other.weights = softmax(_log_weights(self.probability.log_evidence.values, other.prior))
+        other.weights = softmax(log_weights(self.probability.log_evidence.values, other.prior))
         other.probability = self.probability.copy(data=other.weights)
         _warn(other.probability, list(self.values()))
         return other

@@ -106,7 +106,7 @@ def draw_moments(
 
 def draw_gradients(
     posterior: Posterior, thetas: np.ndarray, X_new: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], Gradients] | None:
+) -> tuple[PredictiveMoments, Gradients] | None:
     """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None if there are no formulas."""
     moments, inputs = [], []
     for theta in thetas:
@@ -118,4 +118,4 @@ def draw_gradients(
         inputs.append(Gradients(plain.mean, plain.variance, plain.variance))
     variances = np.maximum([m.variance for m in moments], 0.0)
     means, noises = np.stack([m.mean for m in moments]), np.stack([m.noise_variance for m in moments])
-    return (means, variances, noises), Gradients(*map(np.stack, zip(*inputs, strict=True)))
+    return PredictiveMoments(means, variances, variances, noises), Gradients(*map(np.stack, zip(*inputs, strict=True)))

@@ -410,7 +410,7 @@ def _part(best: Expansion, kernel: Node) -> Expansion:
     posterior.kernel = kernel
     # At new points only: the data keep their mean function, and their state is that of the whole kernel.
     posterior.mean_basis = lambda X: np.zeros((len(X), n_mean))
-    part.space, part.state = FullSpace(posterior), best.state
+    part.space, part.posterior, part.state = FullSpace(posterior), posterior, best.state
     return part
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, override
 
@@ -58,6 +58,18 @@ def sample_optima(
     return found
 
 
+class OfOneGP(NamedTuple):
+    """A criterion given one GP, and its weight among several.
+
+    ``evaluate`` takes points (m, D) in the kernel's units and whether to compute the gradient, and returns values (m,)
+    and derivatives (m, D), or None for these.
+    """
+
+    gp: ConditionedGP
+    weight: float
+    evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
+
+
 class OptimumCriterion(Criterion):
     """A criterion of the place or height of the maximum in a domain, averaged over hyperparameters.
 
@@ -83,6 +95,7 @@ class OptimumCriterion(Criterion):
                 raise ValueError(f"{name} must be a positive whole number; got {value!r}")
         self.domain, self.minimize = domain, minimize
         self.n_optima, self.n_features, self.n_hyperparameters = n_optima, n_features, n_hyperparameters
+        self._n_gps = min(n_hyperparameters, n_optima)
         self.method = method
         # A fixed number, so that the same question has the same answer.
         if random_seed is None or isinstance(random_seed, np.random.Generator):
@@ -99,10 +112,6 @@ class OptimumCriterion(Criterion):
         with one_blas_thread():
             return self.set_up(ensemble, gps, rng)
 
-    @property
-    def _n_gps(self) -> int:
-        return min(self.n_hyperparameters, self.n_optima)
-
     def ensemble(self, source: Source, model: GPModel | None) -> Ensemble:
         """The ensemble from which the criterion takes its draws."""
         return ensemble_of(source, model, draws=self._n_gps, method=self.method, random_seed=self.random_seed)
@@ -111,7 +120,7 @@ class OptimumCriterion(Criterion):
         """Raise for models that the criterion does not support; by default none."""
 
     @abstractmethod
-    def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> OptimumScorer:
+    def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> Scorer:
         """Draw paths and find their maxima."""
 
     def sample_optima(self, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> list[OptimizedPaths]:
@@ -121,15 +130,14 @@ class OptimumCriterion(Criterion):
 
 @dataclass(eq=False)
 class OptimumScorer(Scorer):
-    """A criterion of the maximum for one ensemble; the places of ``optima`` are its seeds.
+    """A criterion of the maximum for one ensemble, the mean over ``parts``; the places of ``optima`` are its seeds.
 
-    ``evaluate`` takes points (m, D) in the user's units and whether to compute the gradient, and returns values (m,)
-    and derivatives (m, D). ``width`` is the size of the arrays that one candidate needs.
+    ``width`` is the size of the arrays that one candidate needs.
     """
 
     ensemble: Ensemble
     optima: list[OptimizedPaths]
-    evaluate: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray | None]]
+    parts: list[OfOneGP]
     units: str
     width: int
     diagnostics: dict[str, Any]
@@ -138,7 +146,16 @@ class OptimumScorer(Scorer):
     @property
     @override
     def seeds(self):
-        return places(self.optima)
+        return np.concatenate([o.gp.to_user(o.maxima.X) for o in self.optima])
+
+    def evaluate(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """Values (m,) at points in the user's units, and derivatives (m, D) or None."""
+        weights = np.array([part.weight for part in self.parts])
+        weights = weights / weights.sum()
+        values, slopes = zip(*(part.evaluate(part.gp.x_map(X), gradient) for part in self.parts), strict=True)
+        pairs = zip(self.parts, slopes, strict=True)
+        slopes = [part.gp.x_map.pullback(X, slope) for part, slope in pairs if slope is not None]
+        return np.einsum("k,km->m", weights, values), np.einsum("k,kmd->md", weights, slopes) if slopes else None
 
     @override
     def score(self, X):
@@ -154,11 +171,6 @@ class OptimumScorer(Scorer):
             values, slopes = self.evaluate(X, True)
         assert slopes is not None
         return values, slopes
-
-
-def places(optima: Sequence[OptimizedPaths]) -> np.ndarray:
-    """The maxima found (S, D), in the user's units."""
-    return np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
 
 
 def score_or_maximize(
@@ -201,11 +213,3 @@ def named_source(source: Any, model: GPModel | None, named: dict[str, Any]) -> t
     elif source is None:
         raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got None")
     return named[given[0]], source
-
-
-def mean_over(parts: Iterator[tuple[np.ndarray, np.ndarray | None, float]]) -> tuple[np.ndarray, np.ndarray | None]:
-    """Weighted mean of values and gradients."""
-    values, gradients, shares = zip(*parts, strict=True)
-    weights = np.array(shares) / np.sum(shares)
-    known = [gradient for gradient in gradients if gradient is not None]
-    return np.einsum("k,km->m", weights, values), np.einsum("k,kmd->md", weights, known) if known else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from pymc_active.criteria.maximum.base import OptimizedPaths
@@ -15,23 +13,16 @@ from pymc_active.posterior.embedded import EmbeddedGP
 _RANK = 1e-8
 
 
-class Frames(NamedTuple):
-    """Arguments of :class:`GPGivenMaxima`: a GP, places, and the directions in which each is free or not."""
+def frames(optima: OptimizedPaths) -> tuple[ConditionedGP, PathMaxima, np.ndarray | None]:
+    """The maxima in u for an embedding, unchanged for other models, as arguments of :class:`GPGivenMaxima`.
 
-    gp: ConditionedGP
-    maxima: PathMaxima
-    directions: np.ndarray | None
-
-
-def frames(optima: OptimizedPaths) -> Frames:
-    """The maxima in u for an embedding, unchanged for other models.
-
-    Along directions in which free inputs move u, f has no slope and curves down. If these are not all directions, u
-    lies on the boundary of the box's image and f rises along its gradient; nothing is known of the others.
+    These are a GP, places, and the directions in which each is free or not, None for the inputs. Along directions in
+    which free inputs move u, f has no slope and curves down. If these are not all directions, u lies on the boundary of
+    the box's image and f rises along its gradient; nothing is known of the others.
     """
     gp, maxima = optima.gp, optima.maxima
     if not EmbeddedGP.applies_to(gp):
-        return Frames(gp, maxima, None)
+        return gp, maxima, None
     view = EmbeddedGP(gp)
     R = view.R
     d, S = len(R), len(maxima.X)
@@ -48,4 +39,4 @@ def frames(optima: OptimizedPaths) -> Frames:
         free[s, :rank] = True
         if rank < d:
             slopes[s, rank] = frame[:, rank] @ rise
-    return Frames(view, maxima._replace(X=maxima.X @ R.T, free=free, slopes=slopes), directions)
+    return view, maxima._replace(X=maxima.X @ R.T, free=free, slopes=slopes), directions

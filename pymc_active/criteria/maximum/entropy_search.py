@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any, override
 
 import numpy as np
@@ -11,9 +9,9 @@ import xarray as xr
 from scipy.special import xlogy
 
 from pymc_active.criteria.maximum.base import (
+    OfOneGP,
     OptimumCriterion,
     OptimumScorer,
-    mean_over,
     named_source,
     score_or_maximize,
 )
@@ -39,10 +37,10 @@ class EntropySearch(OptimumCriterion):
     def set_up(self, ensemble, gps, rng):
         # Half of the representers follow the distribution of the maximum.
         optima = self.sample_optima(gps, rng)
-        parts = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
-        told = {"n_hyperparameters": len(optima), "n_representers": len(parts[0].X)}
-        width = _DRAWS * (_OUTCOMES + 1)
-        return OptimumScorer(ensemble, optima, partial(_mean, parts), self.units, width, told, has_gradient=False)
+        found = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
+        parts = [OfOneGP(one.gp, 1, one) for one in found]
+        told = {"n_hyperparameters": len(optima), "n_representers": len(found[0].X)}
+        return OptimumScorer(ensemble, optima, parts, self.units, _DRAWS * (_OUTCOMES + 1), told, has_gradient=False)
 
     def _spread(self, optima, rng: np.random.Generator) -> np.ndarray:
         """Distinct places: half of them maxima of paths, the others anywhere."""
@@ -55,10 +53,6 @@ class EntropySearch(OptimumCriterion):
             low, high = gp.x_map(self.domain.low), gp.x_map(self.domain.high)
             others = rng.uniform(low, high, (_REPRESENTERS - len(half), len(low)))
         return np.unique(np.concatenate([half, others]), axis=0)
-
-
-def _mean(parts: Sequence[_Representers], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    return mean_over((part(part.gp.x_map(X)), None, 1.0) for part in parts)
 
 
 class _Representers:
@@ -84,8 +78,8 @@ class _Representers:
         self.nodes, self.weights = nodes, weights / weights.sum()
         self.before = _choice_entropy(self.draws[:, None])[0]
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Expected fall of the entropy from an outcome at each candidate (m,), nats."""
+    def __call__(self, X: np.ndarray, gradient: bool = False) -> tuple[np.ndarray, None]:
+        """Expected fall of the entropy from an outcome at each candidate (m,), nats; there is no gradient."""
         gp = self.gp
         half = gp.factor.half_solve(gp.covariance(gp.X, X))
         total = np.maximum(gp.prior_variance(X) - np.einsum("ij,ij->j", half, half), 0.0) + gp.noise_variance(X)
@@ -104,7 +98,7 @@ class _Representers:
             np.multiply.outer(gain[j], surprise[j], out=moved)
             moved += self.draws[:, None]
             after[j] = self.weights @ _choice_entropy(moved)
-        return self.before - after
+        return self.before - after, None
 
 
 def _choice_entropy(f: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, override
 
@@ -11,14 +10,15 @@ import xarray as xr
 from scipy.special import log_ndtr
 
 from pymc_active.criteria.maximum.base import (
+    OfOneGP,
     OptimizedPaths,
     OptimumCriterion,
     OptimumScorer,
-    mean_over,
     sample_optima,
     score_or_maximize,
 )
 from pymc_active.criteria.maximum.expectation_propagation import hazard
+from pymc_active.inference.ensemble import Ensemble
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
@@ -33,19 +33,18 @@ class MaxValueEntropy(OptimumCriterion):
 
     @override
     def set_up(self, ensemble, gps, rng):
-        optima = self.sample_optima(gps, rng)
         told = {"n_optima": self.n_optima, "n_hyperparameters": len(gps)}
-        return OptimumScorer(ensemble, optima, partial(max_value, optima), self.units, self.n_optima, told)
+        return scorer_of_heights(ensemble, self.sample_optima(gps, rng), told)
 
 
-def max_value(optima: Sequence[OptimizedPaths], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Max-value entropy search at points in the user's units (m,), and its gradient (m, D)."""
-    return mean_over((*_max_value(o, X, gradient), len(o.maxima.values)) for o in optima)
+def scorer_of_heights(ensemble: Ensemble, optima: list[OptimizedPaths], told: dict[str, Any]) -> OptimumScorer:
+    """Max-value entropy search from maximised paths."""
+    parts = [OfOneGP(o.gp, len(o.maxima.values), partial(_max_value, o)) for o in optima]
+    return OptimumScorer(ensemble, optima, parts, MaxValueEntropy.units, told["n_optima"], told)
 
 
-def _max_value(optima: OptimizedPaths, X_user: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def _max_value(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
     gp = optima.gp
-    X = gp.x_map(X_user)
     m, V = gp.moments(X)
     V = np.maximum(V, _SMALLEST * gp.prior_variance(X))
     sd = np.sqrt(V)
@@ -58,7 +57,7 @@ def _max_value(optima: OptimizedPaths, X_user: np.ndarray, gradient: bool) -> tu
     slope = 0.5 * (r - a * (1 - left)) - r
     in_m, in_V = -(slope / sd).mean(0), -(0.5 * slope * a / V).mean(0)
     dm, dV = gp.moment_gradients(X)
-    return value, gp.x_map.pullback(X_user, in_m[:, None] * dm + in_V[:, None] * dV)
+    return value, in_m[:, None] * dm + in_V[:, None] * dV
 
 
 class JointEntropy(OptimumCriterion):
@@ -76,22 +75,16 @@ class JointEntropy(OptimumCriterion):
             mean, variance = o.gp.moments(o.maxima.X)
             # Where the data leave no variance, a height tells nothing and its covariances are rounding errors.
             variance = np.maximum(variance, _SMALLEST * o.gp.prior_variance(o.maxima.X))
-            parts.append((o, o.gp.factor.solve(cross), mean, variance))
-        return OptimumScorer(ensemble, optima, partial(_joint, parts), self.units, self.n_optima, told)
+            evaluate = partial(_joint, o, o.gp.factor.solve(cross), mean, variance)
+            parts.append(OfOneGP(o.gp, len(mean), evaluate))
+        return OptimumScorer(ensemble, optima, parts, self.units, self.n_optima, told)
 
 
-# Maxima, the data's solve of their cross-covariances, and the posterior mean and variance there.
-type _Part = tuple[OptimizedPaths, np.ndarray, np.ndarray, np.ndarray]
-
-
-def _joint(parts: Sequence[_Part], X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    return mean_over((*_joint_of_one(part, X, gradient), len(part[0].maxima.values)) for part in parts)
-
-
-def _joint_of_one(part: _Part, X_user: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    optima, solved, mean, variance = part
+def _joint(
+    optima: OptimizedPaths, solved: np.ndarray, mean: np.ndarray, variance: np.ndarray, X: np.ndarray, gradient: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Given the data's solve of the maxima's cross-covariances, and the posterior mean and variance there."""
     gp, places, heights = optima.gp, optima.maxima.X, optima.maxima.values
-    X = gp.x_map(X_user)
     noise = gp.noise_variance(X)
     m, V = gp.moments(X)
     floor = _SMALLEST * gp.prior_variance(X)
@@ -117,7 +110,7 @@ def _joint_of_one(part: _Part, X_user: np.ndarray, gradient: bool) -> tuple[np.n
     dm, dV = gp.moment_gradients(X)
     slope = w_m[:, None] * dm + w_V[:, None] * dV + gp.pull(X, w_C, places) - gp.pull(X, solved @ w_C)
     slope += (0.5 / (V + noise) + w.sum(0))[:, None] * gp.noise_variance_gradient(X)
-    return value, gp.x_map.pullback(X_user, slope)
+    return value, slope
 
 
 class Thompson(OptimumCriterion):
@@ -128,17 +121,16 @@ class Thompson(OptimumCriterion):
     @override
     def set_up(self, ensemble, gps, rng):
         optima = sample_optima([gps[rng.integers(len(gps))]], self.domain, 1, self.n_features, rng)
-        told = {"n_hyperparameters": 1}
-        return OptimumScorer(ensemble, optima, partial(_path, optima[0]), self.units, self.n_optima, told)
+        parts = [OfOneGP(optima[0].gp, 1, partial(_path, optima[0]))]
+        return OptimumScorer(ensemble, optima, parts, self.units, self.n_optima, {"n_hyperparameters": 1})
 
 
 def _path(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
     gp, paths, _ = optima
-    Z = gp.x_map(X)
     if not gradient:
-        return gp.sign * gp.to_user_y(paths.value(Z)[0]), None
-    value, slope, _ = paths.derivatives(Z, np.zeros(len(Z), int))
-    return gp.sign * gp.to_user_y(value), gp.x_map.pullback(X, float(gp.posterior.y_map.scale) * slope)
+        return gp.sign * gp.to_user_y(paths.value(X)[0]), None
+    value, slope, _ = paths.derivatives(X, np.zeros(len(X), int))
+    return gp.sign * gp.to_user_y(value), float(gp.posterior.y_map.scale) * slope
 
 
 @checked

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any, get_args, override
 
 import numpy as np
 import xarray as xr
 
+from pymc_active.criteria.base import Scorer
+from pymc_active.criteria.improvement import ExpectedImprovement
 from pymc_active.criteria.maximum.base import (
+    OfOneGP,
     OptimizedPaths,
     OptimumCriterion,
     OptimumScorer,
-    mean_over,
     named_source,
-    places,
     score_or_maximize,
 )
 from pymc_active.criteria.maximum.constraints import Boundary, GPGivenMaxima, Mixed, MomentMethod
 from pymc_active.criteria.maximum.domain import best_inside
-from pymc_active.criteria.maximum.embedded_maxima import Frames, frames
+from pymc_active.criteria.maximum.embedded_maxima import frames
 from pymc_active.criteria.maximum.expectation_propagation import hazard
-from pymc_active.criteria.maximum.log_improvement import log_expected_improvement
-from pymc_active.criteria.maximum.max_value import max_value
+from pymc_active.criteria.maximum.max_value import scorer_of_heights
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
@@ -144,7 +141,7 @@ class Pes(OptimumCriterion):
             "constraints": "C1, C2 and C3" if not self.domain.is_pool else "C2 and C3",
         }
         if 2 * n_failed > self.n_optima:
-            return self._fall_back(ensemble, optima, gps, told)
+            return self._fall_back(ensemble, optima, told)
         return _scorer(ensemble, optima, parts, told)
 
     def _maxima(self, optima: OptimizedPaths) -> GPGivenMaxima:
@@ -155,7 +152,7 @@ class Pes(OptimumCriterion):
             values = hessian[:, *np.triu_indices(D, 1)]
         # Mixed derivatives are those in the inputs.
         in_inputs = self.domain.is_pool or self.mixed != "free"
-        gp, maxima, directions = Frames(optima.gp, optima.maxima, None) if in_inputs else frames(optima)
+        gp, maxima, directions = (optima.gp, optima.maxima, None) if in_inputs else frames(optima)
         return GPGivenMaxima(
             gp,
             maxima,
@@ -168,21 +165,19 @@ class Pes(OptimumCriterion):
             directions=directions,
         )
 
-    def _fall_back(
-        self, ensemble: Ensemble, optima: list[OptimizedPaths], gps: Sequence[ConditionedGP], told: dict[str, Any]
-    ) -> OptimumScorer:
+    def _fall_back(self, ensemble: Ensemble, optima: list[OptimizedPaths], told: dict[str, Any]) -> Scorer:
         """Use C3 alone; if that also fails, the maximum's height; if that is not finite, the expected improvement."""
         parts = [PlaceInformation(GPGivenMaxima(o.gp, o.maxima, derivatives=False)) for o in optima]
+        scorer: Scorer = scorer_of_heights(ensemble, optima, told)
         if 2 * sum(len(part.keep) for part in parts) > self.n_optima:
             told["constraints"] = "C3"
             scorer = _scorer(ensemble, optima, parts, told)
-        elif np.isfinite(max_value(optima, places(optima), False)[0]).all():
+        elif np.isfinite(scorer.score(scorer.seeds)).all():
             told["constraints"] = "none (max_value_entropy)"
-            scorer = OptimumScorer(ensemble, optima, partial(max_value, optima), self.units, self.n_optima, told)
         else:
             told["constraints"] = "none (expected_improvement)"
-            units = "log of units of y"
-            scorer = OptimumScorer(ensemble, optima, partial(log_expected_improvement, gps), units, self.n_optima, told)
+            scorer = ExpectedImprovement(self.minimize).prepare(ensemble)
+            scorer.diagnostics = told
         warn_user(
             f"expectation propagation failed for {told['n_dropped']} of {self.n_optima} places of the maximum, so pes "
             f"uses other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
@@ -198,17 +193,8 @@ def _scorer(
     parts = [part for part in parts if len(part.keep)]
     S, k, q = parts[0].maxima.T.shape
     width = S * (k + q) + len(parts[0].gp.y)
-    return OptimumScorer(ensemble, optima, partial(_conditioned, parts), Pes.units, width, told)
-
-
-def _conditioned(
-    parts: Sequence[PlaceInformation], X: np.ndarray, gradient: bool
-) -> tuple[np.ndarray, np.ndarray | None]:
-    def of_one(part: PlaceInformation) -> tuple[np.ndarray, np.ndarray | None, int]:
-        value, slope = part(part.gp.x_map(X), gradient)
-        return value, None if slope is None else part.gp.x_map.pullback(X, slope), len(part.keep)
-
-    return mean_over(map(of_one, parts))
+    given = [OfOneGP(part.gp, len(part.keep), part) for part in parts]
+    return OptimumScorer(ensemble, optima, given, Pes.units, width, told)
 
 
 @checked

@@ -33,6 +33,8 @@ _AROUND_WIDTH, _AROUND_SHARE = 0.7, 0.5
 # With fewer points than this, much of the evidence may lie away from the modes: then this many draws for each other one
 # are from the prior.
 _FEW, _FROM_PRIOR = 30, 2
+# Effective share of weighted draws that confirms the modes.
+CONFIRMING = 0.1
 # Embeddings with more parameters are drawn around their modes alone: hardly any draw from the prior has weight.
 _FEW_PARAMETERS = 10
 

@@ -8,17 +8,24 @@ mode found before, whose base kernels are redrawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from pymc_active.laplace.like_terms import same_place
-from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
-from pymc_active.laplace.modes.search import MOST_MODES, Found, Searcher, SearchResult, distinct, weighty
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, set_best
+from pymc_active.laplace.modes.search import (
+    MOST_MODES,
+    Found,
+    Searcher,
+    SearchResult,
+    SearchTask,
+    Work,
+    distinct,
+    weighty,
+)
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.support.workers import run_calls
 
 # Additional noise of the short ladder, as fractions of the sd of y.
 _LADDER = (0.6, 0.3, 0.15)
@@ -32,15 +39,9 @@ FOLLOW, _WARM, _FEW_DATA = 2, 3, 30
 _ALIKE, _NEAR = 0.02, 0.5
 
 
-def structured_search(
-    searcher: Searcher,
-    rng: np.random.Generator,
-    starts: Sequence[np.ndarray],
-    n_restarts: int,
-    executor: Executor | None = None,
-    advance: Callable[..., None] = lambda *args: None,
-) -> SearchResult:
+def structured_search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, work: Work) -> SearchResult:
     """Unpolished modes of a ``KernelPosterior``, from warm starts (best first) and fresh ones."""
+    starts, n_restarts = task.starts, task.n_restarts
     follows = bool(len(starts)) and n_restarts <= FOLLOW
     n_changes = int(_CHANGES * n_restarts)
     if follows:
@@ -52,25 +53,17 @@ def structured_search(
     turn = int(rng.integers(len(_KINDS)))
     # Each start has its own seed, so that an executor changes nothing.
     seeds = rng.integers(2**63, size=n_restarts)
-    run = partial(run_calls, executor)
-    found: list[Found] = []
     is_near = same_place(searcher.posterior, _NEAR)
-
-    def collect(climbs) -> None:
-        for mode in climbs:
-            found.append(mode)
-            advance()
-
-    collect(run(partial(searcher.climb, iterations=_ROUGH), starts))
+    found = list(work.steps(partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
     kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS  # type: ignore[arg-type]
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
-    collect(run(partial(_fresh, searcher), fresh, seeds[:n_new]))
+    found += work.steps(partial(_fresh, searcher), fresh, seeds[:n_new])
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
         best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
-            collect(run(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part))
+            found += work.steps(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part)
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
     kept = weighty(distinct(found, _ALIKE, is_near))
@@ -83,16 +76,6 @@ def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:
     return kind(searcher, np.random.default_rng(seed))
 
 
-def _through_noise(searcher: Searcher, theta: np.ndarray, levels: Sequence[float]) -> Found:
-    """A climb that starts with additional noise."""
-    n_evaluations = 0
-    for level in levels:
-        step = searcher.climb(theta, level, iterations=_RUNG)
-        theta, n_evaluations = step.z, n_evaluations + step.n_evaluations
-    last = searcher.climb(theta, iterations=_ROUGH)
-    return last._replace(n_evaluations=last.n_evaluations + n_evaluations)
-
-
 def _set_hidden(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
     """Set each period, and each place of a step, in turn to the best given the other parameters."""
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
@@ -101,14 +84,12 @@ def _set_hidden(searcher: Searcher, theta: np.ndarray, level: float, rng: np.ran
         grid = hidden_grid(posterior, leaf)
         # Each start sees a slightly different grid.
         grid = grid[rng.uniform(size=len(grid)) < 0.8] if len(grid) > 10 else grid
-        values = scan(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
-        if np.isfinite(values).any():
-            theta[leaf.hidden] = grid[np.argmax(values)]
+        set_best(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
     return theta
 
 
 def _ladder(searcher: Searcher, rng: np.random.Generator) -> Found:
-    return _through_noise(searcher, searcher.draw(rng, 0.3), _LADDER)
+    return searcher.ladder(searcher.draw(rng, 0.3), _LADDER, _RUNG, _ROUGH)
 
 
 def _scan(searcher: Searcher, rng: np.random.Generator) -> Found:
@@ -119,7 +100,7 @@ def _scan(searcher: Searcher, rng: np.random.Generator) -> Found:
 def _scan_in_noise(searcher: Searcher, rng: np.random.Generator) -> Found:
     level = float(rng.choice([0.1, 0.3, 0.6]))
     theta = _set_hidden(searcher, searcher.draw(rng, 0.6), level, rng)
-    return _through_noise(searcher, theta, [level])
+    return searcher.ladder(theta, [level], _RUNG, _ROUGH)
 
 
 # Where known modes are followed, only scans: what a new period or step explains, others have explained before.

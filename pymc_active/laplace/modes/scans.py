@@ -76,6 +76,15 @@ def _small_distance(X: np.ndarray) -> float:
     return min(float(np.quantile(np.diff(x), 0.1)) for x in distinct if len(x) > 1)
 
 
+def set_best(
+    posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic | Step, grid: np.ndarray, extra_noise: float = 0.0
+) -> None:
+    """Set what a base kernel hides to the best value of the grid, if there is one, in place."""
+    values = scan(posterior, theta, leaf, grid, extra_noise)
+    if np.isfinite(values).any():
+        theta[leaf.hidden] = grid[np.argmax(values)]
+
+
 def scan(
     posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic | Step, grid: np.ndarray, extra_noise: float = 0.0
 ) -> np.ndarray:

@@ -5,9 +5,8 @@ With much noise the surface is smooth, and good regions stay good as the noise i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from pymc_active.inference.hmc import Places, density, jittered, trajectories
 from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
+from pymc_active.posterior.full_space import EmbeddingSlice
 from pymc_active.support.workers import run_calls
 
 # Additional noise of the ladder, as fractions of the sd of y.
@@ -60,15 +60,49 @@ class SearchResult(NamedTuple):
     used_population: bool = False
 
 
+class Work(NamedTuple):
+    """Who runs the climbs of a search, and what is called after each of its steps."""
+
+    executor: Executor | None = None
+    advance: Callable[..., None] = lambda *args: None
+
+    def run(self, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
+        """``map(climb, *columns)``."""
+        return run_calls(self.executor, climb, *columns)
+
+    def steps(self, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
+        """The same, each climb being a step."""
+        for mode in self.run(climb, *columns):
+            yield mode
+            self.advance()
+
+
 # Of a fit that was not searched for.
 NO_SEARCH = SearchResult([])
+
+
+class SearchTask(NamedTuple):
+    """What to search, from warm starts (P,) and as in ``fit_laplace``. It can be pickled if its posterior can."""
+
+    posterior: Posterior
+    embedding: EmbeddingSlice | None
+    starts: list[np.ndarray]
+    n_restarts: int
+    population: int | None
+    random_seed: int | np.random.Generator
+
+    @property
+    def n_steps(self) -> int:
+        """The most calls of ``advance``."""
+        return self.n_restarts + (0 if self.population == 0 else N_LEVELS)
 
 
 class Searcher:
     """A posterior with location and scale (P,) of its prior, and the unit of the additional noise."""
 
-    def __init__(self, posterior: Posterior, center: np.ndarray, sd: np.ndarray, y_sd: float):
-        self.posterior, self.center, self.sd, self.y_sd = posterior, center, sd, y_sd
+    def __init__(self, posterior: Posterior):
+        self.posterior, self.y_sd = posterior, posterior.noise_unit
+        self.center, self.sd = posterior.prior_scale()
         self.n_evaluations = 0
 
     def evaluate(self, z: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
@@ -96,13 +130,18 @@ class Searcher:
         """A start drawn with ``spread`` prior sds around the prior's centre."""
         return self.center + spread * self.sd * rng.normal(size=len(self.center))
 
-    def ladder(self, z: np.ndarray) -> Found:
-        """Anneal the noise; each rung starts from the mode of the one before."""
+    def ladder(
+        self, z: np.ndarray, levels: Sequence[float] = LADDER, rung: int | None = None, last: int | None = None
+    ) -> Found:
+        """Anneal the noise; each rung starts from the mode of the one before.
+
+        ``rung`` and ``last`` limit the iterations of each rung, by default a rough climb, and of the last climb.
+        """
         n_evaluations = 0
-        for level in LADDER:
-            rung = self.climb(z, level, rough=True)
-            z, n_evaluations = rung.z, n_evaluations + rung.n_evaluations
-        mode = self.climb(z)
+        for level in levels:
+            step = self.climb(z, level, rough=True, iterations=rung)
+            z, n_evaluations = step.z, n_evaluations + step.n_evaluations
+        mode = self.climb(z, iterations=last)
         return mode._replace(n_evaluations=mode.n_evaluations + n_evaluations)
 
 
@@ -148,25 +187,22 @@ def population(
     return particles, [int(k) for k in order[np.sort(first)]]
 
 
-def search(
-    searcher: Searcher,
-    rng: np.random.Generator,
-    *,
-    starts: Sequence[np.ndarray] = (),
-    n_restarts: int = 12,
-    n_climbs: int = 0,
-    n_particles: int | None = None,
-    agreement: float = 2 / 3,
-    executor: Executor | None = None,
-    advance: Callable[..., None] = lambda *args: None,
-) -> SearchResult:
+def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, work: Work) -> SearchResult:
     """Search by warm starts, a noise ladder and plain climbs, then by a population if these disagree.
 
-    Of the ``n_restarts`` ladder starts, every fourth begins at a full prior draw, the others at 0.3 prior sds. The
-    ``n_climbs`` plain climbs begin on a Latin hypercube over the prior, for models in which the ladder can hide small
-    modes. By default a population runs unless the share ``agreement`` of the ladder starts, or three starts of any kind
-    if the posterior hides no modes, reached the best mode; with 0 ``n_particles`` never.
+    Of the ladder starts, every fourth begins at a full prior draw, the others at 0.3 prior sds. Plain climbs begin on a
+    Latin hypercube over the prior, for models in which the ladder can hide small modes: not for embeddings or many
+    parameters, where they seldom end well. By default a population runs unless two thirds of the ladder starts, or
+    three starts of any kind if the posterior hides no modes, reached the best mode.
     """
+    posterior, n_restarts = searcher.posterior, task.n_restarts
+    is_embedding = task.embedding is not None
+    n_climbs = 2 * n_restarts if posterior.hides_modes else n_restarts
+    if is_embedding or posterior.n_parameters > FEW_PARAMETERS:
+        n_climbs = 0
+    # Most ladder starts may agree on a wrong mode of an embedding. Only the population can tell, unless all of them
+    # reach the mode of an earlier search.
+    agreement = 2 / 3 if not is_embedding else 1.0 if task.starts else np.inf
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
@@ -174,33 +210,29 @@ def search(
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)
     uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
-    run = partial(run_calls, executor)
-    found: list[Found] = []
-    for mode in run(searcher.ladder, draws):
-        found.append(mode)
-        advance()
-    found += run(searcher.climb, [*starts, *(searcher.center + searcher.sd * ndtri(uniform))])
+    found = list(work.steps(searcher.ladder, draws))
+    found += work.run(searcher.climb, [*task.starts, *(searcher.center + searcher.sd * ndtri(uniform))])
 
     def count_best(modes: list[Found]) -> int:
         best = max((mode.log_posterior for mode in found), default=-np.inf)
         return sum(mode.log_posterior > best - 0.1 for mode in modes)
 
-    wanted = searcher.posterior.population_size() if n_particles is None else n_particles
+    wanted = posterior.population_size() if task.population is None else task.population
     agree = n_restarts > 0 and count_best(found[:n_restarts]) >= agreement * n_restarts
-    if not searcher.posterior.hides_modes:
+    if not posterior.hides_modes:
         agree = agree or count_best(found) >= ENOUGH
-    used_population = wanted > 0 and (n_particles is not None or not agree)
+    used_population = wanted > 0 and (task.population is not None or not agree)
     n_evaluations = 0
     if used_population:
         before = searcher.n_evaluations
-        particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
+        particles, families = population(searcher, rng, n_particles=wanted, advance=work.advance)
         n_evaluations = searcher.n_evaluations - before
         for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
             found.append(searcher.climb(rough.z))
         # The best particle at the lowest level need not lead to the best mode.
-        found += run(searcher.climb, particles[: 3 * _FAMILIES])
+        found += work.run(searcher.climb, particles[: 3 * _FAMILIES])
     if not found:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
     n_evaluations += sum(mode.n_evaluations for mode in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from pymc_active.laplace.like_terms import same_place
 from pymc_active.laplace.modes.composite_kernels import structured_search
 from pymc_active.laplace.modes.learned_lengthscale import GivenLengthscale, learns_lengthscale
 from pymc_active.laplace.modes.search import (
-    FEW_PARAMETERS,
-    N_LEVELS,
     SAME,
     Found,
     Searcher,
     SearchResult,
+    SearchTask,
+    Work,
     anywhere,
     distinct,
     follow,
@@ -29,7 +29,7 @@ from pymc_active.laplace.modes.search import (
 )
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import MANY, NoFiniteStartError, Posterior
-from pymc_active.posterior.full_space import EmbeddingSlice, Space, find_space
+from pymc_active.posterior.full_space import Space, find_space
 
 # Polished modes this close (prior sds) are one.
 _POLISHED = 0.05
@@ -41,22 +41,6 @@ _NOT_FINITE = (
 _SHARE, _FEWEST, _FOLLOWED = 4, 150, 3
 # Nats that a Newton step may still gain at a mode.
 _GAIN = 1e-6
-
-
-class SearchTask(NamedTuple):
-    """What to search, from warm starts (P,) and as in ``fit_laplace``. It can be pickled if its posterior can."""
-
-    posterior: Posterior
-    embedding: EmbeddingSlice | None
-    starts: list[np.ndarray]
-    n_restarts: int
-    population: int | None
-    random_seed: int | np.random.Generator
-
-    @property
-    def n_steps(self) -> int:
-        """The most calls of ``advance``."""
-        return self.n_restarts + (0 if self.population == 0 else N_LEVELS)
 
 
 class FoundModes(NamedTuple):
@@ -74,17 +58,17 @@ def search_and_expand(
 
     Calls ``advance`` after every step. Limit BLAS to one thread around it, as workers do.
     """
-    posterior = task.posterior
+    posterior, work = task.posterior, Work(executor, advance)
     if not learns_lengthscale(posterior):
-        return _search(task, executor, advance)
+        return _search(task, work)
     given = GivenLengthscale(posterior)  # type: ignore[arg-type]
     first = given.mean
     starts = [given.start(start, first) for start in task.starts]
-    found = _search(task._replace(posterior=given.posterior(first), starts=starts), executor, advance)
+    found = _search(task._replace(posterior=given.posterior(first), starts=starts), work)
 
     def modes_at(log_lengthscale: float, starts: list[np.ndarray]) -> list[Expansion]:
         known = SearchTask(given.posterior(log_lengthscale), task.embedding, starts, 0, 0, 0)
-        return _search(known).expansions
+        return _search(known, Work()).expansions
 
     best = given.most_probable(found.expansions[0].theta, modes_at)
     starts = [given.start(expansion.theta, best) for expansion in found.expansions]
@@ -93,36 +77,33 @@ def search_and_expand(
     return found._replace(expansions=expansions)
 
 
-def _search(
-    task: SearchTask, executor: Executor | None = None, advance: Callable[..., None] = lambda *args: None
-) -> FoundModes:
+def _search(task: SearchTask, work: Work) -> FoundModes:
     if int(task.n_restarts) != task.n_restarts or task.n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {task.n_restarts!r}")
     space = find_space(task.posterior, task.embedding)
     task = task._replace(starts=[space.shrink(start) for start in task.starts])
-    return _search_in(space, task, np.random.default_rng(task.random_seed), executor, advance)
+    if not isinstance(space.posterior, ArrayPosterior):
+        # Compiled functions can neither be pickled nor be used by two threads at once.
+        work = work._replace(executor=None)
+    return _search_in(space, task, np.random.default_rng(task.random_seed), work)
 
 
-def _search_in(
-    space: Space,
-    task: SearchTask,
-    rng: np.random.Generator,
-    executor: Executor | None,
-    advance: Callable[..., None],
-) -> FoundModes:
+def _search_in(space: Space, task: SearchTask, rng: np.random.Generator, work: Work) -> FoundModes:
     """Search in the coordinates of a space, which are those of the starts; with many points first on some of them."""
     posterior, n = space.posterior, len(space.posterior.y)
     some = space.subset(rng.choice(n, max(n // _SHARE, _FEWEST), replace=False)) if n > MANY else None
+    is_structured = _is_structured(posterior, task)
     if some is None:
-        result = _search_anew(space, task, rng, executor, advance)
+        run = structured_search if is_structured else search
+        result = run(Searcher(posterior), rng, task, work)
     else:
-        result = _follow(posterior, task.starts, _search_in(some, task, rng, executor, advance))
+        result = _follow(posterior, task.starts, _search_in(some, task, rng, work))
     if not result.modes:
         raise NoFiniteStartError(_NOT_FINITE)
     sd = posterior.prior_scale()[1]
     settled = [_settle(space, mode, sd) for mode in result.modes]
     expansions = {id(mode): expansion for mode, expansion in settled}
-    is_near = same_place(posterior, _POLISHED) if _is_structured(posterior, task) else anywhere
+    is_near = same_place(posterior, _POLISHED) if is_structured else anywhere
     kept = weighty(distinct([mode for mode, _ in settled], SAME, is_near))
     # A log posterior that is finite in the search may overflow at the polished mode, a rounding error away.
     if not kept:
@@ -130,39 +111,9 @@ def _search_in(
     return FoundModes([expansions[id(mode)] for mode in kept], result, kept[0].converged)
 
 
-def _is_structured(posterior: Posterior, task: SearchTask) -> TypeGuard[KernelPosterior]:
+def _is_structured(posterior: Posterior, task: SearchTask) -> bool:
     """Whether the search for sums and products of kernels applies."""
     return isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not task.population
-
-
-def _search_anew(
-    space: Space,
-    task: SearchTask,
-    rng: np.random.Generator,
-    executor: Executor | None,
-    advance: Callable[..., None],
-) -> SearchResult:
-    """Unpolished modes, by the search that suits the posterior."""
-    _, _, starts, n_restarts, population, _ = task
-    posterior, embedding = space.posterior, space.embedding
-    # Compiled functions can neither be pickled nor be used by two threads at once.
-    executor = executor if isinstance(posterior, ArrayPosterior) else None
-    searcher = Searcher(posterior, *posterior.prior_scale(), posterior.noise_unit)
-    if _is_structured(posterior, task):
-        return structured_search(searcher, rng, starts, n_restarts, executor, advance)
-    return search(
-        searcher,
-        rng,
-        starts=starts,
-        n_restarts=n_restarts,
-        n_climbs=_n_climbs(posterior, embedding, n_restarts),
-        n_particles=population,
-        # Most ladder starts may agree on a wrong mode of an embedding. Only the population can tell, unless all of them
-        # reach the mode of an earlier search.
-        agreement=2 / 3 if embedding is None else 1.0 if starts else np.inf,
-        executor=executor,
-        advance=advance,
-    )
 
 
 def _follow(posterior: Posterior, starts: list[np.ndarray], some: FoundModes) -> SearchResult:
@@ -174,13 +125,6 @@ def _follow(posterior: Posterior, starts: list[np.ndarray], some: FoundModes) ->
     found = [follow(posterior, *places[k]) for k in order if np.isfinite(values[k])]
     n_evaluations = some.search.n_evaluations + len(places) + sum(mode.n_evaluations for mode in found)
     return some.search._replace(modes=weighty(distinct(found, SAME)), n_evaluations=n_evaluations)
-
-
-def _n_climbs(posterior, embedding, n_restarts: int) -> int:
-    """Number of plain climbs beside the ladder: many if modes hide, none if they seldom end well."""
-    if embedding is not None or posterior.n_parameters > FEW_PARAMETERS:
-        return 0
-    return 2 * n_restarts if posterior.hides_modes else n_restarts
 
 
 def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion]:

@@ -15,7 +15,7 @@ from pymc_active.kernels.combined import Multiply
 from pymc_active.kernels.linear import Linear
 from pymc_active.kernels.node import Node
 from pymc_active.kernels.step import Step
-from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, set_best
 from pymc_active.posterior.array import KernelPosterior
 
 # Modes of the parent to follow, and ways to match base kernels.
@@ -46,25 +46,17 @@ def starts_from_parent(
             if len(child.mean_indices) == len(parent.mean_indices):
                 start[child.mean_indices] = known[parent.mean_indices]
             new = [leaf for leaf, other in zip(mine, match, strict=True) if other is None]
-            _place_steps(start, new, child)
+            for leaf in hidden_leaves(child):
+                if leaf in new and isinstance(leaf, Step):
+                    # Large enough to be seen.
+                    start[leaf.log_outputscale] = max(start[leaf.log_outputscale], np.log(child.noise_unit))
+                    set_best(child, start[: child.n_parameters], leaf, hidden_grid(child, leaf))
             starts.append(start[: child.n_parameters].copy())
             pairs = zip(mine, match, is_factor, strict=True)
             lines = [leaf for leaf, other, factor in pairs if factor and other is None and isinstance(leaf, Linear)]
             if any(_set_far(start, leaf, child) for leaf in lines):
                 starts.append(start[: child.n_parameters])
     return starts
-
-
-def _place_steps(start: np.ndarray, new: list[Node], child: KernelPosterior) -> None:
-    """Set the place of each new step to the best given the other parameters, in place."""
-    for leaf in hidden_leaves(child):
-        if leaf in new and isinstance(leaf, Step):
-            # Large enough to be seen.
-            start[leaf.log_outputscale] = max(start[leaf.log_outputscale], np.log(child.noise_unit))
-            grid = hidden_grid(child, leaf)
-            values = scan(child, start[: child.n_parameters], leaf, grid)
-            if np.isfinite(values).any():
-                start[leaf.hidden] = grid[np.argmax(values)]
 
 
 def _set_far(start: np.ndarray, line: Linear, child: KernelPosterior) -> bool:
