@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 import pymc_active as pma
 from pymc_active.criteria import by_name
-from pymc_active.criteria.base import MomentCriterion
+from pymc_active.criteria.base import MatchedCriterion
 from pymc_active.inference.ensemble import Ensemble, Part
 from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
@@ -32,10 +32,10 @@ Y = np.sin(3 * X[:, 0]) + 0.1 * RNG.normal(size=10)
 POOL = RNG.uniform(-1, 1, (40, 2))
 
 
-# A criterion: a class with value and partials, its function, a line in the registry.
+# A criterion of mean and variance: a class with of_moments, its function, a line in the registry.
 
 
-class Exceedance(MomentCriterion):
+class Exceedance(MatchedCriterion):
     """Log probability that f exceeds a threshold."""
 
     name, units = "exceedance", "nats"
@@ -44,14 +44,11 @@ class Exceedance(MomentCriterion):
         super().__init__(method, draws, random_seed)
         self.threshold = threshold
 
-    def value(self, p):
-        return log_ndtr((p.mean - self.threshold) / np.sqrt(p.variance))
-
-    def partials(self, p):
-        sd = np.sqrt(p.variance)
-        u = (p.mean - self.threshold) / sd
+    def of_moments(self, mean, variance):
+        sd = np.sqrt(variance)
+        u = (mean - self.threshold) / sd
         slope = np.exp(norm.logpdf(u) - log_ndtr(u))
-        return slope / sd, -0.5 * slope * u / p.variance, np.zeros_like(p.mean)
+        return log_ndtr(u), slope / sd, -0.5 * slope * u / variance
 
 
 def exceedance(fit, X_pool, *, threshold=0.0):
