@@ -15,7 +15,6 @@ import pymc_active as pma
 from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
 from pymc_active.inference.hmc import Places, jittered, trajectories
-from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments, marginal_moments
@@ -177,14 +176,6 @@ def test_particles_in_the_row_space_are_draws_there():
     assert 0.6 < draws[:, -1].std() / result.best.posterior.prior.sd[-1] < 1.5
 
 
-def test_the_same_seed_gives_the_same_particles(ard):
-    again = [particles(ard.expansions, 12, np.random.default_rng(7)) for _ in range(2)]
-    assert_array_equal(*again)
-    assert_array_equal(posterior_draws(ard, 12, 7), again[0])
-    assert np.abs(posterior_draws(ard, 12, 8) - again[0]).min() > 0
-    assert posterior_draws(ard, 12, 7) is posterior_draws(ard, 12, 7)
-
-
 def test_predictions_and_criteria_share_the_draws_of_a_seed(ard):
     first, second, other = (pma.predict(ard, NEW, method="draws", draws=8, random_seed=s) for s in (1, 1, 2))
     assert first.identical(second)
@@ -192,11 +183,6 @@ def test_predictions_and_criteria_share_the_draws_of_a_seed(ard):
     scores = [pma.active.bald(ard, NEW, method="draws", draws=8, random_seed=s).to_numpy() for s in (1, 1, 2)]
     assert_array_equal(scores[0], scores[1])
     assert (scores[0] != scores[2]).any()
-
-
-def test_fewer_than_two_draws_are_refused(ard):
-    with pytest.raises(ValueError, match="draws must be a whole number from 2; got 1"):
-        pma.predict(ard, NEW, method="draws", draws=1)
 
 
 @pytest.mark.parametrize("root", [np.array([0.8, 1.3]), np.array([[0.8, 0.0], [0.5, 1.2]])], ids=["diagonal", "matrix"])
