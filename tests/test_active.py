@@ -9,9 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import bald, latin_hypercube, random_design, uncertainty
 
-# BALD of the latent function under MGP: the factor 4/3 of its variance is a floor.
-FLOOR = 0.5 * np.log(4 / 3)
-
 
 @pytest.fixture(scope="module")
 def fit():
@@ -41,27 +38,6 @@ def test_bald_is_half_the_log_ratio_of_variances(fit, pool, method):
 
 def test_bald_of_an_observation_is_the_default(fit, pool):
     xr.testing.assert_identical(bald(fit, pool), bald(fit, pool, target="y", method="mgp"))
-
-
-def test_latent_bald_has_a_floor(fit, pool):
-    score = bald(fit, pool, target="f")
-    assert (score >= FLOOR - 1e-12).all()
-    # Far from everything nothing but the output scale and the mean can be learned; near the data less.
-    assert score.max() > FLOOR + 0.01
-
-
-def test_bald_of_an_observation_is_below_that_of_the_function(fit, pool):
-    """Noise in both variances brings their ratio closer to one."""
-    noisy, latent = bald(fit, pool, target="y"), bald(fit, pool, target="f")
-    assert (noisy < latent).all()
-    assert (noisy > 0).all()
-
-
-def test_bald_does_not_depend_on_units(fit, pool):
-    scaled = pma.ard_gp(fit.gpm.X, (fit.gpm.y - 10) / 50, mean="constant")
-    same = pma.fit_laplace(scaled, point=fit.point, optimize=False)
-    for target in ("y", "f"):
-        assert_allclose(bald(same, pool, target=target), bald(fit, pool, target=target), rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["map", "bbq", "mgp"])

@@ -63,7 +63,7 @@ def test_information_of_reference_mixtures(case):
     reference = CASES[case]
     p = gaussians(reference["mu"], reference["var"], reference["w"])
     assert_allclose(Bams().mixture_value(p), reference["mi"], rtol=0, atol=1e-7)
-    assert_allclose(Committee().mixture_value(p), reference["mixture_entropy"], rtol=0, atol=1e-6)
+    assert_allclose(Committee().mixture_value(p), reference["mixture_entropy"], rtol=0, atol=1e-7)
 
 
 def hard_mixtures():
@@ -321,14 +321,6 @@ def test_bad_models(fits):
         pma.active.bams(fits, NEW, weights="equal")
     with pytest.raises(ValueError, match="method must be one of"):
         pma.active.committee(fits, NEW, method="nuts")
-
-
-def test_pools_of_any_kind(average):
-    dask = pytest.importorskip("dask.array")
-    lazy = pma.active.bams(average, dask.from_array(NEW, chunks=(4, 1)))
-    assert lazy.chunks is not None
-    assert_allclose(lazy, pma.active.bams(average, NEW), atol=1e-9)
-    assert Uncertainty().prepare(average).score(NEW).shape == (9,)
 
 
 def test_rough_importance_evidences_are_named_once(monkeypatch, fits):

@@ -11,11 +11,9 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import norm
-from traces import mutual_information
 
 import pymc_active as pma
 from pymc_active.information.mixture_entropy import (
-    gaussian_entropy,
     mixture_entropy,
     mixture_entropy_gradient,
     mixture_symmetrized_kl,
@@ -29,25 +27,6 @@ CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json
 
 
 # Entropies.
-
-
-def columns(case):
-    """One mixture as a column: components (S, 1) and weights (S,)."""
-    return (*(np.array(case[key])[:, None] for key in ("mu", "var")), np.array(case["w"]))
-
-
-@pytest.mark.parametrize(
-    "case",
-    CASES["cases"],
-    ids=lambda case: f"mu{case['mu']}-var{case['var']}",
-)
-def test_entropy_of_reference_mixtures(case):
-    means, variances, weights = columns(case)
-    [entropy] = mixture_entropy(means, variances, weights)
-    # Between well separated components the log density has a sharp bend, where the density is 1e-6.
-    assert_allclose(entropy, case["mixture_entropy"], rtol=0, atol=1e-7)
-    information = entropy - weights @ gaussian_entropy(variances[:, 0])
-    assert_allclose(information, case["mi"], rtol=0, atol=1e-7)
 
 
 def test_several_mixtures_at_once():
@@ -107,24 +86,6 @@ def test_symmetrized_kl_of_a_mixture_and_a_gaussian_however_different(q):
     expected = adaptive(integrand, np.append(means, q[0]), np.append(sds, np.sqrt(q[1])))
     arguments = means[:, None], np.square(sds)[:, None], weights, np.array(q[:1]), np.array(q[1:])
     assert_allclose(mixture_symmetrized_kl(*arguments)[0], expected, rtol=1e-6)
-
-
-def test_mutual_information_is_between_zero_and_the_log_of_the_draws():
-    rng = np.random.default_rng(2)
-    means, variances = 5 * rng.normal(size=(6, 40)), rng.uniform(0.01, 2, size=(6, 40))
-    information = mutual_information(means, variances)
-    assert (information > 0).all()
-    assert (information < np.log(6) + 1e-9).all()
-
-
-def test_draws_that_agree_tell_nothing():
-    information = mutual_information(np.ones((5, 3)), np.full((5, 3), 0.7))
-    assert_allclose(information, 0, atol=1e-8)
-
-
-def test_draws_that_cannot_be_confused_tell_their_number():
-    information = mutual_information(np.arange(4.0)[:, None] * 100, np.ones((4, 1)))
-    assert_allclose(information, np.log(4), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("m0", "v0", "m1", "v1"), [(0.0, 1.0, 0.0, 1.0), (0.3, 0.5, -0.4, 2.0), (5.0, 1.0, 4.0, 0.1)])
