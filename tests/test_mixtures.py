@@ -35,11 +35,6 @@ def skewed():
     return fit(pma.ard_gp(x[:, None], 0.8 * x, priors={"log_outputscale": 0.0, "log_noise": np.log(0.2)}))
 
 
-def two_parameters():
-    x = np.array([-1.0, -0.3, 0.4, 1.0])
-    return fit(pma.ard_gp(x[:, None], np.sin(3 * x), priors={"log_noise": np.log(0.2)}))
-
-
 def periodic():
     """A period, or one of its fractions."""
     x = np.array([0.0, 0.11, 0.2, 0.55, 0.61, 0.8])
@@ -94,19 +89,6 @@ def test_particles_of_a_skewed_posterior_are_draws_from_it():
     assert distance < 1.95 / np.sqrt(400)
     gaussian = norm.cdf(thetas, result.theta[0], np.sqrt(result.covariance[0, 0]))
     assert np.abs(gaussian - p.cumsum()).max() > 1.95 / np.sqrt(400)
-
-
-def test_particles_of_two_parameters_have_the_posterior_covariance():
-    result = two_parameters()
-    thetas, p = grid(result, np.linspace(-4, 3, 70), np.linspace(-3, 3, 60))
-    mean = p @ thetas
-    covariance = (thetas - mean).T @ ((thetas - mean) * p[:, None])
-    draws = posterior_draws(result, 400)
-    whiten = np.linalg.inv(np.linalg.cholesky(covariance))
-    z = (draws - mean) @ whiten.T
-    assert np.abs(z.mean(0)).max() < 4 / np.sqrt(400)
-    fourth = p @ ((thetas - mean) @ whiten.T) ** 4
-    assert np.abs(np.cov(z.T) - np.eye(2)).max() < 4 * np.sqrt((fourth.max() - 1) / 400)
 
 
 def test_particles_of_several_modes_have_their_shares():
@@ -260,18 +242,6 @@ def test_known_hyperparameters_leave_the_plain_variance(method):
     assert_allclose(got["f_variance"], factor * plain["f_variance"], rtol=2e-3)
     if method in ("draws", "cubature"):
         assert (pma.active.bald(result, NEW, method=method, draws=10, random_seed=0) < 1e-5).all()
-
-
-def test_many_draws_predict_as_the_integral_over_the_posterior():
-    result = skewed()
-    thetas, p = grid(result, np.linspace(-3, 6, 200))
-    means, variances, _ = draw_moments(result.best.posterior, thetas, NEW)
-    mean = p @ means
-    variance = p @ (variances + (means - mean) ** 2)
-    got = pma.predict(result, NEW, method="draws", draws=400, random_seed=0)
-    terms = variances + (means - mean) ** 2
-    assert (np.abs(got["f_mean"] - mean) < 4 * np.sqrt(p @ (means - mean) ** 2 / 400)).all()
-    assert (np.abs(got["f_variance"] - variance) < 4 * np.sqrt(p @ (terms - variance) ** 2 / 400)).all()
 
 
 # Information from mixtures.
