@@ -1,8 +1,6 @@
 """MCMC on the same model, and what a comparison with it is made of."""
 
 import itertools
-import json
-from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -22,8 +20,6 @@ from pymc_active.information.mixture_entropy import (
 from pymc_active.laplace.draws.importance import pareto_k
 
 pytestmark = pytest.mark.slow
-
-CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())
 
 
 # Entropies.
