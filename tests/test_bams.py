@@ -297,30 +297,26 @@ def test_average_given_other_data(fits, average):
 
 
 def test_bad_models(fits):
-    for few in ([], {"SE": fits["SE"]}):
-        with pytest.raises(ValueError, match=f"at least two models; got {len(few)}"):
-            ModelAverage(few)
-    with pytest.raises(TypeError, match="a dict or a list"):
-        pma.active.bams(fits["SE"], NEW)
-    with pytest.raises(TypeError, match="'gpm' is GPModel"):
-        ModelAverage({"SE": fits["SE"], "gpm": fits["LIN"].gpm})
-    with pytest.raises(ValueError, match="'SE' and 'again' are the same model"):
-        ModelAverage({"SE": fits["SE"], "again": fits["SE"]})
-    X, y = fits["SE"].X, fits["SE"].y
+    one, line = fits["SE"], fits["LIN"]
+    X, y = one.X, one.y
     twice = [fit(pma.composite_gp(X, y, text)) for text in ("SE + LIN", "LIN + SE")]
-    with pytest.raises(ValueError, match="0 and 1 are the same model"):
-        ModelAverage(twice)
-    with pytest.raises(ValueError, match="have different y"):
-        ModelAverage([fits["SE"], fits["LIN"].given(X, y + 1)])
-    with pytest.raises(ValueError, match="have different X"):
-        ModelAverage([fits["SE"], fits["LIN"].given(X + 1, y)])
+    for make, error, message in (
+        (lambda: ModelAverage([]), ValueError, "at least two models; got 0"),
+        (lambda: ModelAverage({"SE": one}), ValueError, "at least two models; got 1"),
+        (lambda: pma.active.bams(one, NEW), TypeError, "a dict or a list"),
+        (lambda: ModelAverage({"SE": one, "gpm": line.gpm}), TypeError, "'gpm' is GPModel"),
+        (lambda: ModelAverage({"SE": one, "again": one}), ValueError, "'SE' and 'again' are the same model"),
+        (lambda: ModelAverage(twice), ValueError, "0 and 1 are the same model"),
+        (lambda: ModelAverage([one, line.given(X, y + 1)]), ValueError, "have different y"),
+        (lambda: ModelAverage([one, line.given(X + 1, y)]), ValueError, "have different X"),
+        (lambda: pma.active.bams(fits, NEW, weights="equal"), ValueError, "posterior, tempered, uniform; got 'equal'"),
+        (lambda: pma.active.committee(fits, NEW, method="nuts"), ValueError, "method must be one of"),
+    ):
+        with pytest.raises(error, match=message):
+            make()
     for labels in (("SE", 1), (("SE", 1), ("LIN", 2)), (("SE",), ("LIN", 2))):
         with pytest.raises(ValueError, match="labels of models must be all text or all numbers"):
-            pma.active.model_posterior(dict(zip(labels, (fits["SE"], fits["LIN"]), strict=True)))
-    with pytest.raises(ValueError, match="posterior, tempered, uniform; got 'equal'"):
-        pma.active.bams(fits, NEW, weights="equal")
-    with pytest.raises(ValueError, match="method must be one of"):
-        pma.active.committee(fits, NEW, method="nuts")
+            pma.active.model_posterior(dict(zip(labels, (one, line), strict=True)))
 
 
 def test_rough_importance_evidences_are_named_once(monkeypatch, fits):

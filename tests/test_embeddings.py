@@ -143,27 +143,24 @@ def test_relevance_of_an_ard_model_is_one_over_its_lengthscales():
 
 
 def test_bad_input(fit, trace):
+    other = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("R")})
+    ard = pma.ard_gp(X, Y)
     with pytest.raises(TypeError, match="a fit, an Ensemble or a DataTree of draws; got int"):
         pma.relevance(3)
-    with pytest.raises(ValueError, match="pass model=gpm"):
-        pma.relevance(trace)
-    other = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("R")})
-    with pytest.raises(ValueError, match="it lacks R"):
-        pma.subspace_angles(other, model=fit.gpm)
-    with pytest.raises(ValueError, match="draws must be at least 1"):
-        pma.relevance(fit, draws=0)
-    with pytest.raises(ValueError, match="ci_prob must be between 0 and 1"):
-        pma.relevance(fit, ci_prob=89)
-    for reference in (np.ones(4), np.ones((2, 3)), np.full((1, 4), np.nan)):
-        with pytest.raises(ValueError, match="one row per direction and 4 columns"):
-            pma.subspace_angles(fit, reference)
-    with pytest.raises(ValueError, match="spans no direction"):
-        pma.subspace_angles(fit, np.zeros((1, 4)))
-    ard = pma.ard_gp(X, Y)
-    with pytest.raises(ValueError, match="the trace was not drawn from this model"):
-        pma.relevance(trace, model=ard)
-    with pytest.raises(ValueError, match="no embedding"):
-        pma.subspace_angles(trace, model=ard)
+    for call, message in (
+        (lambda: pma.relevance(trace), "pass model=gpm"),
+        (lambda: pma.subspace_angles(other, model=fit.gpm), "it lacks R"),
+        (lambda: pma.relevance(fit, draws=0), "draws must be at least 1"),
+        (lambda: pma.relevance(fit, ci_prob=89), "ci_prob must be between 0 and 1"),
+        (lambda: pma.subspace_angles(fit, np.ones(4)), "one row per direction and 4 columns"),
+        (lambda: pma.subspace_angles(fit, np.ones((2, 3))), "one row per direction and 4 columns"),
+        (lambda: pma.subspace_angles(fit, np.full((1, 4), np.nan)), "one row per direction and 4 columns"),
+        (lambda: pma.subspace_angles(fit, np.zeros((1, 4))), "spans no direction"),
+        (lambda: pma.relevance(trace, model=ard), "the trace was not drawn from this model"),
+        (lambda: pma.subspace_angles(trace, model=ard), "no embedding"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_an_embedding_of_some_inputs_is_refused():

@@ -5,11 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial import chebyshev
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 import pymc_active as pma
-from pymc_active.kernels.polynomials import compose, multiply
 
 D = 3
 SMOOTH = [
@@ -114,29 +113,6 @@ def test_kernels_of_rough_functions_have_their_first_derivatives(kernel):
         assert_allclose(found[key], expected[key], rtol=1e-9, atol=rounding[key])
 
 
-def test_at_one_point_matern52_has_the_coefficients_of_its_expansion():
-    """The kernel is 1 - 5/6 r² + 25/24 r⁴ + O(r⁵), of which s² t² takes nothing beyond r⁴."""
-    where = posterior("Matern52")
-    theta = parameters(where)
-    rng = np.random.default_rng(5)
-    a, u, v = rng.normal(size=(3, 1, D))
-    found = where.lines(theta, a, a).along(u, v, (2, 2))
-
-    lengthscales = np.exp(theta[where.kernel.column_indices])
-    u, v = u[0] / lengthscales, v[0] / lengthscales
-    uu, vv, uv, variance = u @ u, v @ v, u @ v, found[0, 0]
-    expected = {
-        (0, 0): 1.0,
-        (2, 0): -5 / 6 * uu,
-        (0, 2): -5 / 6 * vv,
-        (1, 1): 5 / 3 * uv,
-        (2, 2): 25 / 24 * (2 * uu * vv + 4 * uv**2),
-    }
-    for key in product(range(3), repeat=2):
-        # PyMC's r = √(s + 1e-12) leaves a relative 2e-6.
-        assert_allclose(found.get(key, 0.0), variance * expected.get(key, 0.0), rtol=1e-5, atol=1e-12)
-
-
 @pytest.mark.parametrize("kernel", ["Matern52", "ExpQuad", "embedding"])
 def test_coefficients_are_continuous_where_the_points_meet(kernel):
     where = posterior(kernel)
@@ -162,16 +138,6 @@ def test_points_broadcast_against_each_other_and_directions_against_both():
         one = where.lines(theta, a[i : i + 1], b[j : j + 1]).along(np.eye(D)[1], v[j : j + 1], (1, 2))
         for key in one:
             assert_allclose(np.broadcast_to(table[key], (4, 3))[i, j], one[key][0], rtol=1e-12, atol=1e-14)
-
-
-def test_polynomials_multiply_and_compose_like_functions():
-    p = {(0, 0): 2.0, (1, 0): 1.0, (0, 1): -3.0}
-    assert multiply(p, p, (2, 2)) == {(0, 0): 4.0, (1, 0): 4.0, (0, 1): -12.0, (2, 0): 1.0, (1, 1): -6.0, (0, 2): 9.0}
-    e = np.exp(2.0)
-    found = compose((e,) * 5, p, (2, 2))
-    for (i, j), value in found.items():
-        assert_allclose(value, e / np.prod([*range(1, i + 1), *range(1, j + 1)]) * (-3.0) ** j)
-    assert_array_equal(sorted(found), sorted(product(range(3), repeat=2)))
 
 
 @pytest.mark.parametrize(
