@@ -217,15 +217,6 @@ def test_the_recommended_point_has_the_best_posterior_mean_of_the_box(minimize):
         assert sign * curvature[0] < 0
 
 
-def test_in_two_dimensions_the_recommendation_beats_a_dense_grid():
-    X = pma.active.latin_hypercube([(40, 100), (0, 5)], 8, random_seed=1)
-    active = learner(X, yield_, bounds=[(40, 100), (0, 5)])
-    x = active.recommend()
-    sides = np.meshgrid(np.linspace(40, 100, 41), np.linspace(0, 5, 41))
-    grid = np.stack([side.ravel() for side in sides], axis=1)
-    assert mean(active, x)[0] >= mean(active, grid).max() - 1e-9
-
-
 # What is known of the place.
 
 
@@ -296,12 +287,6 @@ def test_heights_of_a_minimum_are_low():
     assert abs(float(optimum.samples.f.median()) - optimum.f_mean) < 4 * optimum.f_sd + optimum.regret
     assert optimum.f_mean < active.y.mean()
     assert optimum.regret >= 0
-
-
-def test_knowing_more_lowers_the_regret():
-    early = learner().optimum(100)
-    _, late = after_a_few()
-    assert late.regret < early.regret
 
 
 def test_the_optimum_prints_what_a_reader_wants():
