@@ -181,7 +181,8 @@ def test_lp_is_the_log_density_on_the_unconstrained_space():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-def test_sensitivity_and_comparison_take_the_trees(one):
+def test_summary_sensitivity_and_comparison_take_the_trees(one):
+    assert np.isfinite(az.summary(one[1], kind="stats").iloc[:, 0]).all()
     assert np.isfinite(az.psense(one[1]).to_array()).all()
     compared = az.compare({"this": one[1], "that": made("laplace")[1]})
     assert set(compared.index) == {"this", "that"}

@@ -63,7 +63,7 @@ def test_information_of_reference_mixtures(case):
     reference = CASES[case]
     p = gaussians(reference["mu"], reference["var"], reference["w"])
     assert_allclose(Bams().value(p), reference["mi"], rtol=0, atol=1e-7)
-    assert_allclose(Committee().value(p), reference["mixture_entropy"], rtol=0, atol=1e-6)
+    assert_allclose(Committee().value(p), reference["mixture_entropy"], rtol=0, atol=1e-7)
 
 
 def hard_mixtures():
@@ -297,38 +297,26 @@ def test_average_given_other_data(fits, average):
 
 
 def test_bad_models(fits):
-    for few in ([], {"SE": fits["SE"]}):
-        with pytest.raises(ValueError, match=f"at least two models; got {len(few)}"):
-            ModelAverage(few)
-    with pytest.raises(TypeError, match="a dict or a list"):
-        pma.active.bams(fits["SE"], NEW)
-    with pytest.raises(TypeError, match="'gpm' is GPModel"):
-        ModelAverage({"SE": fits["SE"], "gpm": fits["LIN"].gpm})
-    with pytest.raises(ValueError, match="'SE' and 'again' are the same model"):
-        ModelAverage({"SE": fits["SE"], "again": fits["SE"]})
-    X, y = fits["SE"].X, fits["SE"].y
+    one, line = fits["SE"], fits["LIN"]
+    X, y = one.X, one.y
     twice = [fit(pma.composite_gp(X, y, text)) for text in ("SE + LIN", "LIN + SE")]
-    with pytest.raises(ValueError, match="0 and 1 are the same model"):
-        ModelAverage(twice)
-    with pytest.raises(ValueError, match="have different y"):
-        ModelAverage([fits["SE"], fits["LIN"].given(X, y + 1)])
-    with pytest.raises(ValueError, match="have different X"):
-        ModelAverage([fits["SE"], fits["LIN"].given(X + 1, y)])
+    for make, error, message in (
+        (lambda: ModelAverage([]), ValueError, "at least two models; got 0"),
+        (lambda: ModelAverage({"SE": one}), ValueError, "at least two models; got 1"),
+        (lambda: pma.active.bams(one, NEW), TypeError, "a dict or a list"),
+        (lambda: ModelAverage({"SE": one, "gpm": line.gpm}), TypeError, "'gpm' is GPModel"),
+        (lambda: ModelAverage({"SE": one, "again": one}), ValueError, "'SE' and 'again' are the same model"),
+        (lambda: ModelAverage(twice), ValueError, "0 and 1 are the same model"),
+        (lambda: ModelAverage([one, line.given(X, y + 1)]), ValueError, "have different y"),
+        (lambda: ModelAverage([one, line.given(X + 1, y)]), ValueError, "have different X"),
+        (lambda: pma.active.bams(fits, NEW, weights="equal"), ValueError, "posterior, tempered, uniform; got 'equal'"),
+        (lambda: pma.active.committee(fits, NEW, method="nuts"), ValueError, "method must be one of"),
+    ):
+        with pytest.raises(error, match=message):
+            make()
     for labels in (("SE", 1), (("SE", 1), ("LIN", 2)), (("SE",), ("LIN", 2))):
         with pytest.raises(ValueError, match="labels of models must be all text or all numbers"):
-            pma.active.model_posterior(dict(zip(labels, (fits["SE"], fits["LIN"]), strict=True)))
-    with pytest.raises(ValueError, match="posterior, tempered, uniform; got 'equal'"):
-        pma.active.bams(fits, NEW, weights="equal")
-    with pytest.raises(ValueError, match="method must be one of"):
-        pma.active.committee(fits, NEW, method="nuts")
-
-
-def test_pools_of_any_kind(average):
-    dask = pytest.importorskip("dask.array")
-    lazy = pma.active.bams(average, dask.from_array(NEW, chunks=(4, 1)))
-    assert lazy.chunks is not None
-    assert_allclose(lazy, pma.active.bams(average, NEW), atol=1e-9)
-    assert Uncertainty().prepare(average).score(NEW).shape == (9,)
+            pma.active.model_posterior(dict(zip(labels, (one, line), strict=True)))
 
 
 def test_rough_importance_evidences_are_named_once(monkeypatch, fits):

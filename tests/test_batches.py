@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
+from users import users_gp
 
 import pymc_active as pma
 from pymc_active.posterior.factor import factor_batch, factor_in_place
@@ -82,11 +83,7 @@ def test_a_singular_covariance_spoils_its_own_particle_only():
 
 def test_a_users_own_model_has_the_same_densities():
     X, y = data(8, 1)
-    with pm.Model() as model:
-        log_ls = pm.Normal("log_lengthscale", 0.0, 1.0)
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.math.exp(log_ls)))
-        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", y), sigma=0.1, jitter=0)
-    own = pma.from_marginal(gp, "y", model=model).posterior()
+    own = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.math.exp(pm.Normal("log_ls", 0.0, 1.0)))).posterior()
     fixed = {"log_outputscale": 0.0, "log_noise": float(np.log(0.1)), "log_lengthscale": pm.Normal.dist(0.0, 1.0)}
     same = pma.ard_gp(X, y, priors=fixed).posterior()
     thetas = np.linspace(-1, 1, 7)[:, None]
@@ -98,14 +95,10 @@ def test_a_users_own_model_has_the_same_densities():
 def test_a_users_covariance_that_ignores_some_or_all_parameters_is_evaluated_in_batches():
     rng = np.random.default_rng(7)
     X, y = np.column_stack([rng.uniform(-1, 1, 8), rng.integers(0, 2, 8)]), rng.normal(size=8)
-    with pm.Model() as model:
-        mean = pm.gp.mean.Linear(coeffs=pm.Normal("slope", 0.0, 1.0, shape=2))
-        cov = pm.gp.cov.Matern52(2, ls=0.7, active_dims=[0]) * pm.gp.cov.Coregion(
-            2, kappa=[1, 2], W=[[1], [0.5]], active_dims=[1]
-        )
-        gp = pm.gp.Marginal(mean_func=mean, cov_func=cov)
-        gp.marginal_likelihood("y", X, y, sigma=0.3)
-    posterior = pma.from_marginal(gp, "y", model=model).posterior()
+    outputs = pm.gp.cov.Coregion(2, kappa=[1, 2], W=[[1], [0.5]], active_dims=[1])
+    cov = pm.gp.cov.Matern52(2, ls=0.7, active_dims=[0]) * outputs
+    gpm = users_gp(X, y, lambda: cov, mean=lambda: pm.gp.mean.Linear(coeffs=pm.Normal("slope", 0.0, 1.0, shape=2)))
+    posterior = gpm.posterior()
     thetas = rng.normal(size=(5, 2))
     batch, single = posterior.log_likelihoods(thetas, 0.1), posterior._one_by_one(thetas, 0.1)
     for one, other in zip(batch, single, strict=True):

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_array_equal
 from scipy.stats import kstest
+from users import users_gp
 
 import pymc_active as pma
 
@@ -75,12 +76,11 @@ def test_arviz_draws_the_picture(result):
 
 
 def test_vectors_and_users_models_have_ranks_too():
+    def cov():
+        return pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("scales", 0.0, 0.3, shape=2))
+
     def make():
-        with pm.Model() as model:
-            cov = pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("scales", 0.0, 0.3, shape=2))
-            gp = pm.gp.Marginal(cov_func=cov)
-            gp.marginal_likelihood("y", pm.Data("X", np.hstack([X, X**2])), pm.Data("z", Y), sigma=0.3)
-        return pma.from_marginal(gp, "y", model=model)
+        return users_gp(np.hstack([X, X**2]), Y, cov, lambda: 0.3)
 
     found = pma.calibrate(make, n_simulations=3, draws=9, method="laplace", **QUIET)
     assert found["ranks"]["scales_log__"].shape == (1, 3, 2)

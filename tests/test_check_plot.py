@@ -1,9 +1,5 @@
 """What the picture of a check shows: the numbers behind the artists, and wrong arguments."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest

@@ -1,9 +1,5 @@
 """Additive components against brute-force conditioning."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import re
 
 import numpy as np

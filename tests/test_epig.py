@@ -93,16 +93,6 @@ def test_the_gradient_is_that_of_the_value(kind, kernel):
     assert_allclose(gradient, numerical, rtol=0, atol=1e-5 * np.abs(gradient).max())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("criterion", ["epig", "integrated_variance"])
-def test_a_learner_asks_by_it(criterion):
-    for where in ({"bounds": BOUNDS}, {"pool": CANDIDATES}):
-        learner = pma.active.Learner(model(), "function", criterion=criterion, random_seed=1, **where)
-        x = learner.ask(2)
-        assert x.shape == (2, 2)
-        assert not np.array_equal(x[0], x[1])
-
-
 def test_pools_of_any_kind(fit):
     plain = pma.active.epig(fit, CANDIDATES, X_target=TARGETS, random_seed=2)
     lazy = pma.active.epig(fit, da.from_array(CANDIDATES, chunks=(2, 2)), X_target=TARGETS, random_seed=2)

@@ -133,12 +133,6 @@ def test_random_trees_read_back_as_they_were():
         assert pickle.loads(pickle.dumps(tree)) == tree
 
 
-def test_sums_and_products_are_flat():
-    assert tree_of(Sum((Sum((SE, PER)), RQ))) == tree_of(parse("SE + PER + RQ"))
-    assert tree_of(SE * (PER * LIN)) == tree_of(parse("SE * PER * LIN"))
-    assert str(SE * (PER + LIN)) == "SE * (PER + LIN)"
-
-
 def test_order_and_grouping_do_not_count():
     rng = np.random.default_rng(1)
     for tree in TREES:

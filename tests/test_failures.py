@@ -60,12 +60,6 @@ def test_probability_is_the_mean_over_members_of_the_classifier(n_copies):
     assert_allclose(np.exp(success(POOL)), probability, rtol=1e-5)
 
 
-def test_probability_is_small_at_failures_and_large_at_results():
-    success = odds()
-    assert np.exp(success(FAILING)).max() < 0.4
-    assert np.exp(success(START)).min() > 0.6
-
-
 @pytest.mark.parametrize("width", [2, 25])
 def test_gradient_of_the_log_probability_is_that_of_differences(width):
     """Also where there are too many inputs to learn a lengthscale for each."""
@@ -402,8 +396,7 @@ def test_a_summary_counts_them():
 
 
 def test_a_picture_has_a_cross_for_each():
-    pyplot = pytest.importorskip("matplotlib.pyplot", reason="only the plots extra brings it")
+    pytest.importorskip("matplotlib.pyplot", reason="only the plots extra brings it")
     ax = pma.plots.plot(learner(), input=1)
     [crosses] = [line for line in ax.lines if line.get_label() == "failed"]
     assert_array_equal(crosses.get_xdata(), FAILING[:, 1])
-    pyplot.close("all")

@@ -19,6 +19,7 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal, assert_index_equal
+from users import users_gp
 
 import pymc_active as pma
 from pymc_active.active import Learner
@@ -50,11 +51,8 @@ def learner(learn="function", **keywords):
 
 def user_model(prior=None):
     """A model that no builder made."""
-    with pm.Model() as model:
-        ls = pm.Gamma("ls", 2, 1) if prior is None else prior("ls")
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=ls))
-        gp.marginal_likelihood("obs", X=pm.Data("X", START), y=pm.Data("y", truth(START)), sigma=0.1, jitter=0)
-    return pma.from_marginal(gp, "obs", model=model)
+    prior = prior or (lambda name: pm.Gamma(name, 2, 1))
+    return users_gp(START, truth(START), lambda: pm.gp.cov.ExpQuad(1, ls=prior("ls")), name="obs")
 
 
 def several(**keywords):
@@ -610,10 +608,7 @@ def test_what_a_recipe_cannot_say_is_named_on_loading(make, reason, tmp_path):
 
 
 def test_a_model_with_constant_data_that_are_those_of_the_file_is_taken(tmp_path):
-    with pm.Model() as model:
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")))
-        gp.marginal_likelihood("y", X=START, y=truth(START), sigma=0.1)
-    gpm = pma.from_marginal(gp, "y", model=model)
+    gpm = users_gp(START, truth(START), lambda: pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")), is_data=False)
     active = Learner(gpm, criterion="random", pool=GRID)
     assert len(reopened(active, tmp_path, model=gpm).y) == 3
 

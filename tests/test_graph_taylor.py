@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pytensor.scalar import Clip
+from users import users_gp
 
 import pymc_active as pma
 from pymc_active.posterior import graph_taylor
@@ -22,12 +23,9 @@ X = RNG.uniform(-1, 1, size=(6, 2))
 y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2
 
 
-def hand_written(cov_func, mean_func=None, X=X, y=y):
+def hand_written(cov_func, mean=pm.gp.mean.Zero, X=X):
     """The log posterior of a model with this covariance and one parameter."""
-    with pm.Model() as model:
-        gp = pm.gp.Marginal(cov_func=cov_func, mean_func=mean_func or pm.gp.mean.Zero())
-        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", y), sigma=pm.HalfNormal("noise"), jitter=0)
-    return pma.from_marginal(gp, "y", model=model).posterior()
+    return users_gp(X, y, lambda: cov_func, lambda: pm.HalfNormal("noise"), mean).posterior()
 
 
 # ---------------------------------------------------------------- against the array route
@@ -135,7 +133,7 @@ def test_the_slope_of_a_mean_that_somebody_wrote():
         def __call__(self, X):
             return pt.sin(X[:, 0]) * X[:, 1]
 
-    posterior, b = hand_written(cov.ExpQuad(2, ls=0.7), Sine()), points()[1]
+    posterior, b = hand_written(cov.ExpQuad(2, ls=0.7), Sine), points()[1]
     mean, gradient = posterior.prior_mean(np.zeros(1), b)
     assert_allclose(mean, np.sin(b[:, 0]) * b[:, 1], rtol=1e-14)
     assert_allclose(gradient, np.stack([np.cos(b[:, 0]) * b[:, 1], np.sin(b[:, 0])], axis=1), rtol=1e-14)
@@ -257,11 +255,8 @@ def test_a_power_of_nothing_has_derivatives():
 
 def test_parameters_stay_parameters():
     """Derivatives follow theta, also through the placeholders of a profile."""
-    with pm.Model() as model:
-        kernel = pm.LogNormal("variance") * cov.Matern52(2, ls=pm.LogNormal("ls"))
-        gp = pm.gp.Marginal(cov_func=kernel)
-        gp.marginal_likelihood("y", X, y, sigma=0.1)
-    posterior = pma.from_marginal(gp, "y", model=model).posterior()
+    gpm = users_gp(X, y, lambda: pm.LogNormal("variance") * cov.Matern52(2, ls=pm.LogNormal("ls")))
+    posterior = gpm.posterior()
     for theta in (np.zeros(2), np.array([0.4, -0.7])):
         variance, ls = np.exp(theta)
         got = posterior.lines(theta, X, X).along(None, V, (0, 2))[0, 2]

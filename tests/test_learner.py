@@ -74,18 +74,6 @@ def test_more_than_is_left_is_refused_and_changes_nothing():
     assert len(active.ask(3)) == 3
 
 
-def test_several_at_once_differ():
-    x = learner().ask(3)
-    assert x.shape == (3, 1)
-    assert len(set(is_in_pool(x))) == 3
-
-
-def test_two_asks_in_a_row_differ():
-    active = learner()
-    first, second = active.ask(), active.ask()
-    assert is_in_pool(first) != is_in_pool(second)
-
-
 def test_pending_points_are_conditioned_on():
     """The second question is the best given that the first came out as predicted."""
     # The widest gap is inside: without it, a neighbour of the first would come second.
@@ -607,14 +595,6 @@ def test_to_datatree_records_the_design():
     assert design.attrs["learn"] == "hyperparameters"
     assert design.attrs["n_start"] == 3
     assert tree["observed_data"].sizes["obs"] == 6
-
-
-def test_repr_counts():
-    active = learner()
-    active.run(truth, n=1, progressbar=False)
-    assert repr(active).startswith(
-        "<Learner: goal function; criterion integrated_variance; points 4; told after the start 1; candidates 21 left"
-    )
 
 
 # What is refused.

@@ -93,14 +93,6 @@ def test_several_at_once_are_distinct_and_those_asked_one_after_another():
     assert_array_equal(x, np.concatenate([one_by_one.ask() for _ in range(2)]))
 
 
-def test_points_nobody_asked_for_are_welcome():
-    active = learner()
-    active.ask()
-    active.tell([[0.6], [-1.4]], wave([[0.6], [-1.4]]))
-    assert len(active.y) == 6
-    assert is_inside(active.ask())
-
-
 def test_data_outside_the_bounds_help_and_the_recommendation_stays_on_the_boundary():
     X = np.array([[-2.0], [0.5], [4.0], [5.0]])  # the best value is at 4
     active = learner(X, lambda X: np.asarray(X)[:, 0] * 0.5)
@@ -138,7 +130,7 @@ def test_looking_at_the_optimum_changes_no_question():
 
 
 @pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])
-@pytest.mark.parametrize("criterion", [*criterion_names("moments", "maximum"), "random"])
+@pytest.mark.parametrize("criterion", [*criterion_names("moments", "predictions", "maximum"), "random"])
 def test_every_criterion_can_be_asked_twice(criterion, where):
     active = learner(criterion=criterion, **where)
     active.run(wave, n=2, progressbar=False)
@@ -225,15 +217,6 @@ def test_the_recommended_point_has_the_best_posterior_mean_of_the_box(minimize):
         assert sign * curvature[0] < 0
 
 
-def test_in_two_dimensions_the_recommendation_beats_a_dense_grid():
-    X = pma.active.latin_hypercube([(40, 100), (0, 5)], 8, random_seed=1)
-    active = learner(X, yield_, bounds=[(40, 100), (0, 5)])
-    x = active.recommend()
-    sides = np.meshgrid(np.linspace(40, 100, 41), np.linspace(0, 5, 41))
-    grid = np.stack([side.ravel() for side in sides], axis=1)
-    assert mean(active, x)[0] >= mean(active, grid).max() - 1e-9
-
-
 # What is known of the place.
 
 
@@ -306,12 +289,6 @@ def test_heights_of_a_minimum_are_low():
     assert optimum.regret >= 0
 
 
-def test_knowing_more_lowers_the_regret():
-    early = learner().optimum(100)
-    _, late = after_a_few()
-    assert late.regret < early.regret
-
-
 def test_the_optimum_prints_what_a_reader_wants():
     _, optimum = after_a_few()
     shown = repr(optimum)
@@ -355,12 +332,6 @@ def test_random_points_are_asked_also_of_equal_observations():
     active = learner(gpm=gpm, criterion="random")
     active.run(wave, n=2, progressbar=False)
     assert len(np.unique(active.X)) == 6
-
-
-@pytest.mark.parametrize("bounds", [[(3, -3)], [(1, 1)], [(0, np.inf)], [(-3, 3)] * 2])
-def test_malformed_bounds_are_refused(bounds):
-    with pytest.raises(ValueError, match="bounds"):
-        learner(bounds=bounds)
 
 
 @pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])

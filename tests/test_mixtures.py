@@ -15,7 +15,6 @@ import pymc_active as pma
 from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
 from pymc_active.inference.hmc import Places, jittered, trajectories
-from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments, marginal_moments
@@ -34,11 +33,6 @@ def skewed():
     """Four points say that the lengthscale is not short, and little more."""
     x = np.array([-1.0, -0.3, 0.4, 1.0])
     return fit(pma.ard_gp(x[:, None], 0.8 * x, priors={"log_outputscale": 0.0, "log_noise": np.log(0.2)}))
-
-
-def two_parameters():
-    x = np.array([-1.0, -0.3, 0.4, 1.0])
-    return fit(pma.ard_gp(x[:, None], np.sin(3 * x), priors={"log_noise": np.log(0.2)}))
 
 
 def periodic():
@@ -95,19 +89,6 @@ def test_particles_of_a_skewed_posterior_are_draws_from_it():
     assert distance < 1.95 / np.sqrt(400)
     gaussian = norm.cdf(thetas, result.theta[0], np.sqrt(result.covariance[0, 0]))
     assert np.abs(gaussian - p.cumsum()).max() > 1.95 / np.sqrt(400)
-
-
-def test_particles_of_two_parameters_have_the_posterior_covariance():
-    result = two_parameters()
-    thetas, p = grid(result, np.linspace(-4, 3, 70), np.linspace(-3, 3, 60))
-    mean = p @ thetas
-    covariance = (thetas - mean).T @ ((thetas - mean) * p[:, None])
-    draws = posterior_draws(result, 400)
-    whiten = np.linalg.inv(np.linalg.cholesky(covariance))
-    z = (draws - mean) @ whiten.T
-    assert np.abs(z.mean(0)).max() < 4 / np.sqrt(400)
-    fourth = p @ ((thetas - mean) @ whiten.T) ** 4
-    assert np.abs(np.cov(z.T) - np.eye(2)).max() < 4 * np.sqrt((fourth.max() - 1) / 400)
 
 
 def test_particles_of_several_modes_have_their_shares():
@@ -177,14 +158,6 @@ def test_particles_in_the_row_space_are_draws_there():
     assert 0.6 < draws[:, -1].std() / result.best.posterior.prior.sd[-1] < 1.5
 
 
-def test_the_same_seed_gives_the_same_particles(ard):
-    again = [particles(ard.expansions, 12, np.random.default_rng(7)) for _ in range(2)]
-    assert_array_equal(*again)
-    assert_array_equal(posterior_draws(ard, 12, 7), again[0])
-    assert np.abs(posterior_draws(ard, 12, 8) - again[0]).min() > 0
-    assert posterior_draws(ard, 12, 7) is posterior_draws(ard, 12, 7)
-
-
 def test_predictions_and_criteria_share_the_draws_of_a_seed(ard):
     first, second, other = (pma.predict(ard, NEW, method="draws", draws=8, random_seed=s) for s in (1, 1, 2))
     assert first.identical(second)
@@ -192,11 +165,6 @@ def test_predictions_and_criteria_share_the_draws_of_a_seed(ard):
     scores = [pma.active.bald(ard, NEW, method="draws", draws=8, random_seed=s).to_numpy() for s in (1, 1, 2)]
     assert_array_equal(scores[0], scores[1])
     assert (scores[0] != scores[2]).any()
-
-
-def test_fewer_than_two_draws_are_refused(ard):
-    with pytest.raises(ValueError, match="draws must be a whole number from 2; got 1"):
-        pma.predict(ard, NEW, method="draws", draws=1)
 
 
 @pytest.mark.parametrize("root", [np.array([0.8, 1.3]), np.array([[0.8, 0.0], [0.5, 1.2]])], ids=["diagonal", "matrix"])
@@ -274,18 +242,6 @@ def test_known_hyperparameters_leave_the_plain_variance(method):
     assert_allclose(got["f_variance"], factor * plain["f_variance"], rtol=2e-3)
     if method in ("draws", "cubature"):
         assert (pma.active.bald(result, NEW, method=method, draws=10, random_seed=0) < 1e-5).all()
-
-
-def test_many_draws_predict_as_the_integral_over_the_posterior():
-    result = skewed()
-    thetas, p = grid(result, np.linspace(-3, 6, 200))
-    means, variances, _ = draw_moments(result.best.posterior, thetas, NEW)
-    mean = p @ means
-    variance = p @ (variances + (means - mean) ** 2)
-    got = pma.predict(result, NEW, method="draws", draws=400, random_seed=0)
-    terms = variances + (means - mean) ** 2
-    assert (np.abs(got["f_mean"] - mean) < 4 * np.sqrt(p @ (means - mean) ** 2 / 400)).all()
-    assert (np.abs(got["f_variance"] - variance) < 4 * np.sqrt(p @ (terms - variance) ** 2 / 400)).all()
 
 
 # Information from mixtures.

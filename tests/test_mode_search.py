@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import simpson
 from scipy.special import logsumexp
+from users import users_gp
 
 import pymc_active as pma
 from pymc_active.laplace import fit_laplace_models
@@ -161,11 +162,7 @@ def test_a_poor_start_does_not_spoil_the_search(fits):
 
 def test_a_model_of_the_users_own_has_no_tree_of_kernels():
     x, y = seasonal(8)
-    with pm.Model() as model:
-        period = pm.Normal("log_period", np.log(0.13), 0.2)
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.Periodic(1, period=pm.math.exp(period), ls=1.0))
-        gp.marginal_likelihood("y", pm.Data("X", x), pm.Data("y_data", y), sigma=0.3, jitter=0)
-    posterior = pma.from_marginal(gp, "y", model=model).posterior()
+    posterior = users_gp(x, y, lambda: pm.gp.cov.Periodic(1, period=pm.LogNormal("period", -2), ls=1.0)).posterior()
     assert posterior.kernel is None
     assert log_multiplicity(posterior, np.zeros(1)) == 0
 

@@ -91,12 +91,6 @@ def test_names_of_candidates_mean_nothing_to_a_model_without_names():
     assert_allclose(pma.predict(nameless, SWAPPED).f_mean, pma.predict(nameless, SWAPPED.to_numpy()).f_mean)
 
 
-def test_paths_of_a_fit_know_the_names_of_its_inputs(fit):
-    paths = pma.draw_paths(fit, n_paths=3, random_seed=0)
-    assert paths(SWAPPED).equals(paths(CANDIDATES))
-    assert paths.gradient(CANDIDATES).input.values.tolist() == list(CANDIDATES.columns)
-
-
 def test_a_data_array_with_a_column_for_each_point_is_refused():
     """As many points as inputs, so that the shape does not tell."""
     points = xr.DataArray(np.arange(4.0).reshape(2, 2), dims=("input", "point"))

@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 from test_pes import criterion, problem
 
@@ -15,27 +14,11 @@ from pymc_active.criteria.maximum.base import OfOneGP, OptimumScorer
 from pymc_active.criteria.maximum.domain import Domain, read_domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch, _Representers
 from pymc_active.criteria.maximum.max_value import JointEntropy, MaxValueEntropy, Thompson
-from pymc_active.learner.optimum import find_optimum
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
 
 T = np.random.default_rng(9).uniform(size=(6, 2))
 BOX = [(0, 1), (0, 1)]
-
-
-def dense_moments(gpm, point, X, extra=None):
-    """Latent mean and variance at the rows of X by explicit inverses, with an ``extra`` noise-free observation."""
-    lengthscale, noise = np.exp(point["log_lengthscale"]), np.exp(2 * point["log_noise"])
-
-    def kernel(A, B):
-        return np.exp(-0.5 * (((A[:, None] - B) / lengthscale) ** 2).sum(-1))
-
-    Z, y, noises = gpm.X, gpm.y, np.full(len(gpm.y), noise)
-    if extra is not None:
-        Z, y, noises = np.vstack([Z, extra[0]]), np.append(y, extra[1]), np.append(noises, 0.0)
-    inverse = np.linalg.inv(kernel(Z, Z) + np.diag(noises))
-    cross = kernel(X, Z)
-    return cross @ inverse @ y, 1 - np.einsum("mi,ij,mj->m", cross, inverse, cross)
 
 
 def dense(gp, X, extra=None):
@@ -85,13 +68,13 @@ def by_hand(kind, scorer, X):
         sd = np.sqrt(variance)
         # SciPy has no entropy of one that begins at minus infinity.
         cut = truncnorm(-40, (heights - mean) / sd, mean, sd)
-        return (norm(mean, sd).entropy() - cut.entropy()).mean(0), 1e-6
+        return (norm(mean, sd).entropy() - cut.entropy()).mean(0), 1e-10
     noise = gp.noise_variance(X)
     after = []
     for pair in zip(optima.maxima.X, optima.maxima.values, strict=True):
         m, v = dense(gp, X, pair)
         after.append(truncnorm.var(-np.inf, (pair[1] - m) / np.sqrt(v), m, np.sqrt(v)) + noise)
-    return 0.5 * np.log(variance + noise) - 0.5 * np.log(after).mean(0), 1e-6
+    return 0.5 * np.log(variance + noise) - 0.5 * np.log(after).mean(0), 1e-8
 
 
 KINDS = {kind.name: kind for kind in (MaxValueEntropy, JointEntropy, Thompson, EntropySearch)}
@@ -109,33 +92,6 @@ def assert_by_hand(name, gpm, point, X, bounds=None):
 
 class TestHeights:
     gpm, point = problem()
-
-    def test_max_value_entropy_is_the_entropy_that_a_cut_takes(self):
-        made = criterion(self.gpm, self.point, kind=MaxValueEntropy)
-        [optima] = made.optima
-        mean, variance = dense_moments(self.gpm, self.point, T)
-        for i in range(3):
-            sd, gains = np.sqrt(variance[i]), []
-            for height in optima.maxima.values:
-                cut = truncnorm(-np.inf, (height - mean[i]) / sd, mean[i], sd)
-                entropy = quad(
-                    lambda f, cut=cut: -cut.pdf(f) * cut.logpdf(f), max(cut.ppf(1e-14), mean[i] - 12 * sd), height
-                )[0]
-                gains.append(norm(mean[i], sd).entropy() - entropy)
-            assert_allclose(made.score(T[i : i + 1]), np.mean(gains), rtol=1e-5, atol=1e-10)
-
-    def test_joint_entropy_search_takes_each_maximum_for_an_observation(self):
-        made = criterion(self.gpm, self.point, kind=JointEntropy)
-        [optima] = made.optima
-        noise = np.exp(2 * self.point["log_noise"])
-        before = dense_moments(self.gpm, self.point, T)[1] + noise
-        after = []
-        for place, height in zip(optima.maxima.X, optima.maxima.values, strict=True):
-            mean, variance = dense_moments(self.gpm, self.point, T, (place, height))
-            sd = np.sqrt(variance)
-            after.append(truncnorm.var(-np.inf, (height - mean) / sd, mean, sd) + noise)
-        expected = 0.5 * np.log(before) - 0.5 * np.log(after).mean(0)
-        assert_allclose(made.score(T), expected, rtol=1e-5)
 
     def test_thompson_is_a_path_whose_maximum_a_search_finds(self):
         options = {"model": self.gpm, "bounds": BOX, "random_seed": 1}
@@ -220,13 +176,6 @@ def test_joint_entropy_search_where_the_maximum_is_at_a_datum():
 
 
 class TestEntropySearch:
-    def test_it_counts_as_a_loop_would(self):
-        gpm, point = problem()
-        made = criterion(gpm, point, kind=EntropySearch)
-        part = made.parts[0].evaluate
-        # Single precision may settle a tie the other way.
-        assert_allclose(made.score(T), counted(part, T), atol=5e-3)
-
     def test_it_expects_the_fall_of_entropy_that_conditioning_brings(self):
         """By fresh draws from the representers' Gaussian, given each outcome."""
         gpm, point = problem()
@@ -275,25 +224,17 @@ def fits():
 
 
 class TestExpectedImprovement:
-    def by_hand(self, posterior, thetas, X, sign=1.0):
+    def by_hand(self, posterior, thetas, X):
         """The improvement of each draw over its own best mean."""
         values = []
         for theta in thetas:
             gp = ConditionedGP(posterior, theta)
-            best = (sign * gp.moments(gp.X)[0]).max()
+            best = gp.moments(gp.X)[0].max()
             mean, variance = gp.moments(X)
             sd = np.sqrt(variance)
-            z = (sign * mean - best) / sd
+            z = (mean - best) / sd
             values.append(sd * (norm.pdf(z) + z * norm.cdf(z)))
         return np.array(values)
-
-    @pytest.mark.parametrize("minimize", [False, True])
-    def test_with_draws_it_is_the_log_of_the_mean(self, fits, minimize):
-        fit = fits[0]
-        found = pma.active.expected_improvement(fit, T, method="draws", draws=6, minimize=minimize, random_seed=2)
-        thetas = fit.ensemble_by("draws", 6, 2).thetas
-        each = self.by_hand(fit.best.posterior, thetas, T, -1.0 if minimize else 1.0)
-        assert_allclose(np.exp(found), each.mean(0), rtol=1e-6)
 
     def test_the_gradient_of_several_models_compares_each_draw_with_its_own_best(self, fits):
         average = pma.ModelAverage(dict(zip("ab", fits, strict=True)))
@@ -406,27 +347,3 @@ def test_a_mean_over_parts_is_weighted():
     assert_allclose(slope, [[0.25], [0.25]])
     assert_allclose(made.score(T[:2, :1]), value)
     assert made.evaluate(T[:2, :1], False)[1] is None
-
-
-def test_an_optimum_says_how_much_is_known():
-    gpm, _ = problem(D=1, n=12)
-    fit = pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False)
-    grid = np.linspace(0, 1, 201)[:, None]
-    domain = Domain(np.zeros(1), np.ones(1))
-    for minimize, pick in ((False, np.argmax), (True, np.argmin)):
-        x = grid[pick(pma.predict(fit, grid).f_mean.to_numpy())]
-        optimum = find_optimum(fit, x, x[None], domain, None, minimize, 40, 1)
-        assert optimum.samples.x.shape == (40, 1)
-        assert optimum.probability_within(1.0) == 1.0
-        assert 0 < optimum.probability_within(0.05) <= 1.0
-        assert 0 <= optimum.regret < 0.3
-        at_x = pma.predict(fit, x[None], method="draws", draws=32, random_seed=0)
-        assert_allclose(optimum.f_mean, at_x.f_mean[0], rtol=1e-12)
-        assert_allclose(optimum.f_sd, np.sqrt(at_x.f_variance[0]), rtol=1e-10)
-        best = optimum.samples.f.mean()
-        # The expected height of the maximum is beyond that of the point by the regret.
-        beyond = (best - optimum.f_mean) * (-1 if minimize else 1)
-        assert_allclose(beyond, optimum.regret, atol=4 * optimum.f_sd / np.sqrt(40) + 1e-3)
-        assert ("minimum" if minimize else "maximum") in repr(optimum)
-    with pytest.raises(ValueError, match="n_optima must be"):
-        find_optimum(fit, x, x[None], domain, None, False, 1, 1)

@@ -9,6 +9,7 @@ import pymc as pm
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
+from users import users_gp
 
 import pymc_active as pma
 from pymc_active.inference.annealing import anneal
@@ -234,11 +235,7 @@ def test_periods_are_found_although_particles_may_miss_them():
 @pytest.mark.slow
 def test_a_users_own_model_with_transforms_can_be_sampled():
     X, y = data(8)
-    with pm.Model() as model:
-        ls, sigma = pm.Gamma("ls", 2, 2), pm.HalfNormal("sigma", 0.5)
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=ls))
-        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", y), sigma=sigma, jitter=0)
-    gpm = pma.from_marginal(gp, "y", model=model)
+    gpm = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 2)), lambda: pm.HalfNormal("sigma", 0.5))
     fit = pma.fit_smc(gpm, n_particles=128, random_seed=1, progressbar=False)
     grid = np.stack(np.meshgrid(np.linspace(-3, 2, 40), np.linspace(-6, 1, 40), indexing="ij"), -1).reshape(-1, 2)
     truth = logsumexp(gpm.posterior().values(grid)) + np.log(5 / 39 * 7 / 39)
@@ -248,11 +245,7 @@ def test_a_users_own_model_with_transforms_can_be_sampled():
 
 def test_a_flat_prior_cannot_be_drawn_from():
     X, y = data(8)
-    with pm.Model() as model:
-        log_ls = pm.Flat("log_ls")
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.math.exp(log_ls)))
-        gp.marginal_likelihood("y", X, y, sigma=0.1, jitter=0)
-    gpm = pma.from_marginal(gp, "y", model=model)
+    gpm = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.math.exp(pm.Flat("log_ls"))))
     with pytest.raises(ValueError, match="log_ls"):
         pma.fit_smc(gpm, progressbar=False)
 
@@ -284,41 +277,6 @@ def test_a_model_without_free_parameters_needs_no_particles():
     gpm = pma.ard_gp(*data(5), priors={"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0})
     fit = pma.fit(gpm, progressbar=False)
     assert fit.log_evidence == pytest.approx(gpm.posterior().value(np.empty(0)))
-
-
-def test_intervals_cover_what_they_say_on_data_from_the_model():
-    inside, sets, m = 0, 40, 5
-    for seed in range(sets):
-        rng = np.random.default_rng(seed)
-        X = rng.uniform(-1, 1, size=(6 + m, 2))
-        gpm = pma.ard_gp(X[:6], np.zeros(6))
-        theta = gpm.posterior().prior.mean + gpm.posterior().prior.sd * rng.normal(size=4)
-        s = np.square((X[:, None] - X[None]) / np.exp(theta[:2])).sum(-1)
-        K = np.exp(2 * theta[2] - 0.5 * s) + np.exp(2 * theta[3]) * np.eye(len(X))
-        y = np.linalg.cholesky(K) @ rng.normal(size=len(X))
-        gpm.set_data(X[:6], y[:6])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", pma.DoubtfulFitWarning)
-            fit = pma.fit(gpm, n_particles=128, random_seed=seed, progressbar=False)
-        low, high = pma.predict(fit, X[6:], quantiles=[0.1, 0.9]).y_quantile.to_numpy()
-        inside += np.sum((low < y[6:]) & (y[6:] < high))
-    # Outputs of one set are correlated: at worst they count as one, a standard error of 0.063.
-    assert inside / (sets * m) == pytest.approx(0.8, abs=0.15)
-
-
-def test_a_datatree_has_what_arviz_reads():
-    gpm = pma.ard_gp(*data(7))
-    fit = pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
-    tree = fit.to_datatree(draws=50, random_seed=0)
-    groups = "posterior log_prior posterior_predictive log_likelihood sample_stats prior prior_predictive"
-    assert set(tree.children) == {*groups.split(), "observed_data", "constant_data"}
-    assert tree.log_likelihood["y"].shape == (1, 50, 7)
-    # Leave one out by hand: the density of all observations over that of the others.
-    theta = np.array([tree.posterior[name].to_numpy()[0, 3].ravel() for name in gpm.shapes]).ravel()
-    posterior = gpm.posterior()
-    without = posterior.with_data(gpm.X[1:], gpm.y[1:])
-    expected = posterior.log_likelihoods(theta[None]).value - without.log_likelihoods(theta[None]).value
-    assert_allclose(tree.log_likelihood["y"].to_numpy()[0, 3, 0], expected[0], rtol=1e-8)
 
 
 def test_annealing_needs_a_finite_likelihood_somewhere():

@@ -289,21 +289,6 @@ def test_updates_follow_the_renewed_prior():
     assert abs(stale - before.swarm.space.source.log_priors(before.center[None])[0]) > 0.01
 
 
-def test_a_saved_run_goes_on_with_the_same_question(tmp_path):
-    def learner():
-        return pma.active.Learner(pma.ard_gp(X[:4], Y[:4], bounds=BOUNDS), "function", bounds=BOUNDS, random_seed=5)
-
-    unbroken, broken = learner(), learner()
-    for one in (unbroken, broken):
-        one.tell(one.ask(), 310.0)
-    broken.save(tmp_path / "run.nc")
-    resumed = pma.active.Learner.load(tmp_path / "run.nc")
-    assert resumed.gpm.y_map.is_renewed
-    for one in (unbroken, resumed):
-        one.tell(one.ask(), 260.0)
-    assert np.array_equal(unbroken.ask(), resumed.ask())
-
-
 @pytest.mark.parametrize("bounds", [[(0, 1)], [(5, 1), (0, 1)], "box", [(0, np.inf), (0, 1)]])
 def test_bad_bounds(bounds):
     with pytest.raises(ValueError, match="bounds must"):

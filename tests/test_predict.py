@@ -13,9 +13,9 @@ import pytest
 import xarray as xr
 from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
+from users import users_gp
 
 import pymc_active as pma
-from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.traces import trace_thetas
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.tables import blocks
@@ -46,15 +46,12 @@ def ard_fit():
 @pytest.fixture(scope="module")
 def hand_fit():
     """A user's model with transforms."""
-    with pm.Model() as model:
-        lengthscale = pm.LogNormal("lengthscale", 0, 1, shape=2)
-        eta = pm.HalfNormal("eta", 1)
-        sigma = pm.Uniform("sigma", 0.01, 1)
-        cov = eta**2 * pm.gp.cov.Matern52(2, ls=lengthscale)
-        gp = pm.gp.Marginal(cov_func=cov, mean_func=pm.gp.mean.Constant(pm.Normal("c", 0, 1)))
-        X_data, y_data = pm.Data("X", X), pm.Data("y_data", y)
-        gp.marginal_likelihood("y", X_data, y_data, sigma=sigma, jitter=0)
-    return quick_fit(pma.from_marginal(gp, "y", model=model))
+
+    def cov():
+        return pm.HalfNormal("eta", 1) ** 2 * pm.gp.cov.Matern52(2, ls=pm.LogNormal("lengthscale", 0, 1, shape=2))
+
+    sigma, mean = lambda: pm.Uniform("sigma", 0.01, 1), lambda: pm.gp.mean.Constant(pm.Normal("c", 0, 1))
+    return quick_fit(users_gp(X, y, cov, sigma, mean))
 
 
 @pytest.fixture(scope="module", params=["builder", "by hand"])
@@ -110,28 +107,6 @@ def test_bbq_and_mgp_are_their_formulas(fit):
 
 def test_mgp_is_the_default(ard_fit):
     xr.testing.assert_identical(pma.predict(ard_fit, NEW), pma.predict(ard_fit, NEW, method="mgp"))
-
-
-def test_marginalising_adds_variance(fit):
-    variance = {m: pma.predict(fit, points(fit), method=m).f_variance for m in ("map", "bbq", "mgp")}
-    assert (variance["bbq"] > variance["map"]).all()
-    assert (variance["mgp"] > variance["bbq"] + variance["map"] / 3 * (1 - 1e-12)).all()
-
-
-def test_a_symmetry_of_the_data_is_one_of_the_predictions():
-    """Mirrored inputs and outputs give mirrored predictions."""
-    x = np.array([-0.9, -0.5, -0.1, 0.1, 0.5, 0.9])
-    result = quick_fit(pma.ard_gp(x[:, None], x**3 - 0.2 * x))
-    there, back = pma.predict(result, [[0.3], [1.4]]), pma.predict(result, [[-0.3], [-1.4]])
-    assert_allclose(there.f_mean, -back.f_mean, rtol=1e-8)
-    assert_allclose(there.f_variance, back.f_variance, rtol=1e-8)
-
-
-def test_far_from_the_data_the_prior_is_left():
-    result = quick_fit(pma.ard_gp(X, y))
-    far = pma.predict(result, [[1e4, 1e4]], method="map")
-    assert_allclose(far.f_mean, 0, atol=1e-12)
-    assert_allclose(far.f_variance, result.constrained_point["outputscale"] ** 2, rtol=1e-12)
 
 
 def test_graphs_give_the_same_moments(ard_fit):
@@ -254,19 +229,6 @@ def test_the_size_of_blocks_changes_nothing(fit, method, monkeypatch):
 # Mixtures.
 
 
-def test_moments_of_a_mixture_against_draws():
-    rng = np.random.default_rng(1)
-    means, variances, weights = np.array([[-1.0], [2.0]]), np.array([[0.25], [1.0]]), [0.3, 0.7]
-    n = 200_000
-    component = rng.choice(2, n, p=weights)
-    draws = rng.normal(means[component, 0], np.sqrt(variances[component, 0]))
-    mean, variance = mixture_moments(means, variances, np.array(weights))
-    standard_error = draws.std() / np.sqrt(n)
-    assert abs(draws.mean() - mean) < 4 * standard_error
-    centred = (draws - draws.mean()) ** 2
-    assert abs(centred.mean() - variance) < 4 * centred.std() / np.sqrt(n)
-
-
 def test_modes_are_mixed_by_their_evidence():
     x = np.linspace(0, 1, 12)[:, None]
     gpm = pma.composite_gp(x, np.sin(25 * x[:, 0]), "PER", priors={"log_noise": -2.0})
@@ -324,38 +286,20 @@ def test_chains_of_a_trace_follow_one_another(ard_fit):
     assert_array_equal(trace_thetas(ard_fit.gpm, turned), ard_fit.draw(6, 3))
 
 
-def test_many_draws_predict_what_bbq_and_mgp_approximate():
-    """With only the mean free the posterior is Gaussian, and the trace's mixture is BBQ's exact answer."""
-    fixed = {"log_lengthscale": -0.4, "log_outputscale": 0.2, "log_noise": -1.6}
-    result = quick_fit(pma.ard_gp(X, y, mean="constant", priors=fixed))
-    n = 4000
-    trace = result.to_datatree(draws=n, random_seed=1)
-    bbq = pma.predict(result, NEW, method="bbq")
-    mixture = pma.predict(trace, NEW, model=result.gpm)
-    plug_in = pma.predict(result, NEW, method="map").f_variance
-    sd = np.sqrt(bbq.f_variance - plug_in)
-    assert (np.abs(mixture.f_mean - bbq.f_mean) < 4.5 * sd / np.sqrt(n)).all()
-    # The variance of a sample variance of a normal is 2 sd⁴ / n.
-    error = 4.5 * sd**2 * np.sqrt(2 / n)
-    assert (np.abs(mixture.f_variance - bbq.f_variance) < error).all()
-
-
 # Errors.
 
 
-def test_unknown_methods_are_refused(ard_fit):
-    with pytest.raises(ValueError, match="one of map, bbq, mgp, modes, draws, cubature; got 'nuts'"):
-        pma.predict(ard_fit, NEW, method="nuts")
-
-
-def test_points_of_the_wrong_width_are_refused(ard_fit):
-    with pytest.raises(ValueError, match="X_new must have 2 columns"):
-        pma.predict(ard_fit, NEW[:, :1])
-
-
-def test_points_with_nan_are_refused(ard_fit):
-    with pytest.raises(ValueError, match="first at row 0, column 1"):
-        pma.predict(ard_fit, [[0.0, np.nan]])
+@pytest.mark.parametrize(
+    ("X_new", "keywords", "message"),
+    [
+        (NEW, {"method": "nuts"}, "one of map, bbq, mgp, modes, draws, cubature; got 'nuts'"),
+        (NEW[:, :1], {}, "X_new must have 2 columns"),
+        ([[0.0, np.nan]], {}, "first at row 0, column 1"),
+    ],
+)
+def test_bad_arguments_are_refused(ard_fit, X_new, keywords, message):
+    with pytest.raises(ValueError, match=message):
+        pma.predict(ard_fit, X_new, **keywords)
 
 
 def test_a_trace_needs_its_model(ard_fit):

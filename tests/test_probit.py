@@ -2,8 +2,6 @@
 
 import warnings
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -318,14 +316,6 @@ def test_nothing_is_learned_of_a_known_function():
     assert expected_entropy(np.array([[0.4]]), np.array([[0.0]])).item() == pytest.approx(entropy, abs=1e-9)
 
 
-def test_expected_entropy_is_near_the_approximation_of_houlsby(fit, pool):
-    """Their eq. 3, which is good to a few per cent."""
-    means, variances = fit.latent(pool)
-    C2 = np.pi * np.log(2) / 2
-    theirs = np.sqrt(C2 / (variances + C2)) * np.exp(-(means**2) / (2 * (variances + C2)))
-    assert_allclose(expected_entropy(means, variances), theirs * np.log(2), atol=0.01)
-
-
 def test_function_tells_of_its_hyperparameters(fit, pool):
     f, hyperparameters = (bald_probit(fit, pool, about=about) for about in ("f", "hyperparameters"))
     assert (hyperparameters <= f + 1e-12).all()
@@ -380,14 +370,6 @@ def test_asking_finds_a_threshold_with_few_labels():
 # Pictures.
 
 
-@pytest.fixture
-def closed_figures():
-    matplotlib.use("Agg")
-    yield
-    plt.close("all")
-
-
-@pytest.mark.usefixtures("closed_figures")
 def test_curve_is_the_prediction(fit):
     ax = pma.plots.plot(fit, inputs=[0], n_points=50)
     x, p = ax.lines[0].get_data()
@@ -404,7 +386,6 @@ def test_curve_is_the_prediction(fit):
     assert_allclose(shares, [0.055, 0.945], atol=1e-6)
 
 
-@pytest.mark.usefixtures("closed_figures")
 def test_map_shows_both_inputs_and_all_labels(fit):
     ax = pma.plots.plot(fit, n_points=12)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("input 0", "input 1")

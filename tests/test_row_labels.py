@@ -11,7 +11,6 @@ rng = np.random.default_rng(1)
 NAMES = ["S1", "S2", "S3", "S4"]
 X = pd.DataFrame(rng.uniform(size=(4, 2)), columns=["heat", "acid"], index=NAMES)
 y = pd.Series([1.0, 2.0, 3.0, 4.0], index=NAMES)
-PASSED = y > 2
 
 TAKERS = {
     "ard_gp": lambda X, y: pma.ard_gp(X, y),

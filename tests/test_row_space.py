@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytest
-from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -126,26 +125,6 @@ def test_any_point_can_be_expanded(both, on_orbit):
     assert_allclose(got.log_posterior, expected.log_posterior, rtol=1e-12)
     assert_allclose(got.full_gradient, expected.gradient, rtol=0, atol=1e-9 * (1 + np.abs(expected.gradient).max()))
     assert_allclose(got.full_hessian, expected.hessian, rtol=0, atol=1e-9 * np.abs(expected.hessian).max())
-
-
-def test_the_way_to_the_row_space_and_back_is_the_identity(both):
-    space = both.fit.best.space
-    theta = space.lift(space.shrink(both.fit.theta))
-    assert_allclose(theta, both.fit.theta, rtol=0, atol=1e-12)
-    short = space.shrink(both.fit.theta)
-    assert_allclose(
-        space.posterior.value_and_gradient(short)[0],
-        both.gpm.posterior().value_and_gradient(theta)[0],
-        rtol=1e-12,
-    )
-
-
-def test_the_gradient_in_the_row_space_is_that_of_its_value(both):
-    posterior = both.fit.best.posterior
-    theta = both.fit.best.z + 0.1 * np.random.default_rng(6).normal(size=len(both.fit.best.z))
-    gradient = posterior.value_and_gradient(theta)[1]
-    numerical = central_difference(lambda t: posterior.value_and_gradient(t)[0], theta)
-    assert_allclose(gradient, numerical, rtol=0, atol=1e-7 * np.abs(gradient).max())
 
 
 def test_draws_have_the_dense_covariance(both):
@@ -279,13 +258,6 @@ def test_dense_matrices_of_too_many_parameters_are_refused(huge, name):
     assert len(huge.labels) > LARGEST_DENSE
     with pytest.raises(ValueError, match="dense matrices are limited to 5000 parameters; got 5203"):
         getattr(huge, name)
-
-
-def test_a_huge_model_without_a_row_space_says_so():
-    X, y = data(5, 2600)
-    gpm = pma.embedding_gp(X, y, n_components=2, mean="linear", priors=KNOWN_NOISE)
-    with pytest.raises(ValueError, match=r"zero-mean normal prior .* the mean does not depend on X"):
-        pma.fit_laplace(gpm, point=gpm.unflatten(np.full(len(gpm.labels), 0.01)), optimize=False)
 
 
 @pytest.mark.filterwarnings("ignore:the short MCMC chains accept fewer")

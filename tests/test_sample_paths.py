@@ -1,5 +1,7 @@
 """Sample paths: their moments, their derivatives, and where they are largest."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -108,22 +110,17 @@ def assert_moments(gp, n_features, batches=100, size=50, D=1, low=-0.2, high=1.2
 # Moments.
 
 
-ONES = ("ExpQuad", "Matern52", "Matern32", "RQ", "PER", "PER0", "LIN")
+OF_ONE_PART = ("ExpQuad", "Matern52", "Matern32", "RQ", "PER", "PER0", "LIN")
+OF_ANY_WIDTH = (*OF_ONE_PART, "SE * LIN", "PER * RQ + LIN", "C + SE", "STEP[0] * SE + LIN")
+OF_TWO_INPUTS = ("SE * LIN[0] * LIN", "(LIN + PER) * SE[0]", "SE[0] + SE[1]")
 
 
-@pytest.mark.parametrize("kernel", [*ONES, "SE * LIN", "PER * RQ + LIN", "C + SE", "STEP[0] * SE + LIN"])
-@pytest.mark.parametrize("D", [1, 2])
+@pytest.mark.parametrize(
+    ("kernel", "D"),
+    [*product(OF_ANY_WIDTH, (1, 2)), *product(OF_TWO_INPUTS, (2,)), ("embedding", 3)],
+)
 def test_moments_are_those_of_the_posterior(kernel, D):
     assert_moments(conditioned(kernel, D=D), 200, D=D)
-
-
-@pytest.mark.parametrize("kernel", ["SE * LIN[0] * LIN", "(LIN + PER) * SE[0]", "SE[0] + SE[1]"])
-def test_moments_of_other_structures(kernel):
-    assert_moments(conditioned(kernel, D=2), 200, D=2)
-
-
-def test_moments_of_an_embedding():
-    assert_moments(conditioned("embedding", D=3), 200, D=3)
 
 
 def test_moments_with_more_data_than_features():
@@ -228,14 +225,6 @@ def test_a_few_paths_share_features_and_others_have_their_own():
     few, many = (Paths(gp, n_paths, 10, 1).value(grid) - gp.prior_mean(grid)[0] for n_paths in (25, 50))
     # Ten features of each group, and the kernel at six data.
     assert [np.linalg.matrix_rank(few), np.linalg.matrix_rank(many)] == [16, 26]
-
-
-def test_the_seed_decides_the_paths():
-    gp = conditioned("SE * LIN", D=2)
-    X = np.random.default_rng(1).uniform(size=(5, 2))
-    a, b, c = (Paths(gp, 3, 100, seed).value(X) for seed in (1, 1, 2))
-    assert_array_equal(a, b)
-    assert not np.allclose(a, c)
 
 
 @pytest.mark.parametrize("relative_variance", [1e-4, 1e-6, 1e-8])
@@ -375,24 +364,6 @@ def test_a_maximum_in_a_corner_is_exactly_there():
     assert_allclose(maxima.slopes, np.tile([5, -3], (5, 1)), atol=0.2)
 
 
-def test_the_seed_decides_the_maximisers():
-    gp = conditioned("ExpQuad", n=10, D=2, lengthscale=0.3)
-    a, b = (maximize_paths(Paths(gp, 10, 100, 1), np.zeros(2), np.ones(2), np.random.default_rng(3)) for _ in range(2))
-    assert_array_equal(a.X, b.X)
-    assert_array_equal(a.values, b.values)
-
-
-def test_newton_steps_stay_in_the_box_and_climb_quadratic_models():
-    rng = np.random.default_rng(5)
-    Z, gradient = rng.uniform(size=(500, 3)).round(1), rng.normal(size=(500, 3))
-    hessian = rng.normal(size=(500, 3, 3))
-    hessian = -hessian @ hessian.swapaxes(1, 2)
-    step = np.clip(Z + newton_step(Z, gradient, hessian, np.full(500, 1e-3)), 0, 1) - Z
-    gain = np.einsum("pi,pi->p", gradient, step)
-    can_move = ~(((Z == 0) & (gradient < 0)) | ((Z == 1) & (gradient > 0))).all(1)
-    assert (gain[can_move] > 0).all()
-
-
 def test_places_of_maxima_have_their_exact_distribution():
     """On a grid, against draws of the joint posterior of all its points."""
     gp = conditioned("Matern52", n=5, noise=0.05, lengthscale=0.2)
@@ -404,16 +375,6 @@ def test_places_of_maxima_have_their_exact_distribution():
     exact, ours = (np.histogram(row, np.arange(0, 111, 10))[0] for row in (draws.argmax(0), rows))
     used = exact + ours > 20
     assert chi2_contingency(np.stack([exact[used], ours[used]])).pvalue > 1e-3
-
-
-def test_maxima_in_a_box_and_on_a_fine_grid_agree():
-    gp = conditioned("Matern52", n=5, noise=0.05, lengthscale=0.2)
-    paths = Paths(gp, 50, 500, 1)
-    grid = np.linspace(0, 1, 2001)[:, None]
-    rows, values = maximize_over_pool(paths, grid)
-    maxima = maximize_paths(paths, np.zeros(1), np.ones(1), np.random.default_rng(1))
-    assert (maxima.values >= values - 1e-12).all()
-    assert np.quantile(np.abs(maxima.X - grid[rows])[:, 0], 0.9) < 1 / 2000
 
 
 # In the user's units.

@@ -5,10 +5,6 @@ import warnings
 from dataclasses import replace
 from functools import partial
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,6 +1,5 @@
 """Kernel search and the sensitivity to hyperpriors: what is found, counted, refused and survived."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -243,12 +242,6 @@ def test_bounds_take_the_place_of_the_span_of_the_data():
 def test_a_start_takes_the_place_of_the_bases():
     result = search(first_level="SE + LIN", bases=("PER",), depth=2, budget=3)
     assert str(result.table.model.to_numpy()[0]) == "SE + LIN"
-
-
-def test_an_executor_changes_nothing(found):
-    with ThreadPoolExecutor(2) as executor:
-        other = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH, executor=executor)
-    assert other.table.identical(found.table)
 
 
 def test_a_fit_that_fails_is_recorded_and_passed_over(monkeypatch):

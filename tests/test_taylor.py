@@ -5,11 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial import chebyshev
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 import pymc_active as pma
-from pymc_active.kernels.polynomials import compose, multiply
 
 D = 3
 SMOOTH = [
@@ -162,16 +161,6 @@ def test_points_broadcast_against_each_other_and_directions_against_both():
         one = where.lines(theta, a[i : i + 1], b[j : j + 1]).along(np.eye(D)[1], v[j : j + 1], (1, 2))
         for key in one:
             assert_allclose(np.broadcast_to(table[key], (4, 3))[i, j], one[key][0], rtol=1e-12, atol=1e-14)
-
-
-def test_polynomials_multiply_and_compose_like_functions():
-    p = {(0, 0): 2.0, (1, 0): 1.0, (0, 1): -3.0}
-    assert multiply(p, p, (2, 2)) == {(0, 0): 4.0, (1, 0): 4.0, (0, 1): -12.0, (2, 0): 1.0, (1, 1): -6.0, (0, 2): 9.0}
-    e = np.exp(2.0)
-    found = compose((e,) * 5, p, (2, 2))
-    for (i, j), value in found.items():
-        assert_allclose(value, e / np.prod([*range(1, i + 1), *range(1, j + 1)]) * (-3.0) ** j)
-    assert_array_equal(sorted(found), sorted(product(range(3), repeat=2)))
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,3 @@ def mutual_information(means, variances):
 def posterior_draws(fit, n, seed=0):
     """Draws of the ensemble ``"draws"`` of a fit, in the coordinates of its space, (n, P')."""
     return fit.ensemble_by("draws", n, seed).parts[0].z
-
-
-def resample(thetas, log_weights, n, seed):
-    """Draws (n, P) from weighted points."""
-    p = np.exp(log_weights - log_weights.max())
-    return thetas[np.random.default_rng(seed).choice(len(thetas), n, p=p / p.sum())]
