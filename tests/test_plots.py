@@ -824,7 +824,7 @@ def test_loadings_are_the_correlations_of_inputs_with_the_components():
     gpm = pma.embedding_gp(X, np.sin(X[:, 0]), n_components=1, prior_scale=1.0, priors=fixed)
     fit = pma.fit_laplace(gpm, point={"R": np.array([[1.0, -0.5, 0.2]])}, optimize=False)
     # No uncertainty left, the curves are the mode's own correlations.
-    fit.best.curvature = fit.best.curvature._replace(root=fit.best.curvature.root * 1e-9)
+    fit.best.root = 1e-9 * fit.best.root
     ax = pma.plots.plot_loadings(fit)
     expected = [np.corrcoef(X @ [1.0, -0.5, 0.2], X[:, j])[0, 1] for j in range(3)]
     drawn = ax.lines[0].get_ydata()
