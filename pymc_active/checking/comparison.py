@@ -13,8 +13,9 @@ from pymc_active.information.mixture_entropy import mixture_moments, mixture_sym
 from pymc_active.information.mixture_quantiles import mixture_log_density
 from pymc_active.predictions.mixtures import Mixture, mixture
 
-# Components of the reference in an integral for every point, each with an outcome at which densities are compared.
-_COMPONENTS = 400
+# Components of the reference in an integral for every point, each with an outcome at which densities are compared;
+# outcomes at all points together suffice for their mean.
+_COMPONENTS, _FEWEST, _OUTCOMES = 400, 50, 20_000
 
 
 def compare_predictions(
@@ -25,7 +26,8 @@ def compare_predictions(
     true_y_variance = true_variance + p.weights @ p.noises
     thin = systematic(p.weights, min(_COMPONENTS, len(p.weights)))
     equal = np.full(len(thin), 1 / len(thin))
-    y = _outcomes(p, thin) if observed is None else observed[None]
+    n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, len(thin)))
+    y = _outcomes(p, systematic(p.weights, n_outcomes)) if observed is None else observed[None]
     approximations = {fit.method: fit} if isinstance(fit, Ensemble) else fit.approximations
     rows: dict[str, list[np.ndarray]] = {}
     for ensemble in approximations.values():
@@ -62,11 +64,11 @@ def compare_predictions(
 
 
 def _outcomes(p: Mixture, thin: np.ndarray) -> np.ndarray:
-    """Outcomes (T, m) under the reference: of each component one quantile, from strata in random order."""
+    """Outcomes (T, m) under the reference: of each component one, at a random place of strata in random order."""
     rng, n = np.random.default_rng(0), len(thin)
-    quantiles = ndtri((np.arange(n) + 0.5) / n)
     strata = np.stack([rng.permutation(n) for _ in range(p.means.shape[1])], axis=1)
-    return p.means[thin] + np.sqrt(p.variances[thin] + p.noises[thin]) * quantiles[strata]
+    quantiles = ndtri((strata + rng.uniform(size=strata.shape)) / n)
+    return p.means[thin] + np.sqrt(p.variances[thin] + p.noises[thin]) * quantiles
 
 
 def _negative_log_density(y: np.ndarray, q: Mixture) -> np.ndarray:

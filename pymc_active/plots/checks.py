@@ -126,8 +126,9 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
         note(ax, f"{middle:.2g}", (middle, i - 0.32), (0, 1), ha="center", va="bottom", fontsize=8.5)
     _rows(ax, methods, "Predictions: a dot for each point, a bar at the median")
     ax.set_ylim(len(methods) - 0.5, -0.75)
-    log_axis(ax, "x")
     ax.axvline(_CLOSE, **LIMIT)
+    # Its ticks depend on what it shows.
+    log_axis(ax, "x")
     ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')})\ndashed: close")
 
 
