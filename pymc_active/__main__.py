@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
@@ -20,6 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         _run(given)
+    except BrokenPipeError:
+        # Whoever reads has enough, as ``head`` does; nothing is left to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ImportError, OSError, ValueError) as error:
         if given.debug:
             raise
@@ -66,12 +71,17 @@ def _for_tables(warning: warnings.WarningMessage, rows: Mapping[str, str]) -> st
     from pymc_active.support.user_warnings import OutputScaleWarning
 
     text = str(warning.message)
+    if issubclass(warning.category, EvaluationWarning):
+        return text.replace(". If they are the answers, tell(x, y, asked=...) with the points asked; else forget()", ROUNDED)
     if not issubclass(warning.category, OutputScaleWarning):
         return text
     text = re.sub(r"^y\[\d+\] = (\S+)", lambda found: rows.get(found[1], f"the value {found[1]}"), text)
+    text, _, advice = text.replace("tell NaN", "write 'failed'").partition(". Make ")
+    if not advice:
+        return text
     # The map is the logarithm only where all outputs are positive.
     column = "its logarithm" if "(log)" in text else "a root or a power of it that spreads the values more evenly"
-    return text.partition(". Make ")[0] + f". Add a column with {column}, and name that one as the --target"
+    return f"{text}. Add a column with {column}, and name that one as the --target"
 
 
 if __name__ == "__main__":

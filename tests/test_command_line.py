@@ -365,7 +365,8 @@ def test_a_slip_is_named_by_its_line_before_any_advice_on_a_map(lab, level):
     lab(*POOLED, *QUICK)
     [told] = [line for line in lab.err.splitlines() if "a map of the outputs" in line]
     assert told.startswith(
-        "note: fat = 4900 in 005 (line 7) is far from all other values. If it is a slip, correct it."
+        "note: fat = 4900 in 005 (line 7) is far from all other values. If it is a slip, correct it; if it stands for "
+        "a failed experiment, write 'failed'."
     )
     assert told.endswith(", and name that one as the --target")
     assert "its logarithm" not in told or not level

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal, yeojohnson
 import pymc_active as pma
 from pymc_active.predictions.output_map import _far_from_others, offer_output_map
 from pymc_active.structure import fitted_kernels
+from pymc_active.support.scaling import penalties
 
 BOX = [(-1.0, 1.0)] * 2
 
@@ -142,12 +143,36 @@ def test_a_slip_is_a_single_value_far_from_all_others(y, row):
     assert _far_from_others(np.array(y, float)) == row
 
 
+@pytest.mark.parametrize(
+    ("y", "rows"),
+    [
+        ([-1000, 0.2, -1000, 0.9, 0.5], [0, 2]),
+        ([0.2, 1e6, 0.9, 1e6, 1e6, 0.5], [1, 3, 4]),
+        # A single value may be a slip, levels are no penalties, nor are ends that many values share.
+        ([-1000, 0.2, 0.9, 0.5], []),
+        ([0, 0, 1, 1, 1], []),
+        ([0, 0, 0, 9, 10], []),
+        ([0, 0, 1, 2, 3], []),
+        ([3, 3], []),
+    ],
+)
+def test_penalties_are_equal_values_far_from_all_others(y, rows):
+    assert penalties(np.array(y, float)).tolist() == rows
+
+
+def test_penalties_are_named_in_place_of_a_map():
+    punished = fitted(lambda X: np.where(X[:, 0] > 0.6, -1000.0, X[:, 0] + X[:, 1]), 20)
+    with pytest.warns(pma.OutputScaleWarning, match=r"^\d+ values of y are -1000, far .* tell NaN in their place"):
+        assert offer_output_map(punished)
+
+
 def test_a_slip_is_told_before_a_map_is_offered():
     def slipped(rows):
         return fitted(lambda X: (50 + 2 * X[:, 0] + X[:, 1]) * np.where(np.isin(np.arange(20), rows), 100, 1), 20)
 
     with pytest.warns(
-        pma.OutputScaleWarning, match=r"^y\[7\] = \d+\.?\d* is far .* slip, correct it. If not, a map of"
+        pma.OutputScaleWarning,
+        match=r"^y\[7\] = \d+\.?\d* is far .* slip, correct it; .*, tell NaN. If neither, a map of",
     ):
         assert offer_output_map(slipped([7]))
     with pytest.warns(pma.OutputScaleWarning, match="^a map of"):

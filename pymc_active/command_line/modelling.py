@@ -25,7 +25,7 @@ def default_models(settings: Settings) -> tuple[list[str], str]:
         what = f"a Gaussian process on {settings.components} learned combinations of the inputs (embedding)"
         return ["embedding"], f"{what}, as {n} inputs are too many for a lengthscale each"
     what = "a Gaussian process with a lengthscale for each input (ard)"
-    return ["ard"], f"{what}, as {n} input{'s are' if n > 1 else ' is'} few enough for a lengthscale each"
+    return ["ard"], f"{what}, the default for up to {MANY_INPUTS} inputs"
 
 
 def make_models(

@@ -14,8 +14,9 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
-# Points are close to each other if they differ by less, in every input and as a part of its range.
-_NEAR = 0.005
+# Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
+# were rounded: the most, and half the share of the box where a point of the user's own would pass for an answer.
+_NEAR, _BY_CHANCE = 0.1, 0.02
 
 
 class Questions:
@@ -79,11 +80,13 @@ class Questions:
     def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
         """Warn of points (k, D) that nobody asked for, close to pending ones, which they may answer."""
         low, high = self.candidates.limits
-        pending, width = self.matrix(self.pending), np.where(high > low, high - low, np.inf)
+        left = [choice for i, choice in enumerate(self.pending) if i not in positions]
+        pending, width = self.matrix(left), np.where(high > low, high - low, np.inf)
         rows = [row for row, i in enumerate(positions) if i is None]
         # Other rows of a pool are points of their own.
         rows = [row for row, found in zip(rows, self.candidates.find(X[rows]), strict=True) if found < 0]
-        near = [row for row in rows if (np.abs(pending - X[row]) < _NEAR * width).all(1).any()]
+        near = min(_NEAR, _BY_CHANCE ** (1 / len(low))) * width
+        near = [row for row in rows if (np.abs(pending - X[row]) < near).all(1).any()]
         if near:
             warn_user(
                 f"{len(near)} of {len(X)} point(s) told, first row {near[0]} of x, are close to pending ones but not "

@@ -21,7 +21,7 @@ from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
-from pymc_active.support.scaling import Affine, Scale, fit_scale, renewed_scale
+from pymc_active.support.scaling import Affine, Scale, fit_scale, penalties, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
@@ -54,6 +54,8 @@ class Blueprint(ModelSource):
     # Mean and sd of the default prior of log_noise, and the x_scale for which the default priors are stated.
     noise_prior: tuple[float, float] = (np.log(0.1), 1.0)
     scaled_inputs = "box"
+    # Sd of the default prior of a slope of the mean.
+    slope_sd = 1.0
 
     def __init__(
         self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None
@@ -307,7 +309,7 @@ class Blueprint(ModelSource):
             if not self.y_map.is_identity:
                 self.parameters.add_in_original_units("mean_constant", self.y_map.scale, self.y_map.shift)
         if self.mean == "linear":
-            self.parameters.add("mean_slope", 0.0, 1.0, "input")
+            self.parameters.add("mean_slope", 0.0, self.slope_sd, "input")
             if not (self.x_map.is_identity and self.y_map.is_identity):
                 self.parameters.add_in_original_units("mean_slope", self.y_map.scale / self.x_map.scale)
 
@@ -385,9 +387,9 @@ def _warn_if_equal(y: np.ndarray) -> None:
 
 
 def _warn_if_cut_off(y: np.ndarray) -> None:
-    """Warn if many values are the largest or the smallest one, and no other value is as frequent."""
+    """Warn if many values are the largest or the smallest one, no penalties, and no other value is as frequent."""
     values, counts = np.unique(y, return_counts=True)
-    if len(values) == 1:
+    if len(values) == 1 or len(penalties(y)):
         return
     for end, what in ((-1, "largest"), (0, "smallest")):
         others = np.delete(counts, end)

@@ -45,13 +45,16 @@ _COMPOSITE_PRIORS = {
 # A step beyond the data cannot be seen.
 _STEP_LOCATION_PRIOR = (0.5, 0.3)
 _PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
-# The noise prior of the toolbox all but fixes the noise, so the wide one is the default.
+# The noise prior of the toolbox all but fixes the noise, and its lines of slope 0.4 have a third of the sd of other
+# terms over [0, 1], so that trends were flattened: the wide ones are the default.
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
+_SLOPE_PRIOR = (np.log(1.4), 1.0)
 # Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
 _KNOWN_PERIOD_SD = 0.01
 # Fewer points show no season anyway. Multiple of the largest scaled input at which no location is meant to be.
 _FEW, _FAR_LOCATION = 8, 5.0
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
+_LINES = ("LIN", "LIN0")
 _PERIODIC = {"PER": Periodic, "PER0": ZeroMeanPeriodic}
 # Parameters of each base kernel.
 _PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -101,18 +104,20 @@ def composite_gp(
         number (or None) for each. To fix it, or for two seasons of one input, give ``log_period_PER_1`` in ``priors``.
     priors : {"wide", "toolbox"} or dict, optional
         ``"toolbox"`` takes the priors of the authors' toolbox. ``"wide"``, the default, differs in the noise: the
-        toolbox expects a noise sd of about 0.01, which few data cannot overrule. A dict has distributions or numbers,
-        as in :func:`ard_gp`, and what it leaves out keeps the wide priors.
+        toolbox expects a noise sd of about 0.01, which few data cannot overrule, and in the slopes of LIN and LIN0,
+        which it expects to be small. A dict has distributions or numbers, as in :func:`ard_gp`, and what it leaves out
+        keeps the wide priors.
         The name of a parameter ends in its base kernel, as in ``log_period_PER``; repeated base kernels are numbered,
         as in ``log_lengthscale_SE_1``. ``log_lengthscale_SE`` sets every SE, ``log_lengthscale`` every kernel, and the
         most specific key wins. General keys may name kernels that the expression lacks. Defaults, normal mean / sd:
 
         * ``log_lengthscale``: log 0.1 / 1; of PER and PER0, in exp(-2 sin²/lengthscale²): log 2 / √0.5
-        * ``log_outputscale``: log 0.4 / 1; ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
+        * ``log_outputscale``: log 0.4 / 1; of LIN and LIN0, a slope, log 1.4 / 1 (toolbox: log 0.4 / 1);
+          ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
         * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
         * ``location`` of LIN: 0.5 / 1, of STEP: 0.5 / 0.3; ``log_width`` of STEP, whose sigmoid is
           1 / (1 + exp(-(x - location) / width)): log 0.01 / 1. All of these are in the units of the scaled inputs.
-        * ``mean_constant`` and ``mean_slope``: 0 / 1
+        * ``mean_constant``: 0 / 1; ``mean_slope``: 0 / 2
 
     Raises
     ------
@@ -144,6 +149,8 @@ def composite_gp(
 class _Composite(Blueprint):
     builder = "composite_gp"
     scaled_inputs = "unit"
+    # Half as wide, [0, 1] has slopes twice as large as [-1, 1].
+    slope_sd = 2.0
 
     def __init__(self, X: Any, y: Any, expression: Expression, *, priors: Any, period: Any = None, **common: Any):
         if isinstance(priors, str) and priors not in _NOISE_PRIORS:
@@ -193,6 +200,8 @@ class _Composite(Blueprint):
                 is_periodic_lengthscale = base.name in _PERIODIC and kind == "log_lengthscale"
                 prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
                 prior = _STEP_LOCATION_PRIOR if (base.name, kind) == ("STEP", "location") else prior
+                if kind == "log_outputscale" and base.name in _LINES and self.priors != "toolbox":
+                    prior = _SLOPE_PRIOR
                 known = [periods[column] for column in columns if periods[column] is not None]
                 if kind == "log_period" and known:
                     if len(columns) > 1:

@@ -18,6 +18,7 @@ from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, as_model_average
 from pymc_active.predictions.predict import predict
+from pymc_active.support.scaling import penalties
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import OutputScaleWarning, warn_user
 
@@ -180,19 +181,28 @@ def _far_from_others(y: np.ndarray) -> int | None:
 
 
 def offer_output_map(fit: Fit) -> bool:
-    """Warn if the data of a fit call for a map; whether they do."""
+    """Warn if the data of a fit call for a map, or hold penalties; whether they do."""
+    # All data, since the fit may use some of them only.
+    y = fit.gpm.y
+    failed = penalties(y)
+    if len(failed):
+        warn_user(
+            f"{len(failed)} values of y are {y[failed[0]]:.6g}, far from all others. If they stand for "
+            "experiments that failed, tell NaN in their place, so that the model learns where experiments fail: as "
+            "numbers they hide what happens elsewhere, and the recommended point may be worse than a measured one",
+            OutputScaleWarning,
+        )
+        return True
     found = OutputMap.of(fit)
     if (found.gain or 0.0) <= _LARGE_GAIN:
         return False
     power = f"yeo-johnson, power {found.power:.2g}; 1 changes nothing, 0 is like a logarithm"
     what = "log" if found.kind == "log" else power
-    # All data, since the fit may use some of them only.
-    y = fit.gpm.y
     row = _far_from_others(y)
-    slip = "is far from all other values. If it is a slip, correct it. If not, "
+    slip = "is far from all other values. If it is a slip, correct it; if it stands for a failed experiment, tell NaN. "
     warn_user(
-        ("" if row is None else f"y[{row}] = {y[row]:.6g} {slip}")
-        + f"a map of the outputs ({what}) makes them {found.gain:.0f} nats more probable, so intervals of a model of y "
+        ("a map" if row is None else f"y[{row}] = {y[row]:.6g} {slip}If neither, a map")
+        + f" of the outputs ({what}) makes them {found.gain:.0f} nats more probable, so intervals of a model of y "
         "itself are too wide in places and too narrow in others. Make output_map = OutputMap.of(learner.fit), model "
         "and tell output_map(y), and predict by output_map.predict(fit, X)",
         OutputScaleWarning,

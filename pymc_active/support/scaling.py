@@ -10,6 +10,8 @@ import numpy as np
 Scale = Union[Literal["unit", "box", "standardize"], tuple[Any, Any], "Affine", None]
 
 SCALES = ("box", "standardize", "unit")
+# Ranges of all other values beyond which several equal ones stand for failures.
+_FAR = 5.0
 
 
 class InputMap(Protocol):
@@ -81,3 +83,13 @@ def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
     if not (np.isfinite(shift).all() and np.isfinite(width).all() and (width > 0).all()):
         raise ValueError(f"{what}=(shift, scale) needs finite shifts and positive scales; got {scale!r}")
     return Affine(shift, width)
+
+
+def penalties(y: np.ndarray) -> np.ndarray:
+    """The rows (k,) of two or more equal values that are far from all others, as those that stand for failures."""
+    for extreme in (y.min(), y.max()):
+        is_extreme = y == extreme
+        others = y[~is_extreme]
+        if 1 < is_extreme.sum() <= len(others) and np.abs(others - extreme).min() > _FAR * np.ptp(others) > 0:
+            return np.flatnonzero(is_extreme)
+    return np.empty(0, int)
