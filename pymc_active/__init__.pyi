@@ -52,6 +52,7 @@ from .support.user_warnings import EvaluationWarning as EvaluationWarning
 from .support.user_warnings import ExecutionWarning as ExecutionWarning
 from .support.user_warnings import InputScaleWarning as InputScaleWarning
 from .support.user_warnings import ModelLeftOutWarning as ModelLeftOutWarning
+from .support.user_warnings import OutlierWarning as OutlierWarning
 from .support.user_warnings import OutputScaleWarning as OutputScaleWarning
 from .support.user_warnings import PeriodWarning as PeriodWarning
 from .support.user_warnings import PointsLeftOutWarning as PointsLeftOutWarning

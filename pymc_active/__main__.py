@@ -68,11 +68,11 @@ def _run(given: Namespace) -> None:
 
 def _for_tables(warning: warnings.WarningMessage, rows: Mapping[str, str]) -> str:
     """A warning, without advice on what to write in Python, and with the table's own names of ``rows``."""
-    from pymc_active.support.user_warnings import OutputScaleWarning
+    from pymc_active.support.user_warnings import EvaluationWarning, OutputScaleWarning
 
     text = str(warning.message)
     if issubclass(warning.category, EvaluationWarning):
-        return text.replace(". If they are the answers, tell(x, y, asked=...) with the points asked; else forget()", ROUNDED)
+        return text.partition(". If they are")[0] + " until --forget-pending gives them up: measure as suggested"
     if not issubclass(warning.category, OutputScaleWarning):
         return text
     text = re.sub(r"^y\[\d+\] = (\S+)", lambda found: rows.get(found[1], f"the value {found[1]}"), text)

@@ -145,3 +145,21 @@ def test_answers_close_to_pending_points_are_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         active.tell(where[0]["pool"][[row - 1]], [0.5])
+
+
+def test_settings_that_were_rounded_are_close_and_replicates_of_a_batch_are_no_mistake():
+    bounds = [(40.0, 120.0), (1.0, 6.0)]
+    active = pma.Learner(None, "maximum", bounds=bounds, random_seed=0)
+    x = active.ask(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.EvaluationWarning)
+        twice = np.repeat(x, 2, axis=0)
+        active.tell(twice, np.sin(twice[:, 0] / 20) + twice[:, 1])
+    assert len(active.pending) == 0
+    x = active.ask()
+    low, high = np.array(bounds).T
+    # Each input is off by 0.08 of its range.
+    rounded = x + 0.08 * (high - low) * np.where(x < (low + high) / 2, 1, -1)
+    with pytest.warns(pma.EvaluationWarning, match="close to pending"):
+        active.tell(rounded, [1.0])
+    assert len(active.pending) == 1

@@ -83,7 +83,7 @@ class FirstDesign:
         """There is nothing to fit yet: a ValueError."""
         raise ValueError(
             f"there is no model yet: the learner makes it when {len(self.rows)} points have been told, failures not "
-            f"counted, and it knows {len(self.y)}. Measure the points of ask() first; if all of them fail, look elsewhere"
+            f"counted, and it knows {len(self.y)}. Measure the points of ask() first; if all fail, look elsewhere"
         )
 
     def choose(self, questions: Questions, rng: np.random.Generator) -> Choice:

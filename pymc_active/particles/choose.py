@@ -16,6 +16,7 @@ from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.fit import ParticleFit, default_particles
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import combine, from_modes
+from pymc_active.particles.outliers import warn_of_outlier
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
@@ -79,6 +80,8 @@ def fit(
     DoubtfulFitWarning
         As :func:`fit_smc`; in particular if SMC would be too expensive and importance sampling does not confirm the
         modes.
+    OutlierWarning
+        If a measurement is far from what all others predict.
     PointsLeftOutWarning
         If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
@@ -116,6 +119,7 @@ def fit(
         )
     found = choose(gpm, count, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
+    warn_of_outlier(found)
     return found
 
 

@@ -16,6 +16,7 @@ from pymc_active.predictions.predict import predict
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.priors import PriorSensitivity
+from pymc_active.structure.words import percent
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 
@@ -68,6 +69,8 @@ def plot_decomposition(
 
     draw(0, table.f_mean.to_numpy(), table.f_variance.to_numpy(), BLUE)
     what = f"{fit.gpm.description}: posterior of the whole function" + (", with the data" if data else "")
+    if "probability" in table.attrs:
+        what += f". The search gives this kernel {percent(table.attrs['probability'])} of the probability"
     finish(0, what, fit.y)
     for c in range(n):
         part = table.isel(component=c)

@@ -49,6 +49,8 @@ _NUMBER = re.compile(r"-?\d[\d.e-]*( ± [\d.e-]+| \([\d.e-]+ to [\d.e-]+\))?")
 Term = tuple[Node, ...]
 # A mode with a larger share of the posterior is the explanation.
 _NEARLY_ALL = 0.95
+# A kernel of lower probability is told as a guess.
+_LIKELY = 0.5
 # A grid this fine still shows a period of a hundredth of the range.
 _N_GRID = 1000
 
@@ -97,7 +99,9 @@ class Decomposition(Summarized):
         if "probability" in known:
             ours, nothing = percent(known["probability"]), known.get("probability_of_noise")
             alone = "" if nothing is None else f", and noise alone (C) {percent(nothing)}"
-            remarks.append(f"The search gives this kernel {ours} of the probability{alone}.")
+            sure = known["probability"] >= _LIKELY
+            said = f"{'The' if sure else 'Not sure: the'} search gives this kernel {ours} of the probability{alone}."
+            remarks.insert(len(remarks) if sure else 0, said)
         share = known["share_of_posterior"]
         if share < _NEARLY_ALL:
             remarks.append(

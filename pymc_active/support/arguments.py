@@ -139,7 +139,7 @@ def _is(value: Any, kind: Any) -> bool:
 # Named by text: these classes are built on top of what refuses them.
 _INSTEAD = {
     "GPModel": ": fit it first, pma.fit(gpm)",
-    "Learner": ": pass learner.fit",
+    "Learner": ": pass learner.fit, or learner.fit.best of several models",
     "ProbitFit": ": use fit.predict(X_new)",
 }
 

@@ -46,6 +46,10 @@ class InputScaleWarning(ActiveWarning):
     """An input spans decades, and most likely acts by its logarithm."""
 
 
+class OutlierWarning(ActiveWarning):
+    """A measurement is far from what all others predict."""
+
+
 class OutputScaleWarning(ActiveWarning):
     """The outputs call for an OutputMap, such as a logarithm."""
 
