@@ -9,7 +9,7 @@ from pymc_active.support.user_warnings import OutlierWarning, warn_user
 
 # Distances from what all others predict: in sds, and over those that are typical of the fit, by their median. A value
 # far from all others makes the noise look so large that its own distance in sds stays below √n.
-_FAR, _UNUSUAL = 2.5, 10.0
+_FAR, _UNUSUAL = 2.5, 20.0
 # Median of the absolute value of a standard normal.
 _MEDIAN = 0.6745
 # Variance of an observation, in noise variances, above which the function is not known there.
