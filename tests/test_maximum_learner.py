@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.criteria.by_name import CRITERIA, criterion_names
-from pymc_active.support.numbers import coordinate
+from pymc_active.support.numbers import coordinate, plus_minus
 
 pytestmark = pytest.mark.slow
 
@@ -292,7 +292,8 @@ def test_heights_of_a_minimum_are_low():
 def test_the_optimum_prints_what_a_reader_wants():
     _, optimum = after_a_few()
     shown = repr(optimum)
-    assert shown.startswith(f"<Optimum: the maximum of f: f there {optimum.f_mean:.4g}")
+    f_there = plus_minus(optimum.f_mean, optimum.f_sd, digits=2)
+    assert shown.startswith(f"<Optimum: the maximum of f: f there {f_there} (sd)")
     [width] = optimum.domain.high - optimum.domain.low
     assert f" {coordinate(optimum.x[0, 0], width)} " in shown.splitlines()[-1]
     _, optimum = after_a_few(True)

@@ -20,7 +20,7 @@ from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.support.numbers import coordinate
+from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
@@ -72,7 +72,7 @@ class Optimum(Summarized):
         )
         facts = {
             "recommended row": self.x.index[0] if self.domain.is_pool and isinstance(self.x, pd.DataFrame) else None,
-            "f there": f"{self.f_mean:.4g} ± {self.f_sd:.2g} (sd)",
+            "f there": f"{plus_minus(self.f_mean, self.f_sd, digits=2)} (sd)",
             f"expected regret, to the best {'candidate' if self.domain.is_pool else 'anywhere'}": f"{self.regret:.2g}",
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
