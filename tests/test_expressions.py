@@ -69,8 +69,10 @@ def test_base_kernels_from_left_to_right():
         ("SE[-1]", 2, "inputs are numbered, as in SE[0]"),
         ("SE - PER", 3, "expected '+', '*' or the end"),
         ("2 * SE", 0, "expected a base kernel or '('"),
-        ("SE + RBF", 5, "unknown kernel 'RBF'; the known ones are C, LIN, LIN0, MAT12"),
-        ("se", 0, "unknown kernel 'se'"),
+        ("SE + RBF", 5, "unknown kernel 'RBF' (write SE); the known ones are C, LIN, LIN0, MAT12"),
+        ("se", 0, "unknown kernel 'se' (write SE)"),
+        ("SE + Matern32", 5, "unknown kernel 'Matern32' (write MAT32)"),
+        ("SE + XX", 5, "unknown kernel 'XX'; the known ones"),
     ],
 )
 def test_malformed_expressions_are_shown_with_the_position(text, position, problem):
@@ -222,7 +224,7 @@ def test_expressions_combine_with_text():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Base("RBF"), ValueError, "unknown kernel 'RBF'; the known ones are C, LIN, LIN0"),
+        (lambda: Base("RBF"), ValueError, r"unknown kernel 'RBF' \(write SE\); the known ones are C, LIN, LIN0"),
         (lambda: Base("SE", -1), ValueError, "the input of SE must be None or a whole number from 0; got -1"),
         (lambda: Base("SE", 1.0), ValueError, "the input of SE must be"),
         (lambda: Base("C", 0), ValueError, "C is constant and has no input: write C"),
@@ -344,7 +346,7 @@ def test_the_papers_models(series, expert, found, rooted):
     [
         (lambda: grid([]), ValueError, "bases is empty: name at least one of C, LIN, LIN0"),
         (lambda: grid("SE"), TypeError, r"bases must be a sequence such as \['SE', 'PER'\]; got 'SE'"),
-        (lambda: grid(["SE", "RBF"]), ValueError, "unknown kernel 'RBF'; the known ones are C, LIN"),
+        (lambda: grid(["SE", "RBF"]), ValueError, r"unknown kernel 'RBF' \(write SE\); the known ones are C, LIN"),
         (lambda: grid(["SE", 3]), TypeError, "text must be text or an Expression"),
         (lambda: grid(["SE * PER"]), ValueError, r"bases must be base kernels such as 'SE' .* got 'SE \* PER'"),
         (lambda: grid(["SE[2]"], n_inputs=2), ValueError, r"SE\[2\] needs input 2, but there are inputs 0 to 1"),

@@ -27,6 +27,9 @@ BASE_KERNELS: dict[str, str] = {
     "SE": "squared exponential",
     "STEP": "from 0 to 1 at a location, outputscale² s(x) s(x') with a sigmoid s; of one input",
 }
+# What other libraries call them.
+_ALIASES = {"RBF": "SE", "EXPQUAD": "SE", "PERIODIC": "PER", "LINEAR": "LIN", "MATERN": "MAT52", "CONSTANT": "C"}
+_ALIASES |= {f"MATERN{half}2": f"MAT{half}2" for half in "135"} | {"RATQUAD": "RQ"}
 _PAPER_BASES = ("SE", "PER", "LIN", "RQ")
 # The expert's kernel, and that of compositional kernel search.
 _PAPER_TABLE_1 = {
@@ -35,6 +38,13 @@ _PAPER_TABLE_1 = {
 }
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<index>\[\s*\d+\s*\])|(?P<op>[+*()]))")
+
+
+def _unknown(name: Any) -> str:
+    other = str(name).upper()
+    meant = other if other in BASE_KERNELS else _ALIASES.get(other)
+    hint = f" (write {meant})" if meant else ""
+    return f"unknown kernel {name!r}{hint}; the known ones are {', '.join(sorted(BASE_KERNELS))}"
 
 
 class Expression:
@@ -184,7 +194,7 @@ class Base(Expression):
 
     def __post_init__(self) -> None:
         if self.name not in BASE_KERNELS:
-            raise ValueError(f"unknown kernel {self.name!r}; the known ones are {', '.join(sorted(BASE_KERNELS))}")
+            raise ValueError(_unknown(self.name))
         if self.input is None:
             return
         if self.name == "C":
@@ -434,6 +444,6 @@ class _Parser:
             raise self.error("expected a base kernel or '('")
         if name not in BASE_KERNELS:
             self.position = start
-            raise self.error(f"unknown kernel {name!r}; the known ones are {', '.join(sorted(BASE_KERNELS))}")
+            raise self.error(_unknown(name))
         index = self.take("index")
         return Base(name, None if index is None else int(index.strip("[] ")))
