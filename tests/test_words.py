@@ -113,6 +113,8 @@ CASES = [
     # A level, times something.
     ("PER * LIN", YEARLY | {"log_lengthscale_PER": 3.0}, ["A linear function; only 0.2", "repeats"], ["periodic"]),
     ("PER * SE", YEARLY | {"log_lengthscale_PER": 3.0}, [SMOOTH + "1", "; only 0.2", "of its prior"], ["periodic"]),
+    # A season of a fifth of the trend is seen.
+    ("PER * LIN", YEARLY | {"log_lengthscale_PER": 1.7}, [PERIODIC, "with an amplitude that"], ["of its prior"]),
     ("PER", YEARLY | {"log_lengthscale_PER": 3.0}, [PERIODIC], ["only"]),
     (
         "SE * PER",
