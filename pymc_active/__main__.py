@@ -72,7 +72,8 @@ def _for_tables(warning: warnings.WarningMessage, rows: Mapping[str, str]) -> st
 
     text = str(warning.message)
     if issubclass(warning.category, EvaluationWarning):
-        return text.partition(". If they are")[0] + " until --forget-pending gives them up: measure as suggested"
+        what = re.sub(r"^\d+ of \d+ point\(s\) told, .* of x,", "new measurements", text.partition(". If they are")[0])
+        return f"{what} until --forget-pending gives them up: measure as suggested"
     if not issubclass(warning.category, OutputScaleWarning):
         return text
     text = re.sub(r"^y\[\d+\] = (\S+)", lambda found: rows.get(found[1], f"the value {found[1]}"), text)

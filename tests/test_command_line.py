@@ -342,6 +342,19 @@ def test_experiments_that_failed_are_told_as_such(lab):
     assert len(lab.load().failures) == 1
 
 
+def test_settings_that_were_rounded_leave_the_suggestion_open(lab):
+    box = ["--target", "y", "--bounds", "a=0:10", "--bounds", "b=0:10", "--state", "run.nc"]
+    lab.write("measurements.csv", "a,b,y\n1,2,3\n4,5,6\n2,8,1\n7,3,2\n")
+    [[_, a, b, *_]] = lab(*box)
+    near = [float(value) + (0.4 if float(value) < 5 else -0.4) for value in (a, b)]
+    lab.write("measurements.csv", f"a,b,y\n1,2,3\n4,5,6\n2,8,1\n7,3,2\n{near[0]},{near[1]},4\n")
+    lab(*box)
+    assert (
+        "note: new measurements are close to pending ones but not equal, so these stay pending until --forget-pending "
+        "gives them up: measure as suggested\n" in lab.err
+    )
+
+
 def test_columns_that_are_no_inputs_are_named_once(lab):
     lab.write("measurements.csv", lab.measurements().assign(operator="AB", note=""))
     lab(*POOLED, *QUICK)

@@ -17,6 +17,8 @@ from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
 # were rounded: the most, and half the share of the box where a point of the user's own would pass for an answer.
 _NEAR, _BY_CHANCE = 0.1, 0.02
+# A point may have been told so often in place of points that were asked for.
+_OFTEN = 2
 
 
 class Questions:
@@ -78,7 +80,7 @@ class Questions:
         return positions
 
     def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
-        """Warn of points (k, D) that nobody asked for, close to pending ones, which they may answer."""
+        """Warn of points (k, D) that may answer pending ones nearby, and of one that has answered several."""
         low, high = self.candidates.limits
         left = [choice for i, choice in enumerate(self.pending) if i not in positions]
         pending, width = self.matrix(left), np.where(high > low, high - low, np.inf)
@@ -92,6 +94,14 @@ class Questions:
                 f"{len(near)} of {len(X)} point(s) told, first row {near[0]} of x, are close to pending ones but not "
                 "equal, so these stay pending. If they are the answers, tell(x, y, asked=...) with the points asked; "
                 "else forget() what will not be measured",
+                EvaluationWarning,
+            )
+
+        rounded = [x for x, i in zip(X, positions, strict=True) if i is not None and (x != self.pending[i].x).any()]
+        if any(sum(np.array_equal(x, choice.x) for choice in self.told) >= _OFTEN for x in rounded):
+            warn_user(
+                "a point was measured in place of others for the third time or more. Where settings have to be "
+                "rounded, list those that are possible in a pool: then none is asked for twice",
                 EvaluationWarning,
             )
 
