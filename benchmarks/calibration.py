@@ -43,7 +43,7 @@ SETS = {
     "nuts": {5: 2, 10: 2, 20: 2, 40: 0, 80: 0},
 }
 # More sets of the default where the posterior of an embedding collapses onto one narrow mode.
-MORE = {"10/2": {60: 30, 80: 20, 100: 12}, "20/2": {60: 10, 100: 4}}
+MORE = {"10/2": {60: 30, 80: 30, 100: 30}, "20/2": {60: 30, 100: 30}}
 
 
 def n_sets(family, method, n):
