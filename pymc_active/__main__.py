@@ -71,7 +71,7 @@ def _for_tables(warning: warnings.WarningMessage, rows: Mapping[str, str]) -> st
     from pymc_active.support.user_warnings import EvaluationWarning, OutputScaleWarning
 
     text = str(warning.message)
-    if issubclass(warning.category, EvaluationWarning):
+    if issubclass(warning.category, EvaluationWarning) and "stay pending" in text:
         what = re.sub(r"^\d+ of \d+ point\(s\) told, .* of x,", "new measurements", text.partition(". If they are")[0])
         return f"{what} until --forget-pending gives them up: measure as suggested"
     if not issubclass(warning.category, OutputScaleWarning):

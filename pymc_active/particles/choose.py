@@ -21,7 +21,13 @@ from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.arguments import checked
-from pymc_active.support.user_warnings import DoubtfulFitWarning, PointsLeftOutWarning, ignoring, warn_user
+from pymc_active.support.user_warnings import (
+    DoubtfulFitWarning,
+    OutlierWarning,
+    PointsLeftOutWarning,
+    ignoring,
+    warn_user,
+)
 
 METHODS = ("auto", "smc", "laplace")
 # Evaluations of a log density with its gradient, in units of one with few points: what SMC costs without asking, what
@@ -81,7 +87,7 @@ def fit(
         As :func:`fit_smc`; in particular if SMC would be too expensive and importance sampling does not confirm the
         modes.
     OutlierWarning
-        If a measurement is far from what all others predict.
+        If a measurement is far from what all others predict; not with ``max_points``.
     PointsLeftOutWarning
         If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
@@ -146,7 +152,8 @@ def _fit_some(gpm: GPModel, max_points: int, *, random_seed: np.random.Generator
     """:func:`fit` to an informative subset of the data."""
     X, y = gpm.X.copy(), gpm.y.copy()
     rows = informative_rows(gpm, max_points, random_seed)
-    with holding(gpm, X[rows], y[rows]):
+    # Its rows would be those of the points taken.
+    with holding(gpm, X[rows], y[rows]), ignoring(OutlierWarning):
         found = fit(gpm, random_seed=random_seed, **keywords)
     return replace(found, n_left_out=len(y) - max_points)
 

@@ -29,7 +29,7 @@ def coordinate(value: float, width: float = 0.0) -> str:
 def plus_minus(value: float, sd: float, digits: int = 1) -> str:
     """``value ± sd``, both to the decimals that show ``digits`` digits of the sd; the value alone if the sd is zero.
 
-    A million and more, and a hundred-thousandth and less, have a common power of ten if four digits suffice. Numbers of
+    From a million on, and below a ten-thousandth, they have a common power of ten if four digits suffice. Numbers of
     more than six decimals are not aligned.
 
     Examples
