@@ -336,6 +336,20 @@ def test_an_unknown_name_of_priors_is_refused():
         pma.composite_gp(X, y, "SE", priors="flat")
 
 
+def test_a_line_is_expected_to_vary_as_much_as_other_terms():
+    """At the medians of the priors, over the scaled inputs; that of the toolbox varies by a third of it."""
+    x = np.linspace(0, 1, 1001)[:, None]
+    sds = {}
+    for priors in ("wide", "toolbox"):
+        gpm = pma.composite_gp(x, x[:, 0], "LIN0 + SE", priors=priors, x_scale="unit", y_scale="standardize")
+        scale = np.exp(
+            gpm.posterior().prior.mean[[gpm.labels.index(f"log_outputscale_{name}") for name in ("LIN0", "SE")]]
+        )
+        sds[priors] = scale * [x.std(), 1]
+    assert_allclose(sds["wide"], 0.4, rtol=0.02)
+    assert_allclose(sds["toolbox"], [0.4 * x.std(), 0.4])
+
+
 def has_the_data(gpm, more):
     assert_array_equal(gpm.X, more[0])
     assert_array_equal(gpm.y, more[1])
