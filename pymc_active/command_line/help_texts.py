@@ -89,8 +89,8 @@ what happens next
   Measure, write the results into measurements.csv (in any order; other measurements are welcome), and repeat the
   command. --state run.nc remembers model, scales, candidates and suggestions: new rows of the table are learned, and
   suggestions without a result stay open and are taken into account. If numbers changed or rows vanished, an error
-  names them. For an experiment that failed write 'failed' instead of a number, not a penalty: others are suggested
-  where they are likely to work.
+  names them. For an experiment that failed write 'failed' instead of a number, not a penalty: the next
+  ones are weighed by the probability that they work.
   --output next.csv writes the suggestions as rows to fill in.
 
 more examples

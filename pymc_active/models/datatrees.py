@@ -70,7 +70,7 @@ def arviz_groups(
     """
     n, rng = len(y), np.random.default_rng(seed)
     with one_blas_thread():
-        mean, sd, log_density, log_likelihood = _leave_one_out(posterior, thetas)
+        mean, sd, log_density, log_likelihood = leave_one_out(posterior, thetas)
     lp = log_likelihood + posterior.log_priors(thetas)[0]
     replicates = mean[rows] + sd[rows] * rng.normal(size=(*rows.shape, n))
     whole = np.arange(len(rows.ravel()))
@@ -121,7 +121,7 @@ def _factor(posterior: Posterior, theta: np.ndarray, extra_noise: float = 0.0) -
             return None
 
 
-def _leave_one_out(posterior: Posterior, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def leave_one_out(posterior: Posterior, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Each observation given all others: means, sds and log densities (M, n); and the log likelihoods (M,) of all.
 
     Sundararajan & Keerthi (2001); Rasmussen & Williams (2006), eqs. 5.10-5.12.

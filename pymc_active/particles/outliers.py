@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_active.inference.fit import Fit
+from pymc_active.models.datatrees import leave_one_out
 from pymc_active.support.user_warnings import OutlierWarning, warn_user
 
 # Distances from what all others predict: in sds, and over those that are typical of the fit, by their median. A value
@@ -18,23 +19,18 @@ _UNKNOWN = 2.0
 
 def warn_of_outlier(fit: Fit) -> None:
     """Warn of the one measurement, or one of very few, that lies far from what all others predict."""
-    posterior, n = fit.posterior, len(fit.y)
-    state = posterior.light_state(fit.center)
-    precision = np.diagonal(state.factor.inverse)
-    # Rasmussen & Williams (2006), eqs. 5.10-5.12.
-    away = state.factor.alpha / np.sqrt(precision)
-    typical = float(np.median(np.abs(away))) / _MEDIAN
-    is_far = np.abs(away) > max(_FAR, _UNUSUAL * typical)
-    if not 1 <= is_far.sum() <= 1 + n // 100:
+    posterior, theta = fit.posterior, fit.center
+    mean, sd = (values[0] for values in leave_one_out(posterior, theta[None])[:2])
+    away = np.abs(fit.y - mean) / sd
+    is_far = away > max(_FAR, _UNUSUAL * float(np.median(away)) / _MEDIAN)
+    if not 1 <= is_far.sum() <= 1 + len(away) // 100:
         return
-    row = int(np.argmax(np.abs(away)))
-    sd = float(posterior.y_map.scale) / np.sqrt(precision[row])
-    if sd**2 > _UNKNOWN * posterior.moments(state, fit.X[row : row + 1]).noise_variance[0]:
+    row = int(np.argmax(away))
+    noise = posterior.moments(posterior.light_state(theta), fit.X[row : row + 1]).noise_variance[0]
+    if sd[row] ** 2 > _UNKNOWN * noise:
         return
-    predicted = fit.y[row] - sd * away[row]
     warn_user(
-        f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {predicted:.4g}, and makes the "
-        "noise look larger than it is elsewhere. If it is a slip, correct it; if the experiment failed, "
-        "leave it out",
+        f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {mean[row]:.4g}, and makes the "
+        "noise look larger than it is elsewhere. If it is a slip, correct it; if the experiment failed, leave it out",
         OutlierWarning,
     )

@@ -115,8 +115,6 @@ class Bisection:
     def _rounding(self, size: float) -> float:
         """Differences that rounding makes of values of a size; a penalty elsewhere must not hide what happens here."""
         levels = self._levels
-        if not levels:
-            return 0.0
         part = max(size, float(np.median(np.abs(levels))))
         return max(_DIGITS * size, _ROUNDING * min(part, levels[-1] - levels[0]))
 
