@@ -162,6 +162,21 @@ def test_p_values_of_pairs_without_effect_are_uniform():
         assert abs(np.mean(np.array(p) <= level) - level) < 4 * np.sqrt(level * (1 - level) / 400)
 
 
+@pytest.mark.parametrize(("later", "shows_nothing"), [(0.5, True), (0.005, False)])
+def test_a_surprise_is_tried_again_with_new_pairs(monkeypatch, later, shows_nothing):
+    """Otherwise one search in a hundred would say without cause that inputs are left."""
+    p_values = iter([0.1, 0.005, *[0.005] * 5, later])
+    monkeypatch.setattr(Bisection, "_p_value", lambda self, pairs: next(p_values))
+    rng = np.random.default_rng(0)
+    search = Bisection(5, [], rng)
+    points = search.run()
+    X = next(points)
+    with pytest.raises(StopIteration):
+        while True:
+            X = points.send(rng.normal(size=len(X)))
+    assert (search.shows_nothing, search.n_shown, list(p_values)) == (shows_nothing, 128, [])
+
+
 def test_the_bound_is_that_of_its_pairs():
     result = hds(if_then, 100, random_seed=1, **BOX)
     assert (1 - result.changed_by_others) ** result.check.n_shown == pytest.approx(0.05)
