@@ -120,6 +120,18 @@ def test_periods_that_the_data_cannot_show_are_warned_of(period, is_strange):
     assert not warned(lambda: pma.composite_gp(MONTHS[:5], series(12)[:5], "PER", period=1, bounds=[(0, 47)]))
 
 
+def test_a_period_that_no_part_of_the_kernel_has_is_warned_of():
+    [message] = warned(lambda: pma.composite_gp(MONTHS, series(12), "SE + LIN", period=12))
+    assert message.endswith(
+        "period=12 has no effect on SE + LIN: it is that of PER and PER0, so add one, as in SE + LIN + PER"
+    )
+    X = np.column_stack([MONTHS, MONTHS**2])
+    [message] = warned(lambda: pma.composite_gp(X, series(12), "PER[0] * SE[1]", period=[12, 90]))
+    assert "period=90 has no effect" in message
+    assert message.endswith("PER[0] * SE[1] + PER[1]")
+    assert not warned(lambda: pma.composite_gp(X, series(12), "PER[0] * SE[1]", period=[12, None]))
+
+
 def test_a_search_tells_of_a_second_season():
     """All seasons have the period that is given, so a second one can only be told of."""
     settings = {"bases": ("PER", "LIN"), "depth": 2, "random_seed": 1, "progressbar": False}

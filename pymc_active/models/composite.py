@@ -128,8 +128,8 @@ def composite_gp(
     Warns
     -----
     PeriodWarning, ScaleWarning
-        If a known period is longer than all data (or the box), or shorter than two steps between them; if the prior of
-        a location, which is in the units of the scaled inputs, is far from the data.
+        If a known period is longer than all data (or the box), or shorter than two steps between them, or if no PER of
+        the kernel has it; if the prior of a location, which is in the units of the scaled inputs, is far from the data.
 
     Examples
     --------
@@ -315,9 +315,18 @@ def known_periods(period: Any, inputs: list) -> list[float | None]:
 
 
 def _warn_of_periods(source: _Composite) -> None:
-    """Warn of known periods that the data cannot show."""
+    """Warn of known periods that no part of the kernel has, or that the data cannot show."""
     X, box = source.data[0], source.box
+    periodic = [base for base in source._bases if base.name in _PERIODIC]
     for k, period in enumerate(known_periods(source.period, source.inputs)):
+        if period is not None and not any(base.input in (None, k) for base in periodic):
+            wanted = "PER" if source.n_inputs == 1 else f"PER[{k}]"
+            warn_user(
+                f"period={period:g} has no effect on {source.expression}: it is that of PER and PER0, so add one, as "
+                f"in {source.expression} + {wanted}",
+                PeriodWarning,
+            )
+            continue
         x = np.unique(X[:, k])
         if period is None or len(x) < _FEW:
             continue

@@ -162,7 +162,7 @@ class Bisection:
                 continue
             self.p_value, self.n_shown = self._p_value([y for _, _, y in pairs]), len(pairs)
             is_longest = wanted >= _LONGEST * _PAIRS
-            if self.p_value > _LIKELY or is_longest and (is_repeated or self.p_value > _SURPRISING):
+            if self.p_value > _LIKELY or (is_longest and (is_repeated or self.p_value > _SURPRISING)):
                 break
             if is_longest:
                 # One search in a hundred comes here by chance: as many new pairs decide.

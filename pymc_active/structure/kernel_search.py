@@ -270,9 +270,10 @@ def compositional_kernel_search(
     models = {"period": period, "mean": mean, "priors": priors, "y_scale": y_scale, "bounds": bounds}
     models["x_scale"] = None if in_box else x_scale
     if period is not None:
-        if not any(kernel.name in ("PER", "PER0") for one in kernels + base for kernel in base_kernels(one)):
+        periodic = [one for one in kernels + base if any(k.name in ("PER", "PER0") for k in base_kernels(one))]
+        if not periodic:
             raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
-        composite_gp(X, y, base[0], **models)  # type: ignore[arg-type] # warns of a period that the data cannot show
+        composite_gp(X, y, periodic[0], **models)  # type: ignore[arg-type] # warns of a period that data cannot show
     if bounds is not None:
         _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
