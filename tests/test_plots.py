@@ -618,6 +618,17 @@ def test_legends_of_narrow_axes_stay_in_the_figure(plane_fit, layout):
         assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
 
 
+def test_a_common_power_of_ten_stays_out_of_the_legend():
+    x = np.linspace(0, 1, 6)
+    gpm = pma.ard_gp(x[:, None], 1e7 * np.sin(6 * x), y_scale="standardize")
+    fit = pma.fit(gpm, n_particles=32, random_seed=1, progressbar=False)
+    ax = plots.plot_predictions(fit)
+    ax.figure.canvas.draw()
+    power = ax.yaxis.get_offset_text()
+    assert power.get_text() == "1e7"
+    assert power.get_window_extent().x1 <= ax.get_legend().get_window_extent().x0
+
+
 @pytest.mark.parametrize("loc", ["left", "center", "right"])
 @pytest.mark.parametrize("comes_first", [True, False])
 def test_titles_stand_above_legends(plane_fit, loc, comes_first, tmp_path):
