@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 from pytensor.compile.maker import FunctionMaker
-from users import GrowingNoise
+from users import GrowingNoise, users_gp
 
 import pymc_active as pma
 from pymc_active.posterior.array import ArrayPosterior
@@ -554,6 +554,55 @@ def test_from_marginal_needs_a_likelihood():
             pma.from_marginal(gp, "f", model=model)
         with pytest.raises(ValueError, match="'other' is not a marginal GP likelihood"):
             pma.from_marginal(gp, "other", model=model)
+
+
+MADE_OF_OTHERS = {
+    "HalfCauchy": lambda name: pm.HalfCauchy(name, 1),
+    "HalfStudentT": lambda name: pm.HalfStudentT(name, 3, 1),
+    "Truncated": lambda name: pm.Truncated(name, pm.Normal.dist(1, 1), lower=0.01),
+    "Mixture": lambda name: pm.Mixture(name, w=[0.5, 0.5], comp_dists=[pm.LogNormal.dist(0, 1), pm.Gamma.dist(2, 1)]),
+}
+
+
+@pytest.mark.parametrize("prior", MADE_OF_OTHERS.values(), ids=MADE_OF_OTHERS)
+def test_from_marginal_takes_distributions_that_are_made_of_others(prior):
+    X, y = np.linspace(0, 3, 5)[:, None], np.arange(5.0)
+    gpm = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=prior("ls")))
+    point = gpm.model.initial_point()
+    expected = gpm.model.compile_logp()(point)
+    assert gpm.posterior().value(gpm.flatten(point)) == pytest.approx(expected)
+
+
+def test_a_parameter_that_a_distribution_cannot_have_has_density_zero():
+    """As in PyMC: an sd that underflows. Not an error, and not that of the other rows."""
+    X, y = np.linspace(0, 3, 5)[:, None], np.arange(5.0)
+
+    def cov():
+        return pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, pm.HalfNormal("s")))
+
+    posterior = users_gp(X, y, cov).posterior()
+    thetas = np.array([[0.0, 0.0], [-800.0, 0.0], [0.1, 0.0]])
+    values = posterior.values(thetas)
+    assert_array_equal(np.isfinite(values), [True, False, True])
+    assert values[1] == -np.inf
+    assert_allclose(values[[0, 2]], [posterior.value(theta) for theta in thetas[[0, 2]]])
+
+
+@pytest.mark.filterwarnings("ignore:Data in y contains missing")
+def test_missing_outputs_are_named():
+    y = [1.0, np.nan, 2.0]
+    for name in ("y", "y_observed"):
+        with pm.Model() as model:
+            gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 1)))
+            gp.marginal_likelihood("y", X=np.arange(3.0)[:, None], y=y, sigma=0.1)
+        with pytest.raises(ValueError, match="has missing values, which PyMC imputes: leave these rows out"):
+            pma.from_marginal(gp, name, model=model)
+
+
+def test_a_pymc_model_is_no_gp_model():
+    gpm = users_gp(np.zeros((3, 1)), np.arange(3.0), lambda: pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 1)))
+    with pytest.raises(TypeError, match=r"model must be a GPModel, as from_marginal makes it .*bald_from_trace"):
+        pma.predict(gpm.model.initial_point(), gpm.X, model=gpm.model)
 
 
 def test_from_marginal_needs_free_continuous_parameters():

@@ -1,5 +1,7 @@
 """Sobol' indices of a model's function: against exact values, closed forms and quadrature."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,7 +9,7 @@ from scipy.special import erf
 from scipy.stats import norm, qmc, uniform
 
 import pymc_active as pma
-from pymc_active.structure.sobol import _indices
+from pymc_active.structure.sobol import _indices, _warn_if_confounded
 
 PI_BOX = [(-np.pi, np.pi)] * 3
 G_WEIGHTS = np.array([0.0, 1.0, 4.5, 9.0])
@@ -234,3 +236,24 @@ def test_other_sources_are_refused(fit):
     for source in (3, fit.gpm):
         with pytest.raises(TypeError, match="takes a fit"):
             pma.sobol_indices(source)
+
+
+def test_inputs_that_vary_together_are_warned_of():
+    """Spectra: ten channels of two substances. Few points of many inputs count too."""
+    rng = np.random.default_rng(0)
+    spectra = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 10)) + 0.01 * rng.normal(size=(40, 10))
+    known = {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0}
+    fit = pma.fit(pma.ard_gp(spectra, spectra[:, 0], priors=known))
+    with pytest.warns(
+        pma.ConfoundedInputsWarning, match=r"the 10 inputs of the 40 points vary together, as [12]\.?\d* "
+    ):
+        pma.sobol_indices(fit, draws=2, n_points=2)
+    for n, D, is_confounded in [(25, 30, True), (60, 30, False), (10, 6, False), (4, 1, False)]:
+        X = rng.uniform(size=(n, D))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _warn_if_confounded(X)
+        assert bool(caught) == is_confounded
+    # An input that never varied is like one that is missing.
+    with pytest.warns(pma.ConfoundedInputsWarning, match="the 2 inputs of the 20 points vary together, as 1 indep"):
+        _warn_if_confounded(np.column_stack([rng.uniform(size=20), np.ones(20)]))

@@ -119,6 +119,11 @@ class Fit(Summarized, ABC):
         raise NotImplementedError(f"files do not hold a {type(self).__name__}")
 
     @property
+    def log_densities(self) -> np.ndarray:
+        """Log posterior density of some draws in a file, up to a constant, by which a model is known again."""
+        raise NotImplementedError(f"files do not hold a {type(self).__name__}")
+
+    @property
     @abstractmethod
     def center(self) -> np.ndarray:
         """Unconstrained hyperparameters that stand for the fit (P,): the highest mode or particle."""

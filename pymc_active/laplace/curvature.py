@@ -43,7 +43,8 @@ def invert(hessian: np.ndarray, null: np.ndarray, prior_precision: np.ndarray) -
     if not _is_positive_definite(hessian - FLOOR * prior_precision):
         raised, n_raised = _floored(hessian, prior_precision)
         values, vectors = np.linalg.eigh(raised)
-        values = np.maximum(values, np.finfo(float).eps * scale)
+    # At the bottom of a funnel one direction is so stiff that rounding takes all curvature from another.
+    values = np.maximum(values, np.finfo(float).eps * scale)
     if basis is not None:
         vectors = basis @ vectors
     n_floored = int(flat.sum())

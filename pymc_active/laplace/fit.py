@@ -262,12 +262,17 @@ class LaplaceFit(Fit):
         return xr.Dataset(
             {
                 "z": (("mode", "coordinate"), np.stack([expansion.z for expansion in self.expansions])),
-                "log_posterior": ("mode", [mode.log_posterior for mode in self.modes]),
+                "log_density": ("mode", self.log_densities),
                 "log_evidence": ("mode", [mode.log_evidence for mode in self.modes]),
                 "weight": ("mode", [mode.weight for mode in self.modes]),
             },
             attrs={"n_observations": len(self.y)} | {name: int(self.diagnostics[name]) for name in found},
         )
+
+    @property
+    def log_densities(self) -> np.ndarray:
+        """Log posterior density of the modes, up to a constant."""
+        return np.array([mode.log_posterior for mode in self.modes])
 
     @property
     def full_space(self) -> Space:

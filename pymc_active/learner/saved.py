@@ -129,7 +129,8 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     if is_first := "has_function" in memory:
         gpm = _function(memory["has_function"], model)
     else:
-        models = _models(document["models"], model, X, y)
+        own = _own_models(document["models"], model)
+        models = _models(document["models"], own, X, y)
         gpm = models if memory["is_several"] else models[ONLY]
     pool, bounds = _candidates(groups, document["table"], pool)
     state = new_state(
@@ -166,7 +167,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     if not isinstance(state.notes, dict):
         raise ValueError(f"the file is damaged: its notes are {type(state.notes).__name__} instead of a dict")
     if not is_first:
-        _remember(state, document, groups)
+        _remember(state, document, groups, own)
     if "verification" in groups:
         state.verification.remember(groups["verification"], ONLY)
     return state
@@ -215,39 +216,55 @@ def _function(is_needed: bool, given: Any) -> MakeModel | None:
     return given
 
 
-def _models(
-    saved: list[dict[str, Any]], given: GPModel | Mapping[Any, GPModel] | MakeModel | None, X: np.ndarray, y: np.ndarray
-) -> dict[Any, GPModel]:
-    """The models by label: the user's own where given, otherwise rebuilt from the file."""
+def _own_models(saved: list[dict[str, Any]], given: Any) -> Mapping[Any, Any]:
+    """The models that the user passed, by label."""
     labels = [read_label(one["label"]) for one in saved]
     if callable(given):
         if not all(one["recipe"] is not None for one in saved):
             raise TypeError("the function of this run has made its model, which the file cannot hold: pass the model")
         given = None
     if given is None:
-        given = {}
-    elif not isinstance(given, Mapping):
+        return {}
+    if not isinstance(given, Mapping):
         if len(labels) > 1:
-            raise TypeError(f"the file has {len(labels)} models: pass your own ones as model={{label: gpm}}")
-        given = {labels[0]: given}
+            known = ", ".join(f"{label!r}: gpm" for label in labels)
+            raise TypeError(f"the file has {len(labels)} models: pass your own ones by label, of model={{{known}}}")
+        return {labels[0]: given}
     if unknown := [label for label in given if label not in labels]:
         raise ValueError(f"the file has no model {unknown[0]!r}; it has {', '.join(map(repr, labels))}")
+    return given
+
+
+def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], X: np.ndarray, y: np.ndarray) -> dict[Any, GPModel]:
+    """The models by label: the user's own where given, otherwise rebuilt from the file."""
     models = {}
-    for label, one in zip(labels, saved, strict=True):
-        if label in given:
-            models[label] = _with_data(given[label], one, X, y)
+    missing = [read_label(one["label"]) for one in saved if one["recipe"] is None]
+    for one in saved:
+        label = read_label(one["label"])
+        if label in own:
+            models[label] = _with_data(own[label], one, X, y)
         elif one["recipe"] is not None:
             try:
                 models[label] = rebuild(one["recipe"], X, y)
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"the file's recipe of the model {label!r} cannot be rebuilt: {error}") from error
         else:
-            what = "model=gpm" if len(saved) == 1 else f"model={{{label!r}: gpm, ...}}"
+            what = "model=gpm" if len(saved) == 1 else f"model={{{', '.join(f'{one!r}: gpm' for one in missing)}}}"
             raise ValueError(
                 f"the file cannot hold the model {one['description']!r}, because {one['reason']}: make it as before "
                 f"and pass {what}"
             )
     return models
+
+
+def _check_densities(found: np.ndarray, stored: xr.Dataset, label: Any) -> None:
+    """Raise a ValueError if a model's log densities at the hyperparameters in the file, (k,), are not those there."""
+    if "log_density" in stored and not np.allclose(found, stored["log_density"], rtol=1e-4, atol=0.01):
+        what = "model" if label == ONLY else f"model {label!r}"
+        raise ValueError(
+            f"the {what} differs from that of the file in its kernel, mean, noise or priors: at saved hyperparameters "
+            f"its log density is {found[0]:.6g} in place of {float(stored['log_density'][0]):.6g}. Make it as before"
+        )
 
 
 def _with_data(gpm: Any, saved: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
@@ -324,11 +341,13 @@ def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
     return memory | following | {"prior": prior, "history": history}
 
 
-def _remember(state: LearnerState, document: dict[str, Any], groups: Mapping[str, xr.Dataset]) -> None:
-    """Restore the last fits, and that of the run if nothing was told since."""
+def _remember(
+    state: LearnerState, document: dict[str, Any], groups: Mapping[str, xr.Dataset], own: Mapping[Any, Any]
+) -> None:
+    """Restore the last fits, and that of the run if nothing was told since; those of the user's ``own`` are checked."""
     subject, memory = state.subject, document["memory"]
     assert not isinstance(subject, FirstDesign), "a first design has no fits"
-    for number, (track, saved) in enumerate(zip(subject.tracks.values(), document["models"], strict=True)):
+    for number, ((label, track), saved) in enumerate(zip(subject.tracks.items(), document["models"], strict=True)):
         track.last_search, track.n_seen = int(saved["last_search"]), int(saved["n_seen"])
         track.rows = None if saved["rows"] is None else np.array(saved["rows"], int)
         with track.holding_rows():
@@ -336,6 +355,8 @@ def _remember(state: LearnerState, document: dict[str, Any], groups: Mapping[str
                 track.last = particles_from_dataset(track.gpm, groups[name], track.renew)
             elif (name := f"modes/{number}") in groups:
                 track.last = fit_from_dataset(track.gpm, groups[name])
+            if track.last is not None and label in own:
+                _check_densities(track.last.log_densities, groups[name], label)
     if subject.are_several:
         prior = memory["prior"]
         subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.pytensorf import rvs_in_graph
+from pymc.distributions.distribution import PartialObservedRV
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
+from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel
@@ -70,21 +72,30 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
         [name] = observed
     if name is None and observed:
         raise ValueError(f"name the likelihood of gp: the model has the observed variables {sorted(observed)}")
+    given = observed.get(name, observed.get(f"{name}_observed"))
+    if given is not None and isinstance(given.owner.op, PartialObservedRV):
+        raise ValueError(f"the y of {name!r} has missing values, which PyMC imputes: leave these rows out of X and y")
     if name is None or name not in observed:
         raise ValueError(f"the model has no observed variable {name!r}; it has {sorted(observed) or 'none'}")
     likelihood = observed[name]
     if not isinstance(likelihood.owner.op, MvNormalRV):
         raise ValueError(f"{name!r} is not a marginal GP likelihood but {likelihood.owner.op}")
     if not model.free_RVs:
-        raise ValueError("the model has no free parameters: there is nothing to fit")
+        raise ValueError(
+            "the model has no free parameters: there is nothing to fit. pma.ard_gp with numbers as priors makes such a "
+            "model, whose fit is exact"
+        )
     discrete = [variable.name for variable in model.discrete_value_vars]
     if discrete:
         raise ValueError(f"a Laplace approximation needs continuous parameters; these are discrete: {discrete}")
 
     at = pt.as_tensor_variable(gp.X)
-    foreign = rvs_in_graph([gp.cov_func(at), pt.as_tensor_variable(gp.mean_func(at))]) - set(model.basic_RVs)
+    # Not through the model's own variables: many distributions are made of others.
+    known = set(model.basic_RVs)
+    used = ancestors([gp.cov_func(at), pt.as_tensor_variable(gp.mean_func(at))], blockers=known)
+    foreign = [one for one in used if one not in known and one.owner and isinstance(one.owner.op, RNGConsumerOp)]
     if foreign:
-        names = ", ".join(sorted(str(variable.name) for variable in foreign))
+        names = ", ".join(sorted({str(one.name) for one in foreign if one.name}))
         raise ValueError(f"gp is not in this model, which lacks its {names}: pass the model in which gp was made")
 
     X_data, y_data = gp.X, model.rvs_to_values[likelihood]

@@ -144,7 +144,7 @@ class PyMCSource(ModelSource):
                 state = "a constant" if _is_constant(variable) else "computed from other data"
                 raise ValueError(
                     f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); {what} is {state} "
-                    "here, so it cannot be replaced. Everything else works."
+                    "here, so it cannot be replaced, as a Learner does. Fits, predictions and criteria work without."
                 )
         data = {self.X_data, self.y_data}
         for other in self.model.observed_RVs:

@@ -49,6 +49,9 @@ _MOST_MOVES, _ACCEPTED = 8, 0.4
 _GROWTH, _FAMILIES, _ADDED_ERROR = 1.5, 0.4, 0.7
 
 
+# Particles whose density a file holds.
+_TOLD = 4
+
 # What files hold of a swarm, besides z: by particle, and single numbers.
 COLUMNS, NUMBERS = ("log_weights", "log_likelihood", "families"), ("log_evidence", "log_evidence_error", "step")
 
@@ -196,6 +199,7 @@ class ParticleFit(Fit):
         return xr.Dataset(
             {
                 "z": (("particle", "coordinate"), swarm.z),
+                "log_density": (("some",), self.log_densities),
                 **{name: ("particle", getattr(swarm, name)) for name in COLUMNS},
                 **{name: float(getattr(swarm, name)) for name in NUMBERS},
             },
@@ -205,6 +209,11 @@ class ParticleFit(Fit):
                 "diagnostics": json.dumps(self.diagnostics),
             },
         )
+
+    @property
+    def log_densities(self) -> np.ndarray:
+        """Log posterior density of some particles, up to a constant."""
+        return self.swarm.space.posterior.values(self.swarm.z[:_TOLD])
 
     @cached_property
     def _densities(self) -> np.ndarray:

@@ -61,7 +61,7 @@ def legend_above(ax: Axes) -> None:
     if not n:
         return
     # A common power of ten moves to the left, out of the legend.
-    ax.yaxis.get_offset_text().set_ha("right")
+    ax.yaxis.get_offset_text().set_horizontalalignment("right")
     # Layouts make a frame wider than it is at first, but never beyond the figure.
     room = min(1.15 * ax.bbox.width, ax.figure.bbox.x1 - ax.bbox.x0)
     for ncols in range(n if n <= 4 else 3, 0, -1):

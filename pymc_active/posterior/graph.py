@@ -16,10 +16,13 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
@@ -58,7 +61,10 @@ class GPGraphs:
             gp.sigma(self.X_new, diag=True),
         ]
         outputs = model.replace_rvs_by_values(outputs)
-        outputs.append(model.logp(vars=others, jacobian=True))
+        # As in PyMC's own functions, a parameter that a distribution cannot have, such as an sd that underflows, has
+        # density zero. Here already, since one such row of many would count for all.
+        log_prior = model.logp(vars=others, jacobian=True)
+        outputs.append(rewrite_graph(log_prior, (), in2out(local_check_parameter_to_ninf_switch)))
         point = {key: np.zeros(shape) for key, shape in shapes.items()}
         joined, self.theta = join_nonshared_inputs(point=point, outputs=outputs, inputs=model.value_vars)
         self.G, self.mean, self.cross, self.prior_variance, self.mean_new, self.noise_variance, self.log_prior = joined

@@ -46,6 +46,11 @@ def as_ensemble(
     ``method``, ``draws`` and ``random_seed`` are those of :func:`pymc_active.predict`; ``what`` names the caller in
     messages.
     """
+    if model is not None and not isinstance(model, GPModel):
+        raise TypeError(
+            f"model must be a GPModel, as from_marginal makes it of a pm.gp.Marginal; got {kind_of(model)}. For models "
+            "that are no GPs there is pma.active.bald_from_trace"
+        )
     if isinstance(source, Ensemble):
         return source
     if isinstance(source, xr.DataTree):

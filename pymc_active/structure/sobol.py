@@ -17,9 +17,12 @@ from pymc_active.structure.relevance import check_probability, summarize, summar
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.tables import Bounds, read_bounds, read_inputs
+from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
 
 # Draws of the hyperparameters, which share the functions evenly.
 _HYPERPARAMETERS = 32
+# Inputs with the correlations of so much fewer independent ones, beside as many independent inputs, are confounded.
+_SEPARATE = 0.6
 # A scrambled sequence may start at 0, where a normal quantile is infinite.
 _TINY = 1e-9
 
@@ -39,7 +42,8 @@ def sobol_indices(
 
     Draws are whole functions from the posterior, with their own hyperparameters, so the intervals include what is not
     known about the function. It takes any kernel and mean, and independent inputs of any distribution. Where there are
-    few data, drawn functions vary more than f in ways that the kernel allows: with an ARD kernel, totals start high.
+    few data, drawn functions vary more than f in ways that the kernel allows: with an ARD kernel, totals start high; an
+    embedding shares effects among the inputs, so those of the few that matter start low.
 
     Parameters
     ----------
@@ -80,6 +84,12 @@ def sobol_indices(
         For another source, both ``bounds`` and ``distribution``, a distribution of the wrong width, and numbers that
         are not as described.
 
+    Warns
+    -----
+    ConfoundedInputsWarning
+        If the inputs of the data do not vary separately, as those of spectra: then the shares of single inputs come
+        from the prior.
+
     References
     ----------
     .. [1] Saltelli et al. (2010), Variance based sensitivity analysis of model output, for the first order; Jansen
@@ -105,6 +115,7 @@ def sobol_indices(
     rng = np.random.default_rng(random_seed)
     inputs = _inputs_of(source)
     to_inputs = _quantiles(source, inputs, bounds, distribution)
+    _warn_if_confounded(getattr(source, "X", model_of(source).X))
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
@@ -163,6 +174,27 @@ def _indices(f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray, secon
                 pairs[:, i, j] = pairs[:, j, i] = closed - first[:, i] - first[:, j]
         found["second_order"] = pairs
     return found
+
+
+def _warn_if_confounded(X: np.ndarray) -> None:
+    """Warn of inputs (n, D) that vary together, by the participation ratio of the eigenvalues of their correlations."""
+    n, D = X.shape
+    varied = X[:, np.ptp(X, axis=0) > 0]
+    if n < 2 or not varied.size:
+        return
+    Z = (varied - varied.mean(0)) / varied.std(0)
+    # The Gram matrix has the same eigenvalues, but for zeros.
+    C = (Z @ Z.T if n < len(Z.T) else Z.T @ Z) / n
+    separate = np.trace(C) ** 2 / np.square(C).sum()
+    by_chance = D / (1 + (D - 1) / (n - 1))
+    if n <= D or separate < _SEPARATE * by_chance:
+        warn_user(
+            f"the {D} inputs of the {n} points vary together, as {separate:.2g} independent ones would, so how much of "
+            "the variance each of them explains comes from the prior of the model, and intervals do not show this. "
+            "Measure points that vary them separately, such as pma.active.latin_hypercube(bounds, n=...), or ask for "
+            "combinations: pma.subspace_angles of an embedding",
+            ConfoundedInputsWarning,
+        )
 
 
 def _inputs_of(source: Any) -> list:

@@ -46,6 +46,10 @@ class InputScaleWarning(ActiveWarning):
     """An input spans decades, and most likely acts by its logarithm."""
 
 
+class ConfoundedInputsWarning(ActiveWarning):
+    """The inputs of the data vary together, so that what a single one does is not known."""
+
+
 class OutlierWarning(ActiveWarning):
     """A measurement is far from what all others predict."""
 
