@@ -219,7 +219,7 @@ def test_what_follows_needs_no_scales_either():
     assert fit.gpm.inputs == [7, 20]
     assert result.settings.noise_variance == pytest.approx(0.05**2, rel=0.5)
     assert "bandwidth" in result.to_datatree()["design"].attrs
-    assert pma.plots.plot(result).get_title(loc="left").startswith("30 inputs")
+    assert pma.plots.plot(result)[0, 0].get_title(loc="left").startswith("30 inputs")
 
 
 @pytest.mark.slow

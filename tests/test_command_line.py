@@ -565,7 +565,7 @@ def test_files_that_are_no_runs_are_refused(lab):
     lab.write("run.nc", "sample,fat\n")
     assert "run.nc is not a saved run" in lab.fails(*POOLED, "--state", "run.nc")
     reference_learner().save(lab.folder / "run.nc")
-    assert "run.nc was written from Python" in lab.fails(*POOLED, "--state", "run.nc")
+    assert "run.nc holds a run that was begun in Python" in lab.fails(*POOLED, "--state", "run.nc")
 
 
 def test_damaged_notes_of_a_run_are_one_line(lab, monkeypatch):

@@ -189,7 +189,7 @@ ELSEWHERE = {
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension", "prior_sensitivity"),
     *("plot_check", "plot_embedding_dimension", "plot_learning_curves", "plot_prior_sensitivity"),
-    *("plot_probability", "plot_search_tree", "plot_structure_search"),
+    *("plot_probability", "plot_active_inputs", "plot_search_tree", "plot_sobol_indices", "plot_structure_search"),
 }
 
 
@@ -249,7 +249,7 @@ def test_a_report_of_the_command_line(case, tmp_path, capsys):
     """It is for runs that the command line began; those of a learner have no names of columns."""
     case.learner.save(tmp_path / "run.nc")
     assert main(["report", str(tmp_path / "run.nc")]) == 2
-    said = "cannot hold the model" if case.kind == "user" else "was written from Python, without names of columns"
+    said = "cannot hold the model" if case.kind == "user" else "holds a run that was begun in Python"
     assert said in capsys.readouterr().err
 
 

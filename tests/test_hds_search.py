@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
+from pymc_active import plots
 from pymc_active.active import hds
 from pymc_active.hds import EvaluationError, EvaluationInterrupt, HDSLearner, HDSResult
 from pymc_active.plots.hierarchy import plot_search_tree
@@ -451,6 +452,22 @@ def test_tree_shows_every_node_once(result):
     mpl.pyplot.close("all")
     with pytest.raises(TypeError, match="result of hds"):
         plot_search_tree(3)
+
+
+def test_a_bisection_shows_f_against_the_inputs_found():
+    f = lambda X: 3 * (X[:, 7] > 0.5) + X[:, 30] + 0 * X[:, 2]  # noqa: E731
+    result = hds(f, 40, random_seed=1)
+    axes = plots.plot(result)
+    assert [ax.get_xlabel() for ax in axes[0]] == ["input 7", "input 30"]
+    for ax, i in zip(axes[0], (7, 30), strict=True):
+        x, y = ax.lines[0].get_data()
+        np.testing.assert_array_equal(x, result.history.X()[:, i])
+        np.testing.assert_array_equal(y, result.history.y)
+    assert plots.plot_active_inputs(result, n_inputs=1).shape == (1, 1)
+    assert plots.plot(hds(lambda X: np.zeros(len(X)), 5, random_seed=1)).shape == (1, 1)
+    mpl.pyplot.close("all")
+    with pytest.raises(TypeError, match="result of hds"):
+        plots.plot_active_inputs(3)
 
 
 @pytest.mark.parametrize("where", ["the test of a pair", "the next points", "the log"])

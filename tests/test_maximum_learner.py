@@ -300,6 +300,28 @@ def test_the_optimum_prints_what_a_reader_wants():
     assert repr(optimum).startswith("<Optimum: the minimum of f")
 
 
+def test_the_optimum_of_a_pool_names_probable_rows():
+    """Repeats of a row count as the first; of many inputs no table."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(np.repeat(rng.uniform(size=(6, 7)), 2, axis=0), index=[f"S{k}" for k in range(12)])
+    y = X[0].to_numpy() + 0.1 * rng.normal(size=12)
+    learner = pma.Learner(pma.ard_gp(X[:6], y[:6], bounds=[(0, 1)] * 7), "maximum", pool=X, random_seed=1)
+    optimum = learner.optimum(40)
+    p = optimum.row_probabilities()
+    assert p.sum() == pytest.approx(1)
+    assert not p[1::2].any()
+    assert f"S{p.argmax()} {p.max():.0%}" in repr(optimum)
+    assert len(repr(optimum).splitlines()) == 1
+    asked = learner.ask()
+    learner.forget(asked)
+    with pytest.raises(ValueError, match=f"row 0, '{asked.index[0]}', is not"):
+        learner.forget(asked)
+    with pytest.raises(ValueError, match=r"row 0, \(0, 0, 0, 0, 0, …\), is not"):
+        learner.forget(np.zeros((1, 7)))
+    with pytest.raises(ValueError, match="a box has no rows"):
+        after_a_few()[1].row_probabilities()
+
+
 # What is refused.
 
 

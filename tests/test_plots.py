@@ -1003,6 +1003,18 @@ def test_a_relevance_is_drawn_as_it_is(ard_fit):
     assert_array_equal(ends, found.loading.sel(summary=["lower", "upper"]).transpose("input", "summary"))
 
 
+def test_sobol_indices_stand_beside_each_other(plane_fit):
+    found = pma.sobol_indices(plane_fit, draws=8, n_points=16, ci_prob=0.5, random_seed=1)
+    ax = plots.plot(found)
+    for bars, name, aside in zip(ax.collections, ("total", "first_order"), (-0.12, 0.12), strict=True):
+        ends = [segment[:, 1] for segment in bars.get_segments()]
+        assert_array_equal(ends, found[name].sel(summary=["lower", "upper"]).transpose("input", "summary"))
+        assert_allclose([segment[0, 0] for segment in bars.get_segments()], np.arange(found.sizes["input"]) + aside)
+    assert "50 % intervals" in ax.get_ylabel()
+    with pytest.raises(ValueError, match="expected total and first_order"):
+        plots.plot_sobol_indices(found.drop_vars("total"))
+
+
 def test_plot_names_the_function_for_other_tables(curve_fit, plane_fit, parts):
     x = curve_fit.X
     cases = [
@@ -1012,8 +1024,7 @@ def test_plot_names_the_function_for_other_tables(curve_fit, plane_fit, parts):
         (pma.active.model_posterior([curve_fit]), "plot_evidence"),
         (curves(), "plot_learning_curves"),
         (parts.components, "the Decomposition itself"),
-        (pma.sobol_indices(curve_fit, draws=4, n_points=16), "no picture of Dataset of first_order, total"),
-        (curve_fit.gpm, "no picture of GPModel; plot takes .*DataTree.* and what relevance returns"),
+        (curve_fit.gpm, "no picture of GPModel; plot takes .*DataTree.* and what relevance or sobol_indices returns"),
     ]
     for result, message in cases:
         with pytest.raises(TypeError, match=message):

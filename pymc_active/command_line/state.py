@@ -66,7 +66,9 @@ def load_run(path: str | os.PathLike) -> Run:
         # A tampered document can lead to any.
         raise ValueError(f"{name} is damaged: {error}") from error
     if _KEY not in learner.notes:
-        raise ValueError(f"{name} was written from Python, without names of columns: go on there, or change --state")
+        raise ValueError(
+            f"{name} holds a run that was begun in Python: go on there with pma.Learner.load, or name another file"
+        )
     try:
         return _read_notes(learner, learner.notes[_KEY])
     except (KeyError, TypeError, ValueError) as error:

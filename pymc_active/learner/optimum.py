@@ -25,6 +25,8 @@ from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
 _HYPERPARAMETERS, _FEATURES = 20, 1000
+# Rows, and inputs of rows, in a summary.
+_SHOWN = 5
 # Paths of each round of the test for stopping, and the share of delta's decisions that may be wrong by chance. The few
 # of the first round can only show that it is far too early.
 _ROUNDS, _TEST_ERROR = (16, 48, 64, 128, 256), 0.05
@@ -71,12 +73,28 @@ class Optimum(Summarized):
             index=self.samples.input.to_numpy().astype(str),
         )
         facts = {
-            "recommended row": self.x.index[0] if self.domain.is_pool and isinstance(self.x, pd.DataFrame) else None,
+            "recommended row": self.x.index[0] if pool is not None and isinstance(self.x, pd.DataFrame) else None,
+            f"probable rows of the {what}": None if pool is None else self._probable_rows(),
             "f there": f"{plus_minus(self.f_mean, self.f_sd, digits=2)} (sd)",
             f"expected regret, to the best {'candidate' if self.domain.is_pool else 'anywhere'}": f"{self.regret:.2g}",
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
-        return Summary(f"Optimum: the {what} of f", facts, [table])
+        return Summary(f"Optimum: the {what} of f", facts, [table] if pool is None or len(widths) <= _SHOWN else [])
+
+    def row_probabilities(self) -> np.ndarray:
+        """Of a pool of m candidates: the probability of each to be the maximum (or minimum), (m,)."""
+        pool = self.domain.pool
+        if pool is None:
+            raise ValueError("a box has no rows: samples.x are places of its maximum")
+        # Places went through the kernel's units, and may differ in the last digits; equal rows count as the first.
+        scale = np.where(np.ptp(pool, axis=0) > 0, np.ptp(pool, axis=0), 1.0)
+        rows = [np.square((pool - x) / scale).sum(1).argmin() for x in self.samples.x.to_numpy()]
+        return np.bincount(rows, minlength=len(pool)) / len(rows)
+
+    def _probable_rows(self) -> str:
+        p, labels = self.row_probabilities(), self.domain.labels
+        best = [k for k in np.argsort(-p, kind="stable")[:_SHOWN] if p[k] > 0]
+        return ", ".join(f"{k if labels is None else labels[k]} {p[k]:.0%}" for k in best)
 
     def probability_within(self, radius: Any) -> float:
         """Probability that the maximum is within ``radius`` of ``x`` in each input; one radius or one per input."""

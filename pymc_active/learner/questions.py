@@ -17,6 +17,8 @@ from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
 # were rounded: the most, and half the share of the box where a point of the user's own would pass for an answer.
 _NEAR, _BY_CHANCE = 0.1, 0.02
+# Coordinates of a point in a message.
+_SHOWN = 5
 # A point may have been told so often in place of points that were asked for.
 _OFTEN = 2
 
@@ -71,10 +73,11 @@ class Questions:
         positions = []
         for row, i in enumerate(self.find(X, labels)):
             if i is None:
-                point = ", ".join(map(coordinate, X[row]))
+                more = ", …" if X.shape[1] > _SHOWN else ""
+                point = f"({', '.join(map(coordinate, X[row, :_SHOWN]))}{more})"
                 raise ValueError(
                     f"{what} must be among the {len(self.pending)} pending point(s), learner.pending; row {row}, "
-                    f"({point}), is not"
+                    f"{point if labels is None else repr(labels[row])}, is not"
                 )
             positions.append(i)
         return positions

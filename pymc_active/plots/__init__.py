@@ -27,9 +27,10 @@ from pymc_active.plots.embeddings import (
     plot_embedding_dimension,
     plot_loadings,
     plot_relevance,
+    plot_sobol_indices,
     plot_subspace_angles,
 )
-from pymc_active.plots.hierarchy import plot_search_tree
+from pymc_active.plots.hierarchy import plot_active_inputs, plot_search_tree
 from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
@@ -46,6 +47,7 @@ from pymc_active.plots.utility import plot_utility
 
 __all__ = [
     "plot",
+    "plot_active_inputs",
     "plot_check",
     "plot_decomposition",
     "plot_embedding",
@@ -62,6 +64,7 @@ __all__ = [
     "plot_probability",
     "plot_relevance",
     "plot_search_tree",
+    "plot_sobol_indices",
     "plot_structure_search",
     "plot_subspace_angles",
     "plot_utility",

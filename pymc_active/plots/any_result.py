@@ -16,8 +16,13 @@ from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.axes import legend_above
 from pymc_active.plots.checks import plot_check
 from pymc_active.plots.classification import plot_probability
-from pymc_active.plots.embeddings import plot_embedding, plot_embedding_dimension, plot_relevance
-from pymc_active.plots.hierarchy import plot_search_tree
+from pymc_active.plots.embeddings import (
+    plot_embedding,
+    plot_embedding_dimension,
+    plot_relevance,
+    plot_sobol_indices,
+)
+from pymc_active.plots.hierarchy import plot_active_inputs, plot_search_tree
 from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
@@ -62,24 +67,27 @@ def plot(result: Any, **keywords: Any) -> Any:
     in a slice at the bottom; for the maximum a map has the recommended point as a star, and a slice goes through it.
     With several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where
     the function or the maximum of two inputs is learned.
-    What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
-    result of a search: its own picture. For another table the TypeError names the function that draws it, if any.
+    What :func:`~pymc_active.check`, :func:`~pymc_active.relevance` or :func:`~pymc_active.sobol_indices` returns, a
+    decomposition, an optimum, or the result of a search: its own picture. For another table the TypeError names the
+    function that draws it, if any.
     """
     names = [*getattr(result, "data_vars", ()), *getattr(result, "dims", ())]
     if "loading" in names:
         return plot_relevance(result, **keywords)
+    if "first_order" in names:
+        return plot_sobol_indices(result, **keywords)
     kind = type(result).__name__
     for name, what in _DRAWN_BY.items():
         if name in names:
             raise TypeError(f"plot does not take this {kind}: {what}")
     kind += f" of {', '.join(map(str, names))}" if names else ""
     known = sorted(kind.__name__ for kind in plot.registry if kind is not object)
-    raise TypeError(f"there is no picture of {kind}; plot takes {', '.join(known)}, and what relevance returns")
+    tables = "what relevance or sobol_indices returns"
+    raise TypeError(f"there is no picture of {kind}; plot takes {', '.join(known)}, and {tables}")
 
 
 plot.register(Decomposition, plot_decomposition)
 plot.register(EmbeddingDimension, plot_embedding_dimension)
-plot.register(HDSResult, plot_search_tree)
 plot.register(Optimum, plot_optimum)
 plot.register(PriorSensitivity, plot_prior_sensitivity)
 plot.register(ProbitFit, plot_probability)
@@ -92,6 +100,11 @@ def _fit(fit: Fit, **keywords: Any) -> Any:
     if fit.gpm.embedding:
         return plot_embedding(fit, **keywords)
     return (plot_map if len(fit.gpm.inputs) == 2 and "input" not in keywords else plot_predictions)(fit, **keywords)
+
+
+@plot.register
+def _search(result: HDSResult, **keywords: Any) -> Any:
+    return (plot_active_inputs if result.settings.test == "bisection" else plot_search_tree)(result, **keywords)
 
 
 @plot.register

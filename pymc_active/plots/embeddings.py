@@ -14,7 +14,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, nats_axis, new_axes
 from pymc_active.plots.marks import dots, doubtful_dots, label_ends, medians, note, probability
 from pymc_active.plots.measurements import band, data_of, name_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, QUANTILES
+from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, QUANTILES, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.relevance import (
@@ -27,8 +27,10 @@ from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
 
-# Names beside each other, above which they are turned.
-_MANY_NAMES = 8
+# Names beside each other, above which some are left out.
+_MANY = 25
+# Letters per inch, above which names are turned.
+_LETTERS = 9
 
 
 @checked
@@ -121,20 +123,30 @@ def plot_relevance(
         ax.plot(x, middle, color=BLUE, lw=1.6, label="median")
         ax.set(xlabel="input", xlim=(x[0], x[-1]))
     else:
-        ax = new_axes(ax, (float(np.clip(1.6 + 0.32 * D, 4.2, 9.0)), 3.6))
-        is_numbered = _is_numbered(labels)
-        at = np.arange(D) + (labels[0] if is_numbered else 0)
+        ax = new_axes(ax, (_width(D), 3.6))
+        at = _side_by_side(ax, labels)
         ax.vlines(at, low, high, color=BLUE, lw=1.4, label=interval)
         medians(ax, at, middle)
-        names = list(map(str, labels))
-        if D <= 25:
-            is_long = sum(map(len, names)) > 60
-            ax.set_xticks(at, names, rotation=40 if is_long else 0, ha="right" if is_long else "center")
-        else:
-            _number_ticks(ax, dict(zip(at.tolist(), names, strict=True)), is_numbered)
-        ax.set(xlabel="input" if is_numbered else "", xlim=(at[0] - 0.6, at[-1] + 0.6))
     legend_above(ax)
     ax.set(ylabel=what, ylim=(0, None))
+    return ax
+
+
+@checked
+def plot_sobol_indices(indices: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """What :func:`pymc_active.sobol_indices` returned: total and first-order index of each input."""
+    check_result(indices, xr.Dataset, "plot_sobol_indices", "what sobol_indices returns")
+    if not {"total", "first_order"} <= set(indices):
+        raise ValueError(f"expected total and first_order of each input; got {', '.join(map(str, indices))}")
+    ax = new_axes(ax, (_width(indices.sizes["input"]), 3.6))
+    at = _side_by_side(ax, indices.input.to_numpy().tolist())
+    for name, color, aside in (("total", BLUE, -0.12), ("first_order", VERMILION, 0.12)):
+        low, middle, high = indices[name].sel(summary=["lower", "median", "upper"]).to_numpy()
+        ax.vlines(at + aside, low, high, color=color, lw=1.4)
+        medians(ax, at + aside, middle, color, name.replace("_", " "))
+    ax.axhline(0, color=GREY, lw=0.8, zorder=0)
+    legend_above(ax)
+    ax.set(ylabel=f"share of the variance, {100 * indices.attrs['ci_prob']:.3g} % intervals")
     return ax
 
 
@@ -186,9 +198,9 @@ def plot_loadings(
         ax.plot(x, middle, color=color, lw=1.6)
         ends.append((f"$u_{k + 1}$", float(x[-1]), float(middle[-1]), color))
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
-    ax.set(xlabel="input", ylabel="correlation with the component", xlim=(x[0], x[-1]), ylim=(-1.03, 1.03))
     if is_named:
-        ax.set_xticks(x, names, rotation=90 if len(names) > _MANY_NAMES else 0)
+        _side_by_side(ax, names)
+    ax.set(xlabel="input", ylabel="correlation with the component", xlim=(x[0], x[-1]), ylim=(-1.03, 1.03))
     label_ends(ax, ends)
     return ax
 
@@ -264,10 +276,25 @@ def _is_continuous(labels: list) -> bool:
     return is_number and bool((np.diff(np.asarray(labels, float)) > 0).all())
 
 
-def _number_ticks(ax: Axes, names: dict[int, str], is_numbered: bool) -> None:
-    """Name some of many positions, whichever part of the axis is shown."""
+def _width(n: int) -> float:
+    """Inches for so many inputs side by side."""
+    return float(np.clip(1.6 + 0.32 * n, 4.2, 9.0))
+
+
+def _side_by_side(ax: Axes, labels: list) -> np.ndarray:
+    """Places (D,) of inputs along the x axis, with as many of their names as have room."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator("auto" if is_numbered else 25, integer=True, steps=[1, 2, 5, 10]))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: names.get(round(value), "")))
-    ax.tick_params(axis="x", rotation=0 if is_numbered else 90)
+    is_numbered, names = _is_numbered(labels), list(map(str, labels))
+    at = np.arange(len(labels)) + (labels[0] if is_numbered else 0)
+    if len(labels) <= _MANY:
+        is_long = not is_numbered and sum(map(len, names)) + 2 * len(names) > _LETTERS * _width(len(names))
+        ax.set_xticks(at, names, rotation=40 if is_long else 0, ha="right" if is_long else "center")
+    else:
+        # Some of them, whichever part of the axis is shown.
+        known = dict(zip(at.tolist(), names, strict=True))
+        ax.xaxis.set_major_locator(MaxNLocator("auto" if is_numbered else _MANY, integer=True, steps=[1, 2, 5, 10]))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: known.get(round(value), "")))
+        ax.tick_params(axis="x", rotation=0 if is_numbered else 90)
+    ax.set(xlabel="input" if is_numbered else "", xlim=(at[0] - 0.6, at[-1] + 0.6))
+    return at

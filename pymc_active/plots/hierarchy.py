@@ -1,16 +1,17 @@
-"""Plot the tree of a hierarchical search for relevant inputs."""
+"""Plot a search for relevant inputs: its tree, or f against the inputs that it found."""
 
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_active.plots.axes import new_axes
-from pymc_active.plots.style import GREY, INK
+from pymc_active.plots.axes import new_axes, new_grid, read_axes, small_title
+from pymc_active.plots.style import BLUE, GREY, INK
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count as positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +87,34 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
         color=INK,
     )
     return ax
+
+
+@checked
+def plot_active_inputs(result: HDSResult, *, n_inputs: int = 6, axes: Any = None) -> np.ndarray:
+    """All evaluations of :func:`pymc_active.active.hds` against each input found, up to ``n_inputs``: (1, k) Axes.
+
+    Those inputs come first between whose values the mean of f varies most.
+    """
+    if not isinstance(result, HDSResult):
+        raise TypeError(f"plot_active_inputs takes the result of hds; got {type(result).__name__}")
+    is_known = np.isfinite(result.history.y)
+    X, y = result.history.X()[is_known], result.history.y[is_known]
+    # Of ten groups of equally many evaluations.
+    spread = {
+        i: np.std([part.mean() for part in np.array_split(y[np.argsort(X[:, i])], 10) if len(part)])
+        for i in result.active
+    }
+    shown = sorted(spread, key=spread.__getitem__, reverse=True)[: positive("n_inputs", n_inputs)]
+    shape = (1, max(len(shown), 1))
+    grid = new_grid(shape, (1.2 + 2.0 * shape[1], 2.8), sharey=True) if axes is None else read_axes(axes, shape)
+    for ax, i in zip(grid[0], shown, strict=False):
+        ax.plot(X[:, i], y, "o", ms=3, color=BLUE, alpha=0.5, mew=0)
+        ax.set_xlabel(f"input {i}")
+    grid[0, 0].set_ylabel("f")
+    rest = len(result.active) - len(shown)
+    found = f"{len(result.active)} found" + (f", {rest} not shown" if rest else "")
+    small_title(grid[0, 0], f"{result.settings.n_dims:,} inputs, {result.n_evaluations} evaluations: {found}")
+    return grid
 
 
 def _inches_per_leaf(table: pd.DataFrame, across: dict[int, float]) -> float:

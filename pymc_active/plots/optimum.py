@@ -15,7 +15,6 @@ from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 from pymc_active.support.arguments import checked
-from pymc_active.support.scaling import fit_scale
 
 # Panels side by side, for more than two inputs.
 _ACROSS = 4
@@ -160,11 +159,9 @@ def _plot_pool(
     texts = [str(label) for label in (range(len(pool)) if labels is None else labels)]
     if len(texts) != len(pool):
         raise ValueError(f"labels must have one entry for each of the {len(pool)} rows of the pool; got {len(texts)}")
-    scale = fit_scale("standardize", pool, "pool")
-    n_paths = optimum.samples.sizes["path"]
-    counts = np.bincount(_rows(scale(optimum.samples.x.to_numpy()), scale(pool)), minlength=len(pool))
-    [recommended] = _rows(scale(np.asarray(optimum.x, float)), scale(pool))
-    leading = np.argsort(-counts, kind="stable")[: min(n_candidates, np.count_nonzero(counts))]
+    n_paths, probability = optimum.samples.sizes["path"], optimum.row_probabilities()
+    recommended = int((pool == np.asarray(optimum.x, float)).all(1).argmax())
+    leading = np.argsort(-probability, kind="stable")[: min(n_candidates, np.count_nonzero(probability))]
     shown = leading if recommended in leading else np.append(leading[: n_candidates - 1], recommended)
     mean, sd = _moments(optimum, pool[shown])
     k = len(shown)
@@ -173,7 +170,7 @@ def _plot_pool(
     axes = read_axes(axes, (1, 2))
     left, right = axes[0]
     at = np.arange(k)
-    p = counts[shown] / n_paths
+    p = probability[shown]
     is_best = shown == recommended
     half = Z89 * sd
     for part, color, label in ((~is_best, BLUE, "89 % of f"), (is_best, VERMILION, "recommended")):
@@ -182,8 +179,8 @@ def _plot_pool(
         right.errorbar(mean[part], at[part], xerr=half[part], **style)
     left.errorbar(100 * p, at, xerr=100 * np.sqrt(p * (1 - p) / n_paths), fmt="none", ecolor=INK, elinewidth=1.0)
     what = _kind(optimum)
-    rest = counts.sum() - counts[shown].sum()
-    xlabel = f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest else "")
+    rest = n_paths * (1 - p.sum())
+    xlabel = f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest > 0.5 else "")
     left.set(xlabel=xlabel, xlim=(0, None))
     name_rows(left, [texts[row] for row in shown])
     measured = [
@@ -206,11 +203,6 @@ def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and sd of f at the rows of X, from the draws of the recommendation, so that its mean lies on the curve."""
     prediction = predict(optimum.fit, X, method="draws", draws=32, random_seed=0)
     return prediction.f_mean.to_numpy(), np.sqrt(prediction.f_variance.to_numpy())
-
-
-def _rows(points: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """Row of the pool that each point is, up to rounding; the first of equal rows."""
-    return np.array([np.square(pool - point).sum(1).argmin() for point in points])
 
 
 def _kind(optimum: Optimum) -> str:
