@@ -300,6 +300,15 @@ def test_the_optimum_prints_what_a_reader_wants():
     assert repr(optimum).startswith("<Optimum: the minimum of f")
 
 
+def test_a_batch_at_a_peak_that_is_known_is_spread():
+    """Whose best points would be one and the same; unless points may be repeated."""
+    x = np.linspace(0, 1, 12)[:, None]
+    for repeat in (False, True):
+        gpm = pma.ard_gp(x, -np.square(x[:, 0] - 0.4), bounds=[(0, 1)])
+        asked = np.sort(Learner(gpm, "maximum", bounds=[(0, 1)], repeat=repeat, random_seed=1).ask(3), axis=0)
+        assert (np.diff(asked[:, 0]).min() >= 0.02) == (not repeat)
+
+
 def test_the_optimum_of_a_pool_names_probable_rows():
     """Repeats of a row count as the first; of many inputs no table."""
     rng = np.random.default_rng(0)

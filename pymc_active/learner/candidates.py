@@ -15,8 +15,8 @@ from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import screened
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 
-# Points of a box closer than this fraction of its sides are the same.
-_SAME = 1e-6
+# Points of a box closer than this fraction of its sides are the same; those of a batch are apart, if there are others.
+_SAME, _APART = 1e-6, 0.02
 
 
 class Choice(NamedTuple):
@@ -190,14 +190,18 @@ class Box:
     def choose(self, scorer, tried, pending, rng):
         if scorer is None:
             return Choice(rng.uniform(self.low, self.high), -1, np.nan)
-        taken = np.array([choice.x for choice in pending]).reshape(-1, len(self.low))
-        if not self.repeat:
-            taken = np.concatenate([tried, taken])
+        asked = np.reshape([choice.x for choice in pending], (-1, len(self.low)))
+        taken, apart = (asked, _SAME) if self.repeat else (np.concatenate([tried, asked]), _APART)
         found = maximize(scorer, self.low, self.high, rng)
-        for x, value in zip(*found, strict=True):
-            if not (np.abs((taken - x) / (self.high - self.low)).max(1) < _SAME).any():
-                return Choice(x, -1, float(value))
+        free = [Choice(x, -1, float(v)) for x, v in zip(*found, strict=True) if self._is_away(x, taken, _SAME)]
+        if free:
+            # All that is left of a peak that is known are points beside each other, which would tell the same.
+            return next((choice for choice in free if self._is_away(choice.x, asked, apart)), free[0])
         raise ValueError("every maximum of the criterion was measured already; pass repeat=True to repeat points")
+
+    def _is_away(self, x: np.ndarray, others: np.ndarray, least: float) -> bool:
+        """Whether a point differs so much, as a part of the box, from each of the others in some input."""
+        return bool((np.abs(others - x) / (self.high - self.low)).max(1).min(initial=np.inf) >= least)
 
     def maximum(self, scorer):
         found = maximize(scorer, self.low, self.high, np.random.default_rng(0))

@@ -342,11 +342,11 @@ class Learner(Summarized):
 
         A ValueError if fewer are left, or if a model of your own holds data that results cannot be added to.
 
-        A batch is chosen greedily: pending points count as measured, with the predicted values. After failures (see
-        :meth:`tell`) the expected worth counts: the criterion times P(success), in a logarithm plus log P. Of upper
-        confidence bounds, Thompson's paths and a committee's entropies P multiplies the excess over the best measured
-        point. Where such an excess or another score is negative, it is divided by P. Random points are drawn in
-        proportion to P.
+        A batch is chosen greedily: pending points count as measured, with the predicted values. Points of a box differ
+        by 2 % of its side in some input, if there is a choice. After failures (see :meth:`tell`) the expected worth
+        counts: the criterion times P(success), in a logarithm plus log P. Of upper confidence bounds, Thompson's paths
+        and a committee's entropies P multiplies the excess over the best measured point; where such an excess or
+        another score is negative, it is divided by P. Random points are drawn in proportion to P.
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive whole number; got {n!r}")
