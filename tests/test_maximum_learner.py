@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner
+from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.by_name import CRITERIA, criterion_names
+from pymc_active.learner.candidates import Box
 from pymc_active.support.numbers import coordinate, plus_minus
 
 pytestmark = pytest.mark.slow
@@ -301,12 +303,28 @@ def test_the_optimum_prints_what_a_reader_wants():
 
 
 def test_a_batch_at_a_peak_that_is_known_is_spread():
-    """Whose best points would be one and the same; unless points may be repeated."""
+    """Its best points would be one and the same."""
     x = np.linspace(0, 1, 12)[:, None]
-    for repeat in (False, True):
-        gpm = pma.ard_gp(x, -np.square(x[:, 0] - 0.4), bounds=[(0, 1)])
-        asked = np.sort(Learner(gpm, "maximum", bounds=[(0, 1)], repeat=repeat, random_seed=1).ask(3), axis=0)
-        assert (np.diff(asked[:, 0]).min() >= 0.02) == (not repeat)
+    gpm = pma.ard_gp(x, -np.square(x[:, 0] - 0.4), bounds=[(0, 1)])
+    asked = Learner(gpm, "maximum", bounds=[(0, 1)], random_seed=1).ask(3)
+    assert np.diff(np.sort(asked[:, 0])).min() >= 0.02
+
+
+class Peak(Scorer):
+    """Highest at 0.4, with nothing in between."""
+
+    def score(self, X):
+        return -np.square(X[:, 0] - 0.4)
+
+
+def test_points_of_a_box_may_be_repeated_where_that_is_wished():
+    scorer = Peak()
+    scorer.ensemble = pma.fit(pma.ard_gp(np.zeros((1, 1)), [0.0]), random_seed=1, progressbar=False).ensemble
+    for repeat, least in ((False, 0.02), (True, 0.0)):
+        box, rng = Box([(0, 1)], [0], repeat), np.random.default_rng(1)
+        first = box.choose(scorer, np.empty((0, 1)), [], rng)
+        second = box.choose(scorer, np.empty((0, 1)), [first], rng)
+        assert least <= abs(first.x - second.x) < 0.02 + 2 * least
 
 
 def test_the_optimum_of_a_pool_names_probable_rows():

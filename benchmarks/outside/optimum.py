@@ -10,7 +10,8 @@ run starts from max(4, d + 2) points of a Latin hypercube and asks for 25 more; 
 for all methods. Noise is normal, with 0, 1 or 10 % of the sd of the function over the box, in turn by repeat. Ours is
 the plain way, ``pma.ard_gp(X, y, bounds=bounds)`` and ``Learner(gpm, "maximum", bounds=bounds, criterion=...)``;
 ``logei`` is BoTorch's ``SingleTaskGP`` with ``qLogNoisyExpectedImprovement``, its tutorial's settings, and ``optuna``
-its ``GPSampler``, told the starts. After answers 5, 10, ... the regret is recorded of the recommended point
+its ``GPSampler``, told the starts. ``"two kernels"`` (with ``--methods``) is ours by the average of ``ard_gp`` with the
+squared exponential and with Matern 5/2. After answers 5, 10, ... the regret is recorded of the recommended point
 (``recommend``; for BoTorch the largest posterior mean, for Optuna the best trial), in units of the function's sd: log10
 of it is what is compared.
 """
@@ -37,7 +38,7 @@ N_ASK, REPEATS = 25, 9
 SHOWN = (5, 10, 15, 20, 25)
 NOISES = (0.0, 0.01, 0.1)
 OURS = ("expected_improvement", "pes", "max_value_entropy", "joint_entropy_search", "thompson", "random")
-MAPPED = "mapped outputs"
+MAPPED, TWO = "mapped outputs", "two kernels"
 PEERS = ("logei", "optuna")
 
 
@@ -213,6 +214,9 @@ def ask_ours(name, criterion, repeat):
 
     problem = Problem(name, repeat)
     gpm = pma.ard_gp(problem.X, problem.y, bounds=problem.bounds)
+    if criterion == TWO:
+        rough = pma.ard_gp(problem.X, problem.y, bounds=problem.bounds, kernel="Matern52")
+        gpm, criterion = {"m52": rough, "se": gpm}, None
     learner = pma.active.Learner(gpm, "maximum", bounds=problem.bounds, criterion=criterion, random_seed=repeat)
     regrets, seconds, others = [], [], {"measured": [], "cautious": [], "told": []}
     with warnings.catch_warnings():

@@ -97,19 +97,15 @@ def plot_active_inputs(result: HDSResult, *, n_inputs: int = 6, axes: Any = None
     """
     if not isinstance(result, HDSResult):
         raise TypeError(f"plot_active_inputs takes the result of hds; got {type(result).__name__}")
-    is_known = np.isfinite(result.history.y)
-    X, y = result.history.X()[is_known], result.history.y[is_known]
+    X, y = result.data()
     # Of ten groups of equally many evaluations.
-    spread = {
-        i: np.std([part.mean() for part in np.array_split(y[np.argsort(X[:, i])], 10) if len(part)])
-        for i in result.active
-    }
-    shown = sorted(spread, key=spread.__getitem__, reverse=True)[: positive("n_inputs", n_inputs)]
+    means = [[part.mean() for part in np.array_split(y[np.argsort(x)], 10) if len(part)] for x in X.T]
+    shown = sorted(range(len(means)), key=lambda k: -np.std(means[k]))[: positive("n_inputs", n_inputs)]
     shape = (1, max(len(shown), 1))
     grid = new_grid(shape, (1.2 + 2.0 * shape[1], 2.8), sharey=True) if axes is None else read_axes(axes, shape)
-    for ax, i in zip(grid[0], shown, strict=False):
-        ax.plot(X[:, i], y, "o", ms=3, color=BLUE, alpha=0.5, mew=0)
-        ax.set_xlabel(f"input {i}")
+    for ax, k in zip(grid[0], shown, strict=False):
+        ax.plot(X[:, k], y, "o", ms=3, color=BLUE, alpha=0.5, mew=0)
+        ax.set_xlabel(f"input {result.active[k]}")
     grid[0, 0].set_ylabel("f")
     rest = len(result.active) - len(shown)
     found = f"{len(result.active)} found" + (f", {rest} not shown" if rest else "")
