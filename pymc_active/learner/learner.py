@@ -480,7 +480,7 @@ class Learner(Summarized):
     def load(
         cls,
         path: str | os.PathLike,
-        model: GPModel | Mapping[Any, GPModel] | MakeModel | None = None,
+        model: GPModel | Mapping[Any, GPModel] | Sequence[GPModel] | MakeModel | None = None,
         *,
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
@@ -490,7 +490,7 @@ class Learner(Summarized):
 
         Parameters
         ----------
-        model : GPModel, dict of label -> GPModel, or function, optional
+        model : GPModel, dict of label -> GPModel, list of all, or function, optional
             The function of a run that began without data, which is needed until it has made the model. Otherwise the
             model, made as before, if the file cannot hold it: a model that no builder made, that was extended
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ def to_contents(state: LearnerState) -> Contents:
 
 def from_contents(
     contents: Contents,
-    model: GPModel | Mapping[Any, GPModel] | MakeModel | None,
+    model: GPModel | Mapping[Any, GPModel] | Sequence[GPModel] | MakeModel | None,
     criterion: str | AnyCriterion | None,
     pool: Any,
 ) -> LearnerState:
@@ -225,6 +225,8 @@ def _own_models(saved: list[dict[str, Any]], given: Any) -> Mapping[Any, Any]:
         given = None
     if given is None:
         return {}
+    if isinstance(given, list | tuple) and len(given) == len(labels):
+        given = dict(zip(labels, given, strict=True))
     if not isinstance(given, Mapping):
         if len(labels) > 1:
             known = ", ".join(f"{label!r}: gpm" for label in labels)
