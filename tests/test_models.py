@@ -588,6 +588,23 @@ def test_a_parameter_that_a_distribution_cannot_have_has_density_zero():
     assert_allclose(values[[0, 2]], [posterior.value(theta) for theta in thetas[[0, 2]]])
 
 
+def test_the_posterior_of_some_of_the_data_is_that_of_a_model_of_these():
+    """Searches of many points start there; data that are constants stay as they are."""
+    X, rows = np.linspace(0, 3, 9)[:, None], np.array([0, 3, 4, 8])
+    theta = np.array([0.3, -1.0])
+
+    def made(rows, is_data=True):
+        cov = lambda: pm.gp.cov.Matern52(1, ls=pm.Gamma("ls", 2, 1))  # noqa: E731
+        noise = lambda: pm.HalfNormal("sigma", 0.5)  # noqa: E731
+        return users_gp(X[rows], np.sin(X[rows, 0]), cov, noise, is_data=is_data).posterior()
+
+    whole = made(slice(None))
+    some = whole.subset(rows)
+    assert some.value(theta) == pytest.approx(made(rows).value(theta), rel=1e-12)
+    assert len(whole.y) == 9
+    assert made(slice(None), is_data=False).subset(rows) is None
+
+
 @pytest.mark.filterwarnings("ignore:Data in y contains missing")
 def test_missing_outputs_are_named():
     y = [1.0, np.nan, 2.0]

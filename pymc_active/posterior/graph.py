@@ -249,6 +249,10 @@ class GraphPosterior(Posterior):
         self._data = [new[v] if v in new else v.get_value() for v in self._shared]
         self.X, self.y = (np.asarray(values, float) for values in self._functions.held(*self._data))
 
+    def subset(self, rows):
+        # Constants stay as long as they are.
+        return None if any(one is None for one in self._holders) else self.with_data(self.X[rows], self.y[rows])
+
     def _blocks(self, size):
         """Rows of the identity, few enough at a time that (rows, size) stays small."""
         step = max(1, _BLOCK // max(size, 1))
