@@ -326,13 +326,15 @@ def synthetic() -> str:
     rows = [
         [
             DESIGNS[design],
-            *(plus_minus(cell[what]) for what in ("area", "at_the_end", "found")),
+            *(plus_minus(cell[what]) for what in ("area", "at_the_end")),
             *(plus_minus(cell.get(f"area_minus_{other}"), "+.2f") for other in ("random", "uncertainty", "committee")),
+            *(plus_minus(cell[what]) for what in ("sure", "right", "found")),
         ]
         for design, cell in results["designs"].items()
     ]
-    header = ["design", "from 20 points on", "at 40", "true kernel on top", "less RAND", "less UNC", "less QBC"]
-    note = f"Mean ± standard error over {results['series']} series; the last columns are paired differences."
+    header = ["design", "from 10 points on", "at 25", "less RAND", "less UNC", "less QBC"]
+    header += ["most probable kernel has", "it is right", "after a search"]
+    note = f"Mean ± standard error over {results['series']} series; *less* are paired differences."
     for design, cell in results["tried"].items():
         note += f" {DESIGNS[design]}, less BAMS on {cell['repeats']} series: {plus_minus(cell, '+.2f')}."
     return markdown(header, rows) + "\n\n" + note

@@ -82,9 +82,9 @@ def curve(record: dict[str, Any], model: str) -> np.ndarray:
     return np.array(record["probability"])[:, record["models"].index(model)]
 
 
-def area(record: dict[str, Any], model: str) -> float:
-    """Mean of the curve from ``AREA_FROM`` points on."""
-    return float(curve(record, model)[np.array(record["n"]) >= AREA_FROM].mean())
+def area(record: dict[str, Any], model: str, first: int = AREA_FROM) -> float:
+    """Mean of the curve from ``first`` points on."""
+    return float(curve(record, model)[np.array(record["n"]) >= first].mean())
 
 
 def mean_and_error(values: Any) -> dict[str, float]:
