@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import batched
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
@@ -273,7 +275,8 @@ def compositional_kernel_search(
         periodic = [one for one in kernels + base if any(k.name in ("PER", "PER0") for k in base_kernels(one))]
         if not periodic:
             raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
-        composite_gp(X, y, periodic[0], **models)  # type: ignore[arg-type] # warns of a period that data cannot show
+        # Warns of a period that no kernel has, or that data cannot show.
+        composite_gp(X, y, reduce(add, periodic), **models)  # type: ignore[arg-type]
     if bounds is not None:
         _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
