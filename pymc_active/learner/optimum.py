@@ -88,8 +88,9 @@ class Optimum(Summarized):
             raise ValueError("a box has no rows: samples.x are places of its maximum")
         # Places went through the kernel's units, and may differ in the last digits; equal rows count as the first.
         scale = np.where(np.ptp(pool, axis=0) > 0, np.ptp(pool, axis=0), 1.0)
-        rows = [np.square((pool - x) / scale).sum(1).argmin() for x in self.samples.x.to_numpy()]
-        return np.bincount(rows, minlength=len(pool)) / len(rows)
+        places, counts = np.unique(self.samples.x.to_numpy(), axis=0, return_counts=True)
+        rows = [np.square((pool - x) / scale).sum(1).argmin() for x in places]
+        return np.bincount(rows, counts, len(pool)) / counts.sum()
 
     def _probable_rows(self) -> str:
         p, labels = self.row_probabilities(), self.domain.labels

@@ -179,8 +179,8 @@ def _plot_pool(
         right.errorbar(mean[part], at[part], xerr=half[part], **style)
     left.errorbar(100 * p, at, xerr=100 * np.sqrt(p * (1 - p) / n_paths), fmt="none", ecolor=INK, elinewidth=1.0)
     what = _kind(optimum)
-    rest = n_paths * (1 - p.sum())
-    xlabel = f"probability of the {what} (%)" + (f"; others {100 * rest / n_paths:.0f}" if rest > 0.5 else "")
+    rest = 1 - p.sum()
+    xlabel = f"probability of the {what} (%)" + (f"; others {100 * rest:.0f}" if rest > 0.5 / n_paths else "")
     left.set(xlabel=xlabel, xlim=(0, None))
     name_rows(left, [texts[row] for row in shown])
     measured = [
