@@ -95,7 +95,7 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     used = ancestors([gp.cov_func(at), pt.as_tensor_variable(gp.mean_func(at))], blockers=known)
     foreign = [one for one in used if one not in known and one.owner and isinstance(one.owner.op, RNGConsumerOp)]
     if foreign:
-        names = ", ".join(sorted({str(one.name) for one in foreign if one.name}))
+        names = ", ".join(sorted({str(one.name) for one in foreign if one.name})) or "random variables"
         raise ValueError(f"gp is not in this model, which lacks its {names}: pass the model in which gp was made")
 
     X_data, y_data = gp.X, model.rvs_to_values[likelihood]

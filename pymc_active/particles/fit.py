@@ -199,7 +199,8 @@ class ParticleFit(Fit):
         return xr.Dataset(
             {
                 "z": (("particle", "coordinate"), swarm.z),
-                "log_density": (("some",), self.log_densities),
+                # As log_densities, without factorising anything again.
+                "log_density": ("some", self._densities[:_TOLD]),
                 **{name: ("particle", getattr(swarm, name)) for name in COLUMNS},
                 **{name: float(getattr(swarm, name)) for name in NUMBERS},
             },
@@ -212,7 +213,7 @@ class ParticleFit(Fit):
 
     @property
     def log_densities(self) -> np.ndarray:
-        """Log posterior density of some particles, up to a constant."""
+        """Log posterior density of some particles by the model, up to a constant."""
         return self.swarm.space.posterior.values(self.swarm.z[:_TOLD])
 
     @cached_property

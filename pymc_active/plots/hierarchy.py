@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_active.plots.axes import new_axes, new_grid, read_axes, small_title
+from pymc_active.plots.axes import check_result, new_axes, new_grid, read_axes, small_title
 from pymc_active.plots.style import BLUE, GREY, INK
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.support.arguments import checked
@@ -31,8 +31,7 @@ def plot_search_tree(result: HDSResult, *, max_depth: int | None = None, ax: Axe
     on a scale that ends at the thresholds. Thick frames are inputs found; dashed frames are undecided or contradicted
     nodes. As in Chen, Castro & Krause (2012), figure 1.
     """
-    if not isinstance(result, HDSResult):
-        raise TypeError(f"plot_search_tree takes the result of hds; got {type(result).__name__}")
+    check_result(result, HDSResult, "plot_search_tree", "the result of hds")
     table = result.tree_table()
     if max_depth is not None:
         table = table[table.depth <= max_depth]
@@ -95,8 +94,7 @@ def plot_active_inputs(result: HDSResult, *, n_inputs: int = 6, axes: Any = None
 
     Those inputs come first between whose values the mean of f varies most.
     """
-    if not isinstance(result, HDSResult):
-        raise TypeError(f"plot_active_inputs takes the result of hds; got {type(result).__name__}")
+    check_result(result, HDSResult, "plot_active_inputs", "the result of hds")
     X, y = result.data()
     # Of ten groups of equally many evaluations.
     means = [[part.mean() for part in np.array_split(y[np.argsort(x)], 10) if len(part)] for x in X.T]
