@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pymc_active as pma
-from pymc_active.particles.outliers import warn_of_outlier
+from pymc_active.particles.outliers import find_outlier, warn_of_outlier
 
 T = np.arange(48.0)
 
@@ -35,3 +35,38 @@ def test_noise_and_kinks_are_no_outliers():
         x = np.linspace(-1, 1, 25)[:, None]
         kink = pma.fit_laplace(pma.ard_gp(x, np.abs(x[:, 0]), bounds=[(-1, 1)]), random_seed=1, progressbar=False)
         warn_of_outlier(kink)
+
+
+def test_among_few_data_the_slip_does_not_hide_in_the_noise_that_it_makes():
+    rng, x = np.random.default_rng(1), np.linspace(-1, 1, 13)[:, None]
+    y = np.sin(3 * x[:, 0]) + 0.03 * rng.normal(size=13)
+    y[6] += 4
+    fit = pma.fit_laplace(pma.ard_gp(x, y, bounds=[(-1, 1)]), random_seed=1, progressbar=False)
+    row, predicted = find_outlier(fit)
+    assert row == 6
+    assert abs(predicted - np.sin(3 * x[6, 0])) < 0.2
+    others = np.delete(np.arange(13), 6)
+    without = pma.fit_laplace(pma.ard_gp(x[others], y[others], bounds=[(-1, 1)]), random_seed=1, progressbar=False)
+    assert find_outlier(without) is None
+
+
+def test_a_place_that_the_others_do_not_know_is_no_outlier():
+    """Only the row is at the top of a steep peak, far from all others."""
+    x = np.append(np.linspace(-1, 0, 12), 1.0)[:, None]
+    y = np.append(np.sin(3 * x[:-1, 0]), 9.0)
+    fit = pma.fit_laplace(pma.ard_gp(x, y, bounds=[(-1, 1)]), random_seed=1, progressbar=False)
+    assert find_outlier(fit) is None
+
+
+def test_a_learner_names_a_slip_once():
+    rng, X = np.random.default_rng(1), np.linspace(-1, 1, 16)[:, None]
+    y = np.sin(3 * X[:, 0]) + 0.03 * rng.normal(size=16)
+    learner = pma.Learner(pma.ard_gp(X, y, bounds=[(-1, 1)]), "function", bounds=[(-1, 1)], random_seed=1)
+    learner.ask()
+    learner.tell([[0.05]], 30.0)
+    with pytest.warns(pma.OutlierWarning, match=r"^y\[16\] = 30 is far from"):
+        learner.ask()
+    learner.tell([[0.4]], np.sin(1.2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.OutlierWarning)
+        learner.ask()

@@ -266,6 +266,7 @@ def test_extreme_data_give_finite_answers(X, y):
     gpm = pma.embedding_gp(X, y, n_components=1) if X.shape[1] > 100 else pma.ard_gp(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pma.DoubtfulFitWarning)
+        warnings.simplefilter("ignore", pma.OutlierWarning)
         fit = pma.fit(gpm, n_particles=64, random_seed=1, progressbar=False)
     assert np.isfinite(fit.ensemble.thetas).all()
     assert np.isfinite(fit.log_evidence)

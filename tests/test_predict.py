@@ -360,7 +360,7 @@ def test_what_has_a_fit_or_can_have_one_is_told_from_it(ard_fit):
     for source, message in (
         (gpm, "got GPModel: fit it first"),
         (pma.active.Learner(gpm, pool=NEW), "got Learner: pass learner.fit"),
-        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit: use fit.predict"),
+        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit, a classifier: it has fit.predict"),
     ):
         with pytest.raises(TypeError, match=message):
             pma.predict(source, NEW)

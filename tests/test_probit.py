@@ -367,6 +367,27 @@ def test_asking_finds_a_threshold_with_few_labels():
     assert abs(grid[int(np.argmax(p.to_numpy() > 0.5)), 0] - 0.62) < 0.25
 
 
+def test_quantiles_are_those_of_the_mixture(fit, pool):
+    predicted = fit.predict(pool[:3], quantiles=(0.05, 0.5, 0.95))
+    assert predicted.probability_quantile.dims == ("quantile", "point")
+    means, variances = fit.latent(pool[:3])
+    rng, S = np.random.default_rng(1), 40_000
+    draws = ndtr(means[:, None] + np.sqrt(variances)[:, None] * rng.normal(size=(len(means), S, 3))).reshape(-1, 3)
+    for level, edges in zip((0.05, 0.5, 0.95), predicted.probability_quantile.to_numpy(), strict=True):
+        assert_allclose((draws < edges).mean(0), level, atol=4 * np.sqrt(0.25 / len(draws)))
+    assert "probability_quantile" not in fit.predict(pool[:3])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        fit.predict(pool, quantiles=(0.0, 0.5))
+
+
+def test_probabilities_beside_a_sharp_change_are_those_of_nuts():
+    """Four chains of pm.sample on ``gp.model``, 4,000 draws; Laplace's method says 0.11 and 0.88."""
+    rng, x = np.random.default_rng(3), np.linspace(-1, 1, 24)[:, None]
+    labels = rng.random(24) < ndtr((x[:, 0] - 0.2) / 0.1)
+    fit = pma.fit_probit(pma.probit_gp(x, labels, bounds=[(-1, 1)]), random_seed=1, progressbar=False)
+    assert_allclose(fit.predict(x[[5, 20]]).probability, [0.0122, 0.9686], atol=0.02)
+
+
 # Pictures.
 
 
@@ -384,6 +405,17 @@ def test_curve_is_the_prediction(fit):
     edges = band[np.isclose(band[:, 0], x[20]), 1]
     shares = [ndtr((norm.ppf(edge) - means) / np.sqrt(variances)).mean() for edge in (edges.min(), edges.max())]
     assert_allclose(shares, [0.055, 0.945], atol=1e-6)
+
+
+def test_repeated_points_are_circles_at_their_share():
+    x = np.repeat([0.0, 0.5, 1.0], [10, 5, 1])[:, None]
+    labels = np.r_[np.arange(10) < 3, np.arange(5) < 4, True]
+    fit = pma.fit_probit(pma.probit_gp(x, labels, bounds=[(0, 1)]), random_seed=1, progressbar=False)
+    ax = pma.plots.plot(fit, n_points=20)
+    [circles] = [c for c in ax.collections if c.get_label() == "share of yes"]
+    assert_allclose(circles.get_offsets(), [[0, 0.3], [0.5, 0.8]])
+    assert circles.get_sizes()[0] == pytest.approx(2 * circles.get_sizes()[1])
+    assert [len(line.get_xdata()) for line in ax.lines if line.get_label() == "yes"] == [1]
 
 
 def test_map_shows_both_inputs_and_all_labels(fit):
@@ -447,6 +479,7 @@ def test_bad_calls_are_refused(fit, pool):
         (lambda: pma.fit_probit(fit.gp, start={"a": 1}), ValueError, "needs exactly"),
         (lambda: fit.predict(pool[:, :1]), ValueError, "2 columns"),
         (lambda: bald_probit(fit.gp, pool), TypeError, "ProbitFit"),
+        (lambda: pma.sample(fit.gp), TypeError, "gpm must be a GPModel; got <ProbitGP.*pm.sample"),
         (lambda: bald_probit(fit, pool, about="y"), ValueError, "'f' or 'hyperparameters'"),
     ):
         with pytest.raises(error, match=message):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,11 +15,12 @@ from scipy.special import ndtr
 from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
 from pymc_active.information.mixture_entropy import mixture_moments
+from pymc_active.information.mixture_quantiles import mixture_quantiles
 from pymc_active.laplace.curvature import invert
 from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import blocks, point_labels, read_inputs
+from pymc_active.support.tables import blocks, point_labels, read_inputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
@@ -108,7 +109,7 @@ class ProbitFit(Summarized):
                     means[s, rows], variances[s, rows] = self._posterior.moments(theta, latent, scaled[rows])
         return means, variances
 
-    def predict(self, X_new: Any) -> xr.Dataset:
+    def predict(self, X_new: Any, *, quantiles: Sequence[float] | None = None) -> xr.Dataset:
         """Probability of yes, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.
 
         The hyperparameters are averaged over: 2P of them, sqrt(P) sds from the mode along each principal axis of their
@@ -118,20 +119,30 @@ class ProbitFit(Summarized):
         ----------
         X_new : array_like, DataFrame or DataArray, shape (m, D)
             In the user's units. Row labels are kept.
+        quantiles : sequence of float, optional
+            Probabilities between 0 and 1, such as ``(0.05, 0.95)``, for an interval of Φ(f):
+            ``probability_quantile`` over ``quantile`` and ``point``. That of f is far from Gaussian, so ``f_mean`` and
+            ``f_variance`` give none.
         """
+        levels = read_probabilities(quantiles)
         means, variances = self.latent(read_inputs(X_new, "X_new", inputs=self.gp.inputs))
         weights = np.full(len(means), 1 / len(means))
         mean, variance = mixture_moments(means, variances, weights)
         found = {"probability": weights @ ndtr(means / np.sqrt(1 + variances)), "f_mean": mean, "f_variance": variance}
         coords = {"point": point_labels(X_new)}
-        return xr.Dataset({name: ("point", values) for name, values in found.items()}, coords=coords)
+        predicted = xr.Dataset({name: ("point", values) for name, values in found.items()}, coords=coords)
+        if levels is not None:
+            between = ndtr(mixture_quantiles(levels, means, variances, weights))
+            predicted["probability_quantile"] = ("quantile", "point"), between
+            predicted["quantile"] = levels
+        return predicted
 
 
 @checked
 def fit_probit(
     gp: ProbitGP,
     *,
-    approximation: Literal["laplace", "ep"] = "laplace",
+    approximation: Literal["ep", "laplace"] = "ep",
     start: dict[str, Any] | ProbitFit | None = None,
     n_restarts: int = 4,
     random_seed: int | np.random.Generator | None = None,
@@ -141,9 +152,11 @@ def fit_probit(
 
     Parameters
     ----------
-    approximation : {"laplace", "ep"}
-        Of the latent function. Expectation propagation gives probabilities closer to the exact ones (Kuss & Rasmussen
-        2005) and takes longer. Those of Laplace's method are too close to one half; the designs are nearly the same.
+    approximation : {"ep", "laplace"}
+        Of the latent function. Expectation propagation is close to the exact posterior (Kuss & Rasmussen 2005): 300
+        points take 3 seconds, 1,000 a minute and a half. Laplace's method takes a third of that. Where yes turns into
+        no within a small part of the range its probabilities are too close to one half, its intervals miss too often,
+        and what is asked next tells less.
     start : dict or ProbitFit, optional
         One more start: values by name, or an earlier fit.
     n_restarts : int
@@ -166,7 +179,7 @@ def fit_probit(
     >>> x = np.linspace(-3, 3, 12)[:, None]
     >>> fit = pma.fit_probit(pma.probit_gp(x, x[:, 0] > 0.5), random_seed=1, progressbar=False)
     >>> fit.predict([[-2.0], [0.5], [2.0]]).probability.to_numpy().round(1)
-    array([0.1, 0.5, 0.8])
+    array([0.1, 0.5, 0.9])
     """
     if not isinstance(gp, ProbitGP):
         raise TypeError(f"fit_probit takes a ProbitGP, made by probit_gp; got {type(gp).__name__}")

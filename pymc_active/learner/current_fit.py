@@ -18,6 +18,7 @@ from pymc_active.learner.models_followed import ONLY
 from pymc_active.learner.state import LearnerState
 from pymc_active.learner.verification import PLACES, regret_ratio
 from pymc_active.particles.choose import warn_of_points_left_out
+from pymc_active.particles.outliers import warn_of_outlier
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.output_map import offer_output_map
@@ -44,6 +45,8 @@ class CurrentFit:
         self.state, self.executor = state, executor
         # Warned of doubtful fits, of output maps, of points left out: once each a run.
         self._has_warned: set[Callable[..., bool]] = set()
+        # Rows of measurements that others contradict, once they were named.
+        self._outliers: set[int] = set()
         # The verified fit, None until it is made.
         self.known: Fit | ModelAverage | None = None
         self._success: Success | None = None
@@ -56,8 +59,7 @@ class CurrentFit:
         if state.fit is None:
             self.check_data()
             state.fit = self._followed()
-            if isinstance(state.fit, Fit):
-                self._warn(state.fit)
+            self._warn(state.fit)
         return state.fit
 
     def _followed(self) -> Fit | ModelAverage:
@@ -77,10 +79,16 @@ class CurrentFit:
         with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
             return self.state.subject.fit(self.state.random_seed, self.executor)
 
-    def _warn(self, fit: Fit) -> None:
+    def _warn(self, fit: Fit | ModelAverage) -> None:
         """Say what is to be known of a fit, once a run."""
+        best = fit if isinstance(fit, Fit) else fit.best
+        if not best.n_left_out:
+            warn_of_outlier(best, self._outliers)
+        if not isinstance(fit, Fit):
+            return
         warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful]
-        if fit.gpm.y_map.is_renewed:
+        # A slip would call for a map, too.
+        if fit.gpm.y_map.is_renewed and not self._outliers:
             warnings.append(offer_output_map)
         self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 

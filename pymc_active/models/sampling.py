@@ -43,6 +43,9 @@ def sample(
         Passed on. Chains seldom change between the modes of an embedding: to sample around one, start them there,
         ``initvals=fit.constrained_point``.
     """
+    given: Any = gpm
+    if not isinstance(given, GPModel):
+        raise TypeError(f"gpm must be a GPModel; got {given!r}. Other models are for pm.sample(model=...)")
     with gpm.model:
         if isinstance(step, str):
             if step not in STEPS:

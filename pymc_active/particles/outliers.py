@@ -5,32 +5,64 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_active.inference.fit import Fit
+from pymc_active.laplace.modes.search import Searcher
 from pymc_active.models.datatrees import leave_one_out
+from pymc_active.posterior.base import MANY, Posterior
 from pymc_active.support.user_warnings import OutlierWarning, warn_user
 
-# Distances from what all others predict: in sds, and over those that are typical of the fit, by their median. A value
-# far from all others makes the noise look so large that its own distance in sds stays below √n.
-_FAR, _UNUSUAL = 2.5, 20.0
+# Sds from what all others predict, given a fit to all: a measurement much farther away makes the noise look so large
+# that it seems to be near. Beside the largest of n normal numbers, about sqrt(2 log n).
+_FAR, _BEYOND_CHANCE = 2.5, 0.5
+# The same, given a fit to the others alone, and over what is typical of these.
+_UNUSUAL = 20.0
 # Median of the absolute value of a standard normal.
 _MEDIAN = 0.6745
-# Variance of an observation, in noise variances, above which the function is not known there.
-_UNKNOWN = 2.0
 
 
-def warn_of_outlier(fit: Fit) -> None:
-    """Warn of the one measurement, or one of very few, that lies far from what all others predict."""
-    posterior, theta = fit.posterior, fit.center
-    mean, sd = (values[0] for values in leave_one_out(posterior, theta[None])[:2])
-    away = np.abs(fit.y - mean) / sd
-    is_far = away > max(_FAR, _UNUSUAL * float(np.median(away)) / _MEDIAN)
-    if not 1 <= is_far.sum() <= 1 + len(away) // 100:
+def find_outlier(fit: Fit) -> tuple[int, float] | None:
+    """The row of a measurement far from what all others predict, and their prediction, in units of y; or None.
+
+    The model is fitted again to the others, or to the nearest of them, and they must know the function there: its
+    variance must be below that of the noise.
+    """
+    posterior, n = fit.posterior, len(fit.y)
+    row = int(np.argmax(away := _away(posterior, fit.y, fit.center)))
+    if away[row] < max(_FAR, _BEYOND_CHANCE + np.sqrt(2 * np.log(n))):
+        return None
+    distances = np.square((fit.X - fit.X[row]) / np.maximum(np.ptp(fit.X, axis=0), np.finfo(float).tiny)).sum(1)
+    distances[row] = np.inf
+    others = np.sort(np.argsort(distances, kind="stable")[: min(n - 1, MANY)])
+    rest = posterior.subset(others)
+    if rest is None:
+        return None
+    searcher = Searcher(rest)
+    found = [searcher.climb(start, rough=True) for start in (fit.center, searcher.center)]
+    theta = max(found, key=lambda mode: mode.log_posterior).z
+    there = rest.moments(rest.light_state(theta), fit.X[row : row + 1])
+    sd = np.sqrt(there.variance[0] + there.noise_variance[0])
+    typical = max(float(np.median(_away(rest, fit.y[others], theta))) / _MEDIAN, 1.0)
+    is_known = there.variance[0] <= there.noise_variance[0]
+    return (
+        (row, float(there.mean[0])) if is_known and abs(fit.y[row] - there.mean[0]) > _UNUSUAL * typical * sd else None
+    )
+
+
+def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> None:
+    """Warn of a measurement far from what all others predict, unless its row is among those ``named``; add it there."""
+    found = find_outlier(fit)
+    if found is None or (named is not None and found[0] in named):
         return
-    row = int(np.argmax(away))
-    noise = posterior.moments(posterior.light_state(theta), fit.X[row : row + 1]).noise_variance[0]
-    if sd[row] ** 2 > _UNKNOWN * noise:
-        return
+    row, predicted = found
+    if named is not None:
+        named.add(row)
     warn_user(
-        f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {mean[row]:.4g}, and makes the "
+        f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {predicted:.4g}, and makes the "
         "noise look larger than it is elsewhere. If it is a slip, correct it; if the experiment failed, leave it out",
         OutlierWarning,
     )
+
+
+def _away(posterior: Posterior, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Distances (n,) of the data from what the others predict, in sds."""
+    mean, sd = (values[0] for values in leave_one_out(posterior, theta[None])[:2])
+    return np.abs(y - mean) / sd

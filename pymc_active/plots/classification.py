@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from pymc_active.classification.fit import ProbitFit
 from pymc_active.plots.axes import Axes, check_result, legend_above, new_axes
@@ -25,8 +24,10 @@ def plot_probability(
 ) -> Axes:
     """Probability of yes along one input, or as a map over two, with the labels.
 
-    Along one input the band is the central 89 % interval of Φ(f). Over two, both answers are equally likely on the
-    line. ``n_points`` of the grid along each input are by default 200 for one input and 60 for two.
+    Along one input the band is the central 89 % interval of Φ(f). If it is the only one, points that were measured
+    several times are circles at their share of yes, with an area in proportion to their number. Over two inputs, both
+    answers are equally likely on the line. ``n_points`` of the grid along each input are by default 200 for one input
+    and 60 for two.
 
     Parameters
     ----------
@@ -48,13 +49,14 @@ def plot_probability(
     meshes = np.meshgrid(*axes)
     grid = np.tile(np.median(fit.X, axis=0), (meshes[0].size, 1))
     grid[:, columns] = np.stack([mesh.ravel() for mesh in meshes], axis=1)
-    means, variances = fit.latent(grid)
-    probability = ndtr(means / np.sqrt(1 + variances)).mean(0)
+    predicted = fit.predict(grid, quantiles=(0.055, 0.945) if len(columns) == 1 else None)
+    probability = predicted.probability.to_numpy()
     style: dict[str, Any] = {"ls": "none", "ms": 6, "zorder": 3, "alpha": 0.4 if len(names) > len(columns) else 1.0}
     ax = new_axes(ax, (6.4, 4.0) if len(columns) == 1 else (5.6, 4.4))
     if len(columns) == 1:
-        low, high = (ndtr(_quantile(means, variances, tail)) for tail in (0.055, 0.945))
-        ax.fill_between(axes[0], low, high, color=BLUE, alpha=0.2, lw=0, label="89 % of Φ(f)")
+        ax.fill_between(
+            axes[0], *predicted.probability_quantile.to_numpy(), color=BLUE, alpha=0.2, lw=0, label="89 % of Φ(f)"
+        )
         ax.plot(axes[0], probability, color=BLUE, lw=1.8, label="probability of yes")
         heights = fit.labels.astype(float)
         ax.set(ylabel="probability of yes", ylim=(-0.05, 1.05), xlabel=labels[0])
@@ -65,22 +67,20 @@ def plot_probability(
         ax.figure.colorbar(filled, ax=ax, label="probability of yes")
         heights = fit.X[:, columns[1]]
         ax.set(xlabel=labels[0], ylabel=labels[1])
-    x = fit.X[:, columns[0]]
+    x, once = fit.X[:, columns[0]], np.ones(len(fit.X), bool)
+    if len(names) == 1:
+        places, group, counts = np.unique(x, return_inverse=True, return_counts=True)
+        once, often = counts[group] == 1, counts > 1
+        shares = np.bincount(group, fit.labels)[often] / counts[often]
+        if often.any():
+            area = 250 * counts[often] / counts.max()
+            kind: dict[str, Any] = {"facecolor": "white", "edgecolor": VERMILION, "zorder": 3, "label": "share of yes"}
+            ax.scatter(places[often], shares, area, **kind)
     # Shapes distinguish the labels as well as colours.
-    ax.plot(x[fit.labels], heights[fit.labels], marker="o", color=VERMILION, mec="white", label="yes", **style)
-    ax.plot(x[~fit.labels], heights[~fit.labels], marker="s", mfc="white", mec=INK, label="no", **style)
+    yes, no = fit.labels & once, ~fit.labels & once
+    ax.plot(x[yes], heights[yes], marker="o", color=VERMILION, mec="white", label="yes" if yes.any() else None, **style)
+    ax.plot(x[no], heights[no], marker="s", mfc="white", mec=INK, label="no" if no.any() else None, **style)
     ax.set_xlim(axes[0][0], axes[0][-1])
     name_slice(ax, names, columns, grid[0], np.array([around(x) for x in fit.X.T]))
     legend_above(ax)
     return ax
-
-
-def _quantile(means: np.ndarray, variances: np.ndarray, level: float) -> np.ndarray:
-    """Quantile of a mixture of equally weighted Gaussians (S, m), by bisection."""
-    sd = np.sqrt(variances)
-    low, high = (means - 6 * sd).min(0), (means + 6 * sd).max(0)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        is_below = ndtr((middle - means) / np.maximum(sd, 1e-12)).mean(0) < level
-        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
-    return 0.5 * (low + high)

@@ -16,7 +16,13 @@ from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.arguments import checked
-from pymc_active.support.tables import point_labels, read_inputs, read_numbers, read_outputs, warn_if_far_outside
+from pymc_active.support.tables import (
+    point_labels,
+    read_inputs,
+    read_outputs,
+    read_probabilities,
+    warn_if_far_outside,
+)
 
 # Members times points of a block.
 _BLOCK = 5_000_000
@@ -90,7 +96,7 @@ def predict(
     >>> list(pma.predict(fit, [[0.5], [3.0]]).data_vars)
     ['f_mean', 'f_variance', 'y_variance']
     """
-    probabilities = _read_probabilities(quantiles)
+    probabilities = read_probabilities(quantiles)
     ensemble = as_ensemble(source, model=model, method=method, draws=draws, random_seed=random_seed, what="predict")
     points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
     if ensemble.gpm.box is not None:
@@ -126,15 +132,6 @@ def _predicted(
     if y is not None:
         found["y_log_density"] = mixture_log_density(y, p.means, variances, p.weights)
     return found
-
-
-def _read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
-    if quantiles is None:
-        return None
-    probabilities = np.atleast_1d(read_numbers(quantiles, "quantiles"))
-    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
-        raise ValueError(f"quantiles must be probabilities between 0 and 1; got {quantiles!r}")
-    return probabilities
 
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:

@@ -140,7 +140,7 @@ def _is(value: Any, kind: Any) -> bool:
 _INSTEAD = {
     "GPModel": ": fit it first, pma.fit(gpm)",
     "Learner": ": pass learner.fit, or learner.fit.best of several models",
-    "ProbitFit": ": use fit.predict(X_new)",
+    "ProbitFit": ", a classifier: it has fit.predict(X_new), plots.plot(fit) and active.bald_probit(fit, X_pool)",
 }
 
 

@@ -141,6 +141,16 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
     return np.ascontiguousarray(values)
 
 
+def read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
+    """Numbers between 0 and 1, (k,); a ValueError for others."""
+    if quantiles is None:
+        return None
+    probabilities = np.atleast_1d(read_numbers(quantiles, "quantiles"))
+    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"quantiles must be probabilities between 0 and 1; got {quantiles!r}")
+    return probabilities
+
+
 def check_rows(X: Any, y: Any, what: str = "y") -> None:
     """Raise a ValueError if a data frame and a series have different row labels, or another order of these.
 
