@@ -173,3 +173,59 @@ def test_settings_that_were_rounded_are_close_and_replicates_of_a_batch_are_no_m
     with pytest.warns(pma.EvaluationWarning, match="close to pending"):
         active.tell(rounded, [1.0])
     assert len(active.pending) == 1
+
+
+def told(slip=None, **keywords):
+    """Two points told after four at the start, the first of them wrongly."""
+    one = learner(**{"criterion": "uncertainty"} | keywords)
+    for label in ("S05", "S06"):
+        one.tell(POOL.loc[[label]], y[label] if slip is None or label == "S06" else slip)
+    return one
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_corrected_run_is_a_run_that_was_told_the_right_value(seen, tmp_path):
+    one = told(slip=3.0)
+    if seen:
+        one.ask()
+        one.forget()
+    one.correct(4, y["S05"])
+    assert_array_equal(one.y, told().y)
+    gpm = pma.ard_gp(one.X, one.y)
+    fresh = pma.active.Learner(gpm, pool=POOL, criterion="uncertainty", random_seed=1)
+    assert one.fit.log_evidence == fresh.fit.log_evidence
+    assert_array_equal(one.asked_labels, ["S05", "S06"])
+    one.save(tmp_path / "run.nc")
+    pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
+
+
+def test_a_measurement_may_turn_out_to_have_failed():
+    one = told(slip=3.0, repeat=False)
+    one.fit  # noqa: B018
+    one.correct(4, float("nan"))
+    assert_array_equal(one.failures, POOL.loc[["S05"]])
+    assert_array_equal(one.asked_labels, ["S06"])
+    one.correct(1, np.nan)
+    assert_array_equal(one.failures, POOL.loc[["S05", "S01"]])
+    assert one.n_start == 3
+    assert_array_equal(one.X, POOL.loc[["S00", "S02", "S03", "S06"]])
+    assert_array_equal(one.design().y, [y["S06"]])
+    assert not set(one.ask(6).index) & {"S01", "S05"}
+
+
+def test_a_correction_names_a_row_and_a_number():
+    one = told()
+    for row in (6, -1, 1.0, "S05"):
+        with pytest.raises(ValueError, match="row must be from 0 to 5"):
+            one.correct(row, 1.0)
+    with pytest.raises(TypeError, match="y must hold numbers"):
+        one.correct(1, "high")
+    with pytest.raises(ValueError, match="finite"):
+        one.correct(1, np.inf)
+    assert_array_equal(one.y, told().y)
+    design = pma.Learner(None, "maximum", bounds=[(0, 1)], random_seed=1)
+    design.tell([[0.1]], 5.0)
+    design.correct(0, 0.5)
+    assert_array_equal(design.y, [0.5])
+    with pytest.raises(ValueError, match="cannot have failed"):
+        design.correct(0, np.nan)

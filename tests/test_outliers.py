@@ -70,3 +70,9 @@ def test_a_learner_names_a_slip_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error", pma.OutlierWarning)
         learner.ask()
+        learner.correct(16, np.sin(0.15))
+        learner.ask()
+        assert find_outlier(learner.fit) is None
+    learner.tell([[-0.3]], 20.0)
+    with pytest.warns(pma.OutlierWarning, match=r"^y\[18\] = 20 is far from"):
+        learner.ask()

@@ -46,7 +46,7 @@ class CurrentFit:
         # Warned of doubtful fits, of output maps, of points left out: once each a run.
         self._has_warned: set[Callable[..., bool]] = set()
         # Rows of measurements that others contradict, once they were named.
-        self._outliers: set[int] = set()
+        self.outliers: set[int] = set()
         # The verified fit, None until it is made.
         self.known: Fit | ModelAverage | None = None
         self._success: Success | None = None
@@ -83,12 +83,12 @@ class CurrentFit:
         """Say what is to be known of a fit, once a run."""
         best = fit if isinstance(fit, Fit) else fit.best
         if not best.n_left_out:
-            warn_of_outlier(best, self._outliers)
+            warn_of_outlier(best, self.outliers)
         if not isinstance(fit, Fit):
             return
         warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful]
         # A slip would call for a map, too.
-        if fit.gpm.y_map.is_renewed and not self._outliers:
+        if fit.gpm.y_map.is_renewed and not self.outliers:
             warnings.append(offer_output_map)
         self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 

@@ -162,21 +162,8 @@ class Learner(Summarized):
         max_points: int | None = None,
         random_seed: int | np.random.Generator | None = None,
     ):
-        state = new_state(
-            gpm,
-            learn,
-            criterion,
-            pool,
-            bounds,
-            repeat,
-            minimize,
-            prior,
-            explore_every,
-            inference,
-            verify,
-            random_seed,
-            max_points,
-        )
+        where, models = (pool, bounds, repeat, minimize), (prior, explore_every, inference, verify)
+        state = new_state(gpm, learn, criterion, *where, *models, random_seed, max_points)
         self._take(state, executor)
 
     @classmethod
@@ -415,6 +402,16 @@ class Learner(Summarized):
             self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
             self._fits.refit()
         asked_for.tell(X, positions, failed)
+
+    def correct(self, row: int, y: float) -> None:
+        """Replace the output of a row of :attr:`X` that was told wrongly; NaN if that experiment failed.
+
+        The model is fitted anew. Points asked for since are not taken back. A ValueError if there is no such row.
+        """
+        self._fits.check_data()
+        self._state.correct(row, read_outputs(np.atleast_1d(y), 1, may_fail=True)[0])
+        self._fits.outliers.clear()
+        self._fits.refit()
 
     def forget(self, x: Any = None) -> None:
         """Give up pending points x, (k, D) or (D,), by default all; they may be asked for again.

@@ -98,6 +98,11 @@ class FollowedModels:
             raise
         return self
 
+    def start_anew(self) -> None:
+        """Forget the last fits, from which the next would follow."""
+        for track in self.tracks.values():
+            track.last, track.rows, track.n_seen = None, None, 0
+
     @contextmanager
     def holding_first(self, n: int) -> Iterator[None]:
         """Context in which the models hold the first n points only."""

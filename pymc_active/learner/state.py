@@ -75,6 +75,28 @@ class LearnerState:
         if not isinstance(subject, FirstDesign):
             self.steps.append(len(y))
 
+    def correct(self, row: int, y: float) -> None:
+        """Replace the output of a measured row, or, if it is NaN, count the experiment as failed."""
+        X, values, asked = self.subject.X, self.subject.y.copy(), self.questions
+        if not isinstance(row, int | np.integer) or not 0 <= row < len(values):
+            raise ValueError(f"row must be from 0 to {len(values) - 1}, of learner.X; got {row!r}")
+        values[row] = y
+        left = np.arange(len(values)) != row if np.isnan(y) else np.ones(len(values), bool)
+        if not left.any():
+            raise ValueError("the only measurement cannot have failed: start without data, Learner(None, ...)")
+        # What followed from the old value.
+        self.steps.clear()
+        self.take(X[left], values[left])
+        if isinstance(self.subject, FollowedModels):
+            self.subject.start_anew()
+        if left.all():
+            return
+        if row < self.n_start:
+            self.n_start -= 1
+            asked.failed.append(Choice(X[row], asked.candidates.find(X[[row]])[0], np.nan))
+        else:
+            asked.failed.append(asked.told.pop(row - self.n_start))
+
 
 def new_state(
     gpm: Any,

@@ -48,16 +48,19 @@ def find_outlier(fit: Fit) -> tuple[int, float] | None:
 
 
 def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> None:
-    """Warn of a measurement far from what all others predict, unless its row is among those ``named``; add it there."""
+    """Warn of a measurement far from what all others predict, in a run unless its row was ``named`` before."""
     found = find_outlier(fit)
     if found is None or (named is not None and found[0] in named):
         return
     row, predicted = found
     if named is not None:
         named.add(row)
+    advice = "If it is a slip, correct it; if the experiment failed, leave it out"
+    if named is not None:
+        advice = f"If it is a slip, learner.correct({row}, y) replaces it; y is NaN if the experiment failed"
     warn_user(
         f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {predicted:.4g}, and makes the "
-        "noise look larger than it is elsewhere. If it is a slip, correct it; if the experiment failed, leave it out",
+        f"noise look larger than it is elsewhere. {advice}",
         OutlierWarning,
     )
 

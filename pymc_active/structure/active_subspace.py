@@ -11,6 +11,7 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.paths import draw_paths
 from pymc_active.structure.relevance import principal_angles, summarize, summary_names
+from pymc_active.structure.sobol import box_of
 from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.tables import read_inputs
 
@@ -42,8 +43,8 @@ def active_subspace(
     ----------
     source : ParticleFit, Fit or Ensemble
     X_target : array_like, shape (m, D), optional
-        Points over which gradients are averaged, in your units; by default 256 points spread evenly over the box that
-        the data span.
+        Points over which gradients are averaged, in your units; by default 256 points spread evenly over the
+        ``bounds`` of the model, or where it has none over the box that the data span.
     reference : array_like, shape (d', D), optional
         Rows that span another subspace, for the **scaled** inputs, to compare with.
     draws : int
@@ -104,7 +105,7 @@ def active_subspace(
         # scipy.stats takes long to load.
         from scipy.stats import qmc
 
-        low, high = source.X.min(0), source.X.max(0)
+        low, high = box_of(source)
         X = low + (high - low) * qmc.Sobol(D, rng=rng).random_base2(_LOG2_POINTS)
     else:
         X = read_inputs(X_target, "X_target", inputs=gpm.inputs)

@@ -99,7 +99,8 @@ def embedding_dimension(
     -----
     DoubtfulEvidenceWarning
         If the fit of the most probable number is doubtful, or the evidence of a candidate with a probability above
-        0.001 is poor. Doubts about the other fits are in ``fits[d].diagnostics["warnings"]``.
+        0.001 is so poor that another number may be the most probable. Doubts about the other fits are in
+        ``fits[d].diagnostics["warnings"]``.
 
     Notes
     -----

@@ -254,7 +254,10 @@ def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
     """Position of R in theta, and its shape; a ValueError if the model has no embedding of all its inputs."""
     found = gpm.embedding_slice
     if found is None:
-        raise ValueError("the model has no embedding (see embedding_gp); plot_predictions shows other models")
+        raise ValueError(
+            "the model has no embedding (see embedding_gp): relevance, active_subspace and plot_predictions take any "
+            "model"
+        )
     n_inputs = gpm.X.shape[1]
     if found[1][1] != n_inputs:
         raise ValueError(f"R must act on all {n_inputs} inputs to be shown; it acts on {found[1][1]}")

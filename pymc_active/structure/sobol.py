@@ -43,7 +43,8 @@ def sobol_indices(
     Draws are whole functions from the posterior, with their own hyperparameters, so the intervals include what is not
     known about the function. It takes any kernel and mean, and independent inputs of any distribution. Where there are
     few data, drawn functions vary more than f in ways that the kernel allows: with an ARD kernel, totals start high; an
-    embedding shares effects among the inputs, so those of the few that matter start low.
+    embedding shares effects among the inputs, so those of the few that matter start low. Totals are averages of
+    squares: for an input that does not matter they come out near zero and never at it.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ def _inputs_of(source: Any) -> list:
         raise TypeError(f"sobol_indices takes a fit, several fits or an Ensemble; got {kind_of(source)}") from None
 
 
-def _box(source: Any) -> tuple[np.ndarray, np.ndarray]:
+def box_of(source: Any) -> tuple[np.ndarray, np.ndarray]:
     """That of the model, or of the data."""
     model = model_of(source)
     X = getattr(source, "X", model.X)
@@ -216,7 +217,7 @@ def _quantiles(source: Any, inputs: list, bounds: Any, distribution: Any) -> Cal
     """The map from independent uniform inputs (m, D) to those asked for."""
     D = len(inputs)
     if distribution is None:
-        low, high = _box(source) if bounds is None else read_bounds(bounds, D, inputs)
+        low, high = box_of(source) if bounds is None else read_bounds(bounds, D, inputs)
         return lambda u: low + (high - low) * u
     if bounds is not None:
         raise ValueError("pass bounds= or distribution=, not both: bounds are those of uniform inputs")
