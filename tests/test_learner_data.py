@@ -229,3 +229,13 @@ def test_a_correction_names_a_row_and_a_number():
     assert_array_equal(design.y, [0.5])
     with pytest.raises(ValueError, match="cannot have failed"):
         design.correct(0, np.nan)
+
+
+def test_an_answer_that_comes_twice_is_noticed():
+    one = learner()
+    asked = one.ask(2)
+    one.tell(asked, y[asked.index])
+    one.tell(asked.iloc[[0]], y[asked.index[0]] + 0.01)
+    with pytest.warns(pma.EvaluationWarning, match="1 of 2 measurement.*first row 1 of x, were told before"):
+        one.tell(POOL.loc[[one.ask().index[0], asked.index[1]]], [1.0, y[asked.index[1]]])
+    assert len(one.y) == 9

@@ -376,7 +376,7 @@ class Learner(Summarized):
         NaN is an experiment that failed: the point joins :attr:`failures` instead of the model's data and, unless
         ``repeat``, is not asked for again. ``asked`` (shaped as x) are the pending points that these answer, if the
         settings were rounded or missed; the model learns x. An EvaluationWarning says so of points that are close to
-        pending ones. Results told together are one step for the fit, which is faster than telling them one by one.
+        pending ones, and of answers that came before. Results told together are one step for the fit, which is faster than telling them one by one.
 
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and a TypeError for None;
         nothing is added then.
@@ -398,6 +398,8 @@ class Learner(Summarized):
         if not isinstance(asked_for.candidates, LazyPool):
             warn_if_far_outside(X, *asked_for.candidates.limits, asked_for.inputs)
             asked_for.warn_if_near(X, positions)
+        if not self.repeat:
+            asked_for.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
         if not failed.all():
             self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
             self._fits.refit()

@@ -108,6 +108,16 @@ class Questions:
                 EvaluationWarning,
             )
 
+    def warn_if_repeated(self, X: np.ndarray, y: np.ndarray, positions: Sequence[int | None], told: np.ndarray) -> None:
+        """Warn of points and outputs (k, D + 1), not asked for, that are rows of those ``told`` before (n, D + 1)."""
+        again = [i is None and (told == row).all(1).any() for i, row in zip(positions, np.c_[X, y], strict=True)]
+        if any(again):
+            warn_user(
+                f"{sum(again)} of {len(X)} measurement(s), first row {np.argmax(again)} of x, were told before, to the "
+                "last digit. They count again, as replicates: an answer that came twice makes the noise look too small",
+                EvaluationWarning,
+            )
+
     def ask(self, choice: Choice) -> None:
         """Add a pending point."""
         self.candidates.reserve(choice)
