@@ -376,7 +376,8 @@ class Learner(Summarized):
         NaN is an experiment that failed: the point joins :attr:`failures` instead of the model's data and, unless
         ``repeat``, is not asked for again. ``asked`` (shaped as x) are the pending points that these answer, if the
         settings were rounded or missed; the model learns x. An EvaluationWarning says so of points that are close to
-        pending ones, and of answers that came before. Results told together are one step for the fit, which is faster than telling them one by one.
+        pending ones, and of answers that came before. Results told together are one step for the fit, which is faster
+        than telling them one by one.
 
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and a TypeError for None;
         nothing is added then.
