@@ -14,6 +14,8 @@ LOG_2PI = float(np.log(2 * np.pi))
 # Pivots that small beside the entries of a matrix may be rounding errors: squared distances from inner products have
 # errors of many units in the last place. Batches are computed in another way: they accept all that single ones accept.
 _EPS_OF_BATCHES, _EPS = 0.9e3 * np.finfo(float).eps, 1e3 * np.finfo(float).eps
+# Smallest pivot, beside an entry, with which variances explained by way of L⁻¹ have errors below 1e-12.
+_WELL = 1e-8
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -72,7 +74,7 @@ class Factor:
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
         # G is symmetric, so its transposed view is G in LAPACK's order.
-        self._smallest = len(G) * _EPS * G[0, 0]
+        self._size, self._smallest = G[0, 0], len(G) * _EPS * G[0, 0]
         with threads_for(len(G)):
             self.L, info = lapack.dpotrf(G.T, lower=1, clean=1, overwrite_a=1)
         if info != 0 or not np.isfinite(self.L[-1, -1]):
@@ -122,8 +124,8 @@ class Factor:
         with threads_for(len(self.L)):
             if B.ndim == 1:
                 return lapack.dtrtrs(self.L, B, lower=1)[0]
-            if B.shape[1] > 2 * len(B):
-                # As in solve_many: a product is faster than a triangular solve.
+            if B.shape[1] > 2 * len(B) and np.diagonal(self.L).min() ** 2 > _WELL * self._size:
+                # As in solve_many: a product is faster than a triangular solve, which has smaller errors.
                 return _times(lapack.dtrtri(self.L, lower=1)[0], B)
             # B is in C's order, so that its transpose is in BLAS's.
             return blas.dtrsm(1.0, self.L, B.T, side=1, trans_a=1, lower=1).T

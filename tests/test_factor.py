@@ -1,0 +1,24 @@
+"""Solves with the Cholesky factor, by products where these are as good, beside SciPy's."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import solve_triangular
+
+from pymc_active.posterior.factor import Factor
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-7, 1e-11])
+@pytest.mark.parametrize("m", [1, 30, 81, 500])
+def test_explained_variances_keep_the_digits_of_a_triangular_solve(noise, m):
+    """With little noise a variance is the small difference of two numbers near one."""
+    x, z = np.linspace(0, 1, 40)[:, None], np.linspace(0, 1, m)
+    cross = np.exp(-0.5 * np.square((x - z) / 0.3))
+    factor = Factor(np.exp(-0.5 * np.square((x - x.T) / 0.3)) + noise * np.eye(40), np.ones(40))
+    exact = solve_triangular(factor.L, cross, lower=True)
+    explained, error = np.square(factor.half_solve(cross)).sum(0), max(1e-5 * noise, 1e-14)
+    assert_allclose(explained, np.square(exact).sum(0), rtol=0, atol=error)
+    assert_allclose(factor.half_solve(cross[:, 0]), exact[:, 0], atol=1e-8)
+    half, whole = factor.solve_many(cross)
+    assert_allclose(half, exact, atol=1e-8)
+    assert_allclose(whole, solve_triangular(factor.L, exact, lower=True, trans=1), rtol=0, atol=1e-4 * abs(whole).max())
