@@ -68,15 +68,17 @@ def _run(given: Namespace) -> None:
 
 def _for_tables(warning: warnings.WarningMessage, rows: Mapping[str, str]) -> str:
     """A warning, without advice on what to write in Python, and with the table's own names of ``rows``."""
-    from pymc_active.support.user_warnings import EvaluationWarning, OutputScaleWarning
+    from pymc_active.support.user_warnings import EvaluationWarning, OutlierWarning, OutputScaleWarning
 
     text = str(warning.message)
     if issubclass(warning.category, EvaluationWarning) and "stay pending" in text:
         what = re.sub(r"^\d+ of \d+ point\(s\) told, .* of x,", "new measurements", text.partition(". If they are")[0])
         return f"{what} until --forget-pending gives them up: measure as suggested"
-    if not issubclass(warning.category, OutputScaleWarning):
+    if not issubclass(warning.category, OutputScaleWarning | OutlierWarning):
         return text
     text = re.sub(r"^y\[\d+\] = (\S+)", lambda found: rows.get(found[1], f"the value {found[1]}"), text)
+    if issubclass(warning.category, OutlierWarning):
+        return f"{text.partition('. If ')[0]}. If it is a slip, correct it; if the experiment failed, write 'failed'"
     text, _, advice = text.replace("tell NaN", "write 'failed'").partition(". Make ")
     if not advice:
         return text

@@ -369,10 +369,19 @@ def test_columns_that_are_no_inputs_are_named_once(lab):
     assert "columns of pool.csv that are left out: time\n" in lab.err
 
 
+def test_a_slip_is_named_by_its_line(lab):
+    table = rows(POOL["sample"][:16]).assign(fat=lambda table: 50 + table.fat / 10)
+    table.loc[5, "fat"] = 4900
+    lab.write("measurements.csv", table)
+    lab(*POOLED, *QUICK)
+    [told] = [line for line in lab.err.splitlines() if "4900" in line]
+    assert told.startswith("note: fat = 4900 in 005 (line 7) is far from what all other data predict there, 5")
+    assert told.endswith(". If it is a slip, correct it; if the experiment failed, write 'failed'")
+
+
 @pytest.mark.parametrize("level", [0, -500])
-def test_a_slip_is_named_by_its_line_before_any_advice_on_a_map(lab, level):
-    labels = POOL["sample"][:16]
-    table = rows(labels).assign(fat=lambda table: 50 + table.fat / 10 + level)
+def test_a_far_value_among_few_is_named_by_its_line_before_any_advice_on_a_map(lab, level):
+    table = rows(POOL["sample"][:9]).assign(fat=lambda table: 50 + table.fat / 10 + level)
     table.loc[5, "fat"] = 4900
     lab.write("measurements.csv", table)
     lab(*POOLED, *QUICK)
@@ -420,6 +429,8 @@ def test_a_box_is_suggested_from_in_numbers_that_can_be_set(lab):
     lab("--state", "run.nc", "-n", "0")
     [still_open] = lab.load().pending
     assert still_open == pytest.approx(exact[0])
+    assert re.search(r"taken as answers to suggestions nearby: \([\d.]+, [\d.]+\) for \([\d.]+, [\d.]+\)\n", lab.err)
+    assert lab.err.count(" for (") == 1
 
 
 def test_the_scales_of_a_box_are_its_own(lab):

@@ -134,15 +134,20 @@ def pool_of(run: Run) -> pd.DataFrame | None:
     return labelled(domain.pool, settings.inputs or [], domain.labels, settings.id)
 
 
-def tell(learner: Learner, X: np.ndarray, y: np.ndarray) -> None:
-    """Add results; in a box a result near a suggestion settles it."""
+def tell(learner: Learner, X: np.ndarray, y: np.ndarray) -> list[str]:
+    """Add results; in a box a result near a suggestion settles it. In words, which of them have other settings."""
+    others: list[str] = []
     if learner.domain.is_pool:
         learner.tell(X, y)
-        return
+        return others
     for x, value in zip(X, y, strict=True):
-        away = _distances(learner, learner.pending, x)
-        is_near = len(away) > 0 and away.min() <= _NEAR
-        learner.tell(x, value, asked=learner.pending[np.argmin(away)] if is_near else None)
+        away, asked = _distances(learner, learner.pending, x), None
+        if len(away) and away.min() <= _NEAR:
+            asked = learner.pending[np.argmin(away)]
+            if not np.allclose(suggested := as_set(learner, asked), x):
+                others.append(f"{name_of_point(x)} for {name_of_point(suggested)}")
+        learner.tell(x, value, asked=asked)
+    return others
 
 
 def keep_open(learner: Learner, suggestions: Sequence[Suggestion]) -> None:

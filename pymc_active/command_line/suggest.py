@@ -142,10 +142,11 @@ def _go_on(call: _Call, before: Run) -> None:
     if problems:
         problem = f"{measured.name} is not what {name} knows: {listing(problems, 5)}"
         raise ValueError(f"{problem}. Undo this, or start again from the table with --rebuild")
-    if new:
-        state.tell(learner, known.X[new], known.y[new])
+    settled = state.tell(learner, known.X[new], known.y[new]) if new else []
     if len(new_failures):
-        state.tell(learner, new_failures, np.full(len(new_failures), np.nan))
+        settled += state.tell(learner, new_failures, np.full(len(new_failures), np.nan))
+    if settled:
+        console.note(f"taken as answers to suggestions nearby: {listing(settled)}")
     console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")
     ids = None if before.ids is None or known.ids is None else [*before.ids, *(known.ids[row] for row in new)]
     _ask(call, Run(learner, settings, ids))
