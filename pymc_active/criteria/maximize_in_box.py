@@ -20,8 +20,9 @@ from pymc_active.predictions.kept_states import most_kept
 # Seeds scored, and starts among them; twice as many starts where a sum over draws makes the criterion rugged.
 _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
-# Draws used while climbing, or as many as are kept; maxima then polished with all draws, and iterations of that.
-_CLIMB, _POLISHED, _POLISH = 32, 2, 4
+# Draws used while climbing, or as many as are kept, and the fewest of each of several models; maxima then polished with
+# all draws, and iterations of that.
+_CLIMB, _FEWEST, _POLISHED, _POLISH = 32, 8, 2, 4
 # Starts closer than this, as a fraction of the box's diagonal, are merged.
 _APART = 0.02
 # Maxima closer than this, as a fraction of their range, are merged.
@@ -45,7 +46,9 @@ def _sorted(X: np.ndarray, values: np.ndarray) -> LocalMaxima:
 def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> LocalMaxima:
     """Local maxima of a criterion in the box from ``low`` to ``high``, (D,) each."""
     width = high - low
-    rough = scorer.coarse(min(_CLIMB, most_kept(len(scorer.ensemble.y))))
+    # Of several models fewer draws each.
+    n_rough = max(2 * _CLIMB // (len(scorer.ensemble.parts) + 1), _FEWEST)
+    rough = scorer.coarse(min(n_rough, most_kept(len(scorer.ensemble.y))))
 
     def score(Z: np.ndarray) -> np.ndarray:
         return screened(scorer, low + width * Z)
@@ -110,7 +113,8 @@ def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random
     """Points of the unit cube: random points, corners, points near the data, and preimages of U's boundary."""
     D = len(low)
     inside = rng.uniform(size=(_SEEDS // 2, D))
-    corners = rng.integers(2, size=(_SEEDS // 4, D)).astype(float)
+    # A box of few inputs has few corners.
+    corners = np.unique(rng.integers(2, size=(_SEEDS // 4, D)).astype(float), axis=0)
     data = (ensemble.X[rng.integers(len(ensemble.X), size=_SEEDS // 10)] - low) / (high - low)
     data += 0.05 * rng.normal(size=data.shape)
     parts = [inside, corners, data]
