@@ -80,8 +80,8 @@ def test_every_row_is_offered_once_and_then_no_more():
 
 def test_equal_rows_are_two_candidates():
     active = learner(lazy(), criterion="random")
-    for left in (296, 295, 295):
-        active.tell(POOL[0], 1.0)
+    for left, value in ((296, 1.0), (295, 1.1), (295, 1.2)):
+        active.tell(POOL[0], value)
         assert active.n_left == left
     active = learner(lazy(), criterion="random")
     active.expect(POOL[[0, 0]])
