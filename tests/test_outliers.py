@@ -58,6 +58,15 @@ def test_a_place_that_the_others_do_not_know_is_no_outlier():
     assert find_outlier(fit) is None
 
 
+def test_few_points_of_many_inputs_do_not_contradict_each_other():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 1)) @ rng.normal(size=(1, 20)) + 0.01 * rng.normal(size=(8, 20))
+    y = X.sum(1)
+    y[5] += 5 * y.std()
+    fit = pma.fit_laplace(pma.ard_gp(X, y, x_scale="standardize"), random_seed=1, progressbar=False)
+    assert find_outlier(fit) is None
+
+
 def test_a_learner_names_a_slip_once():
     rng, X = np.random.default_rng(1), np.linspace(-1, 1, 16)[:, None]
     y = np.sin(3 * X[:, 0]) + 0.03 * rng.normal(size=16)

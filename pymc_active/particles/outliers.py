@@ -15,6 +15,8 @@ from pymc_active.support.user_warnings import OutlierWarning, warn_user
 _FAR, _BEYOND_CHANCE = 2.5, 0.5
 # The same, given a fit to the others alone, and over what is typical of these.
 _UNUSUAL = 20.0
+# Points for each parameter: with fewer, a mode says more than the others know.
+_ENOUGH = 2
 # Median of the absolute value of a standard normal.
 _MEDIAN = 0.6745
 
@@ -23,9 +25,11 @@ def find_outlier(fit: Fit) -> tuple[int, float] | None:
     """The row of a measurement far from what all others predict, and their prediction, in units of y; or None.
 
     The model is fitted again to the others, or to the nearest of them, and they must know the function there: its
-    variance must be below that of the noise.
+    variance must be below that of the noise, and they must be twice as many as there are parameters.
     """
     posterior, n = fit.posterior, len(fit.y)
+    if n <= _ENOUGH * len(fit.center):
+        return None
     row = int(np.argmax(away := _away(posterior, fit.y, fit.center)))
     if away[row] < max(_FAR, _BEYOND_CHANCE + np.sqrt(2 * np.log(n))):
         return None
@@ -41,10 +45,8 @@ def find_outlier(fit: Fit) -> tuple[int, float] | None:
     there = rest.moments(rest.light_state(theta), fit.X[row : row + 1])
     sd = np.sqrt(there.variance[0] + there.noise_variance[0])
     typical = max(float(np.median(_away(rest, fit.y[others], theta))) / _MEDIAN, 1.0)
-    is_known = there.variance[0] <= there.noise_variance[0]
-    return (
-        (row, float(there.mean[0])) if is_known and abs(fit.y[row] - there.mean[0]) > _UNUSUAL * typical * sd else None
-    )
+    predicted, is_known = float(there.mean[0]), there.variance[0] <= there.noise_variance[0]
+    return (row, predicted) if is_known and abs(fit.y[row] - predicted) > _UNUSUAL * typical * sd else None
 
 
 def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> None:
