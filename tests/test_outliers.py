@@ -58,13 +58,13 @@ def test_a_place_that_the_others_do_not_know_is_no_outlier():
     assert find_outlier(fit) is None
 
 
-def test_few_points_of_many_inputs_do_not_contradict_each_other():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 1)) @ rng.normal(size=(1, 20)) + 0.01 * rng.normal(size=(8, 20))
-    y = X.sum(1)
-    y[5] += 5 * y.std()
-    fit = pma.fit_laplace(pma.ard_gp(X, y, x_scale="standardize"), random_seed=1, progressbar=False)
-    assert find_outlier(fit) is None
+@pytest.mark.parametrize(("n", "is_named"), [(8, False), (10, True)])
+def test_the_others_are_twice_as_many_as_the_four_parameters(n, is_named):
+    x = np.linspace(-1, 1, n)[:, None]
+    y = 2 * x[:, 0] + 0.02 * np.random.default_rng(0).normal(size=n)
+    y[n // 2] += 4
+    fit = pma.fit_laplace(pma.ard_gp(x, y, bounds=[(-1, 1)]), random_seed=1, progressbar=False)
+    assert (find_outlier(fit) is not None) == is_named
 
 
 def test_a_learner_names_a_slip_once():
