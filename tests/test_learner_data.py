@@ -199,6 +199,14 @@ def test_a_corrected_run_is_a_run_that_was_told_the_right_value(seen, tmp_path):
     pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
 
 
+def test_a_correction_is_saved_before_the_fit_is_made(tmp_path):
+    one = told(slip=3.0)
+    one.ask()
+    one.correct(4, y["S05"])
+    one.save(tmp_path / "run.nc")
+    pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
+
+
 def test_a_measurement_may_turn_out_to_have_failed():
     one = told(slip=3.0, repeat=False)
     one.fit  # noqa: B018

@@ -126,9 +126,9 @@ class Learner(Summarized):
 
     Warns
     -----
-    ScaleWarning, DoubtfulFitWarning
+    ScaleWarning, DoubtfulFitWarning, OutlierWarning
         If the data that scaled the inputs cover only a small part of the candidates; once a run, if a fit is doubtful,
-        and when a longer run first replaces a fit.
+        and when a longer run first replaces a fit; of a measurement that all others contradict.
 
     Examples
     --------

@@ -84,9 +84,9 @@ class LearnerState:
         left = np.arange(len(values)) != row if np.isnan(y) else np.ones(len(values), bool)
         if not left.any():
             raise ValueError("the only measurement cannot have failed: start without data, Learner(None, ...)")
-        # What followed from the old value.
-        self.steps.clear()
         self.take(X[left], values[left])
+        # The others followed from the old value.
+        del self.steps[:-1]
         if isinstance(self.subject, FollowedModels):
             self.subject.start_anew()
         if left.all():

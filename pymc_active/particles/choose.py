@@ -87,7 +87,8 @@ def fit(
         As :func:`fit_smc`; in particular if SMC would be too expensive and importance sampling does not confirm the
         modes.
     OutlierWarning
-        If a measurement is far from what all others predict; not with ``max_points``.
+        If a measurement is far from what all others predict, of more than two for each parameter; not with
+        ``max_points``.
     PointsLeftOutWarning
         If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 

@@ -112,8 +112,9 @@ class Factor:
             return lapack.dpotrs(self.L, B, lower=1)[0]
 
     def solve_many(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """L⁻¹ B and G⁻¹ B for many columns, by an explicit L⁻¹: as accurate as triangular solves, and twice as fast."""
-        # Products with G⁻¹ would lose all digits of a small predictive variance if G is ill-conditioned.
+        """L⁻¹ B and G⁻¹ B for many columns, by an explicit L⁻¹: twice as fast as triangular solves."""
+        # Products with G⁻¹ would lose all digits of a small predictive variance if G is ill-conditioned; these lose
+        # some where the noise is below 1e-4 of the signal, unlike half_solve.
         with threads_for(len(self.L)):
             root = lapack.dtrtri(self.L, lower=1)[0]
             half = _times(root, B)
