@@ -295,3 +295,22 @@ def test_the_center_of_the_prior_is_its_mode(name):
     # L-BFGS stops at a gradient of 1e-5 of the function's scale.
     assert_allclose(gradient, 0, atol=1e-3)
     assert_allclose(1 / sd**2, -np.diag(posterior.prior_hessian(center)), rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["SE", "MAT12", "MAT32", "MAT52", "PER", "PER0"])
+def test_no_correlation_is_so_small_that_products_underflow(kernel):
+    """Subnormal numbers slow a Cholesky factorisation down; the likelihood is that of PyMC all the same."""
+    x = np.linspace(-1, 1, 30)[:, None]
+    gpm = pma.composite_gp(x, np.sin(3 * x[:, 0]), kernel)
+    posterior, names = gpm.posterior(), list(gpm.shapes)
+    theta = posterior.prior_scale()[0].copy()
+    [length] = [i for i, name in enumerate(names) if name.startswith("log_lengthscale")]
+    theta[length] = np.log(1e-2)
+    K = posterior.state(theta).extra.K
+    batch, _ = posterior._batch(np.stack([theta, theta]))
+    for values in (np.abs(K), np.abs(batch)):
+        assert values[values > 0].min() > 1e-33
+    value = posterior.value_and_gradient(theta)[0]
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")(gpm.unflatten(theta))
+    # See differences.py for Matérn 1/2.
+    assert_allclose(value, logp, rtol=1e-6 if kernel == "MAT12" else 1e-10)

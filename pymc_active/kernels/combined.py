@@ -39,7 +39,7 @@ class Add(Node):
 class _AddAt:
     def __init__(self, children):
         self.children = children
-        self.K = sum(child.K for child in children)
+        self.K = reduce(np.add, (child.K for child in children))
 
     def input_pullback(self, W):
         return sum(child.input_pullback(W) for child in self.children)
@@ -57,7 +57,7 @@ class _AddAt:
 class _AddBatch:
     def __init__(self, node: Add, thetas: np.ndarray, pairs: Pairs):
         self.parts = [part.batch(thetas, pairs) for part in node.parts]
-        self.K = sum(part.K for part in self.parts[1:]) + self.parts[0].K
+        self.K = reduce(np.add, (part.K for part in self.parts))
 
     def pullback(self, W):
         return sum(part.pullback(W) for part in self.parts)

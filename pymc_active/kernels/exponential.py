@@ -18,6 +18,10 @@ class ExponentialAt:
         """Derivatives of log K in both parameters."""
         raise NotImplementedError
 
+    def log_gradient(self, WK: np.ndarray) -> tuple[float, float]:
+        """<W K, slope> for both."""
+        raise NotImplementedError
+
     def second_derivatives(self, WK: np.ndarray) -> tuple[float, float, float]:
         """Those of <W, K> in the first, in both, and in the second, from W * K."""
         raise NotImplementedError
@@ -25,9 +29,9 @@ class ExponentialAt:
     def pullback(self, W):
         WK = W * self.K
         gradient = np.zeros(len(self.theta))
-        for index, slope in self.slopes():
-            gradient[index] = np.vdot(WK, slope)
-        gradient[self.node.log_outputscale] = 2 * WK.sum()
+        i, j, o = self.node.roles.values()
+        gradient[i], gradient[j] = self.log_gradient(WK)
+        gradient[o] = 2 * WK.sum()
         return gradient
 
     def tangents(self):

@@ -117,7 +117,7 @@ class _LinearAt:
         self.B = self.A if Z is None else node.centred(theta, Z)
         self.shape = X.shape if Z is None else Z.shape
         self.variance = np.exp(2 * theta[node.log_outputscale])
-        self.K = self.variance * (self.A @ self.B.T)
+        self.K = (self.variance * self.A) @ self.B.T
 
     def input_pullback(self, W):
         gradient = np.zeros(self.shape, self.K.dtype)

@@ -132,7 +132,10 @@ def variances(thetas: np.ndarray, log_outputscale: int) -> np.ndarray:
 
 
 def squared_distance(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
-    """Squared Euclidean distances between rows, as PyMC computes them (clipped at zero)."""
+    """Squared Euclidean distances between rows, as PyMC computes them (clipped at zero); of numbers directly."""
+    if A.shape[1] == 1:
+        s = np.subtract.outer(A[:, 0], A[:, 0] if B is None else B[:, 0])
+        return np.multiply(s, s, out=s)
     a = np.einsum("ij,ij->i", A, A)
     b = a if B is None else np.einsum("ij,ij->i", B, B)
     s = A @ (A if B is None else B).T

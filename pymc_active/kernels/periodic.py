@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import ive
 from pymc_active.kernels.exponential import ExponentialAt
 from pymc_active.kernels.node import Node, Pairs, variances
 from pymc_active.kernels.polynomials import Polynomial, add, compose, line
+from pymc_active.kernels.radial import correlation
 from pymc_active.kernels.spectra import Spectrum, Term
 from pymc_active.kernels.stationary import Stationary
 
@@ -66,9 +68,13 @@ class _PeriodicAt(ExponentialAt):
             (np.sin(scale * X[:, c]), np.cos(scale * X[:, c]), np.sin(scale * Z[:, c]), np.cos(scale * Z[:, c]))
             for c in node.columns
         ]
-        self.sines = [np.multiply.outer(s, c_) - np.multiply.outer(c, s_) for s, c, s_, c_ in self.waves]
-        self.s = 4 * self.w * sum(np.square(sine) for sine in self.sines)
-        self.K = np.exp(2 * theta[node.log_outputscale] - 0.5 * self.s)
+        self.sines = [np.multiply.outer(s, c_) for s, _, _, c_ in self.waves]
+        for sines, (_, c, s_, _) in zip(self.sines, self.waves, strict=True):
+            sines -= np.multiply.outer(c, s_)
+        self.s = reduce(np.add, map(np.square, self.sines))
+        self.s *= 4 * self.w
+        self.K = correlation(-0.5 * self.s)
+        self.K *= np.exp(2 * theta[node.log_outputscale])
 
     def angles(self):
         """π (x - z) / period for each input column, with sin and cos of twice that."""
@@ -91,6 +97,17 @@ class _PeriodicAt(ExponentialAt):
     def slopes(self):
         return [(self.node.log_lengthscale, self.s), (self.node.log_period, -0.5 * self.period_slope())]
 
+    def log_gradient(self, WK):
+        # With angles a and b, Σ M (a - b) sin 2(a - b) from sines and cosines of 2a and 2b, without a matrix more.
+        period = 0.0
+        for column, (s, c, s_, c_) in zip(self.node.columns, self.waves, strict=True):
+            x, z = self.X[:, column], self.Z[:, column]
+            a, b = self.scale * (x - x[0]), self.scale * (z - x[0])
+            sine, cosine, sine_, cosine_ = 2 * s * c, 1 - 2 * s * s, 2 * s_ * c_, 1 - 2 * s_ * s_
+            to_sine, to_cosine, by_sine, by_cosine = (WK @ np.stack([sine_, cosine_, b * sine_, b * cosine_], 1)).T
+            period += (a * sine) @ to_cosine - (a * cosine) @ to_sine - sine @ by_cosine + cosine @ by_sine
+        return np.vdot(WK, self.s), 2 * self.w * period
+
     def second_derivatives(self, WK):
         first = self.period_slope()
         second = sum(4 * self.w * a * (sine + 2 * a * cosine) for a, sine, cosine in self.angles())
@@ -108,8 +125,9 @@ class _PeriodicBatch:
         self.weight = 4 * np.exp(-2 * thetas[:, node.log_lengthscale])[:, None]
         self.angles = [np.multiply.outer(scale, difference) for difference in pairs.differences(node.columns)]
         self.sines = [np.sin(angle) for angle in self.angles]
-        self.s = self.weight * sum(np.square(sine) for sine in self.sines)
-        self.K = variances(thetas, node.log_outputscale) * np.exp(-0.5 * self.s)
+        self.s = reduce(np.add, map(np.square, self.sines))
+        self.s *= self.weight
+        self.K = variances(thetas, node.log_outputscale) * correlation(-0.5 * self.s)
 
     def pullback(self, W):
         gradient, WK = np.zeros((len(W), self.P)), W * self.K

@@ -14,19 +14,27 @@ Profile = Callable[[np.ndarray, int], tuple[np.ndarray, ...]]
 
 # pm.gp.cov.Stationary adds this under the root to keep the derivative finite at r = 0.
 ROOT_OFFSET = 1e-12
+# Correlations are at least exp of this, 1e-30. Products of much smaller ones are subnormal numbers, with which a
+# Cholesky factorisation takes four times as long.
+_LOWEST = -70.0
+
+
+def correlation(logarithm: np.ndarray) -> np.ndarray:
+    """exp(logarithm), overwriting it; 1e-30 in place of less."""
+    np.maximum(logarithm, _LOWEST, out=logarithm)
+    return np.exp(logarithm, out=logarithm)
 
 
 def exp_quad(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """exp(-s / 2)."""
-    g = np.multiply(s, -0.5)
-    np.exp(g, out=g)
+    g = correlation(np.multiply(s, -0.5))
     return tuple((-0.5) ** k * g if k else g for k in range(order + 1))
 
 
 def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √5 r + 5/3 r²) exp(-√5 r)."""
     a = np.sqrt(5.0 * (s + ROOT_OFFSET))
-    e = np.exp(-a)
+    e = correlation(-a)
     slope = (1.0 + a) * e
     g = (a * a / 3.0) * e + slope
     if not order:
@@ -45,7 +53,7 @@ def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √3 r) exp(-√3 r)."""
     a = np.sqrt(3.0 * (s + ROOT_OFFSET))
-    e = np.exp(-a)
+    e = correlation(-a)
     g = (1.0 + a) * e
     return (g, -1.5 * e, 2.25 * e / a)[: order + 1] if order else (g,)
 
@@ -53,7 +61,7 @@ def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """exp(-r)."""
     r = np.sqrt(s + ROOT_OFFSET)
-    g = np.exp(-r)
+    g = correlation(-r)
     return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1] if order else (g,)
 
 

@@ -67,6 +67,10 @@ class _RationalQuadraticAt(ExponentialAt):
         half = self.s / (2 * self.t)
         return [(self.node.log_lengthscale, 2 * half), (self.node.log_alpha, half - self.alpha * self.log_t)]
 
+    def log_gradient(self, WK):
+        half = np.vdot(WK, self.s / (2 * self.t))
+        return 2 * half, half - self.alpha * np.vdot(WK, self.log_t)
+
     def second_derivatives(self, WK):
         (_, lengthscale), (_, alpha) = self.slopes()
         half = lengthscale / 2

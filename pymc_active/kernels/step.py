@@ -83,8 +83,10 @@ class _StepAt:
 
     def pullback(self, W):
         gradient = np.zeros(len(self.theta))
-        for index, tangent in self.tangents():
-            gradient[index] = np.vdot(W, tangent)
+        gradient[self.node.log_outputscale] = 2 * np.vdot(W, self.K)
+        left, right = self.variance * (W @ self.b), self.variance * (self.a @ W)
+        for index, a, b in zip(self.node._free, self.da, self.db, strict=True):
+            gradient[index] = a @ left + right @ b
         return gradient
 
     def tangents(self):

@@ -240,17 +240,18 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, work:
     return SearchResult(modes, len(found), n_evaluations, count_best(found), used_population)
 
 
-def follow(posterior: Posterior, z: np.ndarray, root: np.ndarray) -> Found:
+def follow(posterior: Posterior, z: np.ndarray, root: np.ndarray, slope: float = _GRADIENT) -> Found:
     """Climb by L-BFGS in coordinates in which a Gaussian, whose covariance has this root (P, r), is a unit one.
 
-    A dozen evaluations where the posterior resembles this Gaussian. The gain still possible is below 1e-6 nats.
+    A dozen evaluations where the posterior resembles this Gaussian. It ends where no derivative in these coordinates
+    exceeds ``slope``; the gain still possible is below 1e-6 nats.
     """
 
     def objective(u):
         value, gradient = posterior.value_and_gradient(z + root @ u)
         return (-value, -gradient @ root) if np.isfinite(value) else (1e25, np.zeros_like(u))
 
-    options = {"maxiter": 100, "gtol": _GRADIENT, "ftol": 1e-15, "maxcor": 20}
+    options = {"maxiter": 100, "gtol": slope, "ftol": 1e-15, "maxcor": 20}
     result = minimize(objective, np.zeros(root.shape[1]), jac=True, method="L-BFGS-B", options=options)
     value = -float(result.fun) if result.fun < 1e25 else -np.inf
     return Found(z + root @ result.x, value, bool(np.abs(result.jac).max() < _GRADIENT), int(result.nfev))

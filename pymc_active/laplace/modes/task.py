@@ -39,8 +39,9 @@ _NOT_FINITE = (
 )
 # With many points the modes of this share of them, but at least so many, are found first; so many are then followed.
 _SHARE, _FEWEST, _FOLLOWED = 4, 150, 3
-# Nats that a Newton step may still gain at a mode.
-_GAIN = 1e-6
+# Nats that a Newton step may still gain at a mode; largest derivative of a polished one, along the axes of a Gaussian
+# approximation, per sd.
+_GAIN, _POLISH = 1e-6, 1e-6
 
 
 class FoundModes(NamedTuple):
@@ -132,7 +133,7 @@ def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion
     posterior = space.posterior
     # With many points a Hessian is expensive, and followed modes need no more polish.
     is_expensive = len(posterior.y) > MANY
-    mode = mode if is_expensive else newton(posterior, mode.z, sd)
+    mode = mode if is_expensive else _polish(space, mode, sd)
     expansion = Expansion(space, mode.z)
     for _ in range(3):
         if expansion.curvature.smallest > -1e-6 * expansion.curvature.largest:
@@ -159,6 +160,16 @@ def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion
         # In a narrow mode rounding keeps the gradient from vanishing; the gain of a Newton step decides.
         mode = mode._replace(converged=_gain(expansion) < _GAIN)
     return mode._replace(log_posterior=expansion.log_posterior), expansion
+
+
+def _polish(space: Space, mode: Found, sd: np.ndarray) -> Found:
+    """Climb to the mode by Newton steps, or by gradients from one Hessian, which takes as long as ten of them."""
+    if space.embedding is None:
+        followed = follow(space.posterior, mode.z, Expansion(space, mode.z).root, _POLISH)
+        if followed.converged:
+            return followed
+    # An embedding has directions that are hardly curved.
+    return newton(space.posterior, mode.z, sd)
 
 
 def _gain(expansion: Expansion) -> float:
