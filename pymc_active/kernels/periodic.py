@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ive
 
 from pymc_active.kernels.exponential import ExponentialAt
-from pymc_active.kernels.node import Node, Pairs, variances
+from pymc_active.kernels.node import Node, Pairs, outer_differences, two_outer, variances
 from pymc_active.kernels.polynomials import Polynomial, add, compose, line
 from pymc_active.kernels.radial import correlation
 from pymc_active.kernels.spectra import Spectrum, Term
@@ -68,9 +68,7 @@ class _PeriodicAt(ExponentialAt):
             (np.sin(scale * X[:, c]), np.cos(scale * X[:, c]), np.sin(scale * Z[:, c]), np.cos(scale * Z[:, c]))
             for c in node.columns
         ]
-        self.sines = [np.multiply.outer(s, c_) for s, _, _, c_ in self.waves]
-        for sines, (_, c, s_, _) in zip(self.sines, self.waves, strict=True):
-            sines -= np.multiply.outer(c, s_)
+        self.sines = [two_outer(s, c_, -c, s_) for s, c, s_, c_ in self.waves]
         self.s = reduce(np.add, map(np.square, self.sines))
         self.s *= 4 * self.w
         self.K = correlation(-0.5 * self.s)
@@ -79,8 +77,8 @@ class _PeriodicAt(ExponentialAt):
     def angles(self):
         """π (x - z) / period for each input column, with sin and cos of twice that."""
         for column, sine, (s, c, s_, c_) in zip(self.node.columns, self.sines, self.waves, strict=True):
-            cosine = np.multiply.outer(c, c_) + np.multiply.outer(s, s_)
-            angle = self.scale * np.subtract.outer(self.X[:, column], self.Z[:, column])
+            cosine = two_outer(c, c_, s, s_)
+            angle = self.scale * outer_differences(self.X[:, column], self.Z[:, column])
             yield angle, 2 * sine * cosine, 1 - 2 * sine * sine
 
     def input_pullback(self, W):

@@ -93,12 +93,7 @@ class _StationaryAt:
         for index, columns in self.node.groups:
             w = np.exp(-self.theta[index])
             Z = self.X if self.Z is None else self.Z
-            if len(columns) == 1:
-                part = np.subtract.outer(self.X[:, columns[0]] * w, Z[:, columns[0]] * w)
-                part *= part
-            else:
-                part = squared_distance(self.X[:, columns] * w, Z[:, columns] * w)
-            yield index, part
+            yield index, squared_distance(self.X[:, columns] * w, Z[:, columns] * w)
 
     def pullback(self, W):
         gradient = np.zeros(len(self.theta))
