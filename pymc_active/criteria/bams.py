@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, override
 
 import numpy as np
@@ -10,7 +9,12 @@ import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
 from pymc_active.inference.ensemble import Seed
-from pymc_active.information.mixture_entropy import mixture_entropy, mixture_entropy_gradient
+from pymc_active.information.mixture_entropy import (
+    mixture_entropy,
+    mixture_entropy_gradient,
+    mixture_information,
+    mixture_information_gradient,
+)
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
 from pymc_active.support.arguments import checked
@@ -118,21 +122,11 @@ class Bams(MomentCriterion):
 
     @override
     def value(self, p):
-        variances = _of_observations(p)
-        information = mixture_entropy(p.means, variances, p.weights)
-        for share, rows in _by_model(p):
-            information -= share * mixture_entropy(p.means[rows], variances[rows], p.weights[rows] / share)
-        # Only quadrature errors make it negative.
-        return np.maximum(information, 0.0)
+        return mixture_information(p.means, _of_observations(p), p.weights, p.owner)
 
     @override
     def partials(self, p):
-        variances = _of_observations(p)
-        in_mean, in_variance = mixture_entropy_gradient(p.means, variances, p.weights)
-        for share, rows in _by_model(p):
-            own = mixture_entropy_gradient(p.means[rows], variances[rows], p.weights[rows] / share)
-            in_mean[rows] -= share * own[0]
-            in_variance[rows] -= share * own[1]
+        in_mean, in_variance = mixture_information_gradient(p.means, _of_observations(p), p.weights, p.owner)
         return in_mean, in_variance, np.zeros_like(in_variance)
 
 
@@ -157,10 +151,3 @@ class Committee(MomentCriterion):
 
 def _of_observations(p: Mixture) -> np.ndarray:
     return np.maximum(p.variances + p.noises, rounding(p))
-
-
-def _by_model(p: Mixture) -> Iterator[tuple[float, np.ndarray]]:
-    """Each model's weight and the indices of its components."""
-    for k in np.unique(p.owner):
-        rows = np.flatnonzero(p.owner == k)
-        yield p.weights[rows].sum(), rows

@@ -12,17 +12,22 @@ from pymc_active.predictions.ensembles import as_ensemble
 
 type AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
 
-# Up to this many candidates are scored with all draws; else so many draws screen them, and this share gets all draws.
+# Up to this many candidates times models are scored with all draws; else so many draws of each model screen them, and
+# this share gets all draws.
 _FULL, _SCREEN, _SHARE = 1000, 16, 0.05
 
 
 def screened(scorer: Scorer, X: np.ndarray) -> np.ndarray:
-    """Scores (m,) of candidates (m, D): exact for the best twentieth (at least 500), coarse and lower elsewhere."""
-    rough = scorer.coarse(_SCREEN) if len(X) > _FULL else None
+    """Scores (m,) of candidates (m, D): exact for the best twentieth, coarse and lower elsewhere.
+
+    At least for the best 500; of several models for so many divided by their number.
+    """
+    most = _FULL // scorer.ensemble.n_models
+    rough = scorer.coarse(_SCREEN) if len(X) > most else None
     if rough is None:
         return scorer.score(X)
     score = rough.score(X)
-    best = np.argsort(-score, kind="stable")[: max(_FULL // 2, int(_SHARE * len(X)))]
+    best = np.argsort(-score, kind="stable")[: max(most // 2, int(_SHARE * len(X)))]
     exact = scorer.score(X[best])
     # The maximum is a candidate that all draws have scored.
     score = np.minimum(score, np.nextafter(exact.max(), -np.inf))

@@ -140,11 +140,55 @@ def mixture_entropy_gradient(
     """Derivatives of :func:`mixture_entropy` in each mean and variance, (S, m) each."""
     if len(means) == 1:
         return np.zeros_like(means), 0.5 / variances
+
+    # d(-p log p) integrates to -(dp) log p, since the mass is constant.
+    def slope(densities: np.ndarray) -> np.ndarray:
+        return -np.log(np.maximum(densities.sum(1, keepdims=True), _TINY))
+
+    return _gradient(slope, means, variances, weights)
+
+
+def mixture_information(means: np.ndarray, variances: np.ndarray, weights: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Mutual information (m,) of an outcome and the ``owner`` (S,), from 0, of its component, nats, within 1e-6.
+
+    Components have means and variances (S, m) and weights (S,): Σ_k ∫ p_k log(p_k / (w_k p)), with the part p_k of
+    owner k, whose weight is w_k, in the density p.
+    """
+    parts = np.zeros((len(weights), owner.max() + 1))
+    parts[np.arange(len(weights)), owner] = weights
+    share = parts.sum(0)
+
+    def integrand(terms: np.ndarray) -> np.ndarray:
+        joint = np.exp(terms, out=terms) @ parts
+        return (joint * _log_ratio(joint, share)).sum(1)
+
+    # Only errors of the quadrature make it negative.
+    return np.maximum(_integrate(integrand, means, variances), 0.0)
+
+
+def mixture_information_gradient(
+    means: np.ndarray, variances: np.ndarray, weights: np.ndarray, owner: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives of :func:`mixture_information` in each mean and variance, (S, m) each."""
+    belongs = np.equal.outer(owner, np.arange(owner.max() + 1)).astype(float)
+    share = weights @ belongs
+    return _gradient(lambda parts: _log_ratio(parts @ belongs, share)[:, owner], means, variances, weights)
+
+
+def _log_ratio(joint: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """log(p_k / (w_k p)) from p_k (N, K) and w_k (K,); zero for owners that there are none of."""
+    p = np.maximum(joint.sum(1, keepdims=True), _TINY)
+    return np.log(np.maximum(joint, _TINY) / (np.where(share > 0, share, 1.0) * p))
+
+
+def _gradient(
+    slope: Callable[[np.ndarray], np.ndarray], means: np.ndarray, variances: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives (S, m) of an integral whose integrand changes with weighted densities (N, S) by ``slope`` of them."""
     q = quadrature(means, variances)
     components = _Components(means, variances)
     densities = np.exp(components.log_densities(q.y, q.owner)) * weights
-    # d(-p log p) integrates to -(dp) log p, since the mass is constant.
-    densities *= -(q.weight * np.log(np.maximum(densities.sum(1), _TINY)))[:, None]
+    densities *= q.weight[:, None] * slope(densities)
     variance = components.variance[q.owner]
     z = (q.y[:, None] - components.mean[q.owner]) / variance
     # Nodes of one mixture are spread over the panels of several rounds of halving.
