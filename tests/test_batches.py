@@ -105,10 +105,10 @@ def test_a_users_covariance_that_ignores_some_or_all_parameters_is_evaluated_in_
         assert_allclose(one, other, rtol=1e-9)
 
 
-@pytest.mark.parametrize("invert", [True, False])
+@pytest.mark.parametrize("gradient", [True, False])
 @pytest.mark.parametrize("bad", ["none", "indefinite", "nearly singular", "not finite"])
 @pytest.mark.parametrize("n", [1, 3, 12, 16, 17])
-def test_factors_of_a_batch_are_those_of_each_matrix(n, bad, invert):
+def test_factors_of_a_batch_are_those_of_each_matrix(n, bad, gradient):
     """Whether NumPy takes all at once or not, and whatever one of them is."""
     rng = np.random.default_rng(n)
     roots = np.tril(rng.normal(size=(5, n, n))) + 3 * np.eye(n)
@@ -118,11 +118,11 @@ def test_factors_of_a_batch_are_those_of_each_matrix(n, bad, invert):
     if bad == "nearly singular" and n > 1:
         G[2] += 1e-14 * np.eye(n)
     each = G.copy()
-    expected = [factor_in_place(g, r, invert) for g, r in zip(each, residuals, strict=True)]
-    alphas, log_roots = factor_batch(G, residuals, invert)
+    expected = [factor_in_place(g, r, gradient) for g, r in zip(each, residuals, strict=True)]
+    alphas, log_roots = factor_batch(G, residuals, gradient)
     assert_allclose(alphas, [alpha for alpha, _ in expected], rtol=1e-8, atol=1e-10)
     assert_allclose(log_roots, [root for _, root in expected], rtol=1e-10)
     assert np.isnan(log_roots[2]) == (bad in ("indefinite", "not finite") or (bad == "nearly singular" and n > 1))
-    if invert:
+    if gradient:
         sound = np.isfinite(log_roots)
         assert_allclose(np.tril(G[sound]), np.tril(each[sound]), rtol=1e-8, atol=1e-10)

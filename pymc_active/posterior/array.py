@@ -109,11 +109,9 @@ class ArrayPosterior(Posterior):
         if not gradient:
             return Likelihoods(value, np.zeros((S, P)), np.zeros(S))
         # The lower triangle of W = G⁻¹ - alpha alphaᵀ; entries off the diagonal stand for two.
-        W = flat[:, where]
-        W -= alpha[:, self._pairs.rows] * alpha[:, self._pairs.columns]
-        trace = W[:, self._pairs.rows == self._pairs.columns].sum(1)
-        W[:, self._pairs.rows == self._pairs.columns] *= 0.5
-        slope = -pullback(W)
+        trace = flat[:, :: n + 1].sum(1)
+        flat[:, :: n + 1] *= 0.5
+        slope = -pullback(flat[:, where])
         slope[:, self.log_noise] -= noise * trace
         slope[:, self.mean_indices] += alpha @ self._basis
         return Likelihoods(value, slope[:, :P], -0.5 * trace)

@@ -22,23 +22,23 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """The data covariance K + noise has no Cholesky factor at these hyperparameters."""
 
 
-# Up to so many rows NumPy's batches are faster than LAPACK called for each matrix: with the inverse, and without.
+# Up to so many rows NumPy's batches are faster than LAPACK called for each matrix: for gradients, and without.
 _BATCHED = {True: 16, False: 12}
 
 
-def factor_batch(G: np.ndarray, residuals: np.ndarray, invert: bool) -> tuple[np.ndarray, np.ndarray]:
+def factor_batch(G: np.ndarray, residuals: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
     """:func:`factor_in_place` of each of G (S, n, n) with residuals (S, n): alphas (S, n), halves of log determinants.
 
-    The lower triangles of G become the inverses if ``invert``, and are undefined otherwise.
+    The lower triangles of G become W = G⁻¹ - alpha alphaᵀ if ``gradient``, and are undefined otherwise.
     """
-    if G.shape[1] <= _BATCHED[invert]:
+    if G.shape[1] <= _BATCHED[gradient]:
         # If any is not positive definite, the loop finds out which.
         with suppress(np.linalg.LinAlgError):
             L = np.linalg.cholesky(G)
             return _solved(G, L, np.linalg.inv(L), residuals)
     alphas, log_roots = np.zeros_like(residuals), np.empty(len(G))
     for s in range(len(G)):
-        alphas[s], log_roots[s] = factor_in_place(G[s], residuals[s], invert)
+        alphas[s], log_roots[s] = factor_in_place(G[s], residuals[s], gradient)
     return alphas, log_roots
 
 
@@ -49,11 +49,12 @@ def _solved(G, L, roots, residuals):
     half = np.einsum("sij,sj->si", roots, residuals)
     alphas = np.where(sound[:, None], np.einsum("sij,si->sj", roots, half), 0.0)
     np.matmul(roots.swapaxes(1, 2), roots, out=G)
+    G -= alphas[:, :, None] * alphas[:, None]
     return alphas, np.where(sound, np.log(pivots).sum(1), np.nan)
 
 
-def factor_in_place(G: np.ndarray, residual: np.ndarray, invert: bool) -> tuple[np.ndarray, float]:
-    """G⁻¹ residual and half the log determinant, from the lower triangle of G, which becomes that of the factor or G⁻¹.
+def factor_in_place(G: np.ndarray, residual: np.ndarray, gradient: bool) -> tuple[np.ndarray, float]:
+    """Alpha = G⁻¹ residual and half the log determinant, from the lower triangle of G; it becomes as in a batch.
 
     For many small matrices: (zeros, nan) if G is not positive definite, or so nearly singular that rounding decides.
     """
@@ -64,8 +65,9 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, invert: bool) -> tuple[
         return np.zeros_like(residual), np.nan
     log_root = float(np.log(U.diagonal()).sum())
     alpha = lapack.dpotrs(U, residual, lower=0)[0]
-    if invert:
+    if gradient:
         lapack.dpotri(U, lower=0, overwrite_c=1)
+        blas.dsyr(-1.0, alpha, a=U, lower=0, overwrite_a=1)
     return alpha, log_root
 
 

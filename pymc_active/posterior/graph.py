@@ -290,7 +290,7 @@ class GraphPosterior(Posterior):
         value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots - 0.5 * n * LOG_2PI
         if not gradient:
             return Likelihoods(value, np.zeros(thetas.shape), np.zeros(len(G)))
-        W = np.tril(G) + np.tril(G, -1).swapaxes(1, 2) - alpha[:, :, None] * alpha[:, None, :]
+        W = np.tril(G) + np.tril(G, -1).swapaxes(1, 2)
         [slope] = self._functions.gradients(thetas, W, alpha, *self._data)
         return Likelihoods(value, -slope, -0.5 * np.einsum("snn->s", W))
 
