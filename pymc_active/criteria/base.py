@@ -47,6 +47,11 @@ class Scorer(ABC):
         return None
 
     @property
+    def n_models(self) -> int:
+        """The number of models that a score is over."""
+        return self.ensemble.n_models
+
+    @property
     def seeds(self) -> np.ndarray:
         """Points (k, D) near which a maximum of the criterion is likely; none, by default."""
         return np.empty((0, self.ensemble.X.shape[1]))
@@ -132,7 +137,7 @@ class MomentScorer(Scorer):
 
     @override
     def score(self, X):
-        parts = np.array_split(X, -(-len(X) // (_BLOCK // self.ensemble.n_models)))
+        parts = np.array_split(X, -(-len(X) // (_BLOCK // self.n_models)))
         return np.concatenate([self.criterion.value(mixture(self.ensemble, part)) for part in parts])
 
     @override

@@ -22,7 +22,7 @@ def screened(scorer: Scorer, X: np.ndarray) -> np.ndarray:
 
     At least for the best 500; of several models for so many divided by their number.
     """
-    most = _FULL // scorer.ensemble.n_models
+    most = _FULL // scorer.n_models
     rough = scorer.coarse(_SCREEN) if len(X) > most else None
     if rough is None:
         return scorer.score(X)

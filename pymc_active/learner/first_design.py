@@ -106,6 +106,8 @@ class FirstDesign:
 class _Nearness(Scorer):
     """Minus the squared distance to a point, in units of the box."""
 
+    n_models = 1
+
     def __init__(self, x: np.ndarray, width: np.ndarray):
         self.x, self.width = x, width
 
