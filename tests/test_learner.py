@@ -1,5 +1,7 @@
 """The loop: what is asked, what is told, and what survives when something goes wrong."""
 
+import pickle
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -205,6 +207,27 @@ def test_looking_changes_nothing(make, tmp_path):
         one.tell(x, truth(x))
     look(9)
     assert_array_equal(watched.ask(), left_alone.ask())
+
+
+@pytest.mark.parametrize("make", [lambda: learner("hyperparameters"), _of_several], ids=["one model", "several models"])
+@pytest.mark.parametrize("copied", [deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"])
+@pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning")
+def test_a_copy_goes_its_own_way(make, copied):
+    """It asks what the learner asks, and the learner knows nothing of what it is told."""
+    one, other = make(), make()
+    for run in (one, other):
+        run.tell(run.ask(), 0.3)
+    hoped = copied(one)
+    x = hoped.ask()
+    hoped.tell(x, 5.0)
+    hoped.ask()
+    assert_array_equal(one.ask(), x)
+    assert_array_equal(other.ask(), x)
+    assert len(hoped.y) == len(one.y) + 1
+    for run in (one, other):
+        run.tell(x, 0.2)
+    assert_array_equal(one.ask(), other.ask())
+    assert_array_equal(_evidences(one), _evidences(other))
 
 
 def _evidences(one):
