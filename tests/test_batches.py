@@ -63,6 +63,20 @@ def test_particles_have_the_densities_and_slopes_of_each_by_itself(name, extra_n
     assert_allclose(gradients, [gradient for _, gradient in each], rtol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [*EXPRESSIONS, "ARD"])
+def test_many_points_are_evaluated_in_blocks_of_rows(kernel):
+    """Half of the covariance gives what all of it does."""
+    X, y = data(230, 2)
+    gpm = pma.ard_gp(X, y, kernel="Matern52") if kernel == "ARD" else pma.composite_gp(X, y, kernel)
+    posterior, rng = gpm.posterior(), np.random.default_rng(1)
+    theta = posterior.prior.mean + 0.3 * posterior.prior.sd * rng.normal(size=posterior.n_parameters)
+    found = posterior.log_likelihoods(theta[None], extra_noise=0.01)
+    state = posterior.state(theta, extra_noise=0.01)
+    assert_allclose(found.value, -state.factor.nll, rtol=1e-9)
+    assert_allclose(found.gradient[0], -posterior.likelihood_gradient(state), rtol=1e-6, atol=1e-6)
+    assert_allclose(found.in_noise, -0.5 * np.trace(state.factor.W), rtol=1e-8)
+
+
 def test_slope_in_the_noise_is_that_of_the_likelihood():
     posterior = pma.ard_gp(*data(12, 2)).posterior()
     theta, h = posterior.prior.mean[None], 1e-5

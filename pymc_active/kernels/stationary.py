@@ -67,7 +67,8 @@ class _StationaryAt:
         self.node, self.theta, self.X, self.Z = node, theta, X, Z
         columns, weights = node.columns, np.exp(-theta[node.column_indices])
         self.scaled = X[:, columns] * weights
-        self.s = squared_distance(self.scaled, None if Z is None else Z[:, columns] * weights)
+        self.other = self.scaled if Z is None else Z[:, columns] * weights
+        self.s = squared_distance(self.scaled, None if Z is None else self.other)
         self.variance = np.exp(2 * theta[node.log_outputscale])
         # Among the data the gradient is nearly always needed next; elsewhere seldom.
         values = node.profile(self.s, int(Z is None))
@@ -100,10 +101,11 @@ class _StationaryAt:
         gradient[self.node.log_outputscale] = 2 * np.vdot(W, self.K)
         Wk1 = W * self.k1
         indices = self.node.column_indices
-        if self.Z is None and len(self.node.groups) == len(indices) > 1:
-            # Σ_ij Z_ij (x_i - x_j)² for all columns at once by two matrix products.
-            x = self.scaled
-            gradient[indices] = -2 * ((Wk1.sum(0) + Wk1.sum(1)) @ (x * x) - 2 * np.einsum("ij,ij->j", x, Wk1 @ x))
+        if len(self.node.groups) == len(indices) > 1:
+            # Σ_ij W_ij (x_i - z_j)² for all columns at once by matrix products.
+            x, z = self.scaled, self.other
+            cross = np.einsum("ij,ij->j", x, Wk1 @ z)
+            gradient[indices] = -2 * (Wk1.sum(1) @ (x * x) + Wk1.sum(0) @ (z * z) - 2 * cross)
             return gradient
         for index, part in self.parts():
             gradient[index] = -2 * np.vdot(Wk1, part)

@@ -15,6 +15,7 @@ from pymc_active.kernels.node import Node, Pairs, squared_distance
 from pymc_active.kernels.radial import Profile
 from pymc_active.kernels.stationary import EmbeddedBatch, RadialLines, Stationary, check_profile
 from pymc_active.posterior.base import (
+    MANY,
     InputGradients,
     Likelihoods,
     Moments,
@@ -23,12 +24,12 @@ from pymc_active.posterior.base import (
     difference_hessian,
     gram_terms,
 )
-from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
+from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch, factor_in_place
 from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
 from pymc_active.support.scaling import Affine, InputMap
 
-# Its square vanishes beside one.
-_COMPLEX_STEP = 1e-30
+# Its square vanishes beside one; rows of a covariance of many points that are computed at a time.
+_COMPLEX_STEP, _ROWS = 1e-30, 100
 # Numbers of the derivatives of K in all parameters, a few copies of which the exact Hessian takes, at most; beyond, the
 # step of central differences, in prior sds. Truncation and rounding then leave about eight digits.
 _DENSE, _DIFFERENCE = 10_000_000, 1e-4
@@ -216,6 +217,31 @@ class KernelPosterior(ArrayPosterior):
         full = self._extend(theta)
         # Given two sets of points, a kernel leaves out its derivatives.
         return State(theta, self._factor(full, self.kernel.at(full, self.X, self.X).K, 0.0), None)
+
+    def _log_likelihood(self, theta, extra_noise):
+        full, n = self._extend(theta), len(self.y)
+        # With many points matrices of a few rows stay in the cache, and half of K is enough.
+        step = n if n <= MANY else _ROWS
+        G, blocks = np.empty((n, n)), []
+        for first in range(0, n, step):
+            rows, columns = slice(first, first + step), slice(first + step)
+            at = self.kernel.at(full, self.X[rows], None if step == n else self.X[columns])
+            G[rows, columns] = at.K
+            blocks.append((rows, columns, at))
+        noise, residual = np.exp(2 * full[self.log_noise]), self.residual(full)
+        diagonal = G.reshape(-1)[:: n + 1]
+        diagonal += noise + extra_noise
+        alpha, log_root = factor_in_place(G, residual, gradient=True)
+        value = -0.5 * residual @ alpha - log_root - n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
+        trace, gradient = diagonal.sum(), np.zeros(len(full))
+        # Entries of W below the diagonal stand for two.
+        diagonal *= 0.5
+        for rows, columns, at in blocks:
+            G[rows, rows] = np.tril(G[rows, rows])
+            gradient -= at.pullback(G[rows, columns])
+        gradient[self.log_noise] -= noise * trace
+        gradient[self.mean_indices] += alpha @ self._basis
+        return value, gradient[: self.n_parameters], -0.5 * trace
 
     def _batch(self, full):
         made = self.kernel.batch(full, self._pairs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -228,13 +229,14 @@ class Posterior(ABC):
         out = Likelihoods(np.full(S, -np.inf), np.zeros((S, P)), np.zeros(S))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for s, theta in enumerate(thetas):
-                try:
-                    state = self._sound(self.state(theta, extra_noise))
-                except NotPositiveDefiniteError:
-                    continue
-                out.value[s], out.gradient[s] = -state.factor.nll, -self.likelihood_gradient(state)
-                out.in_noise[s] = -0.5 * np.trace(state.factor.W)
+                with suppress(NotPositiveDefiniteError):
+                    out.value[s], out.gradient[s], out.in_noise[s] = self._log_likelihood(theta, extra_noise)
         return _finite(out)
+
+    def _log_likelihood(self, theta: np.ndarray, extra_noise: float) -> tuple[float, np.ndarray, float]:
+        """As :meth:`log_likelihoods`, of one particle; may raise NotPositiveDefiniteError."""
+        state = self._sound(self.state(theta, extra_noise))
+        return -state.factor.nll, -self.likelihood_gradient(state), -0.5 * np.trace(state.factor.W)
 
     def _in_blocks(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
         step = max(1, _STACKED // len(self.y) ** 2)
@@ -257,11 +259,11 @@ class Posterior(ABC):
         # Line searches try extreme points, where overflow is expected.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
-                state = self._sound(self.state(theta, extra_noise))
+                value, gradient, _ = self._log_likelihood(theta, extra_noise)
             except NotPositiveDefiniteError:
                 return -np.inf, np.zeros_like(theta)
-            prior, gradient = self.prior_value_and_gradient(theta)
-            value, gradient = prior - state.factor.nll, gradient - self.likelihood_gradient(state)
+            prior, slope = self.prior_value_and_gradient(theta)
+            value, gradient = prior + value, slope + gradient
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return -np.inf, np.zeros_like(theta)
         return value, gradient

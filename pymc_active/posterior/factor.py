@@ -59,15 +59,16 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, gradient: bool) -> tupl
     For many small matrices: (zeros, nan) if G is not positive definite, or so nearly singular that rounding decides.
     """
     smallest = len(G) * _EPS_OF_BATCHES * G[0, 0]
-    # The transposed view is in LAPACK's order, and the lower triangle its upper one.
-    U, info = lapack.dpotrf(G.T, lower=0, clean=0, overwrite_a=1)
-    if info or not U.diagonal().min() ** 2 > smallest:
-        return np.zeros_like(residual), np.nan
-    log_root = float(np.log(U.diagonal()).sum())
-    alpha = lapack.dpotrs(U, residual, lower=0)[0]
-    if gradient:
-        lapack.dpotri(U, lower=0, overwrite_c=1)
-        blas.dsyr(-1.0, alpha, a=U, lower=0, overwrite_a=1)
+    with threads_for(len(G)):
+        # The transposed view is in LAPACK's order, and the lower triangle its upper one.
+        U, info = lapack.dpotrf(G.T, lower=0, clean=0, overwrite_a=1)
+        if info or not U.diagonal().min() ** 2 > smallest:
+            return np.zeros_like(residual), np.nan
+        log_root = float(np.log(U.diagonal()).sum())
+        alpha = lapack.dpotrs(U, residual, lower=0)[0]
+        if gradient:
+            lapack.dpotri(U, lower=0, overwrite_c=1)
+            blas.dsyr(-1.0, alpha, a=U, lower=0, overwrite_a=1)
     return alpha, log_root
 
 
