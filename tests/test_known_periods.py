@@ -120,6 +120,16 @@ def test_periods_that_the_data_cannot_show_are_warned_of(period, is_strange):
     assert not warned(lambda: pma.composite_gp(MONTHS[:5], series(12)[:5], "PER", period=1, bounds=[(0, 47)]))
 
 
+def test_uneven_points_show_periods_far_below_their_distances():
+    """As nights do a star's period of half a day, if they are not at the same hour."""
+    rng = np.random.default_rng(0)
+    days = np.sort(rng.choice(150, 60, replace=False)) + 0.0
+    nights = days + rng.uniform(-0.15, 0.15, 60)
+    assert not warned(lambda: pma.composite_gp(nights, np.sin(nights), "PER", period=0.567, bounds=[(0, 200)]))
+    assert warned(lambda: pma.composite_gp(days, np.sin(days), "PER", period=0.567, bounds=[(0, 200)]))
+    assert warned(lambda: pma.composite_gp(nights, np.sin(nights), "PER", period=1e-9, bounds=[(0, 200)]))
+
+
 def test_a_period_that_no_part_of_the_kernel_has_is_warned_of():
     [message] = warned(lambda: pma.composite_gp(MONTHS, series(12), "SE + LIN", period=12))
     assert message.endswith(

@@ -113,9 +113,32 @@ def test_shorter_periods_than_the_mean_distance_are_scanned_where_uneven_distanc
         posterior = pma.composite_gp(X, X[:, 0], "PER", x_scale=(0.0, 1.0)).posterior()
         shortest[name] = np.exp(hidden_grid(posterior, hidden_leaves(posterior)[0])[-1])
     assert_allclose(shortest["even"], 1 / 12, rtol=0.02)
-    # Twice the distance below which a tenth of them are, or the prior's 2.5 sds.
-    distance = np.quantile(np.diff(np.sort(uneven[:, 0])), 0.1)
-    assert_allclose(shortest["uneven"], max(2 * distance, 0.1 * np.exp(-2.5 * 0.5**0.5)), rtol=0.02)
+    # As far as 400 of them lie close enough, beyond the prior's 2.5 sds.
+    assert 0.1 * np.exp(-5 * 0.5**0.5) < shortest["uneven"] < 0.1 * np.exp(-2.5 * 0.5**0.5)
+
+
+def test_points_on_a_lattice_tell_no_period_below_two_of_its_steps():
+    """Gaps in it change nothing; points beside it do."""
+
+    def shortest(jitter):
+        rng = np.random.default_rng(1)
+        x = np.sort(rng.choice(100, 30, replace=False) + jitter * rng.uniform(-1, 1, 30))[:, None]
+        posterior = pma.composite_gp(x, x[:, 0], "PER", bounds=[(0, 100)]).posterior()
+        return 100 * np.exp(hidden_grid(posterior, hidden_leaves(posterior)[0])[-1])
+
+    assert_allclose(shortest(0.0), 2.0, rtol=0.02)
+    assert shortest(0.15) < 1.0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
+    """Three prior sds away; twice the period was found with all its probability."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.choice(1000, 100, replace=False) + rng.uniform(-0.15, 0.15, 100))
+    x = x[x % 365 < 220]
+    y = 15 + 0.2 * np.sin(2 * np.pi * x / 12) + 0.05 * rng.normal(size=len(x))
+    fit = pma.fit_laplace(pma.composite_gp(x[:, None], y, "PER", bounds=[(0, 1100)]), random_seed=0, progressbar=False)
+    assert_allclose(fit.constrained_point["period_PER"], 12, rtol=0.01)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -15,6 +15,21 @@ from pymc_active.kernels.radial import correlation
 from pymc_active.kernels.spectra import Spectrum, Term
 from pymc_active.kernels.stationary import Stationary
 
+# Power of the spectral window from which on waves of two frequencies count as the same: a few points, or small errors,
+# beside a lattice tell little.
+_ALIAS = 0.85
+
+
+def highest_frequency(x: np.ndarray, highest: float) -> float:
+    """The frequency, ``highest`` at most, beyond which points x (n,) hardly tell a wave from one of lower frequency."""
+    length = float(np.ptp(x))
+    if not length:
+        return 0.0
+    frequencies = np.arange(2 / length, 2 * highest, 0.25 / length)
+    # The spectral window, which is one at the reciprocal step of a lattice.
+    window = np.square(np.abs(np.exp(2j * np.pi * np.multiply.outer(frequencies, x)).mean(1)))
+    return float(0.5 * min(frequencies[window > _ALIAS], default=2 * highest))
+
 
 class Periodic(Node):
     """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""

@@ -21,7 +21,7 @@ from pymc_active.kernels.cov import STATIONARY, Constant
 from pymc_active.kernels.cov import Step as StepCovariance
 from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
 from pymc_active.kernels.node import Node
-from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
+from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic, highest_frequency
 from pymc_active.kernels.rational_quadratic import RationalQuadratic
 from pymc_active.kernels.stationary import Stationary
 from pymc_active.kernels.step import Step
@@ -51,8 +51,9 @@ _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0
 _SLOPE_PRIOR = (np.log(1.4), 1.0)
 # Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
 _KNOWN_PERIOD_SD = 0.01
-# Fewer points show no season anyway. Multiple of the largest scaled input at which no location is meant to be.
-_FEW, _FAR_LOCATION = 8, 5.0
+# Fewer points show no season anyway; so many cycles are not looked at. Multiple of the largest scaled input at which no
+# location is meant to be.
+_FEW, _CYCLES, _FAR_LOCATION = 8, 500, 5.0
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
 _LINES = ("LIN", "LIN0")
 _PERIODIC = {"PER": Periodic, "PER0": ZeroMeanPeriodic}
@@ -331,8 +332,9 @@ def _warn_of_periods(source: _Composite) -> None:
         if period is None or len(x) < _FEW:
             continue
         span, step = (np.ptp(x) if box is None else box[1][k] - box[0][k]), np.diff(x).min()
-        # Rounding of dates makes some steps a little shorter.
-        if not 1.9 * step < period < 1.1 * span:
+        # Rounding of dates makes some steps a little shorter. Uneven points show shorter periods than a lattice.
+        is_told = _CYCLES * period > np.ptp(x) and highest_frequency(x, 1 / period) >= 1 / period
+        if not (period > 1.9 * step or is_told) or period > 1.1 * span:
             warn_user(
                 f"period={period:g} is in the units of {name_of_input(source.inputs[k])}, which spans {span:.3g} in "
                 f"steps of {step:.3g} and more: no repetition can be seen. If it is in other units, give it in these",

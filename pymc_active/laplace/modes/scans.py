@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_active.kernels.periodic import Periodic
+from pymc_active.kernels.periodic import Periodic, highest_frequency
 from pymc_active.kernels.step import Step
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 # Frequencies per reciprocal length of the data: neighbours differ by a third of a cycle over all data.
 _PER_RECIPROCAL_LENGTH = 3
-# The grid spans this many prior sds, and has these multiples of the data's length: such long periods model a trend.
-_PRIOR_SDS = 2.5
+# The grid spans this many prior sds, more towards short periods, as data tell a period so well that a prior far from it
+# matters little, and has these multiples of the data's length: such long periods model a trend.
+_PRIOR_SDS, _SHORT_SDS = 2.5, 5.0
 _TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
 # Log output sd at which the kernel vanishes.
@@ -50,7 +51,7 @@ def _places(posterior: KernelPosterior, leaf: Step) -> np.ndarray:
 def _log_periods(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     """Log periods that the data can distinguish and the prior allows, and trends, longest first.
 
-    The more uneven the spacing, the shorter the periods that the data can distinguish.
+    Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can.
     """
     prior = posterior.prior
     mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]
@@ -59,21 +60,15 @@ def _log_periods(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     if length > 0:
         step = 1 / (_PER_RECIPROCAL_LENGTH * length)
         lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
+        shortest = np.exp(mean - _SHORT_SDS * sd)
         # No further than the grid stays fine enough.
-        uneven = min(0.5 / (length * _small_distance(X / length)), lowest + _LARGEST_GRID * step)
-        highest = min(np.exp(-mean + _PRIOR_SDS * sd), max(len(X) / length, uneven))
+        highest = min(1 / shortest, lowest + _LARGEST_GRID * step)
+        highest = min(highest, max(len(X) / length, *(highest_frequency(column, highest) for column in X.T)))
         if highest - lowest > 4 * step:
             n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
             trends = _TRENDS * length
             return np.log(np.concatenate([trends[trends * lowest > 1], 1 / np.linspace(lowest, highest, n)]))
     return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
-
-
-def _small_distance(X: np.ndarray) -> float:
-    """The 10 % quantile of the distances between neighbours, in the column of X (n, k) in which it is smallest."""
-    # Not the minimum: one close pair says little about the others. Values that differ by rounding count as equal.
-    distinct = [np.unique(np.round(column, 8)) for column in X.T]
-    return min(float(np.quantile(np.diff(x), 0.1)) for x in distinct if len(x) > 1)
 
 
 def set_best(
