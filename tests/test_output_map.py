@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, yeojohnson
 
 import pymc_active as pma
-from pymc_active.predictions.output_map import _far_from_others, offer_output_map
+from pymc_active.particles.power_map import _far_from_others, offer_output_map
 from pymc_active.structure import fitted_kernels
 from pymc_active.support.scaling import penalties
 
@@ -42,7 +42,7 @@ def test_the_inverse_and_the_slope(output_map):
     np.testing.assert_allclose(output_map.inverse(output_map(y)), y, rtol=1e-12)
     h = 1e-6
     numerical = (output_map(y + h) - output_map(y - h)) / (2 * h)
-    np.testing.assert_allclose(np.exp(output_map._log_slope(y)), numerical, rtol=1e-6)
+    np.testing.assert_allclose(np.exp(output_map.log_slope(y)), numerical, rtol=1e-6)
 
 
 def test_the_power_is_that_of_yeo_and_johnson():
@@ -158,6 +158,20 @@ def test_a_slip_is_a_single_value_far_from_all_others(y, row):
 )
 def test_penalties_are_equal_values_far_from_all_others(y, rows):
     assert penalties(np.array(y, float)).tolist() == rows
+
+
+def test_a_fit_offers_a_map_where_it_is_needed():
+    """Not of what is mapped already."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(60, 2))
+    logs = 1.5 * np.sin(5 * X[:, 0]) + np.cos(4 * X[:, 1]) + 0.1 * rng.normal(size=60)
+    box = [(0, 1)] * 2
+    with pytest.warns(pma.OutputScaleWarning, match="^a map of the outputs"):
+        fit = pma.fit(pma.ard_gp(X, np.exp(logs), bounds=box), random_seed=0, progressbar=False)
+    output_map = pma.OutputMap.of(fit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.OutputScaleWarning)
+        pma.fit(pma.ard_gp(X, output_map(np.exp(logs)), bounds=box), random_seed=0, progressbar=False)
 
 
 def test_penalties_are_named_in_place_of_a_map():

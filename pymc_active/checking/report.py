@@ -16,10 +16,10 @@ from pymc_active.checking.reference import Reference, Subject, check_reference, 
 from pymc_active.checking.verdict import verdict_on_fit, verdict_on_models
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
+from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.predictions.output_map import offer_output_map
 from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 

@@ -19,9 +19,9 @@ from pymc_active.learner.state import LearnerState
 from pymc_active.learner.verification import PLACES, regret_ratio
 from pymc_active.particles.choose import warn_of_points_left_out
 from pymc_active.particles.outliers import warn_of_outlier
+from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.output_map import offer_output_map
 from pymc_active.predictions.predict import posterior_mean
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import (

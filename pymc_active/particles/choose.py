@@ -17,6 +17,7 @@ from pymc_active.particles.fit import ParticleFit, default_particles
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import combine, from_modes
 from pymc_active.particles.outliers import warn_of_outlier
+from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
@@ -89,6 +90,8 @@ def fit(
     OutlierWarning
         If a measurement is far from what all others predict, of more than two for each parameter; not with
         ``max_points``.
+    OutputScaleWarning
+        If an :class:`OutputMap` makes y more probable by over 12 nats, as of values over orders of magnitude.
     PointsLeftOutWarning
         If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
@@ -126,7 +129,9 @@ def fit(
         )
     found = choose(gpm, count, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
-    warn_of_outlier(found)
+    # A slip would call for a map, too.
+    if not warn_of_outlier(found) and gpm.y_map.is_renewed:
+        offer_output_map(found)
     return found
 
 

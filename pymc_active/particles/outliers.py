@@ -49,11 +49,14 @@ def find_outlier(fit: Fit) -> tuple[int, float] | None:
     return (row, predicted) if is_known and abs(fit.y[row] - predicted) > _UNUSUAL * typical * sd else None
 
 
-def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> None:
-    """Warn of a measurement far from what all others predict, in a run unless its row was ``named`` before."""
+def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> bool:
+    """Warn of a measurement far from what all others predict, in a run unless its row was ``named`` before.
+
+    Returns whether there is one.
+    """
     found = find_outlier(fit)
     if found is None or (named is not None and found[0] in named):
-        return
+        return found is not None
     row, predicted = found
     if named is not None:
         named.add(row)
@@ -65,6 +68,7 @@ def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> None:
         f"noise look larger than it is elsewhere. {advice}",
         OutlierWarning,
     )
+    return True
 
 
 def _away(posterior: Posterior, y: np.ndarray, theta: np.ndarray) -> np.ndarray:

@@ -4,37 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import minimize_scalar
-from scipy.special import boxcox1p, inv_boxcox1p, ndtri
+from scipy.special import ndtri
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
-from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.particles.power_map import PowerMap
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, as_model_average
 from pymc_active.predictions.predict import predict
-from pymc_active.support.scaling import penalties
 from pymc_active.support.tables import read_inputs
-from pymc_active.support.user_warnings import OutputScaleWarning, warn_user
 
-KINDS = ("log", "yeo-johnson")
 # Equally probable values of a standard normal, over which a mean in the units of y is taken, and numbers in a block.
 _NODES, _BLOCK = ndtri((np.arange(100) + 0.5) / 100), 5_000_000
-# Nats. By chance 5 would do, but points that a learner chose are no fair sample of a function with a single hill: of 27
-# such points gains were 5 to 10 for logarithms, whose predictions no further map improved, and 20 to 24 for values that
-# the map made more probable elsewhere too, by a nat each.
-_LARGE_GAIN = 12.0
-# Median absolute deviations from the median beyond which a single value may be a slip.
-_FAR = 10.0
 
 
 @dataclass(frozen=True)
-class OutputMap:
+class OutputMap(PowerMap):
     """A monotone map of y, which a Gaussian process describes better than y itself.
 
     Model the mapped outputs, ``ard_gp(X, output_map(y), bounds=bounds)``, and tell them, ``learner.tell(x,
@@ -67,21 +57,6 @@ class OutputMap:
     array([2., 9.])
     """
 
-    kind: Literal["log", "yeo-johnson"] = "yeo-johnson"
-    power: float = 1.0
-    shift: float = 0.0
-    scale: float = 1.0
-    gain: float | None = None
-
-    def __post_init__(self):
-        if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {self.kind!r}")
-        if not 0 <= self.power <= 2 or not 0 < self.scale < np.inf or not np.isfinite(self.shift):
-            raise ValueError(
-                "power must be from 0 to 2, scale positive and shift finite; got "
-                f"power={self.power!r}, scale={self.scale!r} and shift={self.shift!r}"
-            )
-
     @classmethod
     def of(cls, fit: Fit | Fits) -> Self:
         """The map under which the data of a fit are most probable; of several fits, that of the most probable model.
@@ -91,53 +66,7 @@ class OutputMap:
         density; level and scale are profiled out. The gain is a lower bound of that of a new fit.
         """
         best = fit if isinstance(fit, Fit) else as_model_average(fit).best
-        gp = ConditionedGP(best.posterior, best.center)
-        y = gp.to_user_y(gp.y)
-        root = gp.factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))
-        quartiles = np.quantile(y, [0.25, 0.5, 0.75])
-        scale = float(quartiles[2] - quartiles[0]) or float(y.std()) or 1.0
-
-        def log_density(output_map: OutputMap) -> float:
-            ones, mapped = root[:, 0], root[:, 1:] @ output_map(y)
-            rest = mapped - ones * (ones @ mapped) / (ones @ ones)
-            variance = max(float(rest @ rest) / len(y), np.finfo(float).tiny)
-            return output_map._log_slope(y).sum() - 0.5 * len(y) * np.log(variance)
-
-        def powered(power: float) -> OutputMap:
-            return cls("yeo-johnson", float(power), float(quartiles[1]), scale)
-
-        best = minimize_scalar(lambda power: -log_density(powered(power)), bounds=(0, 2), method="bounded").x
-        candidates = [powered(power) for power in (0.0, best, 2.0)]
-        if y.min() > 0:
-            candidates.append(cls("log"))
-        found = max(candidates, key=log_density)
-        gain = log_density(found) - log_density(powered(1.0))
-        return cls(found.kind, found.power, found.shift, found.scale, float(gain))
-
-    def __call__(self, y: Any) -> np.ndarray:
-        """Mapped outputs, in the shape of y; a ValueError for the logarithm of a value that is not positive."""
-        y = np.asarray(y, float)
-        if self.kind == "log":
-            if (y <= 0).any():
-                raise ValueError(f'OutputMap("log") is for positive outputs; got {y.min():.4g}. Use "yeo-johnson"')
-            return np.log(y)
-        u = (y - self.shift) / self.scale
-        return np.where(u >= 0, boxcox1p(np.abs(u), self.power), -boxcox1p(np.abs(u), 2 - self.power))
-
-    def inverse(self, mapped: Any) -> np.ndarray:
-        """Outputs in the units of y."""
-        z = np.asarray(mapped, float)
-        if self.kind == "log":
-            return np.exp(z)
-        u = np.where(z >= 0, inv_boxcox1p(np.abs(z), self.power), -inv_boxcox1p(np.abs(z), 2 - self.power))
-        return self.shift + self.scale * u
-
-    def _log_slope(self, y: np.ndarray) -> np.ndarray:
-        """Log of the derivative at y."""
-        if self.kind == "log":
-            return -np.log(y)
-        u = (y - self.shift) / self.scale
-        return (self.power - 1) * np.sign(u) * np.log1p(np.abs(u)) - np.log(self.scale)
+        return cls.of_fit(best)
 
     def predict(
         self, source: Source, X_new: Any, *, quantiles: Sequence[float] | None = None, y_new: Any = None, **options: Any
@@ -157,7 +86,7 @@ class OutputMap:
         for name in ("f_quantile", "y_quantile") if quantiles is not None else ():
             found[name] = found[name].dims, self.inverse(found[name])
         if y_new is not None:
-            found["y_log_density"] = found.y_log_density + self._log_slope(np.asarray(y_new, float))
+            found["y_log_density"] = found.y_log_density + self.log_slope(np.asarray(y_new, float))
         return found
 
     def _moments(self, ensemble: Ensemble, blocks: list[np.ndarray]) -> np.ndarray:
@@ -171,40 +100,3 @@ class OutputMap:
                 variances.append(p.weights @ np.square(y - means[-1]).mean(1))
             found.append([means[0], *variances])
         return np.concatenate(found, axis=1)
-
-
-def _far_from_others(y: np.ndarray) -> int | None:
-    """The row of a single value that is much farther from the median than all others, as after a decimal slip."""
-    away = np.abs(y - np.median(y))
-    second, first = np.sort(away)[-2:][[0, -1]]
-    return int(np.argmax(away)) if first > _FAR * np.median(away) and second <= first / 2 else None
-
-
-def offer_output_map(fit: Fit) -> bool:
-    """Warn if the data of a fit call for a map, or hold penalties; whether they do."""
-    # All data, since the fit may use some of them only.
-    y = fit.gpm.y
-    failed = penalties(y)
-    if len(failed):
-        warn_user(
-            f"{len(failed)} values of y are {y[failed[0]]:.6g}, far from all others. If they stand for "
-            "experiments that failed, tell NaN in their place, so that the model learns where experiments fail: as "
-            "numbers they hide what happens elsewhere, and the recommended point may be worse than a measured one",
-            OutputScaleWarning,
-        )
-        return True
-    found = OutputMap.of(fit)
-    if (found.gain or 0.0) <= _LARGE_GAIN:
-        return False
-    power = f"yeo-johnson, power {found.power:.2g}; 1 changes nothing, 0 is like a logarithm"
-    what = "log" if found.kind == "log" else power
-    row = _far_from_others(y)
-    slip = "is far from all other values. If it is a slip, correct it; if it stands for a failed experiment, tell NaN. "
-    warn_user(
-        ("a map" if row is None else f"y[{row}] = {y[row]:.6g} {slip}If neither, a map")
-        + f" of the outputs ({what}) makes them {found.gain:.0f} nats more probable, so intervals of a model of y "
-        "itself are too wide in places and too narrow in others. Make output_map = OutputMap.of(learner.fit), model "
-        "and tell output_map(y), and predict by output_map.predict(fit, X)",
-        OutputScaleWarning,
-    )
-    return True
