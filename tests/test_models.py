@@ -482,9 +482,10 @@ def test_whole_numbers_are_data_like_others(hand):
         (lambda: pm.HalfNormal("noise", 0.5), np.ones(len(X))),
         (lambda: pm.gp.cov.WhiteNoise(pm.HalfNormal("noise", 0.5)), np.ones(len(X))),
         (lambda: GrowingNoise(2, pm.HalfNormal("noise", 0.5)), np.exp(2 * X[:, 0])),
+        (lambda: pma.cov.ErrorBars(2, 0, pm.HalfNormal("noise", 0.5)), 1 + np.square(X[:, 0])),
         (lambda: 0.3, np.full(len(X), 0.09)),
     ],
-    ids=["scalar", "WhiteNoise", "covariance of x", "number"],
+    ids=["scalar", "WhiteNoise", "covariance of x", "error bars", "number"],
 )
 def test_noise_enters_the_observation(sigma, variance):
     """At the origin of the unconstrained space every sd above is one."""

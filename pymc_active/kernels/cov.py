@@ -14,7 +14,7 @@ from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_numbers
 
-__all__ = ["Embedding", "Rescaled"]
+__all__ = ["Embedding", "ErrorBars", "Rescaled"]
 
 STATIONARY: dict[str, type[pm.gp.cov.Stationary]] = {
     kernel.__name__: kernel
@@ -122,6 +122,44 @@ class Embedding(_Mapped):
 
     def map_inputs(self, X):
         return X @ self.R.T
+
+
+class ErrorBars(pm.gp.cov.Covariance):
+    """Noise whose standard deviation is known for each point, a column of the inputs in units of y.
+
+    Pass it as ``sigma`` of ``marginal_likelihood``; the ``active_dims`` of the kernel leave the column out. Candidates
+    have the error bar that their measurement would have, so criteria prefer precise ones; 0 predicts without.
+
+    Parameters
+    ----------
+    input_dim, column : int
+        Number of columns of X, and position of that of the error bars.
+    sigma : tensor_like
+        Standard deviation of more noise, the same everywhere; variances add.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> import pymc_active as pma
+    >>> noise = pma.cov.ErrorBars(2, column=1, sigma=0.3)
+    >>> noise.diag(np.array([[5.0, 0.4], [6.0, 0.0]])).eval(mode="FAST_COMPILE")
+    array([0.25, 0.09])
+    """
+
+    @checked
+    def __init__(self, input_dim: int, column: int, sigma: Any = 0.0):
+        if not 0 <= column < count("input_dim", input_dim):
+            raise ValueError(f"column must be from 0 to {input_dim - 1}, of {input_dim} columns; got {column!r}")
+        super().__init__(input_dim, active_dims=[column])
+        self.sigma = sigma
+
+    def full(self, X: Any, Xs: Any = None) -> TensorVariable:
+        """Covariance matrix between the rows of X, or zeros between these and others."""
+        return pt.diag(self.diag(X)) if Xs is None else pt.zeros((X.shape[0], Xs.shape[0]))
+
+    def diag(self, X: Any) -> TensorVariable:
+        """Noise variance at the rows of X."""
+        return self.sigma**2 + pt.square(self._slice(X)[0][:, 0])
 
 
 class Rescaled(_Mapped):

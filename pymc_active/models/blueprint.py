@@ -341,7 +341,8 @@ def _with_known_noise(priors: Any, scale: float) -> Any:
     if not 0 < noise < np.inf:
         raise ValueError(
             "priors['noise'] is the known noise: its standard deviation in units of y, a positive number; got "
-            f"{priors['noise']!r}. Give a distribution to log_noise, of the noise divided by the scale of y"
+            f"{priors['noise']!r}. Give a distribution to log_noise, of the noise divided by the scale of y; for error "
+            "bars that differ see pymc_active.cov.ErrorBars"
         )
     if "log_noise" in priors:
         raise ValueError("priors has both noise and log_noise, which are the same: leave one out")

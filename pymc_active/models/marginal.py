@@ -149,5 +149,6 @@ def _check_noise(source: PyMCSource, X: np.ndarray) -> None:
     if shape != (len(probe),):
         raise ValueError(
             "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "
-            f"only ({shape}). Pass a scalar sigma or a covariance function of X, e.g. pm.gp.cov.WhiteNoise(sigma)."
+            f"only ({shape}). Pass a scalar sigma or a covariance function of X: for known error bars, make them a "
+            "column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
         )
