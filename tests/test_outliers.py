@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pymc_active as pma
-from pymc_active.particles.outliers import find_outlier, warn_of_outlier
+from pymc_active.particles.outliers import find_outlier, warn_of_outlier, warn_of_repeats
 
 T = np.arange(48.0)
 
@@ -85,3 +85,38 @@ def test_a_learner_names_a_slip_once():
     learner.tell([[-0.3]], 20.0)
     with pytest.warns(pma.OutlierWarning, match=r"^y\[18\] = 20 is far from"):
         learner.ask()
+
+
+def repeats_named(X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_repeats(np.asarray(X, float), np.asarray(y, float))
+    return [str(one.message) for one in caught if issubclass(one.category, pma.EvaluationWarning)]
+
+
+def test_rows_that_were_entered_twice_are_named():
+    """Not replicates, of which some may agree by chance, nor outputs that are few."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(20, 2)), rng.normal(size=20)
+    twice = np.r_[np.arange(20), [3, 7]]
+    [message] = repeats_named(X[twice], y[twice])
+    assert message.startswith("2 of 22 rows repeat others, outputs included, to the last digit")
+    assert not repeats_named(X, y)
+    assert not repeats_named(X[np.r_[twice, 5]], np.r_[y[twice], 0.3])
+    assert not repeats_named(X[twice], np.round(y[twice]))
+    assert not repeats_named(np.empty((0, 2)), [])
+
+
+def test_rows_that_were_entered_twice_are_named_by_a_fit_and_a_run(tmp_path):
+    """Once: a loaded run knows."""
+    rng = np.random.default_rng(0)
+    twice, X, y = np.r_[np.arange(8), 3], rng.uniform(size=(8, 1)), rng.normal(size=8)
+    gpm = pma.ard_gp(X[twice], y[twice], bounds=[(0, 1)])
+    with pytest.warns(pma.EvaluationWarning, match="1 of 9 rows repeat others"):
+        pma.fit(gpm, random_seed=0, progressbar=False)
+    with pytest.warns(pma.EvaluationWarning, match="1 of 9 rows repeat others"):
+        learner = pma.Learner(gpm, bounds=[(0, 1)], random_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.EvaluationWarning)
+        learner.save(tmp_path / "run.nc")
+        pma.Learner.load(tmp_path / "run.nc")

@@ -22,7 +22,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.stored import particles_from_dataset
 from pymc_active.support.files import Contents, read_generator, write_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
-from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, ignoring
+from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, EvaluationWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 6
@@ -133,21 +133,23 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         models = _models(document["models"], own, X, y)
         gpm = models if memory["is_several"] else models[ONLY]
     pool, bounds = _candidates(groups, document["table"], pool)
-    state = new_state(
-        gpm,
-        document["learn"],
-        criterion,
-        pool,
-        bounds,
-        repeat=bool(document["repeat"]),
-        minimize=bool(document["minimize"]),
-        prior=None,
-        explore_every=memory.get("explore_every", 0),
-        inference=memory["inference"],
-        verify=document["verify"],
-        random_seed=int(document["random_seed"]),
-        max_points=memory.get("max_points"),
-    )
+    # The saved run warned already.
+    with ignoring(EvaluationWarning):
+        state = new_state(
+            gpm,
+            document["learn"],
+            criterion,
+            pool,
+            bounds,
+            repeat=bool(document["repeat"]),
+            minimize=bool(document["minimize"]),
+            prior=None,
+            explore_every=memory.get("explore_every", 0),
+            inference=memory["inference"],
+            verify=document["verify"],
+            random_seed=int(document["random_seed"]),
+            max_points=memory.get("max_points"),
+        )
     if is_first:
         state.take(X, y)
     state.rng = read_generator(document["generator"])

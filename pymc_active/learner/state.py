@@ -21,6 +21,7 @@ from pymc_active.learner.models_followed import ONLY, FollowedModels, read_subje
 from pymc_active.learner.questions import Questions
 from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.outliers import warn_of_repeats
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.options import check_flag
 from pymc_active.support.tables import warn_if_apart
@@ -142,6 +143,7 @@ def new_state(
         candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
     if subject is None:
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
+    warn_of_repeats(subject.X, subject.y)
     verification = Verification(verify, len(subject.y), random_seed)
     _warn_about_scale(subject.models, candidates)
     if criterion is None:

@@ -16,7 +16,7 @@ from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.fit import ParticleFit, default_particles
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import combine, from_modes
-from pymc_active.particles.outliers import warn_of_outlier
+from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
 from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
@@ -90,6 +90,8 @@ def fit(
     OutlierWarning
         If a measurement is far from what all others predict, of more than two for each parameter; not with
         ``max_points``.
+    EvaluationWarning
+        If rows repeat others to the last digit, as if they were entered twice.
     OutputScaleWarning
         If an :class:`OutputMap` makes y more probable by over 12 nats, as of values over orders of magnitude.
     PointsLeftOutWarning
@@ -123,6 +125,7 @@ def fit(
         return found
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
+    warn_of_repeats(gpm.X, gpm.y)
     if method == "laplace":
         return fit_laplace(
             gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs

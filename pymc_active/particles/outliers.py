@@ -1,4 +1,4 @@
-"""Notice a measurement that the others contradict."""
+"""Notice measurements that were entered wrongly: one that the others contradict, or rows that came twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.laplace.modes.search import Searcher
 from pymc_active.models.datatrees import leave_one_out
 from pymc_active.posterior.base import MANY, Posterior
-from pymc_active.support.user_warnings import OutlierWarning, warn_user
+from pymc_active.support.user_warnings import EvaluationWarning, OutlierWarning, warn_user
 
 # Sds from what all others predict, given a fit to all: a measurement much farther away makes the noise look so large
 # that it seems to be near. Beside the largest of n normal numbers, about sqrt(2 log n).
@@ -17,6 +17,8 @@ _FAR, _BEYOND_CHANCE = 2.5, 0.5
 _UNUSUAL = 20.0
 # Points for each parameter: with fewer, a mode says more than the others know.
 _ENOUGH = 2
+# Share of outputs at different inputs that differ, with which equal ones are no matter of rounding.
+_DIFFERENT = 0.9
 # Median of the absolute value of a standard normal.
 _MEDIAN = 0.6745
 
@@ -69,6 +71,18 @@ def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> bool:
         OutlierWarning,
     )
     return True
+
+
+def warn_of_repeats(X: np.ndarray, y: np.ndarray) -> None:
+    """Warn of rows of X (n, D) and y (n,) that repeat others to the last digit, unless by rounding or in part only."""
+    places, rows = (len(np.unique(values, axis=0)) for values in (X, np.c_[X, y]))
+    if rows < len(y) and places == rows and len(np.unique(y)) > _DIFFERENT * places:
+        warn_user(
+            f"{len(y) - rows} of {len(y)} rows repeat others, outputs included, to the last digit, so that the noise "
+            "looks like zero, and a fit may take long. If they were entered twice, leave them out "
+            "(data.drop_duplicates()); a simulator without noise need not be run twice",
+            EvaluationWarning,
+        )
 
 
 def _away(posterior: Posterior, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
