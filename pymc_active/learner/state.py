@@ -143,7 +143,8 @@ def new_state(
         candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
     if subject is None:
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
-    warn_of_repeats(subject.X, subject.y)
+    for model in list(subject.models.values())[:1]:
+        warn_of_repeats(model)
     verification = Verification(verify, len(subject.y), random_seed)
     _warn_about_scale(subject.models, candidates)
     if criterion is None:

@@ -125,7 +125,7 @@ def fit(
         return found
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
-    warn_of_repeats(gpm.X, gpm.y)
+    warn_of_repeats(gpm)
     if method == "laplace":
         return fit_laplace(
             gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs

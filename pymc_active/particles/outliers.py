@@ -7,6 +7,7 @@ import numpy as np
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.modes.search import Searcher
 from pymc_active.models.datatrees import leave_one_out
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import MANY, Posterior
 from pymc_active.support.user_warnings import EvaluationWarning, OutlierWarning, warn_user
 
@@ -73,10 +74,11 @@ def warn_of_outlier(fit: Fit, named: set[int] | None = None) -> bool:
     return True
 
 
-def warn_of_repeats(X: np.ndarray, y: np.ndarray) -> None:
-    """Warn of rows of X (n, D) and y (n,) that repeat others to the last digit, unless by rounding or in part only."""
+def warn_of_repeats(gpm: GPModel) -> None:
+    """Warn if rows of data repeat others to the last digit, no replicates differ, and the noise is to be learned."""
+    X, y = gpm.X, gpm.y
     places, rows = (len(np.unique(values, axis=0)) for values in (X, np.c_[X, y]))
-    if rows < len(y) and places == rows and len(np.unique(y)) > _DIFFERENT * places:
+    if "log_noise" in gpm.shapes and rows < len(y) and places == rows and len(np.unique(y)) > _DIFFERENT * places:
         warn_user(
             f"{len(y) - rows} of {len(y)} rows repeat others, outputs included, to the last digit, so that the noise "
             "looks like zero, and a fit may take long. If they were entered twice, leave them out "
