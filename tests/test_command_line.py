@@ -470,6 +470,8 @@ def test_several_models_compete(lab):
     lab(*POOLED, *"--learn model --model SE --model LIN --model ard -n 2 --state run.nc".split())
     assert list(lab.load().models) == ["SE", "LIN", "ard"]
     assert "bams (nats)" in lab.out
+    # The answer so far.
+    assert re.search(r"models by probability: (SE|LIN|ard) [\d.]+, ", lab.err)
 
 
 def test_what_is_known_of_the_target_is_the_prior(lab):
@@ -811,6 +813,7 @@ HEADER = "sample,moisture,density,fat\n"
     [
         ("sample,moisture,density\n1,2,3\n", "measurements.csv has no column 'fat' (target); it has sample, moisture"),
         (HEADER + "1,50,1.05,20\n2,51,1.06,<5\n", "line 3: target 'fat' holds '<5', which is no number"),
+        (HEADER + "1,50,1.05,20\n2,51,1.06,<5\n", "of a detection limit write about half of it, as a value"),
         (
             HEADER + '1,50,1.05,20\n2,"51,5",1.06,5\n',
             "line 3: input 'moisture' holds '51,5', which is no number; if commas",

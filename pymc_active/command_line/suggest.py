@@ -18,6 +18,7 @@ from pymc_active.command_line.state import Run, Suggestion
 from pymc_active.command_line.tables import Table, listing, read_table
 from pymc_active.learner.designs import latin_hypercube, random_design
 from pymc_active.learner.learner import Learner
+from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 
 
@@ -220,6 +221,9 @@ def _show(call: _Call, found: list[Suggestion], learner: Learner | None) -> None
     given, settings, measured, candidates, console = call
     if found:
         show(found, settings, learner, console)
+    if learner is not None and isinstance(learner.fit, ModelAverage):
+        share = learner.fit.probability.to_series().sort_values(ascending=False)
+        console.note(f"models by probability: {listing(f'{label} {p:.2g}' for label, p in share.items())}")
     if given.output and found:
         write_sheet(given.output, settings, measured, candidates, found)
         wanted = settings.target

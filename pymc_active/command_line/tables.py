@@ -69,9 +69,14 @@ class Table(NamedTuple):
         elif self.decimal != "." and math.isfinite(_number(cell)):
             problem += f" with --decimal {self.decimal}"
         elif what == "input":
-            problem += "; name a column of labels with --id, and the inputs with --inputs a,b,c"
+            problem += (
+                "; name a column of labels with --id, and the inputs with --inputs a,b,c; write dates as numbers, such "
+                "as days since the first"
+            )
         else:
             problem += "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
+            if cell.startswith(("<", ">")):
+                problem += "; of a detection limit write about half of it, as a value: a failure would be avoided"
         raise ValueError(problem)
 
 
