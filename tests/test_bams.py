@@ -333,3 +333,13 @@ def test_rough_importance_evidences_are_named_once(monkeypatch, fits):
             fits, evidence="importance", random_seed=0, prior={first: 1.0, **dict.fromkeys(others, 0.0)}
         )
     assert repr(others[0]) not in str(caught[0].message)
+
+
+@pytest.mark.parametrize("weight", [1e-20, 1e-250, 1e-320])
+def test_a_model_of_hardly_any_weight_tells_nothing(weight):
+    """However far its predictions are from those of the other one, and however small products of densities."""
+    means, variances, owner = np.array([[0.0], [30.0]]), np.ones((2, 1)), np.array([0, 1])
+    weights = np.array([1.0, weight])
+    [information] = entropy.mixture_information(means, variances, weights, owner)
+    assert 0 <= information <= -weight * np.log(weight) * 1.1 + 1e-12
+    assert np.isfinite(entropy.mixture_information_gradient(means, variances, weights, owner)).all()

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from users import users_gp
 
 import pymc_active as pma
+from pymc_active.kernels.periodic import highest_frequency
 from pymc_active.laplace import fit_laplace_models
 from pymc_active.laplace.curvature import FLOOR
 from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
@@ -128,6 +129,21 @@ def test_points_on_a_lattice_tell_no_period_below_two_of_its_steps():
 
     assert_allclose(shortest(0.0), 2.0, rtol=0.02)
     assert shortest(0.15) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (np.arange(30.0), 0.5),
+        ([0.0, 1.0], 0.5),
+        ([1.0], 0.0),
+        # Rounding, and the peak of the window at zero, are no lattice.
+        ([0.1 + 0.2, 0.3, 0.3], 0.0),
+        (np.append(0.03 * np.sort(np.random.default_rng(0).uniform(size=100)), 1.0), 100.0),
+    ],
+)
+def test_the_highest_frequency_that_points_tell(x, expected):
+    assert_allclose(highest_frequency(np.asarray(x), 100.0), expected, rtol=0.01)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -174,6 +174,12 @@ def test_a_fit_offers_a_map_where_it_is_needed():
         pma.fit(pma.ard_gp(X, output_map(np.exp(logs)), bounds=box), random_seed=0, progressbar=False)
 
 
+def test_two_points_call_for_no_map():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.OutputScaleWarning)
+        pma.fit(pma.ard_gp([[0.3], [0.6]], [1e-10, 1.0], bounds=[(0, 1)]), random_seed=0, progressbar=False)
+
+
 def test_penalties_are_named_in_place_of_a_map():
     punished = fitted(lambda X: np.where(X[:, 0] > 0.6, -1000.0, X[:, 0] + X[:, 1]), 20)
     with pytest.warns(pma.OutputScaleWarning, match=r"^\d+ values of y are -1000, far .* tell NaN in their place"):

@@ -221,7 +221,7 @@ def _show(call: _Call, found: list[Suggestion], learner: Learner | None) -> None
     given, settings, measured, candidates, console = call
     if found:
         show(found, settings, learner, console)
-    if learner is not None and isinstance(learner.fit, ModelAverage):
+    if found and learner is not None and isinstance(learner.fit, ModelAverage):
         share = learner.fit.probability.to_series().sort_values(ascending=False)
         console.note(f"models by probability: {listing(f'{label} {p:.2g}' for label, p in share.items())}")
     if given.output and found:

@@ -176,9 +176,11 @@ def mixture_information_gradient(
 
 
 def _log_ratio(joint: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """log(p_k / (w_k p)) from p_k (N, K) and w_k (K,); zero for owners that there are none of."""
+    """log(p_k / (w_k p)) from p_k (N, K) and w_k (K,); zero where p_k is."""
     p = np.maximum(joint.sum(1, keepdims=True), _TINY)
-    return np.log(np.maximum(joint, _TINY) / (np.where(share > 0, share, 1.0) * p))
+    # Products of tiny numbers underflow.
+    ratio = np.log(np.maximum(joint, _TINY)) - np.log(np.where(share > 0, share, 1.0)) - np.log(p)
+    return np.where(joint > 0, ratio, 0.0)
 
 
 def _gradient(

@@ -16,19 +16,25 @@ from pymc_active.kernels.spectra import Spectrum, Term
 from pymc_active.kernels.stationary import Stationary
 
 # Power of the spectral window from which on waves of two frequencies count as the same: a few points, or small errors,
-# beside a lattice tell little.
-_ALIAS = 0.85
+# beside a lattice tell little. Frequencies that are looked at, at most, and numbers of a block.
+_ALIAS, _FREQUENCIES, _BLOCK = 0.85, 20_000, 500_000
 
 
 def highest_frequency(x: np.ndarray, highest: float) -> float:
     """The frequency, ``highest`` at most, beyond which points x (n,) hardly tell a wave from one of lower frequency."""
     length = float(np.ptp(x))
-    if not length:
+    if not length > 1e-12 * np.abs(x).max(initial=0.0):
         return 0.0
-    frequencies = np.arange(2 / length, 2 * highest, 0.25 / length)
-    # The spectral window, which is one at the reciprocal step of a lattice.
-    window = np.square(np.abs(np.exp(2j * np.pi * np.multiply.outer(frequencies, x)).mean(1)))
-    return float(0.5 * min(frequencies[window > _ALIAS], default=2 * highest))
+    n, has_fallen = min(int(8 * highest * length), _FREQUENCIES), False
+    # The spectral window, which is one at the reciprocal step of a lattice, once it has fallen from its peak at zero.
+    for first in range(0, n, block := max(1, _BLOCK // len(x))):
+        frequencies = 0.25 / length * (1 + np.arange(first, min(first + block, n)))
+        window = np.square(np.abs(np.exp(2j * np.pi * np.multiply.outer(frequencies, x)).mean(1)))
+        fell = np.maximum.accumulate(window < _ALIAS) | has_fallen
+        if (is_alias := fell & (window > _ALIAS)).any():
+            return float(min(0.5 * frequencies[np.argmax(is_alias)], highest))
+        has_fallen = bool(fell[-1])
+    return highest
 
 
 class Periodic(Node):

@@ -14,14 +14,14 @@ Profile = Callable[[np.ndarray, int], tuple[np.ndarray, ...]]
 
 # pm.gp.cov.Stationary adds this under the root to keep the derivative finite at r = 0.
 ROOT_OFFSET = 1e-12
-# Correlations are at least exp of this, 1e-30. Products of much smaller ones are subnormal numbers, with which a
-# Cholesky factorisation takes four times as long.
-_LOWEST = -70.0
+# Correlations fall no further than to exp of minus this, or about, 1e-30. Products of much smaller ones are subnormal
+# numbers, with which a Cholesky factorisation takes four times as long.
+_FARTHEST = 70.0
 
 
 def correlation(logarithm: np.ndarray) -> np.ndarray:
     """exp(logarithm), overwriting it; 1e-30 in place of less."""
-    np.maximum(logarithm, _LOWEST, out=logarithm)
+    np.maximum(logarithm, -_FARTHEST, out=logarithm)
     return np.exp(logarithm, out=logarithm)
 
 
@@ -33,8 +33,8 @@ def exp_quad(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 
 def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √5 r + 5/3 r²) exp(-√5 r)."""
-    a = np.sqrt(5.0 * (s + ROOT_OFFSET))
-    e = correlation(-a)
+    a = np.minimum(np.sqrt(5.0 * (s + ROOT_OFFSET)), _FARTHEST)
+    e = np.exp(-a)
     slope = (1.0 + a) * e
     g = (a * a / 3.0) * e + slope
     if not order:
@@ -52,16 +52,16 @@ def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 
 def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √3 r) exp(-√3 r)."""
-    a = np.sqrt(3.0 * (s + ROOT_OFFSET))
-    e = correlation(-a)
+    a = np.minimum(np.sqrt(3.0 * (s + ROOT_OFFSET)), _FARTHEST)
+    e = np.exp(-a)
     g = (1.0 + a) * e
     return (g, -1.5 * e, 2.25 * e / a)[: order + 1] if order else (g,)
 
 
 def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """exp(-r)."""
-    r = np.sqrt(s + ROOT_OFFSET)
-    g = correlation(-r)
+    r = np.minimum(np.sqrt(s + ROOT_OFFSET), _FARTHEST)
+    g = np.exp(-r)
     return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1] if order else (g,)
 
 

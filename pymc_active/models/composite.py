@@ -54,6 +54,8 @@ _KNOWN_PERIOD_SD = 0.01
 # Fewer points show no season anyway; so many cycles are not looked at. Multiple of the largest scaled input at which no
 # location is meant to be.
 _FEW, _CYCLES, _FAR_LOCATION = 8, 500, 5.0
+# So many points tell whether they lie on a lattice.
+_ENOUGH = 1000
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
 _LINES = ("LIN", "LIN0")
 _PERIODIC = {"PER": Periodic, "PER0": ZeroMeanPeriodic}
@@ -333,8 +335,10 @@ def _warn_of_periods(source: _Composite) -> None:
             continue
         span, step = (np.ptp(x) if box is None else box[1][k] - box[0][k]), np.diff(x).min()
         # Rounding of dates makes some steps a little shorter. Uneven points show shorter periods than a lattice.
-        is_told = _CYCLES * period > np.ptp(x) and highest_frequency(x, 1 / period) >= 1 / period
-        if not (period > 1.9 * step or is_told) or period > 1.1 * span:
+        is_told = period > 1.9 * step or (
+            _CYCLES * period > np.ptp(x) and highest_frequency(x[:_ENOUGH], 1 / period) >= 1 / period
+        )
+        if not is_told or period > 1.1 * span:
             warn_user(
                 f"period={period:g} is in the units of {name_of_input(source.inputs[k])}, which spans {span:.3g} in "
                 f"steps of {step:.3g} and more: no repetition can be seen. If it is in other units, give it in these",

@@ -25,6 +25,7 @@ from pymc_active.support.arguments import checked
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     OutlierWarning,
+    OutputScaleWarning,
     PointsLeftOutWarning,
     ignoring,
     warn_user,
@@ -93,7 +94,8 @@ def fit(
     EvaluationWarning
         If rows repeat others to the last digit, as if they were entered twice.
     OutputScaleWarning
-        If an :class:`OutputMap` makes y more probable by over 12 nats, as of values over orders of magnitude.
+        If an :class:`OutputMap` makes y more probable by over 12 nats, as of values over orders of magnitude; not by
+        ``method="laplace"``.
     PointsLeftOutWarning
         If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
@@ -122,6 +124,7 @@ def fit(
             compile_kwargs=compile_kwargs,
         )
         warn_of_points_left_out(found)
+        _offer_map(found)
         return found
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
@@ -133,9 +136,14 @@ def fit(
     found = choose(gpm, count, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
     # A slip would call for a map, too.
-    if not warn_of_outlier(found) and gpm.y_map.is_renewed:
-        offer_output_map(found)
+    if not warn_of_outlier(found):
+        _offer_map(found)
     return found
+
+
+def _offer_map(fit: Fit) -> None:
+    if fit.gpm.y_map.is_renewed:
+        offer_output_map(fit)
 
 
 def check_max_points(max_points: int) -> int:
@@ -162,7 +170,7 @@ def _fit_some(gpm: GPModel, max_points: int, *, random_seed: np.random.Generator
     X, y = gpm.X.copy(), gpm.y.copy()
     rows = informative_rows(gpm, max_points, random_seed)
     # Its rows would be those of the points taken.
-    with holding(gpm, X[rows], y[rows]), ignoring(OutlierWarning):
+    with holding(gpm, X[rows], y[rows]), ignoring(OutlierWarning, OutputScaleWarning):
         found = fit(gpm, random_seed=random_seed, **keywords)
     return replace(found, n_left_out=len(y) - max_points)
 

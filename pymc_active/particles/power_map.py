@@ -18,6 +18,8 @@ KINDS = ("log", "yeo-johnson")
 # such points gains were 5 to 10 for logarithms, whose predictions no further map improved, and 20 to 24 for values that
 # the map made more probable elsewhere too, by a nat each.
 _LARGE_GAIN = 12.0
+# With fewer points level and scale leave nothing to judge.
+_FEWEST = 6
 # Median absolute deviations from the median beyond which a single value may be a slip.
 _FAR = 10.0
 
@@ -112,6 +114,8 @@ def offer_output_map(fit: Fit) -> bool:
             OutputScaleWarning,
         )
         return True
+    if len(fit.y) < _FEWEST:
+        return False
     found = PowerMap.of_fit(fit)
     if (found.gain or 0.0) <= _LARGE_GAIN:
         return False
