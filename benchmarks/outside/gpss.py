@@ -160,6 +160,8 @@ def picture(each, rows):
     right.barh([one["series"][:28] for one in each], [one["RMSE ratio"] - 1 for one in each], left=1, color="C1")
     right.axvline(1, color="0.3", lw=1)
     right.set_xscale("log")
+    right.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
+    right.minorticks_off()
     right.invert_yaxis()
     right.set_xlabel("RMSE, all kernels / best of the ten")
     for ax in (left, right):
