@@ -39,7 +39,7 @@ def bams(
 
     Bayesian active model selection: the mutual information of the outcome y* (with noise) and the model,
     :math:`H[\sum_k p_k q_k(y^*)] - \sum_k p_k H[q_k(y^*)]`. It is at most the entropy of the model probabilities, and
-    zero where all models predict the same. Models with a weight below 1e-9 are left out.
+    zero where all models predict the same. Models with less than 1e-4 of the second largest weight are left out.
 
     Parameters
     ----------

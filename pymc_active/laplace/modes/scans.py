@@ -51,7 +51,8 @@ def _places(posterior: KernelPosterior, leaf: Step) -> np.ndarray:
 def _log_periods(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     """Log periods that the data can distinguish and the prior allows, and trends, longest first.
 
-    Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can.
+    Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can. Periods down to
+    the mean distance of the points are scanned all the same, since the prior may prefer them.
     """
     prior = posterior.prior
     mean, sd = prior.mean[leaf.log_period], prior.sd[leaf.log_period]
