@@ -233,6 +233,27 @@ def test_periods_are_found_although_particles_may_miss_them():
 
 
 @pytest.mark.slow
+def test_many_effective_draws_around_modes_are_the_posterior_that_smc_finds():
+    rng = np.random.default_rng(3)
+    x = np.sort(rng.uniform(0, 10, 20))
+    gpm = pma.composite_gp(
+        x[:, None],
+        np.sin(2 * np.pi * x / 3) + 0.3 * x + 0.2 * rng.normal(size=20),
+        "PER + LIN",
+        bounds=[(0, 10)],
+    )
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    assert (fit.diagnostics["method"] == "laplace") == (fit.diagnostics["n_weighted"] >= 500)
+    long = pma.fit(gpm, method="smc", n_particles=1024, random_seed=2, progressbar=False)
+    error = np.hypot(fit.log_evidence_error, long.log_evidence_error)
+    assert fit.log_evidence == pytest.approx(long.log_evidence, abs=4 * error)
+    X_new = np.linspace(0, 10, 30)[:, None]
+    ours, other = pma.predict(fit, X_new), pma.predict(long, X_new)
+    # Each is of 256 or more draws, so that means differ by a few sixteenths of the spread at most.
+    assert (abs(ours.f_mean - other.f_mean) < 0.3 * np.sqrt(other.y_variance)).all()
+
+
+@pytest.mark.slow
 def test_a_users_own_model_with_transforms_can_be_sampled():
     X, y = data(8)
     gpm = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 2)), lambda: pm.HalfNormal("sigma", 0.5))

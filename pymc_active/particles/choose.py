@@ -35,6 +35,10 @@ METHODS = ("auto", "smc", "laplace")
 # Evaluations of a log density with its gradient, in units of one with few points: what SMC costs without asking, what
 # it may cost beside a search of modes, and what it may cost at most.
 _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
+# Effective weighted draws around modes to which SMC has nothing to add. Of 114 posteriors of sums and products of
+# kernels and 12 to 35 points with so many, 113 had an evidence within 0.13 nats of a mixture with SMC of 1,024
+# particles; of the other one SMC had missed the period.
+_SURE = 500
 # The least that max_points may be.
 _FEWEST_POINTS = 10
 
@@ -59,11 +63,12 @@ def fit(
     method : {"auto", "smc", "laplace"}
         ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
         this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
-        modes from particles, as periods do, it also searches modes and samples around them by importance, and mixes
-        both by their evidences: each can only miss mass. A run for an embedding of which few families are left
-        is repeated, and both are mixed. With many data, where SMC is expensive, draws around the modes
-        suffice if importance sampling confirms them. The choice depends on the estimated number of operations and on
-        effective sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say what was done.
+        modes from particles, as periods do, it searches modes and samples around them by importance; unless 500 of
+        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. A run
+        for an embedding of which few families are left is repeated, and both are mixed. With many data, where SMC is
+        expensive, draws around the modes suffice if importance sampling confirms them. The choice depends on the
+        estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]`` and
+        ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`.
     max_points : int, optional
@@ -225,9 +230,9 @@ def choose(
             return combine(annealed, smc(reason), rng, reason)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
         return combine(annealed, around_modes(reason), rng, reason)
-    modes = around_modes("importance sampling confirms the modes, and SMC would cost more")
+    modes = around_modes("importance sampling confirms the modes, so SMC would only cost more")
     trusted = modes.diagnostics["confirmed"]
-    if trusted and (not hides or cost > _BESIDE):
+    if trusted and (not hides or cost > _BESIDE or modes.diagnostics["n_weighted"] >= _SURE):
         return modes
     if cost <= (_BESIDE if hides and trusted else _MOST):
         reason = "modes may hide from SMC, and mass away from the modes from a search: mixed by evidence"
