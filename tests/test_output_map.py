@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, yeojohnson
 
 import pymc_active as pma
 from pymc_active.particles.power_map import _far_from_others, offer_output_map
-from pymc_active.structure import fitted_kernels
+from pymc_active.structure import fitted_kernels, kernel_search
 from pymc_active.support.scaling import penalties
 
 BOX = [(-1.0, 1.0)] * 2
@@ -227,18 +227,38 @@ def test_an_interrupt_while_logarithms_are_tried_keeps_the_search(monkeypatch):
     fit_models = fitted_kernels.fit_laplace_models
 
     def tired(models, **keywords):
-        if len(tried) == 2:
+        if len(tried) == 1:
             raise KeyboardInterrupt
         tried.append(models)
         return fit_models(models, **keywords)
 
     tried = []
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
-    found = pma.search.compositional_kernel_search(
-        MONTHS[:, None], ADDED + 5, bases=("LIN",), depth=1, random_seed=0, progressbar=False
-    )
-    assert list(found.fits) == ["LIN", "C"]
-    assert len(tried) == 2
+    with pytest.warns(pma.DoubtfulFitWarning, match="it was interrupted"):
+        found = pma.search.compositional_kernel_search(
+            MONTHS[:, None], ADDED + 5, bases=("LIN",), depth=1, random_seed=0, progressbar=False
+        )
+    assert list(found.fits) == ["LIN"]
+    assert found.stopped == "interrupted"
+
+
+@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
+def test_who_interrupts_a_long_search_is_told_of_logarithms(monkeypatch):
+    fit_models = fitted_kernels.fit_laplace_models
+
+    def tired(models, start, **keywords):
+        # Only the second level starts from fits.
+        if start:
+            raise KeyboardInterrupt
+        return fit_models(models, start=start, **keywords)
+
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
+    monkeypatch.setattr(kernel_search, "_SHORT", 10)
+    with pytest.warns(pma.OutputScaleWarning, match="the logarithm of y is"):
+        found = pma.search.compositional_kernel_search(
+            MONTHS[:, None], np.exp(ADDED), bases=("LIN",), random_seed=0, progressbar=False
+        )
+    assert found.stopped == "interrupted"
 
 
 def test_a_recommendation_far_above_the_data_says_so():

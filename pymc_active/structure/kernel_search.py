@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import batched
@@ -220,8 +219,8 @@ def compositional_kernel_search(
         ``bounds``.
     OutputScaleWarning
         If the logarithm of positive y is more probable by over five nats, as it is where changes multiply: by a second
-        search of three levels (one, with more than 300 points), compared with the first levels of y. Not for
-        ``score="bic"``, or with a budget.
+        search of three levels (one, with more than 300 points), compared with the first levels of y, after these. Not
+        for ``score="bic"``, or with a budget.
 
     Notes
     -----
@@ -281,7 +280,8 @@ def compositional_kernel_search(
         _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
-    evidence = evidence_of(len(values), int(rng.integers(2**31))) if score == "evidence" else {}
+    seed = int(rng.integers(2**31)) if score == "evidence" else 0
+    evidence = evidence_of(len(values), seed) if score == "evidence" else {}
     search = FittedKernels(X, y, models, keywords, evidence, len(base), cost)
     candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
     expanded: set[Expression] = set()
@@ -304,6 +304,17 @@ def compositional_kernel_search(
                     found.setdefault(child, parent)
         return found
 
+    outputs, advice = read_outputs(y, len(values)), None
+    n_compared = min(depth, _LEVELS if len(values) <= _SHORT else 1)
+
+    def compare_logarithm() -> str:
+        if score != "evidence" or budget is not None or not _may_multiply(outputs):
+            return ""
+        # Generators of their own, so that the search does not depend on it.
+        own = {**keywords, "random_seed": np.random.default_rng(seed)}
+        logs = FittedKernels(X, np.log(outputs), {**models, "y_scale": "standardize"}, own, evidence, len(base), cost)
+        return _advice_of_logarithm(search, logs, kernels, near, min(level, n_compared))
+
     # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
         try:
@@ -315,6 +326,9 @@ def compositional_kernel_search(
                         search.fit(dict(batch), level)
                         advance(len(batch))
                     search.confirm(score)
+                if level == n_compared:
+                    # Early, so that who interrupts a long search is told.
+                    advice = compare_logarithm()
                 if len(chosen) < len(candidates) or len(search.records) == budget:
                     stopped = f"budget of {budget} kernels used up"
                     break
@@ -329,6 +343,8 @@ def compositional_kernel_search(
                 if not candidates:
                     stopped = "no neighbours left"
                     break
+            if advice is None:
+                advice = compare_logarithm()
             if search.fits and first_level is None and budget is None:
                 # That there is nothing but noise, which is not expanded.
                 search.fit({Base("C"): None}, 1)
@@ -361,16 +377,11 @@ def compositional_kernel_search(
     # An interrupted search may have sampled none.
     result = StructureSearch(search.table(), search.fits, score, stopped, evidence if search.sampled else {})
     _warn(result)
-    outputs = read_outputs(y, len(values))
     if period is not None and n_inputs == 1 and score == "evidence" and budget is None and stopped != "interrupted":
         with ignoring(DoubtfulFitWarning):
             _offer_another_season(result, search, known_periods(period, input_labels(X, 1))[0] or np.inf)
-    if score == "evidence" and budget is None and stopped != "interrupted" and _may_multiply(outputs):
-        logs = FittedKernels(
-            X, np.log(outputs), {**models, "y_scale": "standardize"}, keywords, evidence, len(base), cost
-        )
-        with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
-            _offer_logarithm(result, logs, kernels, near)
+    if advice:
+        warn_user(advice, OutputScaleWarning)
     return result
 
 
@@ -415,33 +426,33 @@ def _offer_another_season(result: StructureSearch, search: FittedKernels, known:
             )
 
 
-def _offer_logarithm(
-    result: StructureSearch,
+def _advice_of_logarithm(
+    search: FittedKernels,
     logs: FittedKernels,
     kernels: Sequence[Expression],
     neighbours: Callable[[Expression], list[Expression]],
-) -> None:
-    """Warn if the logarithm of y is more probable than y, both by kernels of the first levels."""
-    logs.fit(dict.fromkeys(kernels), 1)
+    n_levels: int,
+) -> str:
+    """What to do if the logarithm of y is more probable than y, both by kernels of the first levels; else nothing."""
+    if search.fits:
+        logs.fit(dict.fromkeys(kernels), 1)
     if not logs.fits:
-        return
-    n_levels = min(_LEVELS if len(logs.y) <= _SHORT else 1, int(result.table.level.max()))
+        return ""
     for level in range(2, n_levels + 1):
         parent = logs.ranked("evidence")[0].expression
         children = [child for child in neighbours(parent) if child not in logs.records]
         for batch in batched(children, _BATCH):
             logs.fit(dict.fromkeys(batch, parent), level)
-    before, by = result._best_label(n_levels), logs.ranked("evidence")[0].expression
+    before, by = search.ranked("evidence")[0].expression, logs.ranked("evidence")[0].expression
     # Laplace's evidences of both.
-    own = result.fits[before].evidence.value + float(result.table.log_prior.sel(model=before))
-    gain = logs.best_score("evidence") - np.sum(logs.y) - own
-    if gain > _LARGE_GAIN:
-        warn_user(
-            f"kernel search: the logarithm of y is {gain:.0f} nats more probable by {by} than y itself by {before}, so "
-            "its changes multiply, and forecasts of y may go wrong. Search with np.log(y), and predict by "
-            'pma.OutputMap("log").predict(found.average, X_new), in the units of y',
-            OutputScaleWarning,
-        )
+    gain = logs.best_score("evidence") - np.sum(logs.y) - search.best_score("evidence")
+    if gain <= _LARGE_GAIN:
+        return ""
+    return (
+        f"kernel search: the logarithm of y is {gain:.0f} nats more probable by {by} than y itself by {before}, so "
+        "its changes multiply, and forecasts of y may go wrong. Search with np.log(y), and predict by "
+        'pma.OutputMap("log").predict(found.average, X_new), in the units of y'
+    )
 
 
 def _warn(result: StructureSearch) -> None:
