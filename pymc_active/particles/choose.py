@@ -37,7 +37,8 @@ METHODS = ("auto", "smc", "laplace")
 _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
 # Effective weighted draws around modes to which SMC has nothing to add. Of 101 posteriors of sums and products of
 # kernels and 12 to 35 points with so many, 100 had an evidence within 0.2 nats of a mixture with SMC of 1,024
-# particles; of the other one that mixture had missed the best mode, by 20 nats.
+# particles; of the other one that mixture had missed the best mode, by 20 nats. On 98 data sets from the models
+# themselves, 90 % intervals of new measurements held 0.901 ± 0.009 of them, and 0.901 with SMC besides.
 _SURE = 500
 # The least that max_points may be.
 _FEWEST_POINTS = 10
@@ -64,11 +65,11 @@ def fit(
         ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
         this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
         modes from particles, as periods do, it searches modes and samples around them by importance; unless 500 of
-        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. A run
-        for an embedding of which few families are left is repeated, and both are mixed. With many data, where SMC is
-        expensive, draws around the modes suffice if importance sampling confirms them. The choice depends on the
-        estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]`` and
-        ``["reason"]`` say what was done.
+        these draws, and a tenth, are effective, it also anneals, and mixes both by their evidences: each can only miss
+        mass. A run for an embedding of which few families are left is repeated, and both are mixed. With many data,
+        where SMC is expensive, draws around the modes suffice if importance sampling confirms them. The choice depends
+        on the estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]``
+        and ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`.
     max_points : int, optional
