@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 
+from pymc_active.kernels.periodic import Periodic
 from pymc_active.laplace.like_terms import same_place
-from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, set_best
+from pymc_active.laplace.modes.scans import best_of_grid, hidden_grid, hidden_leaves
 from pymc_active.laplace.modes.search import (
     MOST_MODES,
     Found,
@@ -35,6 +37,9 @@ _RUNG, _ROUGH = 25, 60
 _CHANGES, _BEST = 0.4, 3
 # Up to this many fresh starts, warm starts are followed: the best few, or all with fewer data than the last number.
 FOLLOW, _WARM, _FEW_DATA = 2, 3, 30
+# Share of the places of a step that a start scans, and of periods at each of two lengthscales: its own, and one so
+# many prior sds below the prior's centre.
+_OF_PLACES, _OF_PERIODS, _SHORTER = 0.8, 0.5, (1.5, 3.5)
 # Rough climbs that end this close, in nats and in prior sds, most likely found one mode.
 _ALIKE, _NEAR = 0.02, 0.5
 
@@ -77,14 +82,24 @@ def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:
 
 
 def _set_hidden(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-    """Set each period, and each place of a step, in turn to the best given the other parameters."""
+    """Set each period, and each place of a step, in turn to the best given the other parameters.
+
+    What is best of all may be a period as long as the data with a lengthscale far below its cycle, where no scan at
+    usual lengthscales leads. So periods are also scanned at a short one.
+    """
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
-    theta = theta.copy()
     for leaf in hidden_leaves(posterior):
-        grid = hidden_grid(posterior, leaf)
-        # Each start sees a slightly different grid.
-        grid = grid[rng.uniform(size=len(grid)) < 0.8] if len(grid) > 10 else grid
-        set_best(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
+        grid, places = hidden_grid(posterior, leaf), [theta]
+        if isinstance(leaf, Periodic) and (k := leaf.log_lengthscale) < len(theta):
+            places.append(theta.copy())
+            places[1][k] = searcher.center[k] - rng.uniform(*_SHORTER) * searcher.sd[k]
+        share = _OF_PERIODS if len(places) > 1 else _OF_PLACES
+        tried = []
+        for place in places:
+            # Each start sees a slightly different grid.
+            some = grid[rng.uniform(size=len(grid)) < share] if len(grid) > 10 else grid
+            tried.append(best_of_grid(posterior, place, leaf, some, (level * searcher.y_sd) ** 2))
+        theta = max(tried, key=itemgetter(0))[1]
     return theta
 
 
