@@ -17,7 +17,7 @@ from pymc_active.laplace import fit_laplace_models
 from pymc_active.laplace.curvature import FLOOR
 from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
 from pymc_active.laplace.modes import composite_kernels
-from pymc_active.laplace.modes.scans import best_of_grid, hidden_grid, hidden_leaves, scan
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
 from pymc_active.laplace.modes.search import Found, distinct
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.posterior.compile_mode import vm_mode
@@ -81,23 +81,13 @@ def test_a_scan_is_the_posterior_at_each_period_and_place(expression):
         assert_allclose(scan(posterior, theta, leaf, grid, 0.3), expected, rtol=1e-10)
 
 
-def test_the_best_of_a_grid_without_values_is_what_was():
-    posterior = composite("PER").posterior()
-    theta, leaf = posterior.prior.mean, hidden_leaves(posterior)[0]
-    for grid in (np.empty(0), np.array([1e4])):
-        with np.errstate(all="ignore"):
-            value, there = best_of_grid(posterior, np.full_like(theta, 400.0), leaf, grid)
-        assert value == -np.inf
-        assert_array_equal(there, 400.0)
-
-
 def test_rough_functions_of_a_circle_are_found():
     # With PER alone for a wave that grows, the best modes have lengthscales two to three prior sds short.
     x = np.linspace(0, 10, 35)[:, None]
     y = np.sin(2 * np.pi * x[:, 0] / 2.7) * (1 + 0.2 * x[:, 0]) + 0.03 * np.random.default_rng(6).normal(size=35)
     gpm = pma.composite_gp(x, y, "PER", bounds=[(0, 10)])
-    evidences = [pma.fit_laplace(gpm, random_seed=seed, progressbar=False).evidence.value for seed in range(3)]
-    # What no scan at a usual lengthscale leads to, -41.6, and the best that is known, -10.9.
+    evidences = [pma.fit_laplace(gpm, random_seed=seed, progressbar=False).evidence.value for seed in range(4)]
+    # All other scans end at -41.6; the best known is -10.4.
     assert np.max(evidences) > -15
 
 

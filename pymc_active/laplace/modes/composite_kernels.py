@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 
 import numpy as np
 
 from pymc_active.kernels.periodic import Periodic
 from pymc_active.laplace.like_terms import same_place
-from pymc_active.laplace.modes.scans import best_of_grid, hidden_grid, hidden_leaves
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, set_best
 from pymc_active.laplace.modes.search import (
     MOST_MODES,
     Found,
@@ -33,13 +32,12 @@ from pymc_active.posterior.array import KernelPosterior
 _LADDER = (0.6, 0.3, 0.15)
 # Iterations on each of its rungs, and of a rough climb.
 _RUNG, _ROUGH = 25, 60
+# How many prior sds below the prior's centre a short lengthscale of a period is.
+_SHORT = (1.5, 3.5)
 # Share of the starts that change modes found by the others, and the number of modes to change.
 _CHANGES, _BEST = 0.4, 3
 # Up to this many fresh starts, warm starts are followed: the best few, or all with fewer data than the last number.
 FOLLOW, _WARM, _FEW_DATA = 2, 3, 30
-# Share of the places of a step that a start scans, and of periods at each of two lengthscales: its own, and one so
-# many prior sds below the prior's centre.
-_OF_PLACES, _OF_PERIODS, _SHORTER = 0.8, 0.5, (1.5, 3.5)
 # Rough climbs that end this close, in nats and in prior sds, most likely found one mode.
 _ALIKE, _NEAR = 0.02, 0.5
 
@@ -55,13 +53,15 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
         starts = starts[: MOST_MODES if few else _WARM] if n_restarts else starts
         # A single start is as often a change as a new one, and two are never both.
         n_changes = int(rng.binomial(min(n_restarts, 1), 0.5))
-    turn = int(rng.integers(len(_KINDS)))
+    kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS  # type: ignore[arg-type]
+    if n_restarts > FOLLOW and _rough_periods(searcher):
+        kinds = (*kinds, _scan_rough)
+    turn = int(rng.integers(len(kinds)))
     # Each start has its own seed, so that an executor changes nothing.
     seeds = rng.integers(2**63, size=n_restarts)
     is_near = same_place(searcher.posterior, _NEAR)
     found = list(work.steps(partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
-    kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS  # type: ignore[arg-type]
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
     found += work.steps(partial(_fresh, searcher), fresh, seeds[:n_new])
     # In two rounds, so that changes can build on each other.
@@ -82,24 +82,14 @@ def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:
 
 
 def _set_hidden(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-    """Set each period, and each place of a step, in turn to the best given the other parameters.
-
-    What is best of all may be a period as long as the data with a lengthscale far below its cycle, where no scan at
-    usual lengthscales leads. So periods are also scanned at a short one.
-    """
+    """Set each period, and each place of a step, in turn to the best given the other parameters."""
     posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    theta = theta.copy()
     for leaf in hidden_leaves(posterior):
-        grid, places = hidden_grid(posterior, leaf), [theta]
-        if isinstance(leaf, Periodic) and (k := leaf.log_lengthscale) < len(theta):
-            places.append(theta.copy())
-            places[1][k] = searcher.center[k] - rng.uniform(*_SHORTER) * searcher.sd[k]
-        share = _OF_PERIODS if len(places) > 1 else _OF_PLACES
-        tried = []
-        for place in places:
-            # Each start sees a slightly different grid.
-            some = grid[rng.uniform(size=len(grid)) < share] if len(grid) > 10 else grid
-            tried.append(best_of_grid(posterior, place, leaf, some, (level * searcher.y_sd) ** 2))
-        theta = max(tried, key=itemgetter(0))[1]
+        grid = hidden_grid(posterior, leaf)
+        # Each start sees a slightly different grid.
+        grid = grid[rng.uniform(size=len(grid)) < 0.8] if len(grid) > 10 else grid
+        set_best(posterior, theta, leaf, grid, (level * searcher.y_sd) ** 2)
     return theta
 
 
@@ -118,6 +108,26 @@ def _scan_in_noise(searcher: Searcher, rng: np.random.Generator) -> Found:
     return searcher.ladder(theta, [level], _RUNG, _ROUGH)
 
 
+def _scan_rough(searcher: Searcher, rng: np.random.Generator) -> Found:
+    """Scan periods at short lengthscales: a long period of rough cycles may be best, and no other scan leads there."""
+    theta = searcher.draw(rng, 0.6)
+    for leaf in _rough_periods(searcher):
+        _make_rough(searcher, theta, leaf, rng)
+    return searcher.climb(_set_hidden(searcher, theta, 0.0, rng), iterations=_ROUGH)
+
+
+def _rough_periods(searcher: Searcher) -> list[Periodic]:
+    """The periods to scan at short lengthscales."""
+    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    periods = [leaf for leaf in hidden_leaves(posterior) if isinstance(leaf, Periodic)]
+    return [leaf for leaf in periods if leaf.log_lengthscale < posterior.n_parameters]
+
+
+def _make_rough(searcher: Searcher, theta: np.ndarray, leaf: Periodic, rng: np.random.Generator) -> None:
+    k = leaf.log_lengthscale
+    theta[k] = searcher.center[k] - rng.uniform(*_SHORT) * searcher.sd[k]
+
+
 # Where known modes are followed, only scans: what a new period or step explains, others have explained before.
 _SCANS = (_scan, _scan_in_noise)
 _KINDS = (*_SCANS, _ladder)
@@ -132,6 +142,8 @@ def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
     which = int(rng.integers(len(leaves)))
     places = [i for i in leaves[which].roles.values() if i < P]
     theta[places] = changed[places]
+    if leaves[which] in _rough_periods(searcher) and rng.uniform() < 0.5:
+        _make_rough(searcher, theta, leaves[which], rng)  # type: ignore[arg-type]
     if posterior.log_noise < P:
         theta[posterior.log_noise] = max(theta[posterior.log_noise], np.log(0.1 * searcher.y_sd))
     if leaves[which] in hidden_leaves(posterior):

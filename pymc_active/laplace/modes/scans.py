@@ -72,16 +72,13 @@ def _log_periods(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
     return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
 
 
-def best_of_grid(
+def set_best(
     posterior: KernelPosterior, theta: np.ndarray, leaf: Periodic | Step, grid: np.ndarray, extra_noise: float = 0.0
-) -> tuple[float, np.ndarray]:
-    """The highest log posterior of the grid, and a copy of theta with that value; (-inf, theta) if there is none."""
-    values, theta = scan(posterior, theta, leaf, grid, extra_noise), theta.copy()
-    best = float(values.max(initial=-np.inf))
-    if not np.isfinite(best):
-        return -np.inf, theta
-    theta[leaf.hidden] = grid[np.argmax(values)]
-    return best, theta
+) -> None:
+    """Set what a base kernel hides to the best value of the grid, if there is one, in place."""
+    values = scan(posterior, theta, leaf, grid, extra_noise)
+    if np.isfinite(values).any():
+        theta[leaf.hidden] = grid[np.argmax(values)]
 
 
 def scan(

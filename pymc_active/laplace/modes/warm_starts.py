@@ -15,7 +15,7 @@ from pymc_active.kernels.combined import Multiply
 from pymc_active.kernels.linear import Linear
 from pymc_active.kernels.node import Node
 from pymc_active.kernels.step import Step
-from pymc_active.laplace.modes.scans import best_of_grid, hidden_grid, hidden_leaves
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, set_best
 from pymc_active.posterior.array import KernelPosterior
 
 # Modes of the parent to follow, and ways to match base kernels.
@@ -50,8 +50,7 @@ def starts_from_parent(
                 if leaf in new and isinstance(leaf, Step):
                     # Large enough to be seen.
                     start[leaf.log_outputscale] = max(start[leaf.log_outputscale], np.log(child.noise_unit))
-                    free = start[: child.n_parameters]
-                    free[:] = best_of_grid(child, free, leaf, hidden_grid(child, leaf))[1]
+                    set_best(child, start[: child.n_parameters], leaf, hidden_grid(child, leaf))
             starts.append(start[: child.n_parameters].copy())
             pairs = zip(mine, match, is_factor, strict=True)
             lines = [leaf for leaf, other, factor in pairs if factor and other is None and isinstance(leaf, Linear)]
