@@ -65,3 +65,13 @@ def test_a_value_that_is_known_is_its_quantile():
     assert_allclose(found[:, 1], [2 + norm.ppf(0.1), 3.0, 2 + norm.ppf(0.9)])
     [[tiny]] = mixture_quantiles(np.array([1e-200]), np.zeros((1, 1)), np.ones((1, 1)), np.ones(1))
     assert_allclose(tiny, norm.ppf(1e-200))
+
+
+def test_quantiles_of_very_different_components_are_where_the_mixture_has_their_probability():
+    rng = np.random.default_rng(0)
+    weights, variances = rng.dirichlet(np.ones(64)), 10 ** rng.uniform(-12, 4, size=(64, 20))
+    means = rng.normal(size=(64, 20)) * 10 ** rng.uniform(-3, 3, size=20)
+    probabilities = np.array([1e-300, 1e-8, 0.5, 1 - 1e-9, 1 - 1e-15])
+    found = mixture_quantiles(probabilities, means, variances, weights)
+    for p, values in zip(probabilities, found, strict=True):
+        assert_allclose(mixture_cdf(values, means, variances, weights), p, rtol=1e-6)

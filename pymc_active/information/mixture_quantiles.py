@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize.elementwise import find_root
-from scipy.special import logsumexp, ndtr
+from scipy.special import logsumexp, ndtr, ndtri
 
 from pymc_active.posterior.factor import LOG_2PI
 
-# Half the width, in sds, of an interval that holds the quantile: beyond it a normal has less mass than any probability.
-_REACH = 38.0
+# How far beyond the quantiles of the components, in sds, a quantile of their mixture is looked for.
+_SLACK = 0.01
 
 
 def mixture_log_density(
@@ -31,11 +31,16 @@ def mixture_quantiles(
 ) -> np.ndarray:
     """Quantiles (k, m) at probabilities (k,) between 0 and 1; other arguments as for :func:`mixture_log_density`."""
     # A component may know its value, which leaves no interval.
-    sd = np.maximum(np.sqrt(variances), 4 * np.spacing(np.abs(means)))
-    ends = (means - _REACH * sd).min(0), (means + _REACH * sd).max(0)
+    sd = np.maximum(np.sqrt(variances), 400 * np.spacing(np.abs(means)))
+    probabilities = np.asarray(probabilities, float)[:, None]
+    # Between the least and the largest quantile of the components.
+    ends = [
+        np.stack([extreme(means + (z + slack) * sd, axis=0) for z in ndtri(probabilities[:, 0])])
+        for extreme, slack in ((np.min, -_SLACK), (np.max, _SLACK))
+    ]
     columns = np.arange(means.shape[1])
 
     def excess(values: np.ndarray, column: np.ndarray, probability: np.ndarray) -> np.ndarray:
         return np.tensordot(weights, ndtr((values - means[:, column]) / sd[:, column]), 1) - probability
 
-    return find_root(excess, ends, args=(columns, np.asarray(probabilities, float)[:, None])).x
+    return find_root(excess, tuple(ends), args=(columns, probabilities)).x

@@ -109,6 +109,12 @@ class Factor:
         """G⁻¹ - alpha alphaᵀ: twice the derivative of the negative log likelihood in G."""
         return self.inverse - self.alpha[:, None] * self.alpha
 
+    @cached_property
+    def _root(self) -> np.ndarray:
+        """L⁻¹."""
+        with threads_for(len(self.L)):
+            return lapack.dtrtri(self.L, lower=1)[0]
+
     def solve(self, B: np.ndarray) -> np.ndarray:
         """G⁻¹ B."""
         with threads_for(len(self.L)):
@@ -119,9 +125,8 @@ class Factor:
         # Products with G⁻¹ would lose all digits of a small predictive variance if G is ill-conditioned; these lose
         # some where the noise is below 1e-4 of the signal, unlike half_solve.
         with threads_for(len(self.L)):
-            root = lapack.dtrtri(self.L, lower=1)[0]
-            half = _times(root, B)
-            return half, _times(root, half, transpose=True)
+            half = _times(self._root, B)
+            return half, _times(self._root, half, transpose=True)
 
     def half_solve(self, B: np.ndarray) -> np.ndarray:
         """L⁻¹ B, whose squared column norms are the explained variances; B of one or two axes."""
@@ -130,7 +135,7 @@ class Factor:
                 return lapack.dtrtrs(self.L, B, lower=1)[0]
             if B.shape[1] > 2 * len(B) and np.diagonal(self.L).min() ** 2 > _WELL * self._size:
                 # As in solve_many: a product is faster than a triangular solve, which has smaller errors.
-                return _times(lapack.dtrtri(self.L, lower=1)[0], B)
+                return _times(self._root, B)
             # B is in C's order, so that its transpose is in BLAS's.
             return blas.dtrsm(1.0, self.L, B.T, side=1, trans_a=1, lower=1).T
 
