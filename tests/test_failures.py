@@ -400,3 +400,31 @@ def test_a_picture_has_a_cross_for_each():
     ax = pma.plots.plot(learner(), input=1)
     [crosses] = [line for line in ax.lines if line.get_label() == "failed"]
     assert_array_equal(crosses.get_xdata(), FAILING[:, 1])
+
+
+@pytest.mark.parametrize("candidates", ["pool", "box"])
+def test_a_failure_that_was_none_is_forgotten(candidates):
+    keywords = {"pool": POOL} if candidates == "pool" else {}
+    active, other = learner(**keywords), learner(failures=FAILING[1:], **keywords)
+    asked = active.ask(2)
+    with pytest.raises(ValueError, match=r"2 pending point\(s\), learner.pending or the 4 that failed"):
+        active.forget([[0.3, 0.3]])
+    active.forget(np.concatenate([asked[:1], FAILING[:1]]))
+    assert_array_equal(active.failures, FAILING[1:])
+    assert_array_equal(active.pending, asked[1:])
+    active.forget()
+    chances = []
+    for one in (active, other):
+        # As many points as before, but others of them failed.
+        one.tell(FAILING[:1], 0.2)
+        chances.append(one._fits.success()(POOL))
+    assert_array_equal(*chances)
+
+
+def test_a_correction_to_a_failure_changes_where_experiments_work():
+    active, other = learner(), learner(X=START[1:], failures=np.concatenate([FAILING, START[:1]]))
+    active.ask()
+    active.forget()
+    active.correct(0, np.nan)
+    chance, expected_ = (one._fits.success()(POOL) for one in (active, other))
+    assert_allclose(chance, expected_, atol=1e-10)

@@ -367,3 +367,20 @@ def test_failed_points_of_the_design_are_not_asked_again():
     assert not learner.models
     learner.run(lambda x: x.sum(1), n=2, progressbar=False)
     assert len(learner.models) == 1
+
+
+def test_columns_are_taken_by_name_from_the_first_table_told(tmp_path):
+    """Bounds that are a list name no inputs."""
+    told = pd.DataFrame(np.random.default_rng(1).uniform(LOW, HIGH, (12, 3)), columns=["a", "b", "c"])
+    turned = told[["c", "a", "b"]]
+    one, other = (Learner(None, "function", bounds=BOX, random_seed=1) for _ in range(2))
+    for table in (one, other):
+        table.tell(told[:3], truth(told[:3]))
+    other.save(tmp_path / "run.nc")
+    other = Learner.load(tmp_path / "run.nc")
+    one.tell(told[3:], truth(told[3:]))
+    other.tell(turned[3:], truth(told[3:]))
+    assert_array_equal(one.X, other.X)
+    assert one.gpm.inputs == other.gpm.inputs == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="missing: a; unknown: d"):
+        one.tell(told.rename(columns={"a": "d"})[:1], 0.0)

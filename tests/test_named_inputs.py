@@ -225,3 +225,19 @@ def test_candidates_far_from_all_data_are_in_other_units():
     )
     with pytest.warns(pma.ScaleWarning, match=several):
         pma.ard_gp(X.assign(heat=X["heat"] + 273), y, bounds=BOUNDS)
+
+
+def test_data_of_which_all_lie_outside_the_bounds_are_in_other_units():
+    """As learning rates where bounds are of their logarithms, which is less than a width away."""
+    rates = X.assign(heat=10 ** -(2 + 3 * X["heat"]))
+    said = "10 of 10 rows of X have heat outside -5 to -1, where measurements are made, such as 0.00.*: give both in"
+    bounds = {"heat": (-5.0, -1.0), "acid": (0.0, 1.0)}
+    with pytest.warns(pma.ScaleWarning, match=said):
+        gpm = pma.ard_gp(rates, y, bounds=bounds)
+    with pytest.warns(pma.ScaleWarning, match=said):
+        pma.Learner(None, bounds=bounds).tell(rates, y)
+    # One point outside is none of these, and what is predicted may be.
+    some = rates.assign(heat=np.r_[-6.0, np.full(9, -3.0)])
+    pma.Learner(None, bounds=bounds).tell(some, y)
+    fit = pma.fit(gpm, n_particles=32, random_seed=1, progressbar=False)
+    pma.predict(fit, rates)

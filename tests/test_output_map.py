@@ -272,3 +272,16 @@ def test_a_recommendation_far_above_the_data_says_so():
     with warnings.catch_warnings():
         warnings.simplefilter("error", pma.RecommendationWarning)
         learner.recommend()
+
+
+def test_a_recommendation_is_compared_with_the_usual_differences():
+    """Beside a cliff a fit undershoots by less than an sd of y, and by far more than most values differ by."""
+    X = np.random.default_rng(0).uniform(size=(20, 2))
+    y = 0.3 + (X[:, 0] - 0.3) ** 2 + np.where(X[:, 0] > 0.7, 10 ** (1 + 12 * (X[:, 0] - 0.7)), 0.0)
+    box = [(0, 1), (0, 1)]
+    learner = pma.active.Learner(pma.ard_gp(X, y, bounds=box), "maximum", bounds=box, minimize=True, random_seed=0)
+    with pytest.warns(pma.OutputScaleWarning, match="makes them"):
+        fit = learner.fit
+    with pytest.warns(pma.RecommendationWarning, match="below the best point measured"):
+        x = learner.recommend()
+    assert y.min() - pma.predict(fit, x).f_mean.item() < y.std()

@@ -34,7 +34,7 @@ class Success:
     """
 
     def __init__(self, X: np.ndarray, failed: np.ndarray, low: np.ndarray, high: np.ndarray, random_seed: int):
-        self.n_points, half = len(X), (high - low) / 2
+        self.n_points, self._points, half = len(X), (X.tobytes(), failed.tobytes()), (high - low) / 2
         self._x_map = Affine((low + high) / 2, np.where(half > 0, half, 1.0))
         priors = {"log_outputscale": pm.Normal.dist(*_LOG_OUTPUTSCALE)}
         if len(low) > _MOST_INPUTS:
@@ -46,6 +46,10 @@ class Success:
             fit = fit_probit(gp, approximation=approximation, n_restarts=1, random_seed=random_seed, progressbar=False)
             self._posterior = gp.posterior(approximation)
             self._members = [(theta, self._posterior.latent(theta)) for theta in fit.thetas]
+
+    def is_of(self, X: np.ndarray, failed: np.ndarray) -> bool:
+        """Whether it is fitted to these points."""
+        return self._points == (X.tobytes(), failed.tobytes())
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """At points (m, D) in the user's units, (m,)."""

@@ -153,10 +153,10 @@ class CurrentFit:
         if not questions.failed:
             return None
         X = questions.tried(measured)
-        if self._success is None or self._success.n_points != len(X):
+        failed = np.arange(len(X)) >= len(measured)
+        if self._success is None or not self._success.is_of(X, failed):
             # It depends on nothing but the points, so that a file need not hold it.
-            failed, limits = np.arange(len(X)) >= len(measured), questions.candidates.limits
-            self._success = Success(X, failed, *limits, self.state.random_seed)
+            self._success = Success(X, failed, *questions.candidates.limits, self.state.random_seed)
         return self._success
 
     def _conditioned(self) -> Fit | ModelAverage:

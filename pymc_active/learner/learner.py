@@ -386,6 +386,7 @@ class Learner(Summarized):
             # As a float it would be NaN, but an oracle without a return has not failed.
             raise TypeError("y must hold numbers; got None. Tell float('nan') if the experiment failed")
         asked_for = self._questions
+        self._state.take_names(getattr(x, "columns", ()))
         X, labels = asked_for.read(x, "x")
         self._fits.check_data()
         if isinstance(y, str):
@@ -393,11 +394,11 @@ class Learner(Summarized):
         y = y if isinstance(y, pd.Series) else np.atleast_1d(np.squeeze(y))
         told = read_outputs(y, len(X), x, may_fail=True)
         failed = np.isnan(told)
-        positions = asked_for.find(X, labels) if asked is None else asked_for.find_pending(asked, "asked")
+        positions = asked_for.find(X, labels) if asked is None else asked_for.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
-        if not isinstance(asked_for.candidates, LazyPool):
-            warn_if_far_outside(X, *asked_for.candidates.limits, asked_for.inputs)
+        if not isinstance(places := asked_for.candidates, LazyPool):
+            warn_if_far_outside(X, *places.limits, asked_for.inputs, may_all_be=len(places) > 0)
             asked_for.warn_if_near(X, positions)
         if not self.repeat:
             asked_for.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
@@ -419,11 +420,10 @@ class Learner(Summarized):
     def forget(self, x: Any = None) -> None:
         """Give up pending points x, (k, D) or (D,), by default all; they may be asked for again.
 
-        Labels distinguish equal rows of a pool. A ValueError if one is not pending; none is given up then.
+        Failures that were none are forgotten as well, if x names them: tell their results then. Labels distinguish
+        equal rows of a pool. A ValueError if a point is neither pending nor failed; none is given up then.
         """
-        asked_for = self._questions
-        positions = range(len(asked_for.pending)) if x is None else asked_for.find_pending(x, "x")
-        asked_for.forget(positions, self.X)
+        self._questions.forget(x, self.X)
 
     def expect(self, x: Any) -> None:
         """Add pending points x, (k, D) or (D,), such as another learner's; a ValueError if one is not in the pool."""

@@ -55,29 +55,31 @@ class Questions:
         X = read_inputs(x, what, inputs=self.inputs)
         return X, list(x.index) if isinstance(x, pd.DataFrame) else None
 
-    def find(self, X: np.ndarray, labels: list | None) -> list[int | None]:
-        """Positions of points among the pending ones, each used once; None for points that are not pending."""
+    def find(self, X: np.ndarray, labels: list | None, choices: Sequence[Choice] | None = None) -> list[int | None]:
+        """Positions of points among ``choices``, by default the pending ones, each used once; None for other points."""
+        choices = self.pending if choices is None else choices
         found: list[int | None] = []
         for row, x in enumerate(X):
-            same = [i for i, choice in enumerate(self.pending) if i not in found and np.array_equal(choice.x, x)]
+            same = [i for i, choice in enumerate(choices) if i not in found and np.array_equal(choice.x, x)]
             if labels is not None:
-                called = self.candidates.labels_of([self.pending[i].row for i in same])
+                called = self.candidates.labels_of([choices[i].row for i in same])
                 # Prefer the same label, else take the first.
                 same = [i for i, label in zip(same, called, strict=True) if label == labels[row]] or same
             found.append(same[0] if same else None)
         return found
 
-    def find_pending(self, x: Any, what: str) -> list[int]:
-        """As :meth:`find`, but a ValueError for points that are not pending."""
+    def find_known(self, x: Any, what: str, or_failed: bool = False) -> list[int]:
+        """As :meth:`find` among the pending points, then the failed ones; a ValueError for points that are neither."""
         X, labels = self.read(x, what)
         positions = []
-        for row, i in enumerate(self.find(X, labels)):
+        for row, i in enumerate(self.find(X, labels, [*self.pending, *self.failed] if or_failed else self.pending)):
             if i is None:
                 more = ", …" if X.shape[1] > _SHOWN else ""
                 point = f"({', '.join(map(coordinate, X[row, :_SHOWN]))}{more})"
+                failed = f" or the {len(self.failed)} that failed, learner.failures" if or_failed else ""
                 raise ValueError(
-                    f"{what} must be among the {len(self.pending)} pending point(s), learner.pending; row {row}, "
-                    f"{point if labels is None else repr(labels[row])}, is not"
+                    f"{what} must be among the {len(self.pending)} pending point(s), learner.pending{failed}; row {row}"
+                    f", {point if labels is None else repr(labels[row])}, is not"
                 )
             positions.append(i)
         return positions
@@ -136,9 +138,12 @@ class Questions:
             (self.failed if has_failed else self.told).append(choice)
         self._drop(positions)
 
-    def forget(self, positions: Sequence[int], measured: np.ndarray) -> None:
-        """Give up pending points; ``measured`` (n, D) holds all measured ones."""
-        given_up = [self.pending[i] for i in positions]
+    def forget(self, x: Any, measured: np.ndarray) -> None:
+        """Drop points x that are pending or failed, all pending ones if None; ``measured`` (n, D) are the measured."""
+        n_pending = len(self.pending)
+        positions = range(n_pending) if x is None else self.find_known(x, "x", or_failed=True)
+        given_up = [[*self.pending, *self.failed][i] for i in positions]
+        self.failed = [choice for i, choice in enumerate(self.failed, n_pending) if i not in positions]
         self._drop(positions)
         others = np.concatenate([self.tried(measured), self.matrix(self.pending)])
         for choice in given_up:

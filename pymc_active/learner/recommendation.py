@@ -19,6 +19,8 @@ _DRAWS = 32
 _PLACES = 256
 # A mean that exceeds those of all measured points by more sds of y is doubtful.
 _FAR = 1.0
+# Interquartile ranges in a normal's sd.
+_QUARTILES = 1.349
 
 
 def best_point(
@@ -50,7 +52,9 @@ def warn_if_far_above(
     p = predict(fit, np.concatenate([best[None], measured]))
     sign, mean = -1.0 if minimize else 1.0, p.f_mean.to_numpy()
     gain = float(sign * mean[0] - (sign * mean[1:]).max())
-    if gain > _FAR * y.std() > 0:
+    # Where f has a cliff, most of y differ by far less than an sd. Close to the best they do so as well, but are known.
+    usual = np.subtract(*np.quantile(y, [0.75, 0.25])) / _QUARTILES
+    if gain > _FAR * y.std() > 0 or min(gain, np.sqrt(p.f_variance[0])) > usual > 0:
         which = "below" if minimize else "above"
         warn_user(
             f"the recommended point is predicted to have f = {mean[0]:.4g} ± {np.sqrt(p.f_variance[0]):.2g}, "

@@ -152,6 +152,8 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         )
     if is_first:
         state.take(X, y)
+        names = groups["constant_data"]["input"].to_numpy().tolist()
+        state.take_names([] if names == [str(k) for k in range(len(names))] else names)
     state.rng = read_generator(document["generator"])
     state.steps = [int(n) for n in document["steps"]]
     state.n_start = state.verification.n_start = int(document["n_start"])

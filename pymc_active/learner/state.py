@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,13 @@ class LearnerState:
     steps: list[int] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     revisions: set[str] = field(default_factory=set)
+
+    def take_names(self, columns: Sequence) -> None:
+        """Before there is a model, call inputs without names as the columns of the first data frame that is told."""
+        inputs, names = self.questions.inputs, list(columns)
+        are_named = len(names) == len(inputs) and all(isinstance(name, str) for name in names)
+        if isinstance(self.subject, FirstDesign) and inputs == list(range(len(inputs))) and are_named:
+            self.questions.inputs = self.subject.inputs = names
 
     def take(self, X: np.ndarray, y: np.ndarray) -> None:
         """Replace the data by X (n, D) and y (n,), which may make the first model; an error changes nothing."""

@@ -68,8 +68,8 @@ class Blueprint(ModelSource):
         fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
-            warn_if_far_outside(points, *self.box, self.inputs)
-            warn_if_box_is_empty(points, *self.box, self.inputs)
+            if not warn_if_far_outside(points, *self.box, self.inputs):
+                warn_if_box_is_empty(points, *self.box, self.inputs)
             warn_if_decades(*self.box, self.inputs, points)
             x_scale = self._within(*self.box) if fills_box else x_scale
             if y_scale is None:

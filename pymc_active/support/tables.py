@@ -18,6 +18,8 @@ LARGEST = 1e150
 # Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
 # data, relative to the larger range of the two, that is more than going on from the data.
 _FAR, _APART = 1.0, 0.5
+# As many points tell that all lie outside; by more than rounding, as a part of the width.
+_SEVERAL, _ROUNDING = 3, 1e-6
 # Part of the bounds of an input that data hardly fill.
 _EMPTY = 1e-3
 # Decades between positive bounds from which an input most likely acts by its logarithm.
@@ -134,9 +136,11 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
     if may_fail:
         bad &= ~np.isnan(values)
     if bad.any():
-        advice = "Write NaN for a measurement that failed" if may_fail else "Drop these points"
+        advice = "Write NaN for a measurement that failed."
+        if not may_fail:
+            advice = "Leave these points out here, and tell a Learner of those that failed: tell(x, nan)."
         where = f"{bad.sum()} value(s) are {_kind(values[bad])}, the first at position {np.argmax(bad)}"
-        raise ValueError(f"{name} must be finite: {where}. {advice}; a Learner is told of failures by tell(x, nan).")
+        raise ValueError(f"{name} must be finite: {where}. {advice}")
     check_rows(X, y, name)
     return np.ascontiguousarray(values)
 
@@ -233,14 +237,22 @@ def warn_if_far_outside(
     inputs: Sequence,
     what: str = "X",
     result: str = "the model learns from it",
-) -> None:
-    """Warn of a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely."""
+    *,
+    may_all_be: bool = False,
+) -> bool:
+    """Warn of a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely.
+
+    Unless they ``may_all_be`` outside, also of three or more points of which none lies within the range of an input.
+    Returns whether it has warned.
+    """
     away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
-    if away.max(initial=0.0) > _FAR:
-        row, k = divmod(int(np.argmax(away)), away.shape[1])
-        name, n_far = name_of_input(inputs[k]), int((away[:, k] > _FAR).sum())
+    all_outside = len(X) >= _SEVERAL and not may_all_be and bool((away > _ROUNDING).all(0).any())
+    if warns := all_outside or bool(away.max(initial=0.0) > _FAR):
+        k = int(np.argmax(away.min(0) if all_outside else away.max(0)))
+        row, least = int(np.argmax(away[:, k])), _ROUNDING if all_outside else _FAR
+        name, n_far = name_of_input(inputs[k]), int((away[:, k] > least).sum())
         first, last, x = (coordinate(value, high[k] - low[k]) for value in (low[k], high[k], X[row, k]))
-        where = f"far outside {first} to {last}, where measurements are made"
+        where = f"{'far ' if away[row, k] > _FAR else ''}outside {first} to {last}, where measurements are made"
         if n_far == 1:
             found = f"row {row} of {what} has {name} = {x}, {where}"
             remedy = f"if it is a slip, correct it, since {result}"
@@ -248,6 +260,7 @@ def warn_if_far_outside(
             found = f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {x}"
             remedy = "give both in the same unit, and columns in the same order"
         warn_user(f"{found}: {remedy}", ScaleWarning)
+    return warns
 
 
 def warn_if_box_is_empty(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
