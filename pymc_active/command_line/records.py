@@ -79,7 +79,7 @@ def read_measurements(settings: Settings, table: Table, inputs: Sequence[str]) -
     has_result = np.isfinite(y) | failed
     complete = table._replace(cells=table.cells[has_result])
     X = _inputs(complete, inputs, "has a result but no value of")
-    ids = _ids(complete, settings.id, "average repeated measurements, or give each an id of its own")
+    ids = _ids(complete, settings.id, "give each repeat an id of its own, as an average would count as one measurement")
     return Measurements(X, y[has_result], ids, list(compress(names, has_result)), list(compress(waiting, ~has_result)))
 
 
