@@ -823,7 +823,10 @@ HEADER = "sample,moisture,density,fat\n"
             "line 4: input 'moisture' holds 'warm', which is no number; name a",
         ),
         (HEADER + "1,50,,20\n", "measurements.csv, line 2 has a result but no value of 'density'"),
-        (HEADER + "1,50,1.05,20\n1,51,1.05,20\n", "has the sample '1' in lines 2 and 3: average"),
+        (
+            HEADER + "1,50,1.05,20\n1,51,1.05,20\n",
+            "has the sample '1' in lines 2 and 3: give each repeat an id",
+        ),
         (HEADER + ",50,1.05,20\n", "line 2 has no 'sample', which --id says names the rows: give it one"),
         (HEADER + "1,50,1,05,20\n", "line 2: 5 cells under 4 columns; if the commas of decimal numbers"),
         (HEADER + "1,50,1.05,inf\n", "holds 'inf', which is no number"),

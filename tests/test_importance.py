@@ -184,7 +184,8 @@ def test_what_lies_where_no_mode_is_counts_too():
     # The error of the average over 2^15 quasi-random points is below that of 200 effective random ones, 0.07.
     error = np.hypot(estimate.standard_error, 0.07)
     assert abs(estimate.log_evidence - average_over_the_prior(gpm, power=15)) < 3 * error
-    assert estimate.standard_error < 0.15
+    # Half a nat would be seen.
+    assert estimate.standard_error < 0.25
 
 
 def test_weights_of_which_none_is_finite_are_worth_nothing():
