@@ -146,6 +146,7 @@ def summarize(records, data):
         record = records[name, "search", 0]
         one = record["errors"]["all kernels"]
         advised = record["errors"].get("as advised", one)
+        is_advised = bool(record.get("advice"))
         each.append(
             {
                 "series": name,
@@ -155,7 +156,8 @@ def summarize(records, data):
                 "rank": int(1 + (rmse.loc[name] < one["rmse"]).sum()),
                 "NLL above the best": one["nll"] - nll.loc[name].min(),
                 "RMSE ratio, as advised": advised["rmse"] / rmse.loc[name].min(),
-                "NLL above the best, as advised": advised["nll"] - nll.loc[name].min(),
+                "advised": is_advised,
+                "NLL above, as advised": advised["nll"] - nll.loc[name].min(),
                 "90 % intervals hold": one["coverage_90"],
                 "CPU s": record["seconds"],
             }
@@ -175,6 +177,11 @@ def picture(each, rows):
     left.invert_yaxis()
     left.set_xlabel("mean rank by RMSE (1 is best)")
     right.barh([one["series"][:28] for one in each], [one["RMSE ratio"] - 1 for one in each], left=1, color="C1")
+    advised = [(k, one["RMSE ratio, as advised"]) for k, one in enumerate(each) if one["advised"]]
+    if advised:
+        places, ratios = zip(*advised, strict=True)
+        right.plot(ratios, places, "o", color="C0", ms=5, label="logarithms, as advised")
+        right.legend(fontsize=8, frameon=False)
     right.axvline(1, color="0.3", lw=1)
     right.set_xscale("log")
     right.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
@@ -185,6 +192,24 @@ def picture(each, rows):
         ax.tick_params(labelsize=8)
         ax.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def targets_of(rows):
+    from _report import target
+
+    def ahead(row):
+        rank = row["mean rank, RMSE"]
+        return sum(other["mean rank, RMSE"] < rank for other in rows if not other["method"].startswith("ours"))
+
+    ours = [row for row in rows if row["method"] in ("ours, all kernels", "ours, as advised")]
+    return [
+        one
+        for row in ours
+        for one in (
+            target(f"{row['method']}: median RMSE over the best of ten", row["median RMSE ratio"], "<=", 1.1),
+            target(f"{row['method']}: published methods ahead by mean rank", ahead(row), "<=", 1),
+        )
+    ]
 
 
 def main():
@@ -207,7 +232,7 @@ def main():
         __doc__,
         quick=options.quick,
         threads="1",
-        targets=[],
+        targets=targets_of(rows),
         results={"versions_of_the_records": sources, "methods": rows, "series": each},
         figure=picture(each, rows),
     )
