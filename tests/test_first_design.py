@@ -374,8 +374,10 @@ def test_columns_are_taken_by_name_from_the_first_table_told(tmp_path):
     told = pd.DataFrame(np.random.default_rng(1).uniform(LOW, HIGH, (12, 3)), columns=["a", "b", "c"])
     turned = told[["c", "a", "b"]]
     one, other = (Learner(None, "function", bounds=BOX, random_seed=1) for _ in range(2))
-    for table in (one, other):
-        table.tell(told[:3], truth(told[:3]))
+    one.tell(told[:3], truth(told[:3]))
+    # A row of a table.
+    for k in range(3):
+        other.tell(told.iloc[k], truth(told[k : k + 1]))
     other.save(tmp_path / "run.nc")
     other = Learner.load(tmp_path / "run.nc")
     one.tell(told[3:], truth(told[3:]))

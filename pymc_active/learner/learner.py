@@ -386,7 +386,7 @@ class Learner(Summarized):
             # As a float it would be NaN, but an oracle without a return has not failed.
             raise TypeError("y must hold numbers; got None. Tell float('nan') if the experiment failed")
         asked_for = self._questions
-        self._state.take_names(getattr(x, "columns", ()))
+        self._state.take_names(x.index if isinstance(x, pd.Series) else getattr(x, "columns", ()))
         X, labels = asked_for.read(x, "x")
         self._fits.check_data()
         if isinstance(y, str):

@@ -142,7 +142,8 @@ class Questions:
         """Drop points x that are pending or failed, all pending ones if None; ``measured`` (n, D) are the measured."""
         n_pending = len(self.pending)
         positions = range(n_pending) if x is None else self.find_known(x, "x", or_failed=True)
-        given_up = [[*self.pending, *self.failed][i] for i in positions]
+        known = [*self.pending, *self.failed]
+        given_up = [known[i] for i in positions]
         self.failed = [choice for i, choice in enumerate(self.failed, n_pending) if i not in positions]
         self._drop(positions)
         others = np.concatenate([self.tried(measured), self.matrix(self.pending)])

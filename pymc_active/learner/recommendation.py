@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import iqr
 
 from pymc_active.classification.success import Success
 from pymc_active.criteria.improvement import UpperConfidenceBound
@@ -19,8 +20,6 @@ _DRAWS = 32
 _PLACES = 256
 # A mean that exceeds those of all measured points by more sds of y is doubtful.
 _FAR = 1.0
-# Interquartile ranges in a normal's sd.
-_QUARTILES = 1.349
 
 
 def best_point(
@@ -53,7 +52,7 @@ def warn_if_far_above(
     sign, mean = -1.0 if minimize else 1.0, p.f_mean.to_numpy()
     gain = float(sign * mean[0] - (sign * mean[1:]).max())
     # Where f has a cliff, most of y differ by far less than an sd. Close to the best they do so as well, but are known.
-    usual = np.subtract(*np.quantile(y, [0.75, 0.25])) / _QUARTILES
+    usual = iqr(y, scale="normal")
     if gain > _FAR * y.std() > 0 or min(gain, np.sqrt(p.f_variance[0])) > usual > 0:
         which = "below" if minimize else "above"
         warn_user(

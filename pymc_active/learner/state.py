@@ -68,7 +68,7 @@ class LearnerState:
     revisions: set[str] = field(default_factory=set)
 
     def take_names(self, columns: Sequence) -> None:
-        """Before there is a model, call inputs without names as the columns of the first data frame that is told."""
+        """Before there is a model, call inputs without names as the columns of the first table that is told."""
         inputs, names = self.questions.inputs, list(columns)
         are_named = len(names) == len(inputs) and all(isinstance(name, str) for name in names)
         if isinstance(self.subject, FirstDesign) and inputs == list(range(len(inputs))) and are_named:

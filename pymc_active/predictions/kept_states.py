@@ -13,16 +13,20 @@ import numpy as np
 from pymc_active.posterior.base import Posterior, State
 
 # Bytes of all factorisations kept, such as 24 of 1,000 points; but that many of any size, as fits to many points have.
-# Each keeps two matrices, L and its inverse.
 _BYTES, _LEAST = 3 * 2**27, 16
 
 _kept: WeakKeyDictionary[Posterior, dict[bytes, State]] = WeakKeyDictionary()
 _lock = Lock()
 
 
+def _bytes(n: int) -> int:
+    # L and its inverse.
+    return 16 * n * n
+
+
 def most_kept(n: int) -> int:
     """How many factorisations of n points are kept."""
-    return max(_BYTES // (16 * n * n), _LEAST)
+    return max(_BYTES // _bytes(n), _LEAST)
 
 
 def kept_state(posterior: Posterior, theta: np.ndarray) -> State:
@@ -34,7 +38,7 @@ def kept_state(posterior: Posterior, theta: np.ndarray) -> State:
     state = posterior.light_state(theta)
     with _lock:
         # Other posteriors give way; of this one the first draws stay, which come first the next time, too.
-        if sum(16 * len(other.y) ** 2 * len(states) for other, states in _kept.items()) + 16 * n * n > _BYTES:
+        if sum(_bytes(len(other.y)) * len(states) for other, states in _kept.items()) + _bytes(n) > _BYTES:
             for other in [other for other in _kept if other is not posterior]:
                 del _kept[other]
         states = _kept.setdefault(posterior, {})

@@ -2,8 +2,8 @@
 
 These models have few parameters and many modes, above all if a period or the place of a step is free. No single kind
 of start finds the best mode of every model, so kinds take turns: a scan over these
-(:mod:`pymc_active.laplace.modes.scans`), without or with additional noise; a short noise ladder; and changes to a good
-mode found before, whose base kernels are redrawn.
+(:mod:`pymc_active.laplace.modes.scans`), without or with additional noise, or at short lengthscales; a short noise
+ladder; and changes to a good mode found before, whose base kernels are redrawn.
 """
 
 from __future__ import annotations
