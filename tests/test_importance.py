@@ -9,6 +9,8 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, qmc
 
 import pymc_active as pma
+from pymc_active.laplace.draws import annealed
+from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.predictions import model_average
@@ -75,6 +77,44 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     assert abs(fitted.evidence.value - exact) > 8 * estimate.standard_error
     assert estimate.effective_sample_size > 300
     assert fitted.sampled_evidence(draws=4000, random_seed=0) == estimate
+
+
+@pytest.mark.parametrize(("model", "low", "high"), [(skewed, (-6, -5), (6, 5)), (two_alike, (-8, -8), (4, 4))])
+def test_draws_annealed_from_around_modes_are_those_of_quadrature(model, low, high):
+    gpm = model()
+    found = annealed_draws(fit(gpm).expansions, 1024, np.random.default_rng(0))
+    assert abs(found.log_evidence - quadrature(gpm, low, high)) < 4 * found.log_evidence_error
+    assert found.log_evidence_error < 0.1
+    posterior, axes = gpm.posterior(), [np.linspace(a, b, 81) for a, b in zip(low, high, strict=True)]
+    values = np.array([[posterior.value(np.array([a, b])) for b in axes[1]] for a in axes[0]])
+    share = softmax(values)
+    # Both parameters of two terms alike have the same distribution.
+    for k, axis in enumerate(axes):
+        marginal, draws = share.sum(1 - k), found.particles.z[:, k]
+        mean = marginal @ axis
+        sd = np.sqrt(marginal @ np.square(axis - mean))
+        if model is two_alike:
+            draws = found.particles.z.ravel()
+        assert abs(draws.mean() - mean) < 5 * sd / np.sqrt(len(found.particles) / 4)
+        assert_allclose(draws.std(), sd, rtol=0.2)
+
+
+def test_gradients_along_the_path_from_modes_are_those_of_finite_differences():
+    x = np.linspace(0, 1, 12)[:, None]
+    gpm = pma.composite_gp(x, np.sin(20 * x[:, 0]) + 3 * x[:, 0], "SE + SE * PER")
+    path = annealed._Path(fit(gpm).expansions)
+    z, step = path.draw(8, np.random.default_rng(0)), 1e-5
+    _, gradient = path.log_priors(z)
+    for place in range(z.shape[1]):
+        moved = step * np.eye(z.shape[1])[place]
+        change = path.log_priors(z + moved)[0] - path.log_priors(z - moved)[0]
+        assert_allclose(gradient[:, place], change / (2 * step), rtol=1e-5, atol=1e-5)
+    # With less additional noise the log ratio to the posterior counts more.
+    noisy, more, less = (path.log_likelihoods(z, noise) for noise in (3.0, 3.0 + step, 3.0 - step))
+    assert_allclose(noisy.in_noise, (more.value - less.value) / (2 * step), rtol=1e-5)
+    assert_allclose(noisy.value, path.log_likelihoods(z).value / 4, rtol=1e-12)
+    posterior = gpm.posterior()
+    assert_allclose(path.log_likelihoods(z).value + path.log_priors(z)[0], posterior.values(z), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "rank"), [(20, 1), (30, 2)])

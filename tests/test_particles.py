@@ -191,6 +191,32 @@ def test_two_estimates_are_mixed_by_their_evidences():
     assert both.diagnostics["share"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "evidence", "error"),
+    [
+        # A poor one hardly says anything, however far it is from a good one within its error.
+        ((-18.0, 4.0), (-10.0, 0.05), -10.00125, 0.1),
+        ((-10.0, 0.05), (-10.1, 0.05), -10.05, 0.05),
+        ((-10.0, 0.3), (-10.0, 0.3), -10.0, 0.3 / np.sqrt(2)),
+        # An error that is not known leaves the other, if they agree, and the better, if not.
+        ((-10.0, 0.1), (-9.7, np.inf), -10.0, 0.1),
+        ((-10.0, 0.1), (-7.0, np.inf), -7.0, np.inf),
+        ((-10.0, np.inf), (-7.0, np.inf), -7.0, np.inf),
+        ((-10.0, 0.1), (-np.inf, np.inf), -10.0, 0.1),
+    ],
+)
+def test_estimates_of_two_kinds_that_agree_are_weighed_by_their_errors(one, other, evidence, error):
+    gpm = one_parameter()
+    fits = []
+    for method, (value, deviation) in (("smc", one), ("laplace", other)):
+        fit = pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
+        swarm = replace(fit.swarm, log_evidence=value, log_evidence_error=deviation)
+        fits.append(replace(fit, swarm=swarm, made={**fit.made, "method": method}))
+    both = combine(*fits, np.random.default_rng(0), "")
+    assert both.log_evidence == pytest.approx(evidence, abs=1e-3)
+    assert both.log_evidence_error == pytest.approx(error, rel=1e-3)
+
+
 def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
     """Whether two runs agree says more than the number of their families."""
     gpm, runs = pma.embedding_gp(*data(12, 4), n_components=2), []

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from pymc_active.inference.hmc import Places, trajectories
 from pymc_active.inference.resampling import systematic
-from pymc_active.posterior.base import Likelihoods, NoFiniteStartError, Posterior
+from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
 # Additional noise at the start, in variances of y, and the factor by which it grows until the prior has weight there.
 _FIRST, _GROWTH = 10.0, 10.0
@@ -31,6 +32,23 @@ _LAST_MOVES = 2
 MOST_LEVELS = 500
 
 
+class Path(Protocol):
+    """Densities that lead to a posterior as additional noise is taken away; a posterior itself, or anything like it."""
+
+    @property
+    def noise_unit(self) -> float:
+        """Scale of the additional noise, a sd."""
+        ...
+
+    def log_priors(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the path begins: log densities (S,) at z (S, P) and their gradients (S, P)."""
+        ...
+
+    def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
+        """Log ratios of the densities on the path and where it begins; zero with infinite noise."""
+        ...
+
+
 @dataclass(frozen=True)
 class Particles:
     """S particles z (S, P) with their log priors, log likelihoods, gradients, and the first ancestor of each (S,)."""
@@ -43,7 +61,7 @@ class Particles:
 
     @classmethod
     def at(
-        cls, posterior: Posterior, z: np.ndarray, extra_noise: float = 0.0, ancestors: np.ndarray | None = None
+        cls, posterior: Path, z: np.ndarray, extra_noise: float = 0.0, ancestors: np.ndarray | None = None
     ) -> Particles:
         """Evaluate a posterior at z."""
         ancestors = np.arange(len(z)) if ancestors is None else ancestors
@@ -89,7 +107,7 @@ class Particles:
 class Mover:
     """Moves particles by Hamiltonian Monte Carlo; the step size adapts from one trajectory to the next."""
 
-    def __init__(self, posterior: Posterior, rng: np.random.Generator, step: float = 0.3):
+    def __init__(self, posterior: Path, rng: np.random.Generator, step: float = 0.3):
         self.posterior, self.rng, self.step = posterior, rng, step
         self.acceptance = np.nan
         self.n_evaluations = 0
@@ -137,7 +155,7 @@ def effective(log_weights: np.ndarray) -> float:
 
 
 def anneal(
-    posterior: Posterior,
+    posterior: Path,
     start: np.ndarray,
     rng: np.random.Generator,
     advance: Callable[..., None] = lambda *args: None,
@@ -179,7 +197,7 @@ def anneal(
 
 
 def _next_level(
-    posterior: Posterior, particles: Particles, noise: float, mover: Mover
+    posterior: Path, particles: Particles, noise: float, mover: Mover
 ) -> tuple[float, Particles, np.ndarray]:
     """The particles with less additional noise, and their log weights (S,)."""
     S, before = len(particles), particles.likelihoods

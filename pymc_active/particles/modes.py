@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
+from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
@@ -35,8 +36,8 @@ def from_modes(
 ) -> ParticleFit:
     """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
-    Where hardly any draw has weight, as for embeddings, they are draws of short chains from the modes, the evidence is
-    Laplace's and its error unknown, infinity.
+    Where hardly any draw has weight, they are annealed from around the modes. Of embeddings, and with many points, they
+    are draws of short chains from the modes, the evidence is Laplace's and its error unknown, infinity.
     """
     affordable = int(_WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
     n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
@@ -47,6 +48,11 @@ def from_modes(
     if confirmed or size >= _FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)
         evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
+    elif fit.gpm.embedding is None and len(fit.y) <= _UP_TO:
+        with one_blas_thread():
+            annealed = annealed_draws(fit.expansions, n_particles, rng)
+        z, evidence, error = annealed.particles.z, annealed.log_evidence, annealed.log_evidence_error
+        n += annealed.n_evaluations
     else:
         with ignoring(SamplingWarning):
             z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
@@ -86,10 +92,10 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
         evidence = float(np.logaddexp(a.log_evidence, b.log_evidence) - np.log(2))
         shares = softmax([a.log_evidence, b.log_evidence])
         error = float(max(min(np.hypot(*(shares * errors)), LARGE_ERROR), apart / 2))
-    elif np.isfinite(errors).all() and apart < _ERRORS * np.hypot(*errors) + _NATS:
-        weights = errors**-2 / np.sum(errors**-2)
-        evidence = float(weights @ [a.log_evidence, b.log_evidence])
-        error = float(max(np.sum(errors**-2) ** -0.5, apart / 2))
+    elif np.isfinite(errors).any() and apart < _ERRORS * np.linalg.norm(errors[np.isfinite(errors)]) + _NATS:
+        # Of two that differ by more than their errors, both are taken to be too small (Birge 1932).
+        evidence = float(np.average([a.log_evidence, b.log_evidence], weights=errors**-2))
+        error = float(np.sum(errors**-2) ** -0.5 * max(1.0, apart / np.hypot(*errors)))
     else:
         best = a if a.log_evidence >= b.log_evidence or not np.isfinite(b.log_evidence) else b
         evidence, error = best.log_evidence, best.log_evidence_error

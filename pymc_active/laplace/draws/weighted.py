@@ -62,20 +62,15 @@ def weighted_draws(
 ) -> WeightedDraws:
     """Half around the modes, best first, half around MCMC draws ``moved`` (m, P'); extra ones from a helpful prior."""
     best = expansions[0]
-    # Modes outside the row space of an embedding have other coordinates.
-    expansions = [e for e in expansions if e.posterior is best.posterior]
-    share = softmax([0.5 * e.log_evidence for e in expansions])
-    images = exchanges(best.posterior)
-    proposals: list[_Proposal | _PriorProposal] = [_Proposal(e, images, width) for width in _WIDTHS for e in expansions]
+    proposals, shares = proposals_around(expansions)
     with one_blas_thread():
-        around = _around(moved, expansions, images)
-        shares = np.concatenate([part * share for part in _WIDTHS.values()])
+        around = _around(moved, [e for e in expansions if e.posterior is best.posterior])
         if around:
             shares = np.append((1 - _AROUND_SHARE) * shares, np.full(len(around), _AROUND_SHARE / len(around)))
         proposals += around
         if (prior := prior_for_few_data(best)) is not None:
             shares = np.append(shares, _FROM_PRIOR)
-            proposals.append(_PriorProposal(prior))
+            proposals.append(PriorProposal(prior))
         counts = np.maximum(np.round(shares * draws).astype(int), 1)
         drawn = [p.draw(n, rng) for p, n in zip(proposals, counts, strict=True)]
         seen = np.concatenate([p.is_nearest(z) for p, z in zip(proposals, drawn, strict=True)])
@@ -86,6 +81,15 @@ def weighted_draws(
     return WeightedDraws(z, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
 
 
+def proposals_around(expansions: Sequence[Expansion]) -> tuple[list[Proposal | PriorProposal], np.ndarray]:
+    """Proposals around modes, best first, and their shares of the draws."""
+    # Modes outside the row space of an embedding have other coordinates.
+    expansions = [e for e in expansions if e.posterior is expansions[0].posterior]
+    share, images = softmax([0.5 * e.log_evidence for e in expansions]), exchanges(expansions[0].posterior)
+    proposals: list[Proposal | PriorProposal] = [Proposal(e, images, width) for width in _WIDTHS for e in expansions]
+    return proposals, np.concatenate([part * share for part in _WIDTHS.values()])
+
+
 def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
     """The prior, if draws from it help: few observations, a normal prior, no large embedding."""
     prior = getattr(best.posterior, "prior", None)
@@ -94,35 +98,43 @@ def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
     return prior if few and isinstance(prior, GaussianPrior) else None
 
 
-def _around(moved: np.ndarray, expansions: Sequence[Expansion], images: list[np.ndarray]) -> list[_Proposal]:
+def _around(moved: np.ndarray, expansions: Sequence[Expansion]) -> list[Proposal]:
     """Narrower proposals around MCMC draws, which follow a curved posterior."""
-    wide = [_Proposal(e, images, 1.0) for e in expansions]
+    images = exchanges(expansions[0].posterior)
+    wide = [Proposal(e, images, 1.0) for e in expansions]
     nearest = np.argmax([p.log_density(moved) for p in wide], axis=0)
     return [
-        _Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(draw[None])[0])
+        Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(draw[None])[0])
         for k, draw in zip(nearest, moved, strict=True)
         # At a mode of lower rank some rotations move nothing; a proposal beside it would need all their images.
         if (orbit := wide[k].orbit) is None or orbit.is_of_full_rank
     ]
 
 
-class _PriorProposal:
-    """The prior as a :class:`_Proposal`; it is invariant under exchanges of like terms and rotations of R."""
+class PriorProposal:
+    """The prior as a :class:`Proposal`; it is invariant under exchanges of like terms and rotations of R."""
 
     def __init__(self, prior: GaussianPrior):
         self.prior = prior
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws (count, P)."""
         return self.prior.mean + self.prior.sd * rng.normal(size=(count, len(self.prior.mean)))
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
+        """At the rows of z (S, P), (S,)."""
         return self.prior.values(z)
 
+    def log_density_and_gradient(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`log_density` and its gradients (S, P)."""
+        return self.prior.values(z), (self.prior.mean - z) / self.prior.sd**2
+
     def is_nearest(self, z: np.ndarray) -> np.ndarray:
+        """True (S,)."""
         return np.ones(len(z), bool)
 
 
-class _Proposal:
+class Proposal:
     """A Student-t around one mode, and its density on the posterior's quotient by its symmetries."""
 
     def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
@@ -150,6 +162,17 @@ class _Proposal:
             return self._log_student(turned) - self.orbit.log_volume(turned)
         each = [self._log_student(z[:, image]) for image in self.images]
         return np.logaddexp.reduce(each) - np.log(len(each))
+
+    def log_density_and_gradient(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`log_density` and its gradients (S, P); not for embeddings."""
+        values, gradients = np.empty((len(self.images), len(z))), np.zeros((len(self.images), *z.shape))
+        for k, image in enumerate(self.images):
+            t = (z[:, image] - self.center) @ self.inverse_root.T
+            spread = _DF + np.square(t).sum(1)
+            values[k] = self._log_student(z[:, image])
+            gradients[k][:, image] = -(_DF + t.shape[1]) * (t @ self.inverse_root) / spread[:, None]
+        shares = softmax(values, axis=0)
+        return self.log_density(z), np.einsum("ks,ksp->sp", shares, gradients)
 
     def nearest(self, z: np.ndarray) -> np.ndarray:
         """The points equal to z by symmetry that are nearest to the centre, (S, P)."""

@@ -1,0 +1,65 @@
+"""Anneal draws around modes to the posterior, where hardly any of them has weight: it is far from Gaussian.
+
+The path leads from a mixture q, the Student-t proposals of importance sampling with some of the prior, to the posterior
+p by powers, q^(1 - b) p^b. With b = 1 / (1 + s) the additional noise s of
+:func:`pymc_active.inference.annealing.anneal` stands for it. Source: Neal (2001), Annealed importance sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_active.inference.annealing import Annealed, anneal
+from pymc_active.inference.resampling import systematic
+from pymc_active.laplace.draws.weighted import PriorProposal, proposals_around
+from pymc_active.laplace.expansion import Expansion
+from pymc_active.posterior.base import Likelihoods
+from pymc_active.posterior.prior import GaussianPrior
+
+# Share of the first draws that are from a normal prior.
+_FROM_PRIOR = 0.1
+
+
+def annealed_draws(expansions: Sequence[Expansion], draws: int, rng: np.random.Generator) -> Annealed:
+    """Particles of the posterior around modes, best first, and its evidence; not for embeddings."""
+    path = _Path(expansions)
+    found = anneal(path, path.draw(draws, rng), rng)
+    return replace(found, log_evidence=found.log_evidence + expansions[0].space.log_complement)
+
+
+class _Path:
+    """The densities between q, as a prior, and the posterior: their ratio is the likelihood."""
+
+    noise_unit = 1.0
+
+    def __init__(self, expansions: Sequence[Expansion]):
+        self.posterior = expansions[0].posterior
+        self.proposals, self.shares = proposals_around(expansions)
+        prior = getattr(self.posterior, "prior", None)
+        if isinstance(prior, GaussianPrior):
+            self.proposals = [*self.proposals, PriorProposal(prior)]
+            self.shares = np.append((1 - _FROM_PRIOR) * self.shares, _FROM_PRIOR)
+
+    def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        counts = np.bincount(systematic(self.shares, draws, rng), minlength=len(self.shares)).tolist()
+        return np.concatenate([p.draw(n, rng) for p, n in zip(self.proposals, counts, strict=True)])
+
+    def log_priors(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log q (S,) and its gradients (S, P)."""
+        each = [p.log_density_and_gradient(z) for p in self.proposals]
+        values = np.stack([value for value, _ in each]) + np.log(self.shares)[:, None]
+        total = logsumexp(values, axis=0)
+        return total, np.einsum("ks,ksp->sp", np.exp(values - total), np.stack([gradient for _, gradient in each]))
+
+    def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
+        """The log of (p / q)^b, its gradients, and its derivatives in ``extra_noise``."""
+        power = 1 / (1 + extra_noise)
+        likelihoods = self.posterior.log_likelihoods(z)
+        (prior, prior_gradient), (q, q_gradient) = self.posterior.log_priors(z), self.log_priors(z)
+        value = prior + likelihoods.value - q
+        gradient = prior_gradient + likelihoods.gradient - q_gradient
+        return Likelihoods(power * value, power * gradient, -(power**2) * value)
