@@ -758,11 +758,35 @@ def test_a_report_says_how_good_predictions_are(lab):
     said = r"predictions have an sd of (\S+) \(fat\) on average, which the best candidate lowers to (\S+)\n"
     now, then = map(float, re.search(said, lab.report()).groups())
     assert 0 < then < now
+    # The first suggestion was the best candidate; what comes after it has its own.
+    lab("--state", "run.nc", "-n", "1")
+    said = said.replace("average", "average after the 1 open")
+    after, later = map(float, re.search(said, lab.report()).groups())
+    # The scale of y is anew that of the data, with the imagined one.
+    assert after == pytest.approx(then, rel=0.03)
+    assert 0 < later < after
 
 
-def test_a_report_says_whether_it_is_worth_going_on(lab):
-    lab("--target", "fat", "--bounds", "moisture=40:75", "--learn", "maximum", "-n", "1", "--state", "run.nc")
-    assert "is it worth going on? the best fat anywhere may exceed the one predicted above, by " in lab.report()
+@pytest.mark.parametrize(("options", "beyond"), [((), "exceed"), (("--minimize",), "be below")])
+def test_a_report_says_whether_it_is_worth_going_on(lab, options, beyond):
+    lab("--target", "fat", "--bounds", "moisture=40:75", "--learn", "maximum", "-n", "1", "--state", "run.nc", *options)
+    assert f"is it worth going on? the best fat anywhere may {beyond} the one predicted above, by " in lab.report()
+
+
+def test_measurements_far_from_the_candidates_are_named_by_their_sample(lab):
+    """A slip, beside the range of the candidates; and a column in other units, all of whose rows are counted."""
+    table, others = lab.measurements(), [f"other {k}" for k in range(len(START))]
+    low, high = POOL["moisture"].min(), POOL["moisture"].max()
+    lab.write("slip.csv", table.assign(moisture=[10 * table["moisture"][0], *table["moisture"][1:]], sample=others))
+    options = ["--target", "fat", "--id", "sample", "--candidates", "pool.csv", *QUICK]
+    lab(*options, table="slip.csv")
+    assert re.search(
+        rf"row other 0 of the measurements has moisture = \S+, far outside {low:g}\S* to {high:g}", lab.err
+    )
+    lab.write("units.csv", table.assign(moisture=100 * table["moisture"], sample=others))
+    lab(*options, table="units.csv")
+    assert f"{len(table)} of {len(table)} rows of the measurements have moisture far outside" in lab.err
+    assert "x_scale" not in lab.err
 
 
 def test_a_report_of_several_models_has_their_probabilities(lab):

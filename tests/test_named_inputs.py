@@ -236,6 +236,9 @@ def test_data_of_which_all_lie_outside_the_bounds_are_in_other_units():
         gpm = pma.ard_gp(rates, y, bounds=bounds)
     with pytest.warns(pma.ScaleWarning, match=said):
         pma.Learner(None, bounds=bounds).tell(rates, y)
+    # Neither are replicates of a point, nor points beside the bounds.
+    pma.Learner(None, bounds=bounds).tell(pd.DataFrame({"heat": [-5.5] * 3, "acid": [0.5] * 3}), y[:3])
+    pma.Learner(None, bounds=bounds).tell(pd.DataFrame({"heat": [-5.3, -5.2, -5.1], "acid": [0.5] * 3}), y[:3])
     # One point outside is none of these, and what is predicted may be.
     some = rates.assign(heat=np.r_[-6.0, np.full(9, -3.0)])
     pma.Learner(None, bounds=bounds).tell(some, y)

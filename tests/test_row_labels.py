@@ -12,6 +12,8 @@ NAMES = ["S1", "S2", "S3", "S4"]
 X = pd.DataFrame(rng.uniform(size=(4, 2)), columns=["heat", "acid"], index=NAMES)
 y = pd.Series([1.0, 2.0, 3.0, 4.0], index=NAMES)
 
+FIT = pma.fit(pma.ard_gp(X - 1.0, y.to_numpy(), bounds=[(-1, 1)] * 2), random_seed=1, progressbar=False)
+
 TAKERS = {
     "ard_gp": lambda X, y: pma.ard_gp(X, y),
     "embedding_gp": lambda X, y: pma.embedding_gp(X, y, n_components=1),
@@ -19,6 +21,11 @@ TAKERS = {
     "set_data": lambda X, y: pma.ard_gp([[0.0, 0.0]], [0.0]).set_data(X, y),
     "probit_gp": lambda X, y: pma.probit_gp(X, y > 2),
     "set_data of a classifier": lambda X, y: pma.probit_gp([[0.0, 0.0]], [True]).set_data(X, y > 2),
+    "update": lambda X, y: FIT.update(X, y),
+    "predict": lambda X, y: pma.predict(FIT, X, y_new=y),
+    "predict of mapped outputs": lambda X, y: pma.OutputMap("log").predict(FIT, X, y_new=y),
+    "ard_gp of mapped outputs": lambda X, y: pma.ard_gp(X, pma.OutputMap("log")(y)),
+    "tell of mapped outputs": lambda X, y: pma.Learner(FIT.gpm, pool=X).tell(X, pma.OutputMap(power=0.5)(y)),
     "search": lambda X, y: pma.search.compositional_kernel_search(X, y),
 }
 

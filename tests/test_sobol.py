@@ -252,8 +252,25 @@ def test_inputs_that_vary_together_are_warned_of():
         X = rng.uniform(size=(n, D))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            _warn_if_confounded(X)
+            _warn_if_confounded(X, range(X.shape[1]))
         assert bool(caught) == is_confounded
     # An input that never varied is like one that is missing.
     with pytest.warns(pma.ConfoundedInputsWarning, match="the 2 inputs of the 20 points vary together, as 1 indep"):
-        _warn_if_confounded(np.column_stack([rng.uniform(size=20), np.ones(20)]))
+        _warn_if_confounded(np.column_stack([rng.uniform(size=20), np.ones(20)]), [0, 1])
+
+
+@pytest.mark.parametrize("n", [8, 40])
+def test_inputs_of_which_one_follows_from_the_others_are_warned_of(n):
+    """Fractions that add up to one, written with three digits, and the columns of a factor."""
+    rng = np.random.default_rng(1)
+    mixtures = np.column_stack([rng.uniform(size=n), rng.dirichlet([1, 1, 1], n).round(3)])
+    levels = np.column_stack([np.eye(3)[np.arange(n) % 3], rng.uniform(size=n)])
+    for X, named in ((mixtures, "water, resin, wax:"), (levels, "heat, water, resin:")):
+        with pytest.warns(pma.ConfoundedInputsWarning, match=f"^{named} in the {n} points"):
+            _warn_if_confounded(X, ["heat", "water", "resin", "wax"])
+    # One left out, and as many inputs as could be independent.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _warn_if_confounded(mixtures[:, :3], range(3))
+        for D in range(1, n - 1):
+            _warn_if_confounded(rng.uniform(size=(n, D)), range(D))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from pymc_active.command_line.options import MANY_INPUTS, Settings
 from pymc_active.command_line.tables import listing
 from pymc_active.models.builders import ard_gp, composite_gp, embedding_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.support.tables import warn_if_far_outside
+from pymc_active.support.user_warnings import ScaleWarning, ignoring
 
 # The sd of the logarithm of --noise. With few observations, a wider prior would let the data explain the noise away.
 _NOISE_SD = 0.1
@@ -29,7 +32,11 @@ def default_models(settings: Settings) -> tuple[list[str], str]:
 
 
 def make_models(
-    settings: Settings, X: pd.DataFrame, y: np.ndarray, pool: np.ndarray | None
+    settings: Settings,
+    X: pd.DataFrame,
+    y: np.ndarray,
+    pool: np.ndarray | None,
+    ids: Sequence[str | None] | None = None,
 ) -> GPModel | dict[str, GPModel]:
     """A model of the measurements, or several by the text of their ``--model``; a ValueError if it cannot be made.
 
@@ -42,6 +49,19 @@ def make_models(
             f"one value of {settings.target} does" if len(y) == 1 else f"{len(y)} equal values of {settings.target} do"
         )
         raise ValueError(f"{told} not tell its scale: {advice}")
+    has_warned = False
+    if pool is not None:
+        # The bounds of the models include what was measured, slips too.
+        labels = [one or k + 1 for k, one in enumerate(ids or [None] * len(y))]
+        ends = pool.min(0), pool.max(0)
+        has_warned = warn_if_far_outside(X.to_numpy(), *ends, list(X.columns), "the measurements", labels=labels)
+    with ignoring(*[ScaleWarning] * has_warned):
+        return _make_models(settings, X, y, pool)
+
+
+def _make_models(
+    settings: Settings, X: pd.DataFrame, y: np.ndarray, pool: np.ndarray | None
+) -> GPModel | dict[str, GPModel]:
     scale = settings.target_scale or [float(y.mean()), float(y.std())]
     made, named = {}, pd.Series(y, X.index, name=settings.target)
     for text in settings.models or ():

@@ -14,7 +14,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.laplace.parameter_table import table_of_draws
 from pymc_active.learner.learner import Learner
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.predict import predict
+from pymc_active.predictions.predict import posterior_mean, predict
 from pymc_active.structure.relevance import relevance
 from pymc_active.support.numbers import plus_minus
 
@@ -58,16 +58,23 @@ def _outlook(learner: Learner, target: str) -> str:
     """What more measurements would bring, in words."""
     if learner.learn == "maximum":
         regret = learner.optimum().regret
-        return f"the best {target} anywhere may exceed the one predicted above, by {regret:.2g} on average"
+        beyond = "be below" if learner.minimize else "exceed"
+        return f"the best {target} anywhere may {beyond} the one predicted above, by {regret:.2g} on average"
     if isinstance(learner.fit, ModelAverage) and learner.learn == "model":
         return f"the most probable model is wrong with a probability of {1 - float(learner.fit.probability.max()):.2g}"
     if learner.criterion is None:
         return "random points cannot tell"
     score, units = learner.best_score()
     if isinstance(learner.criterion, IntegratedVariance):
-        variance = float(predict(learner.fit, learner.criterion.targets).f_variance.mean())
+        fit, n_open = learner.fit, len(learner.pending)
+        if n_open:
+            # The score is that of a candidate after these.
+            X = np.asarray(learner.pending, float)
+            fit = fit.given(np.concatenate([fit.X, X]), np.concatenate([fit.y, posterior_mean(fit, X)]))
+        variance = float(predict(fit, learner.criterion.targets).f_variance.mean())
         now, then = np.sqrt(variance), np.sqrt(max(variance - score, 0.0))
-        average = f"predictions have an sd of {now:.3g} ({target}) on average"
+        after = f" after the {n_open} open" if n_open else ""
+        average = f"predictions have an sd of {now:.3g} ({target}) on average{after}"
         return f"{average}, which the best candidate lowers to {then:.3g}"
     return f"the best candidate scores {score:.2g} by {score_title(learner.criterion_name, units, target)}"
 

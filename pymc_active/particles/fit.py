@@ -295,7 +295,7 @@ class ParticleFit(Fit):
         The model keeps its own data.
         """
         points = read_inputs(X_new, "X_new", inputs=self.gpm.inputs)
-        values = read_outputs(np.atleast_1d(y_new), len(points), X_new)
+        values = read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
         with holding(self.gpm, np.concatenate([self.X, points]), np.concatenate([self.y, values])):
             return self.follow(np.random.default_rng(random_seed))
 

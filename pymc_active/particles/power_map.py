@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.special import boxcox1p, inv_boxcox1p
 
 from pymc_active.inference.fit import Fit
 from pymc_active.support.scaling import penalties
+from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import OutputScaleWarning, warn_user
 
 KINDS = ("log", "yeo-johnson")
@@ -68,19 +70,29 @@ class PowerMap:
         gain = log_density(found) - log_density(powered(1.0))
         return cls(found.kind, found.power, found.shift, found.scale, float(gain))
 
-    def __call__(self, y: Any) -> np.ndarray:
-        """Mapped outputs, in the shape of y; a ValueError for the logarithm of a value that is not positive."""
-        y = np.asarray(y, float)
+    def __call__(self, y: Any) -> Any:
+        """Mapped outputs, in the shape of y, a Series with its labels; NaN stays, as a failed experiment.
+
+        A ValueError for the logarithm of a value that is not positive.
+        """
+        return self._with_labels(self._mapped(read_numbers(y, "y")), y)
+
+    def _with_labels(self, values: np.ndarray, y: Any) -> Any:
+        return pd.Series(values, y.index, name=y.name) if isinstance(y, pd.Series) else values
+
+    def _mapped(self, y: np.ndarray) -> np.ndarray:
         if self.kind == "log":
             if (y <= 0).any():
-                raise ValueError(f'OutputMap("log") is for positive outputs; got {y.min():.4g}. Use "yeo-johnson"')
+                raise ValueError(f'OutputMap("log") is for positive outputs; got {np.nanmin(y):.4g}. Use "yeo-johnson"')
             return np.log(y)
         u = (y - self.shift) / self.scale
         return np.where(u >= 0, boxcox1p(np.abs(u), self.power), -boxcox1p(np.abs(u), 2 - self.power))
 
-    def inverse(self, mapped: Any) -> np.ndarray:
-        """Outputs in the units of y."""
-        z = np.asarray(mapped, float)
+    def inverse(self, mapped: Any) -> Any:
+        """Outputs in the units of y, in the shape of ``mapped``, a Series with its labels."""
+        return self._with_labels(self._unmapped(np.asarray(mapped, float)), mapped)
+
+    def _unmapped(self, z: np.ndarray) -> np.ndarray:
         if self.kind == "log":
             return np.exp(z)
         u = np.where(z >= 0, inv_boxcox1p(np.abs(z), self.power), -inv_boxcox1p(np.abs(z), 2 - self.power))

@@ -102,7 +102,7 @@ def predict(
     if ensemble.gpm.box is not None:
         lost = "there the model knows no more than its prior"
         warn_if_far_outside(points, *ensemble.gpm.box, ensemble.gpm.inputs, "X_new", lost, may_all_be=True)
-    values = None if y_new is None else read_outputs(np.atleast_1d(y_new), len(points), X_new, "y_new")
+    values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
     # In blocks, so that large tables need little memory.
     rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)
     blocks = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,15 @@ from pymc_active.predictions.model_average import Fits
 from pymc_active.structure.relevance import check_probability, summarize, summary_names
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
-from pymc_active.support.tables import Bounds, read_bounds, read_inputs
+from pymc_active.support.tables import Bounds, name_of_input, read_bounds, read_inputs
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
 
 # Draws of the hyperparameters, which share the functions evenly.
 _HYPERPARAMETERS = 32
 # Inputs with the correlations of so much fewer independent ones, beside as many independent inputs, are confounded.
 _SEPARATE = 0.6
+# Share of the variance of an input that others leave open, below which it counts as none: numbers may be rounded.
+_DEPENDENT = 1e-4
 # A scrambled sequence may start at 0, where a normal quantile is infinite.
 _TINY = 1e-9
 
@@ -88,8 +90,8 @@ def sobol_indices(
     Warns
     -----
     ConfoundedInputsWarning
-        If the inputs of the data do not vary separately, as those of spectra: then the shares of single inputs come
-        from the prior.
+        If the inputs of the data do not vary separately, as those of spectra or mixtures: then the shares of single
+        inputs come from the prior.
 
     References
     ----------
@@ -116,7 +118,7 @@ def sobol_indices(
     rng = np.random.default_rng(random_seed)
     inputs = _inputs_of(source)
     to_inputs = _quantiles(source, inputs, bounds, distribution)
-    _warn_if_confounded(getattr(source, "X", model_of(source).X))
+    _warn_if_confounded(getattr(source, "X", model_of(source).X), inputs)
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
@@ -177,13 +179,16 @@ def _indices(f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray, secon
     return found
 
 
-def _warn_if_confounded(X: np.ndarray) -> None:
-    """Warn of inputs (n, D) that vary together, by the participation ratio of the eigenvalues of their correlations."""
+def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:
+    """Warn of inputs (n, D) that depend on each other exactly, or that vary together.
+
+    The latter by the participation ratio of the eigenvalues of their correlations.
+    """
     n, D = X.shape
-    varied = X[:, np.ptp(X, axis=0) > 0]
-    if n < 2 or not varied.size:
+    varied = np.ptp(X, axis=0) > 0
+    if n < 2 or not varied.any():
         return
-    Z = (varied - varied.mean(0)) / varied.std(0)
+    Z = (X - X.mean(0))[:, varied] / X.std(0)[varied]
     # The Gram matrix has the same eigenvalues, but for zeros.
     C = (Z @ Z.T if n < len(Z.T) else Z.T @ Z) / n
     separate = np.trace(C) ** 2 / np.square(C).sum()
@@ -194,6 +199,18 @@ def _warn_if_confounded(X: np.ndarray) -> None:
             "the variance each of them explains comes from the prior of the model, and intervals do not show this. "
             "Measure points that vary them separately, such as pma.active.latin_hypercube(bounds, n=...), or ask for "
             "combinations: pma.subspace_angles of an embedding",
+            ConfoundedInputsWarning,
+        )
+        return
+    values, vectors = np.linalg.eigh(C)
+    # The smallest eigenvalue of independent inputs is about the square (Marchenko & Pastur 1967).
+    if values[0] < _DEPENDENT * (1 - np.sqrt(D / (n - 1))) ** 2:
+        involved = np.flatnonzero(varied)[np.abs(vectors[:, 0]) > np.sqrt(_DEPENDENT)]
+        names = ", ".join(name_of_input(inputs[k]) for k in involved.tolist())
+        warn_user(
+            f"{names}: in the {n} points each of these inputs can be computed from the others, as where fractions add "
+            "up to one, so how much of the variance each of them explains comes from the prior of the model, and "
+            "intervals do not show this. Leave one of them out of the model, such as a solvent",
             ConfoundedInputsWarning,
         )
 

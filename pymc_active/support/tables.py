@@ -18,8 +18,8 @@ LARGEST = 1e150
 # Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
 # data, relative to the larger range of the two, that is more than going on from the data.
 _FAR, _APART = 1.0, 0.5
-# As many points tell that all lie outside; by more than rounding, as a part of the width.
-_SEVERAL, _ROUNDING = 3, 1e-6
+# As many different points tell that all lie outside; by more than a part of the width.
+_SEVERAL, _BESIDE = 3, 0.1
 # Part of the bounds of an input that data hardly fill.
 _EMPTY = 1e-3
 # Decades between positive bounds from which an input most likely acts by its logarithm.
@@ -239,22 +239,23 @@ def warn_if_far_outside(
     result: str = "the model learns from it",
     *,
     may_all_be: bool = False,
+    labels: Sequence | None = None,
 ) -> bool:
     """Warn of a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely.
 
-    Unless they ``may_all_be`` outside, also of three or more points of which none lies within the range of an input.
-    Returns whether it has warned.
+    Unless they ``may_all_be`` outside, also of three or more different points of which none lies near the range of an
+    input. ``labels`` are what rows are called, by default 0, 1, ... Returns whether it has warned.
     """
     away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
-    all_outside = len(X) >= _SEVERAL and not may_all_be and bool((away > _ROUNDING).all(0).any())
+    all_outside = not may_all_be and bool((away > _BESIDE).all(0).any()) and len(np.unique(X, axis=0)) >= _SEVERAL
     if warns := all_outside or bool(away.max(initial=0.0) > _FAR):
         k = int(np.argmax(away.min(0) if all_outside else away.max(0)))
-        row, least = int(np.argmax(away[:, k])), _ROUNDING if all_outside else _FAR
+        row, least = int(np.argmax(away[:, k])), _BESIDE if all_outside else _FAR
         name, n_far = name_of_input(inputs[k]), int((away[:, k] > least).sum())
         first, last, x = (coordinate(value, high[k] - low[k]) for value in (low[k], high[k], X[row, k]))
         where = f"{'far ' if away[row, k] > _FAR else ''}outside {first} to {last}, where measurements are made"
         if n_far == 1:
-            found = f"row {row} of {what} has {name} = {x}, {where}"
+            found = f"row {row if labels is None else labels[row]} of {what} has {name} = {x}, {where}"
             remedy = f"if it is a slip, correct it, since {result}"
         else:
             found = f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {x}"
