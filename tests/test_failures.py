@@ -45,6 +45,21 @@ def odds(X=START, failures=FAILING):
 # The probability of success.
 
 
+def test_a_learner_tells_the_probability_of_success():
+    """By columns in any order, of a run without failures and of one with some."""
+    active = learner()
+    active.tell(active.ask(), 1.0)
+    inputs = pd.DataFrame(POOL, columns=["a", "b"])
+    assert_array_equal(learner(failures=[]).success_probability(POOL), np.ones(len(POOL)))
+    assert_array_equal(active.success_probability(POOL), np.exp(odds(active.X, active.failures)(POOL)))
+    assert active.success_probability(FAILING).max() < 0.5 < active.success_probability(START).min()
+    named = Learner(None, "maximum", pool=inputs, random_seed=1)
+    named.tell(inputs.iloc[:9], np.where(np.arange(9) % 2, np.nan, 1.0 + np.arange(9)))
+    assert_array_equal(named.success_probability(inputs[["b", "a"]]), named.success_probability(inputs))
+    with pytest.raises(ValueError, match="X must have the model's inputs as columns"):
+        named.success_probability(inputs[["a"]])
+
+
 @pytest.mark.parametrize("n_copies", [1, 15])
 def test_probability_is_the_mean_over_members_of_the_classifier(n_copies):
     """By the public classifier on scaled points; few points by expectation propagation, many by Laplace."""

@@ -31,12 +31,8 @@ from pymc_active.support.files import read, write
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_outputs, warn_if_far_outside
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    SamplingWarning,
-    ignoring,
-)
+from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
+from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring
 
 # Rows and inputs of a summary: the last ones told.
 _SHOWN = 5
@@ -58,7 +54,7 @@ class Learner(Summarized):
 
     An experiment that fails to give a number is told as NaN. From the first failure on, a GP classifier of all points
     told gives the probability of success, by which the criterion is weighed, and :meth:`recommend` stays where
-    experiments work.
+    experiments work. :meth:`success_probability` tells it.
 
     Parameters
     ----------
@@ -163,8 +159,7 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, explore_every, inference, verify)
-        state = new_state(gpm, learn, criterion, *where, *models, random_seed, max_points)
-        self._take(state, executor)
+        self._take(new_state(gpm, learn, criterion, *where, *models, random_seed, max_points), executor)
 
     @classmethod
     def from_state(cls, state: LearnerState, executor: Executor | None = None) -> Self:
@@ -503,8 +498,7 @@ class Learner(Summarized):
             If a model, criterion or pool is missing, or the model's parameters differ from the saved ones; for a file
             of another kind, of a newer version, or damaged.
         """
-        state = from_contents(read(path, KIND, FORMAT_VERSION), model, criterion, pool)
-        return cls.from_state(state, executor)
+        return cls.from_state(from_contents(read(path, KIND, FORMAT_VERSION), model, criterion, pool), executor)
 
     def recommend(self) -> Any:
         """The answer to the goal of the run.
@@ -526,15 +520,20 @@ class Learner(Summarized):
         return best_point(self.fit, candidates, self.X, success, self.minimize, self.learn)
 
     @checked
+    def success_probability(self, X: Any) -> np.ndarray:
+        """P(success) of experiments at X (m, D), in the user's units, shape (m,); one while none has failed."""
+        points, success = read_inputs(X, inputs=self._questions.inputs), self._fits.success()
+        return np.ones(len(points)) if success is None else np.exp(success(points))
+
+    @checked
     def optimum(self, n_optima: int = 200) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
 
         ``n_optima`` sample paths show this distribution; their hyperparameters are 20 draws from the fit.
         """
         best = self._best()
-        shown = self._questions.candidates.show([best])
         rest = self.domain, self._fits.success(), self.minimize, n_optima, self.random_seed
-        return find_optimum(self.fit, best.x, shown, *rest)
+        return find_optimum(self.fit, best.x, self._questions.candidates.show([best]), *rest)
 
     @checked
     def stop(self, epsilon: float, delta: float = 0.05) -> bool:
