@@ -608,6 +608,17 @@ def test_the_verdict_says_what_the_numbers_mean(report, change, sentences):
     assert 4 <= text.count(". ") <= 7
 
 
+@pytest.mark.parametrize(("worth", "matters"), [(0.1, True), (0.03, False)])
+@pytest.mark.parametrize("name", ["bald", "integrated_variance", "expected_improvement"])
+def test_a_poor_decision_about_next_to_nothing_does_not_matter(report, name, worth, matters):
+    """Half of the utility is lost; ``worth`` is in nats, or as much of the predicted spread."""
+    variance = float(report["predictions"].true_y_variance.mean())
+    best = {"bald": worth, "integrated_variance": 2 * worth * variance}.get(name, np.log(worth * np.sqrt(variance)))
+    text = changed(report, **GOOD | {f"decision__regret_ratio__{name}": 0.5, f"decision__true_utility__{name}": best})
+    assert (f"{name} would decide better" in text) == matters
+    assert ("go on, the fit serves here" in text) == (not matters)
+
+
 def test_a_reference_that_misses_mass_is_not_believed(longer):
     """Particles can only miss mass, so the higher evidence is the better one."""
     other = longer.copy(deep=True)

@@ -83,7 +83,7 @@ def test_the_highest_mode_is_the_center(fit, wide):
         assert one.ensemble.method == "modes"
         assert_array_equal(one.ensemble.weights, [mode.weight for mode in one.modes])
         assert_allclose(one.ensemble.thetas, [one.gpm.flatten(mode.point) for mode in one.modes])
-        assert one.ensemble.log_evidence == one.log_evidence
+        assert one.ensemble.evidence.value == one.evidence.value
 
 
 def test_members_of_a_row_space_are_lifted(wide):
@@ -148,7 +148,8 @@ def test_a_trace_gives_all_its_draws_and_a_point_itself(fit, trace):
     point = as_ensemble(fit.point, model=fit.gpm)
     assert_array_equal(point.thetas, fit.theta[None])
     assert point.method == "point"
-    assert np.isnan(point.log_evidence)
+    assert point.evidence.by == "unknown"
+    assert np.isnan(point.evidence.value)
     for one in (ensemble, point):
         assert not one.is_gaussian
         assert_array_equal(one.X, fit.gpm.X)

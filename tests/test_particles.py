@@ -112,7 +112,7 @@ def test_a_surprising_point_makes_the_particles_anew():
 def test_an_update_with_bad_points_leaves_the_model_as_it_was():
     X, y = data(10)
     fit = pma.fit_smc(pma.ard_gp(X, y), n_particles=32, random_seed=1, progressbar=False)
-    with pytest.raises(ValueError, match="y must be finite"):
+    with pytest.raises(ValueError, match="y_new must be finite"):
         fit.update([[0.2]], np.nan)
     assert_array_equal(fit.gpm.y, y)
 
@@ -185,7 +185,7 @@ def test_two_estimates_are_mixed_by_their_evidences():
     for pair in ((one, stuck), (stuck, one)):
         assert "only 10% of the moves" in combine(*pair, np.random.default_rng(0), "").diagnostics["warnings"][0]
     # Of estimates of two kinds the better counts.
-    other = replace(lost, made={**lost.made, "method": "laplace"})
+    other = replace(lost, made={**lost.made, "method": "importance"})
     both = combine(one, other, np.random.default_rng(0), "")
     assert both.log_evidence == one.log_evidence
     assert both.diagnostics["share"] == 1.0
@@ -208,7 +208,7 @@ def test_two_estimates_are_mixed_by_their_evidences():
 def test_estimates_of_two_kinds_that_agree_are_weighed_by_their_errors(one, other, evidence, error):
     gpm = one_parameter()
     fits = []
-    for method, (value, deviation) in (("smc", one), ("laplace", other)):
+    for method, (value, deviation) in (("smc", one), ("importance", other)):
         fit = pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
         swarm = replace(fit.swarm, log_evidence=value, log_evidence_error=deviation)
         fits.append(replace(fit, swarm=swarm, made={**fit.made, "method": method}))
@@ -255,7 +255,7 @@ def test_periods_are_found_although_particles_may_miss_them():
     period = np.exp(fit.ensemble.thetas[:, which])
     # Shorter periods explain points at even distances too, and have what weight is left.
     assert np.mean(np.abs(period / 0.13 - 1) < 0.05) > 0.5
-    assert "laplace" in fit.diagnostics["method"]
+    assert "importance" in fit.diagnostics["method"]
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_many_effective_draws_around_modes_are_the_posterior_that_smc_finds():
     )
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     # 500, and a tenth of some 6,000 draws.
-    is_alone, size = fit.diagnostics["method"] == "laplace", fit.diagnostics["n_weighted"]
+    is_alone, size = fit.diagnostics["method"] == "importance", fit.diagnostics["n_weighted"]
     assert size >= 500 if is_alone else size < 650
     long = pma.fit(gpm, method="smc", n_particles=1024, random_seed=2, progressbar=False)
     error = np.hypot(fit.log_evidence_error, long.log_evidence_error)

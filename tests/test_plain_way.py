@@ -279,7 +279,7 @@ def test_updates_follow_the_renewed_prior():
     gpm = pma.ard_gp(X[:10], Y[:10], bounds=BOUNDS)
     before = pma.fit_smc(gpm, n_particles=1024, random_seed=0, progressbar=False)
     updated = before.update(X[10:13], Y[10:13], random_seed=0)
-    assert "reweighing" in updated.diagnostics["reason"]
+    assert "by reweighing" in str(updated)
     gpm.set_data(X[:13], Y[:13])
     fresh = pma.fit_smc(gpm, n_particles=1024, random_seed=1, progressbar=False)
     error = np.hypot(updated.log_evidence_error, fresh.log_evidence_error)

@@ -81,7 +81,7 @@ def make_reference(
     if reference is None:
         reference = _longer_run(fit, n_particles, np.random.default_rng(seed), progressbar)
     if isinstance(reference, Ensemble):
-        return Reference(kind, reference, reference.log_evidence, reference.log_evidence_error)
+        return Reference(kind, reference, reference.evidence.value, reference.evidence.error)
     evidence, doubts = reference.evidence, tuple(reference.diagnostics["warnings"])
     return Reference(kind, reference.reference_draws(seed), evidence.value, evidence.error, doubts, reference)
 

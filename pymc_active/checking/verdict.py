@@ -21,7 +21,8 @@ PARETO_GOOD = 0.5
 AS_GOOD, WORSE = 0.02, 0.1
 # Log 2: a larger error of the evidence changes the odds of two models by more than a factor of two.
 EVIDENCE_MATTERS = 0.7
-# The mean relative utility that the criteria aim at; below the second, one measurement in ten is wasted.
+# The mean relative utility that the criteria aim at; below the second, one measurement in ten is wasted. Where it is
+# worth next to nothing, AS_GOOD nats or as much in the predictions, this does not matter.
 GOOD_DECISION, POOR_DECISION = 0.95, 0.9
 # A reference misses mass if its evidence is lower by more than this many common standard errors.
 CONTRADICTION = 4.0
@@ -68,7 +69,7 @@ def verdict_on_models(tree: xr.DataTree) -> str:
         ratio = decision.regret_ratio.to_series()
         sentences.append(f"{_picks(decision, ratio.index)}.")
         enough = min(POOR_DECISION, float(decision.split_half.sel(criterion="bams"))) if "bams" in ratio else 0.0
-        if ratio.get("bams", 1.0) < enough:
+        if ratio.get("bams", 1.0) < enough and _wasted(decision, "bams", 1.0) > AS_GOOD:
             wanted.append(
                 'take bams with method="draws"'
                 if ratio.get('bams(method="draws")', 0.0) >= enough
@@ -201,6 +202,18 @@ def _picks(decision: xr.Dataset, names: Sequence[str]) -> str:
     return f"The picks get this share of the best true utility in the pool ({worth}): {shares}"
 
 
+def _wasted(decision: xr.Dataset, name: str, variance: float) -> float:
+    """What the pick of a criterion loses against the best, nats; ``variance`` is that of predicted measurements."""
+    one = decision.sel(criterion=name)
+    best, units = float(one.true_utility.max()), one.units.item()
+    in_nats = {
+        "units of y, squared": 0.5 * best / variance,
+        "units of y": best / np.sqrt(variance),
+        "log of units of y": np.exp(best) / np.sqrt(variance),
+    }
+    return (1 - float(one.regret_ratio)) * in_nats.get(units, best)
+
+
 def _asked(decision: xr.Dataset) -> list[str]:
     names = decision.criterion.to_numpy().tolist()
     return [name for name in DEFAULTS if name in names] or names[:1]
@@ -231,10 +244,11 @@ def _advice(tree: xr.DataTree) -> list[str]:
         decision = tree["decision"].to_dataset()
         # The reference may not know its best candidate any better.
         good = (decision.regret_ratio >= np.minimum(POOR_DECISION, decision.split_half)).to_series()
-        poor = [name for name in _asked(decision) if not good[name]]
+        variance = float(tree["predictions"].true_y_variance.mean())
+        poor = [name for name in _asked(decision) if not good[name] and _wasted(decision, name, variance) > AS_GOOD]
         if poor:
             wanted.append(f"{better}: {' and '.join(poor)} would decide better")
-        if not good.get("bald", True) and good.get('bald(method="draws")', False):
+        if "bald" in poor and good.get('bald(method="draws")', False):
             wanted.append('take bald with method="draws", not of the marginal GP')
     best = _closest(tree)
     if best is not None:

@@ -43,7 +43,7 @@ def bams(
 
     Parameters
     ----------
-    fits : dict, list of LaplaceFit or ModelAverage
+    fits : dict or list of fits, or ModelAverage
         One fit of each model, all of the same data.
     X_pool, draws, random_seed, prior
         As in :func:`bald` and :func:`model_posterior`.
@@ -52,9 +52,9 @@ def bams(
         of a wrong model, so that no candidate seems informative; ``"tempered"`` uses the normalised square roots of the
         posterior, ``"uniform"`` equal weights for all models with a finite evidence.
     method : {"mgp", "modes", "draws"}, optional
-        A model's predictive q_k: the marginal GP of its best mode (one Gaussian, as in the paper), the mixture over all
-        its modes, or the mixture over draws from its posterior, by far the most expensive and on few data the most
-        reliable. Information about a model's own mode or hyperparameters does not count.
+        A model's predictive q_k: by default the mixture over the draws that the fit holds, and of a LaplaceFit the
+        marginal GP of its best mode (one Gaussian, as in the paper). ``"modes"`` is the mixture over all modes,
+        ``"draws"`` that over draws. Information about a model's own mode or hyperparameters does not count.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def bams(
     >>> import pymc_active as pma
     >>> x, y = np.array([0.0, 0.1, 0.2, 0.3, 0.5, 0.6]), np.array([0.1, 0.2, 0.7, 1.0, 1.4, 1.9])
     >>> models = {k: pma.composite_gp(x[:, None], y, k) for k in ("SE", "LIN")}
-    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> fits = {k: pma.fit(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
     >>> int(pma.active.bams(fits, np.linspace(0, 1, 6)[:, None]).to_numpy().argmax())
     5
     """

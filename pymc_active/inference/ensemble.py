@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.evidence import UNKNOWN, Evidence
 from pymc_active.inference.resampling import systematic
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior, State
@@ -70,8 +70,7 @@ class Ensemble:
 
     ``X`` (n, D) and ``y`` (n,) are the data that the members are conditioned on, in the user's units; ``method`` is one
     of ``METHODS``, "trace" or "point"; ``gpm`` is the model or the most probable one, and ``center`` (P,) its
-    hyperparameters at its highest mode, or the first member. ``log_evidence`` and its standard error are in nats, NaN
-    where unknown.
+    hyperparameters at its highest mode, or the first member. ``evidence`` is that of the fit that it is of, if known.
     """
 
     parts: tuple[Part, ...]
@@ -80,8 +79,7 @@ class Ensemble:
     method: str
     gpm: GPModel
     center: np.ndarray
-    log_evidence: float = np.nan
-    log_evidence_error: float = np.nan
+    evidence: Evidence = UNKNOWN
 
     def __len__(self) -> int:
         return sum(len(part.z) for part in self.parts)
@@ -89,11 +87,6 @@ class Ensemble:
     def __repr__(self) -> str:
         models = f" of {self.n_models} models" if self.n_models > 1 else f" of {self.gpm.description}"
         return f"<Ensemble{models}: {len(self)} members, method {self.method}, {len(self.y)} points>"
-
-    @property
-    def evidence(self) -> Evidence:
-        """The log evidence, as far as it is known; ``by`` is the method of the ensemble."""
-        return Evidence(self.log_evidence, self.log_evidence_error, self.method)
 
     @property
     def n_models(self) -> int:
@@ -141,7 +134,7 @@ class Ensemble:
         parts = tuple(part._replace(share=1.0, owner=0) for part in self.parts if part.owner == owner)
         gpm = parts[0].gpm
         center = self.center if gpm is self.gpm else parts[0].space.lift(parts[0].z[0])
-        return replace(self, parts=parts, gpm=gpm, center=center, log_evidence=np.nan, log_evidence_error=np.nan)
+        return replace(self, parts=parts, gpm=gpm, center=center, evidence=UNKNOWN)
 
     def first(self, n: int) -> Ensemble:
         """Equally weighted draws of each model: the first n, or n by their weights where these differ."""
@@ -182,4 +175,4 @@ def ensemble_of_models(members: Sequence[Ensemble], weights: np.ndarray, best: i
         for part in member.parts
     ]
     one = members[best]
-    return replace(one, parts=tuple(parts), log_evidence=np.nan, log_evidence_error=np.nan)
+    return replace(one, parts=tuple(parts), evidence=UNKNOWN)

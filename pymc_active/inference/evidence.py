@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Evidence:
     """Log p(y) of a model and its standard error, nats.
 
-    ``by`` is "smc" (annealed particles), "importance" (weighted draws around modes), "smc and importance" (both,
-    mixed), "laplace" (a Gaussian at the modes, of unknown error: NaN) or "exact" (no free parameters, error 0).
+    ``by`` is "smc" (annealed particles), "importance" (weighted or annealed draws around modes), "smc and importance"
+    (both, mixed), "laplace" (a Gaussian at the modes, of unknown error: NaN), "exact" (no free parameters, error 0) or
+    "unknown" (both NaN).
     """
 
     value: float
@@ -20,6 +23,9 @@ class Evidence:
 
     def __str__(self) -> str:
         return f"{self.value:.2f} ± {self.error:.2f} nats, by {self.by}"
+
+
+UNKNOWN = Evidence(np.nan, np.nan, "unknown")
 
 
 class SampledEvidence(NamedTuple):

@@ -30,7 +30,7 @@ _ONE_CALL = Lock()
 
 _MARGINAL = (
     "{name!r} is a multivariate normal, as in pm.gp.Marginal, so its outcomes are not independent given the "
-    "parameters: use active.bald with pma.from_marginal and pma.fit_laplace, or with a builder such as pma.ard_gp"
+    "parameters: use active.bald with pma.from_marginal and pma.fit, or with a builder such as pma.ard_gp"
 )
 _LATENT = (
     "{name!r} cannot be evaluated at new inputs, because {what} has one value per observation. Make such data "

@@ -326,7 +326,7 @@ class LaplaceFit(Fit):
         """
         method, draws = "mgp" if method is None else method, 128 if draws is None else draws
         best, data = self.best, (self.X, self.y)
-        known: dict[str, Any] = {"center": self.theta, "log_evidence": self.log_evidence}
+        known: dict[str, Any] = {"center": self.theta, "evidence": self.evidence}
         if not len(best.z):
             method = "map"
         if method in (*GAUSSIAN_METHODS, "modes"):

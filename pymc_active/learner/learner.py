@@ -96,7 +96,7 @@ class Learner(Summarized):
         leave, except for the best five, and so do those behind the best 25. Without ``prior`` structures are weighed as
         in :func:`compositional_kernel_search`; with it, what joins has the mean weight. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of mode searches, or the fits of several models; results do not depend on it.
+        Runs mode searches, or the fits of several models; results do not depend on it.
     inference : {"auto", "smc", "laplace"}
         How to represent the posterior of a model, as in :func:`pymc_active.fit`. Particles are updated by each told
         point, and drawn anew when they have become few or there are half as many points again. Each of several models
@@ -213,7 +213,7 @@ class Learner(Summarized):
     random_seed = _of("_state", "random_seed", "The seed of everything random.")
     n_start = _of("_state", "n_start", "Number of points at the start.")
     notes = _of("_state", "notes", "A dict of your own for JSON, saved with the run, such as units.", is_settable=True)
-    executor = _of("_fits", "executor", "Runs mode searches; assign another one at any time.", is_settable=True)
+    executor = _of("_fits", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
     X = _of("_subject", "X", "Inputs measured so far (n, D), in the user's units.")
     y = _of("_subject", "y", "Outputs measured so far (n,).")
 

@@ -127,12 +127,12 @@ class ParticleFit(Fit):
     log_evidence, log_evidence_error : float
         log p(y) and its standard error, nats.
     diagnostics : dict
-        ``method`` ("smc", "laplace", "smc and laplace") and ``reason``, in words; ``n_particles``,
-        ``effective_sample_size``, ``n_families`` (particles at the start that have descendants), ``n_levels``,
-        ``acceptance``, ``n_evaluations``; for draws around modes ``n_weighted``, the effective number of importance-
-        weighted draws, and whether these ``confirmed`` the modes; of two runs, how far ``apart`` their log evidences
-        are; ``n_fresh``, ``families_fresh`` and ``error_fresh``,
-        the points, families and error of the last fit that was not an update; ``warnings``: what is doubtful, in words.
+        ``method`` ("smc", "importance", "smc and importance"), how the evidence was obtained, and ``reason``, in words;
+        ``n_particles``, ``effective_sample_size``, ``n_families`` (particles at the start that have descendants),
+        ``n_levels``, ``acceptance``, ``n_evaluations``; for draws around modes ``n_weighted``, the effective number of
+        importance-weighted draws, and whether these ``confirmed`` the modes; of two runs, how far ``apart`` their log
+        evidences are; ``n_fresh``, ``families_fresh`` and ``error_fresh``, the points, families and error of the last
+        fit that was not an update; ``warnings``: what is doubtful, in words.
     """
 
     swarm: Swarm
@@ -170,10 +170,12 @@ class ParticleFit(Fit):
 
     def _summary(self) -> Summary:
         d = self.diagnostics
+        added = len(self.y) - d["n_fresh"]
+        since = f"; since then {added} {'points' if added > 1 else 'point'} by reweighing" if added else ""
         facts = {
             "data": self._data_shown(),
             "log evidence": f"{self.log_evidence:.2f} ± {self.log_evidence_error:.2f} nats",
-            "method": f"{d['method']}: {d['reason']}",
+            "method": f"{d['method']}: {d['reason']}{since}",
             "particles": f"{d['n_particles']}, {d['effective_sample_size']:.0f} effective, {d['n_families']} families",
         }
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
@@ -229,8 +231,7 @@ class ParticleFit(Fit):
     @property
     def evidence(self) -> Evidence:
         """The log evidence, its standard error, and how it was obtained."""
-        by = self.diagnostics["method"].replace("laplace", "importance")
-        return Evidence(self.log_evidence, self.log_evidence_error, by)
+        return Evidence(self.log_evidence, self.log_evidence_error, self.diagnostics["method"])
 
     @property
     def has_lost_families(self) -> bool:
@@ -258,8 +259,7 @@ class ParticleFit(Fit):
         return self._of(part)
 
     def _of(self, part: Part) -> Ensemble:
-        known = self.log_evidence, self.log_evidence_error
-        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, *known)
+        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, self.evidence)
 
     def ensemble_by(self, method=None, draws=None, random_seed=None):
         """As for a :class:`LaplaceFit`; None and ``"draws"`` give all particles, or ``draws`` of them resampled."""
@@ -312,7 +312,7 @@ class ParticleFit(Fit):
         thetas = swarm.space.lift(swarm.z)
         change += swarm.space.source.log_priors(thetas)[0] - before.space.source.log_priors(thetas)[0]
         weights = before.log_weights - logsumexp(before.log_weights) + change
-        size, diagnostics = effective(weights), self.diagnostics | {"reason": "points were added by reweighing"}
+        size, diagnostics = effective(weights), dict(self.diagnostics)
         added = self.log_evidence_error**2 - diagnostics["error_fresh"] ** 2
         too_few = size < (_MOVE if len(y) > MANY else _RENEW) * S
         if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:

@@ -67,7 +67,7 @@ def from_modes(
         if not stays:
             swarm, moved["acceptance"] = swarm.moved(rng, _MOVES)
     diagnostics = {
-        "method": "laplace",
+        "method": "importance",
         "reason": reason,
         **moved,
         "n_weighted": size,
@@ -117,7 +117,7 @@ def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reas
         log_evidence=evidence,
         log_evidence_error=error,
     )
-    said = {"method": "smc and laplace", "reason": reason, "share": n_first / S}
+    said = {"method": "smc and importance", "reason": reason, "share": n_first / S}
     if are_alike:
         worse = min(one.diagnostics["acceptance"], other.diagnostics["acceptance"])
         said |= {"method": one.diagnostics["method"], "apart": apart, "acceptance": worse}

@@ -45,11 +45,11 @@ def plot_embedding(
 ) -> Axes:
     """Points in the plane that the model has learned, coloured by y, or in grey for X without y.
 
-    Its coordinates are u = R x / lengthscale, turned to the principal axes of R (its singular vectors, the largest
-    first, the largest weight of each positive): the model does not know any rotation or reflection of it. One
-    component u is drawn against y, with the central 89 % interval of ``predict(fit, x)`` where x is the point of least
-    norm, in scaled inputs, that goes to u. Of more than two components the first two are drawn. The colour bar is the
-    figure's last Axes. X, y, highlight, number and ax are as in :mod:`pymc_active.plots`.
+    Its coordinates are u = R x / lengthscale, at the highest mode or particle, turned to the principal axes of R (its
+    singular vectors, the largest first, the largest weight of each positive): the model does not know any rotation or
+    reflection of it. One component u is drawn against y, with the central 89 % interval of ``predict(fit, x)`` where x
+    is the point of least norm, in scaled inputs, that goes to u. Of more than two components the first two are drawn.
+    The colour bar is the figure's last Axes. X, y, highlight, number and ax are as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_embedding")
     R = principal_rotation(fit) @ fit.gpm.embeddings(fit.center[None])[0]
@@ -164,10 +164,9 @@ def plot_loadings(
 
     If inputs are strongly correlated, as neighbouring wavelengths are, many R give the same components, so single
     entries of R mean little. The correlations show what the components measure: a curve with a band for each
-    component, on the principal axes of R at the highest mode or
-    particle, to which each draw of R is rotated (orthogonal Procrustes).
-    ``labels`` are increasing numbers, one for each input, by default those of X; inputs with names stand side by
-    side. The rest is as in :mod:`pymc_active.plots`.
+    component, on the principal axes of R at the highest mode or particle, to which each draw of R is rotated
+    (orthogonal Procrustes). ``labels`` are increasing numbers, one for each input, by default those of X; inputs with
+    names stand side by side. The rest is as in :mod:`pymc_active.plots`.
     """
     from scipy.linalg import orthogonal_procrustes
 

@@ -59,7 +59,7 @@ def plot_utility(
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(-2, 2, 8)[:, None]
-    >>> fit = pma.fit_laplace(pma.ard_gp(x, np.sin(x[:, 0])), random_seed=1, progressbar=False)
+    >>> fit = pma.fit(pma.ard_gp(x, np.sin(x[:, 0])), random_seed=1, progressbar=False)
     >>> grid = np.linspace(-4, 4, 50)[:, None]
     >>> pma.plots.plot_utility(pma.active.bald(fit, grid), grid, data=fit).get_ylabel()
     'BALD (nats)'

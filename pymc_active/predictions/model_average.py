@@ -29,7 +29,7 @@ __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 MATTERS, _FEW_EFFECTIVE = 1e-3, 100
 # A model below this weight that cannot be expanded for other data is left out.
 _IMPOSSIBLE = 1e-9
-EVIDENCES = ("laplace", "importance")
+EVIDENCES = ("fit", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
 # The estimate for a fit without a finite Laplace evidence, which leaves nothing to sample around.
 _UNKNOWN = SampledEvidence(np.nan, np.nan, np.nan, np.nan)
@@ -43,7 +43,7 @@ def model_posterior(
     fits: Fits,
     *,
     prior: Prior = None,
-    evidence: Literal["laplace", "importance"] = "laplace",
+    evidence: Literal["fit", "importance"] = "fit",
     draws: int = 2000,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -51,13 +51,14 @@ def model_posterior(
 
     Parameters
     ----------
-    fits : dict, sequence of LaplaceFit or ModelAverage
+    fits : dict or sequence of fits, or ModelAverage
         One fit of each model, labelled by the keys of a dict or numbered. Inputs may differ, rows must correspond.
     prior : dict or sequence, optional
         Prior weights by key or in order, normalised here; by default those of a ModelAverage, else equal.
-    evidence : {"laplace", "importance"}
-        Laplace's approximation, or importance sampling around the same modes, which corrects the shape of each mode but
-        finds no new ones. On small data Laplace's evidence is wrong by up to a few nats, differently for each model.
+    evidence : {"fit", "importance"}
+        That of each fit, or, of fits by :func:`fit_laplace`, from importance sampling around their modes. This corrects
+        the shape of each mode but finds no new ones. On small data Laplace's evidence is wrong by up to a few nats,
+        differently for each model.
     draws, random_seed
         For ``"importance"``: weighted draws for each model (one evaluation of the posterior each), and a seed.
 
@@ -65,7 +66,7 @@ def model_posterior(
     -------
     xarray.DataArray
         Probabilities over ``model``, with the coordinates ``log_evidence`` (nats), ``description`` and ``doubtful``
-        (the search did not converge, or the mode has directions without curvature). With ``"importance"`` also
+        (whether ``fit.is_doubtful``). With ``"importance"`` also
         ``standard_error`` (of the log evidence), ``effective_sample_size`` and ``pareto_k`` (unreliable above 0.7).
 
     Raises
@@ -82,9 +83,9 @@ def model_posterior(
 
     Notes
     -----
-    A model's Laplace evidence (Malkomes & Garnett 2015, Active Structure Discovery for Gaussian Processes) is the sum
-    over the modes found, :math:`\log \sum_k \exp E_k` over ``fit.modes``, without secondary modes whose curvature had
-    to be floored. It counts the overlap of modes twice.
+    The evidence of :func:`fit_laplace` (Malkomes & Garnett 2015, Active Structure Discovery for Gaussian Processes) is
+    the sum over the modes found, :math:`\log \sum_k \exp E_k` over ``fit.modes``, without secondary modes whose
+    curvature had to be floored. It counts the overlap of modes twice.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def model_posterior(
     >>> import pymc_active as pma
     >>> x = np.linspace(-2, 2, 15)
     >>> models = {k: pma.ard_gp(x[:, None], np.sin(x), kernel=k) for k in ("ExpQuad", "Matern12")}
-    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> fits = {k: pma.fit(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
     >>> print(pma.active.model_posterior(fits).idxmax().item())
     ExpQuad
     """
@@ -135,7 +136,7 @@ def log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         weights = np.where(np.isfinite(log_evidence), log_evidence + np.log(prior), -np.inf)
     if not np.isfinite(weights).any():
-        raise ValueError("no model with a positive prior weight has a finite evidence: fit them again (fit_laplace)")
+        raise ValueError("no model with a positive prior weight has a finite evidence: fit them again (pma.fit)")
     return weights
 
 
@@ -235,7 +236,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
     >>> import pymc_active as pma
     >>> x = np.linspace(0, 1, 12)
     >>> models = {k: pma.composite_gp(x[:, None], 3 * x + 0.1 * np.cos(40 * x), k) for k in ("SE", "LIN")}
-    >>> fits = {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
+    >>> fits = {k: pma.fit(gpm, random_seed=1, progressbar=False) for k, gpm in models.items()}
     >>> pma.ModelAverage(fits).best.gpm.description
     'composite_gp(LIN)'
     """
@@ -246,7 +247,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         fits: Fits,
         *,
         prior: Prior = None,
-        evidence: Literal["laplace", "importance"] = "laplace",
+        evidence: Literal["fit", "importance"] = "fit",
         draws: int = 2000,
         random_seed: int | np.random.Generator | None = None,
     ):

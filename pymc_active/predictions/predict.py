@@ -92,7 +92,7 @@ def predict(
     >>> import numpy as np
     >>> import pymc_active as pma
     >>> x = np.linspace(-2, 2, 15)
-    >>> fit = pma.fit_laplace(pma.ard_gp(x[:, None], np.sin(x)), random_seed=1, progressbar=False)
+    >>> fit = pma.fit(pma.ard_gp(x[:, None], np.sin(x)), random_seed=1, progressbar=False)
     >>> list(pma.predict(fit, [[0.5], [3.0]]).data_vars)
     ['f_mean', 'f_variance', 'y_variance']
     """
