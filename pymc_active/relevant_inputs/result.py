@@ -140,6 +140,13 @@ class HDSResult(Summarized):
                 f"inputs not found change f, too little to tell which (p = {check.p_value:.2g}). Less noise would show "
                 "them; if very many inputs matter a little, fit a model to all evaluations (ard_gp, or a lasso)."
             )
+        y = self.history.y[np.isfinite(self.history.y)]
+        if len(y) and not self.active and y.min() == y.max():
+            # The rule of three, as if points were independent.
+            return (
+                f"f was {y[0]:.6g} at all {len(y)} points: no input matters, or f changes in so small a part of the "
+                f"bounds, below {3 / len(y):.0%} or so, that it was missed. Narrow them to where f changes."
+            )
         if self.stopped == "budget":
             return (
                 f"the budget of {settings.budget} ended before the search, so inputs may be missed: raise it. If very "

@@ -56,7 +56,7 @@ def hds(
     -----
     DoubtfulSearchWarning, EvaluationWarning
         If the budget ended first, or inputs not found change f, or a test has contradicted itself, or there is more
-        noise than assumed; if f returned NaN somewhere.
+        noise than assumed, or f was the same everywhere; if f returned NaN somewhere.
 
     Examples
     --------
