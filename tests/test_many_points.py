@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.laplace.modes import task
 from pymc_active.laplace.modes.search import follow
-from pymc_active.particles.fit import FEWEST, default_particles
 from pymc_active.particles.informative import by_variance
+from pymc_active.particles.particle_fit import FEWEST, default_particles
 from pymc_active.posterior import array
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.conditioned import ConditionedGP

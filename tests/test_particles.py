@@ -1,6 +1,5 @@
 """Particles are draws from the posterior, with its evidence."""
 
-import sys
 import warnings
 from dataclasses import FrozenInstanceError, replace
 
@@ -13,7 +12,7 @@ from users import users_gp
 
 import pymc_active as pma
 from pymc_active.inference.annealing import anneal
-from pymc_active.particles import choose
+from pymc_active.particles import choose, particle_fit
 from pymc_active.particles.modes import combine, from_modes
 from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
@@ -228,8 +227,7 @@ def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
     monkeypatch.setattr(choose, "run_smc", recorded)
     assert "apart" not in pma.fit(gpm, random_seed=1, progressbar=False).diagnostics
     assert len(runs) == 1
-    # The package has a function of this name.
-    monkeypatch.setattr(sys.modules["pymc_active.particles.fit"], "_FEW_FAMILIES", 1000)
+    monkeypatch.setattr(particle_fit, "_FEW_FAMILIES", 1000)
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     _, one, two = runs
     assert_array_equal(one.swarm.z, runs[0].swarm.z)

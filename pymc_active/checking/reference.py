@@ -12,8 +12,8 @@ from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.models.traces import trace_thetas
 from pymc_active.particles.choose import choose
-from pymc_active.particles.fit import default_particles
 from pymc_active.particles.informative import holding
+from pymc_active.particles.particle_fit import default_particles
 from pymc_active.posterior.full_space import FullSpace
 
 # What can be checked: one posterior, in any representation.

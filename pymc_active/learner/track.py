@@ -15,8 +15,8 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import choose
-from pymc_active.particles.fit import ParticleFit, default_particles
 from pymc_active.particles.informative import holding, informative_rows
+from pymc_active.particles.particle_fit import ParticleFit, default_particles
 
 # Points told between full mode searches of one model; in between its modes are followed.
 _SEARCH_EVERY = 15

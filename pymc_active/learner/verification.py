@@ -14,7 +14,7 @@ from pymc_active.checking.verdict import WORSE, misses_mass
 from pymc_active.criteria.base import Criterion, relative_utility
 from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.fit import Fit
-from pymc_active.particles.fit import ParticleFit, default_particles
+from pymc_active.particles.particle_fit import ParticleFit, default_particles
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 

@@ -13,10 +13,10 @@ from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
-from pymc_active.particles.fit import ParticleFit, default_particles
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import combine, from_modes
 from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
+from pymc_active.particles.particle_fit import ParticleFit, default_particles
 from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior

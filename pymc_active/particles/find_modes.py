@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.fit import ParticleFit
+from pymc_active.particles.particle_fit import ParticleFit
 from pymc_active.support.arguments import checked, kind_of
 
 

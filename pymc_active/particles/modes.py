@@ -12,7 +12,7 @@ from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.fit import LARGE_ERROR, ParticleFit, Swarm
+from pymc_active.particles.particle_fit import LARGE_ERROR, ParticleFit, Swarm
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 

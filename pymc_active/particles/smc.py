@@ -13,7 +13,7 @@ from pymc_active.inference.annealing import MOST_LEVELS, anneal
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import draw_prior
-from pymc_active.particles.fit import FEWEST, ParticleFit, Swarm, default_particles
+from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm, default_particles
 from pymc_active.posterior.full_space import find_space
 from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_active.laplace.stored import first_points
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.fit import COLUMNS, NUMBERS, ParticleFit, Swarm
+from pymc_active.particles.particle_fit import COLUMNS, NUMBERS, ParticleFit, Swarm
 from pymc_active.posterior.full_space import find_space
 from pymc_active.support.threads import one_blas_thread
 
