@@ -112,8 +112,7 @@ class ImportanceFit(Fit):
     @property
     def ensemble(self):
         part = Part(self.gpm, self.full_space, self.thetas, self.weights)
-        known = self.log_evidence, self.log_evidence_error
-        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, *known)
+        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, self.evidence)
 
     def ensemble_by(self, method=None, draws=None, random_seed=None):
         thetas = self.draw(draws or len(self.thetas), random_seed)
