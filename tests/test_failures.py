@@ -337,7 +337,7 @@ def test_the_best_point_that_is_likely_to_work_is_recommended(learn, candidates)
     active = learner(learn, **({"pool": POOL} if candidates == "pool" else {}))
     x = active.recommend()
     X = POOL if candidates == "pool" else RNG.uniform(LOW, HIGH, (20_000, 2))
-    method = {"method": "draws", "draws": 32, "random_seed": 0} if learn == "maximum" else {"method": "map"}
+    method = {"method": "draws", "draws": 128, "random_seed": 0} if learn == "maximum" else {"method": "map"}
     mean = pma.predict(active.fit, np.concatenate([x, X]), **method).f_mean.to_numpy()
     # Where success is a little less likely, much more must be promised.
     assert (x == START).all(1).any() or probability(active, x) >= 0.75
@@ -350,7 +350,7 @@ def test_where_all_is_likely_to_fail_the_best_result_is_recommended():
     X = np.array([[1.5, 0.5], [1.52, 0.5]])
     ring = X[0] + 0.05 * np.stack([np.cos(np.arange(8)), np.sin(np.arange(8))], axis=1)
     active = learner(X=X, failures=np.concatenate([ring, POOL[:40]]))
-    best = X[np.argmax(pma.predict(active.fit, X, method="draws", draws=32, random_seed=0).f_mean.to_numpy())]
+    best = X[np.argmax(pma.predict(active.fit, X, method="draws", draws=128, random_seed=0).f_mean.to_numpy())]
     assert (probability(active, RNG.uniform(LOW, HIGH, (500, 2))) < 0.5).all()
     assert_array_equal(active.recommend(), best[None])
 

@@ -60,7 +60,7 @@ def is_inside(X, bounds=BOUNDS):
 
 def mean(active, X):
     """The posterior mean that the recommendation maximises."""
-    return pma.predict(active.fit, X, method="draws", draws=32, random_seed=0).f_mean.to_numpy()
+    return pma.predict(active.fit, X, method="draws", draws=128, random_seed=0).f_mean.to_numpy()
 
 
 # Asking.
@@ -194,7 +194,7 @@ def test_several_models_look_for_the_maximum_together(criterion):
 def test_the_optimum_of_several_models_is_that_of_their_average():
     active = learner(gpm=several())
     optimum = active.optimum(20)
-    there = pma.predict(active.fit, optimum.x, method="draws", draws=32, random_seed=0)
+    there = pma.predict(active.fit, optimum.x)
     assert_allclose(optimum.f_mean, there.f_mean.item(), rtol=1e-12)
     assert_allclose(optimum.f_sd**2, there.f_variance.item(), rtol=1e-9)
     assert optimum.samples.sizes["path"] == 20
@@ -269,7 +269,7 @@ def test_place_height_and_regret_agree_with_draws_on_a_grid():
 
 def test_the_uncertainty_is_that_of_the_marginal_posterior():
     active, optimum = after_a_few()
-    there = pma.predict(active.fit, optimum.x, method="draws", draws=32, random_seed=0)
+    there = pma.predict(active.fit, optimum.x)
     assert_allclose(optimum.f_mean, there.f_mean.item(), rtol=1e-12)
     assert_allclose(optimum.f_sd**2, there.f_variance.item(), rtol=1e-9)
 

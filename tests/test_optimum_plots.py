@@ -75,7 +75,7 @@ def test_bands_are_those_of_predict_along_each_input(D):
     for d in range(D):
         grid = np.tile(found.x, (11, 1))
         grid[:, d] = np.linspace(0, 1, 11)
-        expected = pma.predict(found.fit, grid, method="draws", draws=32, random_seed=0)
+        expected = pma.predict(found.fit, grid)
         half = 1.598193 * np.sqrt(expected.f_variance)
         x, low, high = band(axes[0, d])
         assert_allclose(x, grid[:, d])
@@ -146,7 +146,7 @@ def test_the_map_is_the_posterior_mean():
     filled = ax.collections[0]
     sides = np.linspace(0, 1, 7)
     grid = np.stack([side.ravel() for side in np.meshgrid(sides, sides)], axis=1)
-    mean = pma.predict(found.fit, grid, method="draws", draws=32, random_seed=0).f_mean.to_numpy()
+    mean = pma.predict(found.fit, grid).f_mean.to_numpy()
     # A point's colour is that of the level it lies in.
     assert filled.levels[0] <= mean.min()
     assert filled.levels[-1] >= mean.max()
@@ -186,7 +186,7 @@ def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
     assert found.x.index[0] in names
     assert len(names) <= 6
     assert left.get_xlabel().startswith(f"probability of the {'minimum' if minimize else 'maximum'} (%)")
-    expected = pma.predict(found.fit, POOL.loc[names], method="draws", draws=32, random_seed=0)
+    expected = pma.predict(found.fit, POOL.loc[names])
     middles = np.concatenate([interval(right, label)[0] for label in ("89 % of f", "recommended")])
     middles = middles[np.argsort(middles[:, 1])]
     assert_allclose(middles[:, 0], expected.f_mean)

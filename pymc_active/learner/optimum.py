@@ -14,12 +14,10 @@ from pymc_active.classification.success import Success
 from pymc_active.criteria.maximum.base import OptimizedPaths, sample_optima
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.inference.fit import Fit
-from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.learner.working_region import maxima_where_it_works, rows_that_work
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
-from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.predict import predict
 from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
@@ -122,11 +120,11 @@ def find_optimum(
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
         heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
         short = _shortfalls(found, x)
-    p = mixture(as_ensemble(fit, method="draws", draws=32, random_seed=0), x[None])
-    mean, variance = mixture_moments(p.means, p.variances, p.weights)
+    p = predict(fit, x[None])
     samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
     regret = float(short.mean())
-    return Optimum(shown, float(mean[0]), float(np.sqrt(variance[0])), samples, regret, fit, domain, minimize)
+    sd = float(np.sqrt(p.f_variance[0]))
+    return Optimum(shown, float(p.f_mean[0]), sd, samples, regret, fit, domain, minimize)
 
 
 def regret_is_small(

@@ -14,8 +14,6 @@ from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.user_warnings import RecommendationWarning, warn_user
 
-# Hyperparameter draws for a marginal posterior mean.
-_DRAWS = 32
 # Candidates that show the range of a score.
 _PLACES = 256
 # A mean that exceeds those of all measured points by more sds of y is doubtful.
@@ -32,7 +30,7 @@ def best_point(
 ) -> Choice:
     """The candidate with the best posterior mean; after failures one that is likely to work, or a measured one."""
     method = "draws" if learn == "maximum" else None
-    scorer = UpperConfidenceBound(0.0, minimize, method, draws=_DRAWS, random_seed=0).prepare(fit)
+    scorer = UpperConfidenceBound(0.0, minimize, method, random_seed=0).prepare(fit)
     if success is None:
         return candidates.maximum(scorer)
     # A measured point works, whatever the classifier says.

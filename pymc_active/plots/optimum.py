@@ -201,7 +201,7 @@ def _plot_pool(
 
 def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and sd of f at the rows of X, from the draws of the recommendation, so that its mean lies on the curve."""
-    prediction = predict(optimum.fit, X, method="draws", draws=32, random_seed=0)
+    prediction = predict(optimum.fit, X)
     return prediction.f_mean.to_numpy(), np.sqrt(prediction.f_variance.to_numpy())
 
 
