@@ -21,6 +21,8 @@ _WEIGHTED, _UP_TO, _FEWEST_WEIGHTED = 2000, 100, 64
 # The effective number of weighted draws that represents the posterior, and that, relative to the particles, with which
 # these need not be moved.
 _FEW_WEIGHTED, _ENOUGH = 20, 0.25
+# Effective weighted draws to which SMC has nothing to add.
+SURE = 150
 # Trajectories that turn repeats of a draw into different particles, and the step size they start with.
 _MOVES, _STEP = 2, 0.1
 # Estimates of an evidence agree if they differ by less than so many standard errors and nats.
@@ -44,7 +46,7 @@ def from_modes(
     with ignoring(SamplingWarning):
         weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)
-    confirmed, moved = bool(size >= CONFIRMING * n), {}
+    confirmed, moved = bool(size >= min(CONFIRMING * n, SURE)), {}
     if confirmed or size >= _FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)
         evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
