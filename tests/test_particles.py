@@ -14,7 +14,6 @@ import pymc_active as pma
 from pymc_active.inference.annealing import anneal
 from pymc_active.particles import choose, particle_fit
 from pymc_active.particles.modes import combine, from_modes
-from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
 
@@ -221,11 +220,15 @@ def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
     gpm, runs = pma.embedding_gp(*data(12, 4), n_components=2), []
 
     def recorded(*args, **keywords):
-        runs.append(run_smc(*args, **keywords))
+        runs.append(from_modes(*args, **keywords))
         return runs[-1]
 
-    monkeypatch.setattr(choose, "run_smc", recorded)
-    assert "apart" not in pma.fit(gpm, random_seed=1, progressbar=False).diagnostics
+    monkeypatch.setattr(choose, "from_modes", recorded)
+    assert pma.fit(gpm, random_seed=1, progressbar=False).diagnostics["method"] == "smc"
+    monkeypatch.setattr(choose, "_BESIDE", 0.0)
+    alone = pma.fit(gpm, random_seed=1, progressbar=False)
+    assert "apart" not in alone.diagnostics
+    assert alone.diagnostics["method"] == "importance"
     assert len(runs) == 1
     monkeypatch.setattr(particle_fit, "_FEW_FAMILIES", 1000)
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
@@ -241,6 +244,39 @@ def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
     assert len(fit.ensemble) == 256
     # They agree, so that there is nothing to warn of.
     assert not fit.diagnostics["warnings"]
+
+
+def test_doubtful_smc_for_an_embedding_is_mixed_with_draws_around_modes(monkeypatch):
+    gpm = pma.embedding_gp(*data(12, 4), n_components=2)
+    monkeypatch.setattr(particle_fit, "_FEW_FAMILIES", 100)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the fit is doubtful: the particles descend from")
+        fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    assert fit.diagnostics["method"] == "smc and importance"
+    assert 0 < fit.diagnostics["share"] < 1
+    long = pma.fit_smc(gpm, n_particles=2048, random_seed=2, progressbar=False)
+    assert abs(fit.log_evidence - long.log_evidence) < 4 * np.hypot(fit.log_evidence_error, long.log_evidence_error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "D"), [(8, 2), (10, 4), (6, 12)])
+def test_embeddings_annealed_from_around_modes_are_those_of_smc(n, D):
+    """Evidence and predictions; with fewer points than inputs in the row space of these."""
+    X, y = data(n, D)
+    gpm = pma.embedding_gp(X, y, n_components=2, bounds=[(-1, 1)] * D)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=pma.DoubtfulFitWarning)
+        modes = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+    annealed = from_modes(modes, 1024, np.random.default_rng(1), "", None)
+    smc = pma.fit_smc(gpm, n_particles=2048, random_seed=1, progressbar=False)
+    error = np.hypot(annealed.log_evidence_error, smc.log_evidence_error)
+    assert error < 0.6
+    assert abs(annealed.log_evidence - smc.log_evidence) < 4 * error
+    new = np.random.default_rng(5).uniform(-1, 1, size=(50, D))
+    one, other = (pma.predict(fit, new) for fit in (annealed, smc))
+    spread = np.sqrt(other.f_variance)
+    assert float((abs(one.f_mean - other.f_mean) / spread).max()) < 0.5
+    assert_allclose(np.sqrt(one.f_variance / other.f_variance), 1, atol=0.35)
 
 
 @pytest.mark.slow

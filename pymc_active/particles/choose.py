@@ -214,20 +214,21 @@ def choose(
             )
         return from_modes(modes, n_particles, rng, reason, renew)
 
-    if not hides and cost <= (_MOST if is_embedding else _CHEAP):
+    if not hides and cost <= (_BESIDE if is_embedding else _CHEAP):
         annealed = smc("SMC is cheap for so few data")
-        if not annealed.diagnostics["warnings"]:
+        # Other doubts about an embedding are none about its particles.
+        if not (annealed.has_lost_families if is_embedding else annealed.diagnostics["warnings"]):
             return annealed
-        # Around the modes of an embedding hardly any weighted draw is effective.
-        if is_embedding:
-            if not annealed.has_lost_families:
-                return annealed
-            reason = "SMC was uncertain, so a second run was mixed in by evidence"
-            return combine(annealed, smc(reason), rng, reason)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
         return combine(annealed, around_modes(reason), rng, reason)
+    if is_embedding:
+        modes = around_modes("draws annealed from around searched modes keep more families than SMC")
+        if not modes.has_lost_families:
+            return modes
+        reason = "annealing from around searched modes was uncertain, so a second run was mixed in by evidence"
+        return combine(modes, around_modes(reason), rng, reason)
     modes = around_modes("importance sampling confirms the modes, so SMC would only cost more")
-    trusted = modes.diagnostics["confirmed"]
+    trusted = modes.diagnostics.get("confirmed", False)
     if trusted and (not hides or cost > _BESIDE or modes.diagnostics["n_weighted"] >= SURE):
         return modes
     if cost <= (_BESIDE if hides and trusted else _MOST):

@@ -13,6 +13,7 @@ from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.particle_fit import LARGE_ERROR, ParticleFit, Swarm
+from pymc_active.posterior.base import MANY
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
@@ -38,9 +39,11 @@ def from_modes(
 ) -> ParticleFit:
     """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
-    Where hardly any draw has weight, they are annealed from around the modes. Of embeddings, and with many points, they
+    Where hardly any draw has weight, as of embeddings, they are annealed from around the modes; with many points they
     are draws of short chains from the modes, the evidence is Laplace's and its error unknown, infinity.
     """
+    if fit.gpm.embedding is not None and len(fit.y) <= MANY:
+        return _annealed(fit, n_particles, rng, reason, renew)
     affordable = int(_WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
     n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
     with ignoring(SamplingWarning):
@@ -50,11 +53,8 @@ def from_modes(
     if confirmed or size >= _FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)
         evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
-    elif fit.gpm.embedding is None and len(fit.y) <= _UP_TO:
-        with one_blas_thread():
-            annealed = annealed_draws(fit.expansions, n_particles, rng)
-        z, evidence, error = annealed.particles.z, annealed.log_evidence, annealed.log_evidence_error
-        n += annealed.n_evaluations
+    elif len(fit.y) <= _UP_TO:
+        return _annealed(fit, n_particles, rng, reason, renew)
     else:
         with ignoring(SamplingWarning):
             z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
@@ -76,6 +76,28 @@ def from_modes(
         "confirmed": confirmed,
         "pareto_k": pareto_shape(weighted.log_weights) if size else np.inf,
         "n_evaluations": fit.diagnostics["n_evaluations"] + n,
+    }
+    return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
+
+
+def _annealed(
+    fit: LaplaceFit, n_particles: int, rng: np.random.Generator, reason: str, renew: Callable[..., ParticleFit]
+) -> ParticleFit:
+    """Particles annealed from around the modes of a fit."""
+    space = fit.best.space
+    with one_blas_thread():
+        found = annealed_draws(fit.expansions, n_particles, rng)
+        # In random order, so that the first few represent all.
+        some = found.particles.take(rng.permutation(n_particles))
+        values = space.posterior.likelihood_values(some.z)
+    evidence = found.log_evidence, found.log_evidence_error
+    swarm = Swarm(space, some.z, np.zeros(n_particles), values, some.ancestors, *evidence, found.step)
+    diagnostics = {
+        "method": "importance",
+        "reason": reason,
+        "n_levels": found.n_levels,
+        "acceptance": found.acceptance,
+        "n_evaluations": fit.diagnostics["n_evaluations"] + found.n_evaluations,
     }
     return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
 

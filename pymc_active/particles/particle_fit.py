@@ -386,7 +386,7 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
     elif apart is None and d.get("n_levels") and d["n_families"] < _FEW_FAMILIES:
         left = "one" if d["n_families"] == 1 else str(d["n_families"])
         doubts.append(
-            f"the particles descend from {left} of {d['n_particles']} draws from the prior, so they may miss other "
+            f"the particles descend from {left} of {d['n_particles']} first draws, so they may miss other "
             f"explanations of the data {longer}"
         )
     # Draws around modes are independent without any moves.

@@ -15,43 +15,56 @@ from scipy.special import logsumexp
 
 from pymc_active.inference.annealing import Annealed, anneal
 from pymc_active.inference.resampling import systematic
-from pymc_active.laplace.draws.weighted import PriorProposal, proposals_around
+from pymc_active.laplace.draws.weighted import PriorProposal, Proposal, proposals_around
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.base import Likelihoods
 from pymc_active.posterior.prior import GaussianPrior
 
 # Share of the first draws that are from a normal prior.
 _FROM_PRIOR = 0.1
+# Draws that show which share of a proposal is the nearest of its orbits.
+_TRIALS = 1000
 
 
 def annealed_draws(expansions: Sequence[Expansion], draws: int, rng: np.random.Generator) -> Annealed:
-    """Particles of the posterior around modes, best first, and its evidence; not for embeddings."""
-    path = _Path(expansions)
+    """Particles of the posterior around modes, best first, and its evidence."""
+    path = _Path(expansions, rng)
     found = anneal(path, path.draw(draws, rng), rng)
     return replace(found, log_evidence=found.log_evidence + expansions[0].space.log_complement)
 
 
 class _Path:
-    """The densities between q, as a prior, and the posterior: their ratio is the likelihood."""
+    """The densities between q, as a prior, and the posterior: their ratio is the likelihood.
+
+    Of an embedding, a proposal is what it is where its draws are the nearest of their orbits, and zero elsewhere. The
+    gradients of q are those along a flat slice across the orbits, which is enough for Hamiltonian Monte Carlo: its
+    steps may follow any field, since densities decide.
+    """
 
     noise_unit = 1.0
 
-    def __init__(self, expansions: Sequence[Expansion]):
+    def __init__(self, expansions: Sequence[Expansion], rng: np.random.Generator):
         self.posterior = expansions[0].posterior
-        self.proposals, self.shares = proposals_around(expansions)
+        proposals, shares = proposals_around(expansions)
+        kept = np.array([p.is_nearest(p.draw(_TRIALS, rng)).mean() for p in proposals])
+        some = np.flatnonzero(kept)
+        self.proposals, shares, kept = [proposals[k] for k in some], shares[some] / shares[some].sum(), kept[some]
         prior = getattr(self.posterior, "prior", None)
         if isinstance(prior, GaussianPrior):
-            self.proposals = [*self.proposals, PriorProposal(prior)]
-            self.shares = np.append((1 - _FROM_PRIOR) * self.shares, _FROM_PRIOR)
+            self.proposals.append(PriorProposal(prior))
+            shares = np.append((1 - _FROM_PRIOR) * shares, _FROM_PRIOR)
+            # In the row space of an embedding its density lacks the part outside.
+            kept = np.append(kept, np.exp(-expansions[0].space.log_complement))
+        self.shares, self.log_shares = shares, np.log(shares / kept)
 
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         counts = np.bincount(systematic(self.shares, draws, rng), minlength=len(self.shares)).tolist()
-        return np.concatenate([p.draw(n, rng) for p, n in zip(self.proposals, counts, strict=True)])
+        return np.concatenate([_nearest(p, n, rng) for p, n in zip(self.proposals, counts, strict=True)])
 
     def log_priors(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log q (S,) and its gradients (S, P)."""
         each = [p.log_density_and_gradient(z) for p in self.proposals]
-        values = np.stack([value for value, _ in each]) + np.log(self.shares)[:, None]
+        values = np.stack([value for value, _ in each]) + self.log_shares[:, None]
         total = logsumexp(values, axis=0)
         return total, np.einsum("ks,ksp->sp", np.exp(values - total), np.stack([gradient for _, gradient in each]))
 
@@ -63,3 +76,12 @@ class _Path:
         value = prior + likelihoods.value - q
         gradient = prior_gradient + likelihoods.gradient - q_gradient
         return Likelihoods(power * value, power * gradient, -(power**2) * value)
+
+
+def _nearest(proposal: Proposal | PriorProposal, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws (count, P) that are the nearest of their orbits."""
+    drawn = [proposal.draw(0, rng)]
+    while (missing := count - sum(map(len, drawn))) > 0:
+        z = proposal.draw(missing, rng)
+        drawn.append(z[proposal.is_nearest(z)])
+    return np.concatenate(drawn)

@@ -164,13 +164,15 @@ class Proposal:
         return np.logaddexp.reduce(each) - np.log(len(each))
 
     def log_density_and_gradient(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """:meth:`log_density` and its gradients (S, P); not for embeddings."""
+        """:meth:`log_density` and its gradients (S, P), of an embedding without the gradient of the orbit's volume."""
+        if self.orbit is not None:
+            turned = self.orbit.turn(z)
+            gradient = self.orbit.turn_like(z, self._student_gradient(turned))
+            return self._log_student(turned) - self.orbit.log_volume(turned), gradient
         values, gradients = np.empty((len(self.images), len(z))), np.zeros((len(self.images), *z.shape))
         for k, image in enumerate(self.images):
-            t = (z[:, image] - self.center) @ self.inverse_root.T
-            spread = _DF + np.square(t).sum(1)
             values[k] = self._log_student(z[:, image])
-            gradients[k][:, image] = -(_DF + t.shape[1]) * (t @ self.inverse_root) / spread[:, None]
+            gradients[k][:, image] = self._student_gradient(z[:, image])
         shares = softmax(values, axis=0)
         return self.log_density(z), np.einsum("ks,ksp->sp", shares, gradients)
 
@@ -190,6 +192,10 @@ class Proposal:
         t = (z - self.center) @ self.inverse_root.T
         return self.constant - 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
 
+    def _student_gradient(self, z: np.ndarray) -> np.ndarray:
+        t = (z - self.center) @ self.inverse_root.T
+        return -(_DF + t.shape[1]) * (t @ self.inverse_root) / (_DF + np.square(t).sum(1))[:, None]
+
 
 class _Orbit:
     """The orbits of an embedding's rotations, seen from one mode."""
@@ -206,11 +212,21 @@ class _Orbit:
 
     def turn(self, z: np.ndarray) -> np.ndarray:
         """The points of the same orbits nearest to the mode (Procrustes), (S, P)."""
+        return self._rotated(self._rotations(z), z)
+
+    def turn_like(self, z: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Vectors (S, P) at the turned points, at the points z themselves."""
+        return self._rotated(self._rotations(z).transpose(0, 2, 1), vectors)
+
+    def _rotations(self, z: np.ndarray) -> np.ndarray:
         R = z[:, self.where].reshape(-1, *self.shape)
         left, _, right = np.linalg.svd(self.R @ R.transpose(0, 2, 1))
-        turned = z.copy()
-        turned[:, self.where] = (left @ right @ R).reshape(len(R), -1)
-        return turned
+        return left @ right
+
+    def _rotated(self, rotations: np.ndarray, z: np.ndarray) -> np.ndarray:
+        rotated = z.copy()
+        rotated[:, self.where] = (rotations @ z[:, self.where].reshape(-1, *self.shape)).reshape(len(z), -1)
+        return rotated
 
     def is_nearest(self, z: np.ndarray) -> np.ndarray:
         """Whether draws are nearest to the mode: R at the mode times their Rᵀ is positive semidefinite, (S,)."""
