@@ -59,12 +59,13 @@ def fit(
     method : {"auto", "smc", "laplace"}
         ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
         this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
-        modes from particles, as periods do, it searches modes and samples around them by importance; unless 500 of
-        these draws, and a tenth, are effective, it also anneals, and mixes both by their evidences: each can only miss
-        mass. A run for an embedding of which few families are left is repeated, and both are mixed. With many data,
-        where SMC is expensive, draws around the modes suffice if importance sampling confirms them. The choice depends
-        on the estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]``
-        and ``["reason"]`` say what was done.
+        modes from particles, as periods do, it searches modes and samples around them by importance; unless 150 of
+        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. The
+        particles of an embedding of more than 42 points are annealed from around searched modes. A run of which few
+        families are left is repeated, or mixed with draws around modes. With many data, where SMC is expensive, draws
+        around the modes suffice if importance sampling confirms them. The choice depends on the estimated number of
+        operations and on effective sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say
+        what was done.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`.
     max_points : int, optional
