@@ -113,6 +113,10 @@ def test_gradients_along_the_path_from_modes_are_those_of_finite_differences():
     noisy, more, less = (path.log_likelihoods(z, noise) for noise in (3.0, 3.0 + step, 3.0 - step))
     assert_allclose(noisy.in_noise, (more.value - less.value) / (2 * step), rtol=1e-5)
     assert_allclose(noisy.value, path.log_likelihoods(z).value / 4, rtol=1e-12)
+    # Where a trajectory has led nowhere there is no density.
+    nowhere = np.full((2, z.shape[1]), np.nan)
+    assert (path.log_priors(nowhere)[0] == -np.inf).all()
+    assert (path.log_likelihoods(nowhere).value == -np.inf).all()
     posterior = gpm.posterior()
     assert_allclose(path.log_likelihoods(z).value + path.log_priors(z)[0], posterior.values(z), rtol=1e-9)
 

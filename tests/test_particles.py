@@ -13,7 +13,8 @@ from users import users_gp
 import pymc_active as pma
 from pymc_active.inference.annealing import anneal
 from pymc_active.particles import choose, particle_fit
-from pymc_active.particles.modes import combine, from_modes
+from pymc_active.particles.modes import anneal_around, combine, from_modes
+from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
 
@@ -220,15 +221,11 @@ def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
     gpm, runs = pma.embedding_gp(*data(12, 4), n_components=2), []
 
     def recorded(*args, **keywords):
-        runs.append(from_modes(*args, **keywords))
+        runs.append(run_smc(*args, **keywords))
         return runs[-1]
 
-    monkeypatch.setattr(choose, "from_modes", recorded)
-    assert pma.fit(gpm, random_seed=1, progressbar=False).diagnostics["method"] == "smc"
-    monkeypatch.setattr(choose, "_BESIDE", 0.0)
-    alone = pma.fit(gpm, random_seed=1, progressbar=False)
-    assert "apart" not in alone.diagnostics
-    assert alone.diagnostics["method"] == "importance"
+    monkeypatch.setattr(choose, "run_smc", recorded)
+    assert "apart" not in pma.fit(gpm, random_seed=1, progressbar=False).diagnostics
     assert len(runs) == 1
     monkeypatch.setattr(particle_fit, "_FEW_FAMILIES", 1000)
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
@@ -246,8 +243,8 @@ def test_a_doubtful_run_for_an_embedding_is_repeated(monkeypatch):
     assert not fit.diagnostics["warnings"]
 
 
-def test_doubtful_smc_for_an_embedding_is_mixed_with_draws_around_modes(monkeypatch):
-    gpm = pma.embedding_gp(*data(12, 4), n_components=2)
+def test_a_doubtful_run_for_an_embedding_with_many_points_is_mixed_with_draws_around_modes(monkeypatch):
+    gpm = pma.embedding_gp(*data(16, 2), n_components=1)
     monkeypatch.setattr(particle_fit, "_FEW_FAMILIES", 100)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the fit is doubtful: the particles descend from")
@@ -267,7 +264,7 @@ def test_embeddings_annealed_from_around_modes_are_those_of_smc(n, D):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=pma.DoubtfulFitWarning)
         modes = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
-    annealed = from_modes(modes, 1024, np.random.default_rng(1), "", None)
+    annealed = anneal_around(modes, 1024, np.random.default_rng(1), "", None)
     smc = pma.fit_smc(gpm, n_particles=2048, random_seed=1, progressbar=False)
     error = np.hypot(annealed.log_evidence_error, smc.log_evidence_error)
     assert error < 0.6

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from pymc_active.inference.fit import Fit
+from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.informative import holding, informative_rows
-from pymc_active.particles.modes import SURE, combine, from_modes
+from pymc_active.particles.modes import SURE, anneal_around, combine, from_modes
 from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
 from pymc_active.particles.particle_fit import ParticleFit, default_particles
 from pymc_active.particles.power_map import offer_output_map
@@ -35,6 +36,8 @@ METHODS = ("auto", "smc", "laplace")
 # Evaluations of a log density with its gradient, in units of one with few points: what SMC costs without asking, what
 # it may cost beside a search of modes, and what it may cost at most.
 _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
+# Points for each parameter of an embedding from which its posterior is narrow enough for annealing from around modes.
+_NARROW = 2
 # The least that max_points may be.
 _FEWEST_POINTS = 10
 
@@ -60,9 +63,9 @@ def fit(
         ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
         this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
         modes from particles, as periods do, it searches modes and samples around them by importance; unless 150 of
-        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. The
-        particles of an embedding of more than 42 points are annealed from around searched modes. A run of which few
-        families are left is repeated, or mixed with draws around modes. With many data, where SMC is expensive, draws
+        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. A run
+        for an embedding of which few families are left is repeated, or, with two points for each parameter, mixed with
+        draws annealed from around modes. With many data, where SMC is expensive, draws
         around the modes suffice if importance sampling confirms them. The choice depends on the estimated number of
         operations and on effective sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say
         what was done.
@@ -204,30 +207,33 @@ def choose(
     def smc(reason: str) -> ParticleFit:
         return run_smc(gpm, n_particles, rng, progressbar, compile_kwargs=compile_kwargs, reason=reason, renew=renew)
 
-    def around_modes(reason: str) -> ParticleFit:
+    def search(start: LaplaceFit | None = None) -> LaplaceFit:
         with ignoring(DoubtfulFitWarning):
-            modes = fit_laplace(
+            return fit_laplace(
                 gpm,
+                start=start,
                 random_seed=rng,
                 progressbar=progressbar,
                 executor=executor,
                 compile_kwargs=compile_kwargs,
             )
-        return from_modes(modes, n_particles, rng, reason, renew)
 
-    if not hides and cost <= (_BESIDE if is_embedding else _CHEAP):
+    def around_modes(reason: str) -> ParticleFit:
+        return from_modes(search(), n_particles, rng, reason, renew)
+
+    if not hides and cost <= (_MOST if is_embedding else _CHEAP):
         annealed = smc("SMC is cheap for so few data")
-        # Other doubts about an embedding are none about its particles.
         if not (annealed.has_lost_families if is_embedding else annealed.diagnostics["warnings"]):
             return annealed
+        if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters:
+            reason = "SMC was uncertain, so a second run was mixed in by evidence"
+            return combine(annealed, smc(reason), rng, reason)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
-        return combine(annealed, around_modes(reason), rng, reason)
-    if is_embedding:
-        modes = around_modes("draws annealed from around searched modes keep more families than SMC")
-        if not modes.has_lost_families:
-            return modes
-        reason = "annealing from around searched modes was uncertain, so a second run was mixed in by evidence"
-        return combine(modes, around_modes(reason), rng, reason)
+        if not is_embedding:
+            return combine(annealed, around_modes(reason), rng, reason)
+        # The search may miss what the particles have found.
+        other = anneal_around(search(annealed.modes_found), n_particles, rng, reason, renew)
+        return combine(annealed, other, rng, reason)
     modes = around_modes("importance sampling confirms the modes, so SMC would only cost more")
     trusted = modes.diagnostics.get("confirmed", False)
     if trusted and (not hides or cost > _BESIDE or modes.diagnostics["n_weighted"] >= SURE):

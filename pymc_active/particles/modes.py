@@ -13,7 +13,6 @@ from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.particle_fit import LARGE_ERROR, ParticleFit, Swarm
-from pymc_active.posterior.base import MANY
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
@@ -41,11 +40,9 @@ def from_modes(
 ) -> ParticleFit:
     """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
-    Where hardly any draw has weight, as of embeddings, they are annealed from around the modes; with many points they
+    Where hardly any draw has weight, they are annealed from around the modes. Of embeddings, and with many points, they
     are draws of short chains from the modes, the evidence is Laplace's and its error unknown, infinity.
     """
-    if fit.gpm.embedding is not None and len(fit.y) <= MANY:
-        return _annealed(fit, n_particles, rng, reason, renew)
     affordable = int(_WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
     n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
     with ignoring(SamplingWarning):
@@ -55,8 +52,8 @@ def from_modes(
     if confirmed or size >= _FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)
         evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
-    elif len(fit.y) <= _UP_TO:
-        return _annealed(fit, n_particles, rng, reason, renew)
+    elif fit.gpm.embedding is None and len(fit.y) <= _UP_TO:
+        return anneal_around(fit, n_particles, rng, reason, renew)
     else:
         with ignoring(SamplingWarning):
             z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
@@ -82,7 +79,7 @@ def from_modes(
     return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
 
 
-def _annealed(
+def anneal_around(
     fit: LaplaceFit, n_particles: int, rng: np.random.Generator, reason: str, renew: Callable[..., ParticleFit]
 ) -> ParticleFit:
     """Particles annealed from around the modes of a fit."""

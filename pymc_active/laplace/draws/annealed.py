@@ -63,17 +63,22 @@ class _Path:
 
     def log_priors(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log q (S,) and its gradients (S, P)."""
-        each = [p.log_density_and_gradient(z) for p in self.proposals]
+        # A trajectory may have led nowhere.
+        lost = ~np.isfinite(z).all(1)
+        each = [p.log_density_and_gradient(np.where(lost[:, None], 0.0, z)) for p in self.proposals]
         values = np.stack([value for value, _ in each]) + self.log_shares[:, None]
         total = logsumexp(values, axis=0)
-        return total, np.einsum("ks,ksp->sp", np.exp(values - total), np.stack([gradient for _, gradient in each]))
+        gradients = np.einsum("ks,ksp->sp", np.exp(values - total), np.stack([gradient for _, gradient in each]))
+        return np.where(lost, -np.inf, total), gradients
 
     def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
         """The log of (p / q)^b, its gradients, and its derivatives in ``extra_noise``."""
         power = 1 / (1 + extra_noise)
         likelihoods = self.posterior.log_likelihoods(z)
         (prior, prior_gradient), (q, q_gradient) = self.posterior.log_priors(z), self.log_priors(z)
-        value = prior + likelihoods.value - q
+        with np.errstate(invalid="ignore"):
+            value = prior + likelihoods.value - q
+        value[~np.isfinite(value)] = -np.inf
         gradient = prior_gradient + likelihoods.gradient - q_gradient
         return Likelihoods(power * value, power * gradient, -(power**2) * value)
 
