@@ -394,7 +394,7 @@ class Learner(Summarized):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
         if not isinstance(places := asked_for.candidates, LazyPool):
             warn_if_far_outside(X, *places.limits, asked_for.inputs, may_all_be=len(places) > 0)
-            asked_for.warn_if_near(X, positions)
+            asked_for.warn_if_near(X, positions, labels)
         if not self.repeat:
             asked_for.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
         if not failed.all():

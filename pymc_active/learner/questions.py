@@ -84,14 +84,25 @@ class Questions:
             positions.append(i)
         return positions
 
-    def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
-        """Warn of points (k, D) that may answer pending ones nearby, and of one that has answered several."""
+    def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None], labels: list | None = None) -> None:
+        """Warn of points (k, D) that may answer others, nearby or of their label, and of one that answered several."""
         low, high = self.candidates.limits
         left = [choice for i, choice in enumerate(self.pending) if i not in positions]
         pending, width = self.matrix(left), np.where(high > low, high - low, np.inf)
         rows = [row for row, i in enumerate(positions) if i is None]
         # Other rows of a pool are points of their own.
         rows = [row for row, found in zip(rows, self.candidates.find(X[rows]), strict=True) if found < 0]
+        known = set() if self.candidates.domain.labels is None else {*self.candidates.domain.labels.tolist()}
+        # Numbers may be mere counts.
+        named = [labels[row] for row in rows if isinstance(labels[row], str) and labels[row] in known] if labels else []
+        if named:
+            warn_user(
+                f"{len(named)} of {len(X)} point(s) told, first {named[0]!r}, have the label of a candidate but other "
+                "inputs: they are points of their own. If they answer what was asked for, tell(x, y, asked=...) with "
+                "the points asked; else give them other labels",
+                EvaluationWarning,
+            )
+            return
         near = min(_NEAR, _BY_CHANCE ** (1 / len(low))) * width
         near = [row for row in rows if (np.abs(pending - X[row]) < near).all(1).any()]
         if near:
